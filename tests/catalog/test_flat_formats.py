@@ -462,7 +462,8 @@ def test_scenarios_of_mlperf_send_requests_as_they_are_called() -> None:
     (server,) = read_flat_results(
         head.format("Server")
         + "Scheduled samples per second : 9.01\nCompleted samples per second    : 8.90\n"
-        "Mean First Token latency (ns)                : 500000000\nMean Time to Output Token (ns)              : 60000000\n"
+        "Mean First Token latency (ns)                : 500000000\n"
+        "Mean Time to Output Token (ns)              : 60000000\n"
     )
     assert (server.request_rate_per_s, server.requests_per_s) == (9.01, 8.9)
     assert (server.ttft.mean_s, server.tpot.mean_s) == pytest.approx((0.5, 0.06))
@@ -516,7 +517,8 @@ def test_an_answer_of_prometheus_is_the_metrics_that_it_holds(key: str) -> None:
 def test_metrics_of_tgi_state_lengths_and_whole_requests() -> None:
     names = ("request_duration", "request_input_length", "request_generated_tokens")
     text = "".join(
-        f"tgi_{name}_sum {value}\ntgi_{name}_count 10\n" for name, value in zip(names, (9, 5000, 1000), strict=True)
+        f"tgi_{name}_sum {value}\ntgi_{name}_count 10\n"
+        for name, value in zip(names, (9, 5000, 1000), strict=True)
     )
     found = read_prometheus_text(text).result
     assert (found.e2e.mean_s, found.mean_input_tokens, found.mean_output_tokens) == (0.9, 500.0, 100.0)
