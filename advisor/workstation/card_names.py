@@ -119,7 +119,7 @@ def _identities(record: Accelerator) -> Iterable[tuple[str, ...]]:
     """Yield the words of each name of an accelerator without size and edition, with and without RTX or RX."""
     for name in (record.id, record.name, *record.aliases):
         words = tuple(word for word in _words_of(name) if not _is_edition_or_size(word))
-        if any(character.isdigit() for word in words for character in word):
+        if len(words) > 1 or any(character.isdigit() for word in words for character in word):
             yield words
             if words[0] in ("rtx", "rx") and len(words) > 1:
                 yield words[1:]

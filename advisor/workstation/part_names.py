@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
+from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, Riser, board_tier
 from advisor.catalog.units import GIB
-from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, TYPICAL
+from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine
@@ -76,6 +76,15 @@ _OTHER_WORDS: Final = frozenset(
         "ups",
         "transceiver",
         "shroud",
+        "shipping",
+        "assembly",
+        "burn-in",
+        "tax",
+        "vat",
+        "labor",
+        "labour",
+        "warranty",
+        "discount",
     )
 )
 """Words of things that no rule reads: priced, not judged."""
@@ -145,6 +154,11 @@ _BOARD_MODEL: Final = re.compile(
 """Board by its maker and a chipset, such as `Huananzhi X99-F8D`, of which no record may exist."""
 _COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\b(?:thermalright|deepcool ak\d|peerless assassin)\b", re.IGNORECASE
+)
+_TITLE: Final = re.compile(
+    r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка)\b|配置|清单|构成|構成",
+    re.IGNORECASE,
 )
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
@@ -217,6 +231,17 @@ def _telling(text: str) -> list[str]:
     ]
 
 
+def is_title(line: TypedLine) -> bool:
+    """Whether a line names no part that is known, no price and no number of pieces, but what the list is about."""
+    if line.category is not None or line.usd is not None or line.quantity > 1 or not _TITLE.search(line.what):
+        return False
+    try:
+        category_of(line)
+    except UnknownPartError:
+        return True
+    return False
+
+
 def _is_model_number(word: str) -> bool:
     """Whether a word is letters and digits, and no size."""
     mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
@@ -255,12 +280,14 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     Raises: UnknownPartError: it names a card by a number that is in no record.
     """
     for category in ("bridge", "riser", "link"):
-        if words & set(WORDS[category]):
-            return category
+        if words & set(WORDS[category]) and not _IS_NO_LINK.search(line.what):
+            return "gpu" if category == "riser" and _CARD_ON_RISER.search(line.what) else category
     if _SWITCH.search(line.what) and find_card_name(line.what) is None:
         return "riser"
     if find_systems(line.what):
         return "system"
+    if server_in(line.what) is not None:
+        return "board"
     is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
     if is_memory_by_size(line.what, words) and not is_board:
         return "ram"
@@ -274,13 +301,22 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
         raise unknown_part(line, "card", gpu_names())
     if WATTS.search(line.what) and (words & set(WORDS["psu"]) or is_bare_supply(line.what)):
         return "psu"
-    if find_cpu(line.what) is not None or _CPU_MODEL.search(line.what):
+    if find_cpu(line.what) or cpu_by_number(line.what) or _CPU_MODEL.search(line.what):
         return "cpu"
     if WATTS.search(line.what) and words & _supply_makers():
         return "psu"
     if supply_watts(line.what) and find_card_name(PLUG_CLAIM.sub(" ", line.what)) is None:
         return "psu"
     return None
+
+
+_IS_NO_LINK: Final = re.compile(r"\b(?:thunderbolt|network|usb4?|ethernet)\s+bridge\b", re.IGNORECASE)
+_CARD_ON_RISER: Final = re.compile(
+    r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
+    r"|\b[3-5]0[6-9]0(?:\s?ti)?\s+\d.*\brisers?\b",
+    re.IGNORECASE,
+)
+"""Cards that hang on risers, which the line names after them."""
 
 
 def _category_by_words(text: str, words: set[str]) -> str | None:
@@ -294,7 +330,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             return category
     if board_by_chipset(text) is not None:
         return "board"
-    if words & _OTHER_WORDS:
+    if words & _OTHER_WORDS or _IS_NO_LINK.search(text):
         return "other"
     if _DOCK.search(text):
         return "riser"
@@ -304,6 +340,39 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
     if size is not None and size.group(3).lower() == "tb":
         return "storage"  # modules of a terabyte would be named as memory
     return None
+
+
+_TOWER_NUMBER: Final = re.compile(r"\b(?:precision|tower)\s+(?:tower\s+)?(\d{4})\b", re.IGNORECASE)
+_HPE_GENERATION: Final = re.compile(r"\b([dm]l\d{3})[- ]?g(?:en)?[- ]?(\d{1,2})\b", re.IGNORECASE)
+_LEAST_OWN_NUMBER: Final = 5
+"""Shortest model number that belongs to one machine alone; a P620 is a card too, unless the line names its maker."""
+
+
+def server_in(text: str) -> Board | None:
+    """Return the server or the workstation, sold whole, whose model numbers stand in a line; None if there is none."""
+    plain = _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text))
+    words = set(re.findall(r"[a-z0-9]+", plain.lower()))
+    for numbers, names, board in _servers():
+        is_own = any(len(number) >= _LEAST_OWN_NUMBER for number in numbers) or numbers & {
+            "r730",
+            "r740",
+            "r750",
+        }
+        if numbers <= words and (is_own or names & words):
+            return board
+    return None
+
+
+@functools.cache
+def _servers() -> tuple[tuple[frozenset[str], frozenset[str], Board], ...]:
+    """Return the words with a digit, and the others, of the name of each machine that is sold whole."""
+    found = []
+    for board in parts.planner_parts(Board):
+        if SERVER in board.flags:
+            words = re.findall(r"[a-z0-9]+", board.name.lower())
+            numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
+            found.append((numbers, frozenset(words) - numbers, board))
+    return tuple(found)
 
 
 def link_in(text: str, cable: Riser) -> Riser | None:
@@ -531,7 +600,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     needs = board.registered if board else cpu.series.registered if cpu else False
     num_stated = stated * line.quantity
     needs = needs or (board is None and cpu is None and num_stated > _MOST_UNBUFFERED)
-    registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
+    is_registered = _REGISTERED.search(text) is not None
+    registered = is_registered or (needs and _UNBUFFERED.search(text) is None)
     largest = _LARGEST_MODULE[kind] * (2 if registered else 1)
     inside = _modules_in(line.what, size)
     if match.group(1):
@@ -540,7 +610,10 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     elif inside:
         modules = inside
         module = size / modules
-    elif line.quantity > 1:
+    elif (coded := _KIT_CODE.search(line.what)) is not None:
+        modules = int(next(filter(None, coded.groups())))
+        module = size / modules
+    elif line.quantity > 1 and "kit" not in text:
         modules = 1  # several of one size are that many modules
         module = size
     else:
@@ -552,7 +625,7 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         if modules > _MOST_MODULES:
             raise _no_memory(line)
         module = size / modules
-    ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
+    ecc = is_registered or re.search(r"(?<!non-)(?<!non )(?<!on-die )\becc\b", text) is not None
     mts = stated_mts or _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
     return RamKit(
@@ -568,6 +641,10 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     )
 
 
+_KIT_CODE: Final = re.compile(r"\b\w+\d+GX\dM(\d)|\b\w*-\w*\d+GX(\d)\b|\bK[FV][A-Z0-9]+K(\d)-\d+\b")
+"""Number of modules in the article numbers of Corsair, G.Skill and Kingston."""
+_REGISTERED: Final = re.compile(r"\b(?:l?r-?dimms?|registered|reg|load[- ]reduced)\b")
+_UNBUFFERED: Final = re.compile(r"\b(?:u-?dimms?|so-?dimms?|unbuffered|unregistered)\b")
 _MOST_UNBUFFERED: Final = 8
 """Most unbuffered modules that a board takes (LGA2011); more of them are registered ones."""
 

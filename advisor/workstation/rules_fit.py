@@ -177,12 +177,15 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
     "board-fits",
     "board and case",
     board=lambda board: board.form_factor,
-    case=lambda case: case.boards,
+    case=lambda case: (case.boards, case.form_factor),
 )
 def board_fits(board: Board, case: Case, setting: Setting) -> Finding:
-    """Compare the board's form factor with the case's; server boards fit where EATX does."""
+    """Compare the board's form factor with the case's; server boards fit where EATX does. Of a full tower whose record
+    ends at ATX it is unknown: most of them take larger boards."""
     kinds = {board.form_factor} | ({"EATX"} if board.form_factor.startswith("SSI") else set())
     why = f"{board.form_factor} board; {case.name} takes {', '.join(case.boards)}"
+    if "EATX" in kinds and "Full Tower" in case.form_factor and not kinds & set(case.boards):
+        return Finding(0, 1, False, why, "look up whether the case takes EATX and SSI boards", True)
     return holds(bool(kinds & set(case.boards)), why, "a case that takes it")
 
 
@@ -331,6 +334,9 @@ def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Fi
     """Judge an open frame, which needs a riser for each card."""
     if not case.open_frame:
         return None
+    if not risers.num:
+        why = f"{cards.num} cards in an open frame hang beside the board on risers; none is named"
+        return Finding(0, cards.num, False, why, "one riser for each card", True)
     why = f"{cards.num} cards hang beside the board on {risers.num} risers"
     return at_least(risers.num, cards.num, why, "one riser for each card")
 
