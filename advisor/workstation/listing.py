@@ -98,7 +98,8 @@ _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
 _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\s+an?\s+[A-Z])")
 """Dashes, and ends of sentences, between the parts of one line."""
 _LEAD_IN: Final = re.compile(
-    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|run|add|use|buy|get|with|running|using)|(?:it|the\s+\w+)\s+(?:has|is|runs))\s+(?:an?\s+|the\s+|my\s+)?",
+    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|run|add|use|buy|get|with|running|using)"
+    r"|(?:it|the\s+\w+)\s+(?:has|is|runs))\s+(?:an?\s+|the\s+|my\s+)?",
     re.IGNORECASE,
 )
 """Words of a sentence before the part that it names: `I want to run two 3090s`."""
@@ -107,6 +108,7 @@ _LEAST_SUMMANDS: Final = 3
 _ABSENT: Final = re.compile(
     r"^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
+    r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
     r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$",
     re.IGNORECASE,
 )
@@ -118,7 +120,8 @@ _POWER_LIMIT: Final = re.compile(
 """Power limit that a line states for each card [W]."""
 _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _FRAME_WORDS: Final = re.compile(
-    r"\b(?:open[- ]?(?:air|frame)|mining\s+(?:frame|rig|case))\b|^frame$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
+    r"\b(?:open[- ]?(?:air|frame)|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
+    r"|^frame$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
     re.IGNORECASE,
 )
 _NO_CASE: Final = re.compile(
@@ -269,6 +272,7 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
 
 _FRAME_TERMS: Final = (
     "open",
+    "custom",
     "frame",
     "mining",
     "rig",
@@ -311,7 +315,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     if line.category not in (None, *_JOINED_KINDS):
         return [line]
     listed = []
-    if line.category is None:
+    if line.category is None and not _is_one_system(line):
         listed = _pieces_of(line) or _bracketed_pieces_of(line)
     if listed or (listed := _run_on_pieces_of(line)):
         return [part for piece in listed for part in split_line(piece)]
@@ -321,6 +325,12 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
         return _split_off_bridge(line)
     return _split_off_board(line)
+
+
+def _is_one_system(line: TypedLine) -> bool:
+    """Whether a line describes one complete machine by its properties: `Mac Studio, chip M3 Ultra, 512GB`."""
+    pieces = _LISTED.split(line.text)
+    return bool(find_systems(line.what)) and len(pieces) > 1 and not any(map(find_systems, pieces))
 
 
 def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
@@ -412,9 +422,8 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     ]
     priced = [one for one in found if one.usd is not None]
     # One price behind a machine and its parts is that of the whole line.
-    is_of_all = not priced or (
-        priced == found[-1:] and (_is_machine(found[0]) or _SOLD.search(line.text) is not None)
-    )
+    is_whole = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(known) >= _LEAST_KINDS
+    is_of_all = not priced or (priced == found[-1:] and is_whole)
     return _price_first(line, [replace(one, usd=None) for one in listed]) if is_of_all else listed
 
 
@@ -424,6 +433,8 @@ _TITLE_AHEAD: Final = re.compile(
     re.IGNORECASE,
 )
 """Words ahead of the parts of one line: `SFF build: ...`, `Selling my AI box. ...`."""
+_LEAST_KINDS: Final = 4
+"""Number of kinds of part in one line from which it is a machine, and its one price that of all."""
 _SOLD: Final = re.compile(
     r"\b(?:selling|for sale|wts|obo|asking|takes it all|for everything|all in)\b", re.IGNORECASE
 )

@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from advisor.catalog import accelerators, parts
@@ -39,7 +40,7 @@ PartT = TypeVar("PartT", bound=Part)
 WORDS: Final = {
     "bridge": ("nvlink", "bridge"),
     "riser": ("riser", "risers", "extension", "extensions"),
-    "psu": ("psu", "psus", "supply", "supplies", "power"),
+    "psu": ("psu", "psus", "supply", "supplies", "power", "crps"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
     "storage": (
         "nvme",
@@ -310,7 +311,9 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     return None
 
 
-_IS_NO_LINK: Final = re.compile(r"\b(?:thunderbolt|network|usb4?|ethernet)\s+bridge\b", re.IGNORECASE)
+_IS_NO_LINK: Final = re.compile(
+    r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
+)
 _CARD_ON_RISER: Final = re.compile(
     r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
     r"|\b[3-5]0[6-9]0(?:\s?ti)?\s+\d.*\brisers?\b",
@@ -442,12 +445,26 @@ def is_memory_by_size(text: str, words: set[str]) -> bool:
     return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
 
 
+_ALTERNATIVES: Final = re.compile(r"\b\d{4}(?:\s?\w{1,4})?(?:\s?/\s?(?:\w+\s)?\d{4}\w*(?:\s\w{1,4})?)+")
+"""Numbers of several cards between slashes, as lspci names one chip: `Radeon RX 7900 XT/7900 XTX/7900 GRE`."""
+
+
+def _alternatives_in(text: str) -> tuple[str, ...]:
+    """Return the accelerators that a line names as alternatives; empty if it names one card."""
+    found = _ALTERNATIVES.search(text)
+    named = [find_card_name(piece) for piece in found.group().split("/")] if found else []
+    return tuple(dict.fromkeys(one for name in named if name is not None for one in name.accelerators))
+
+
 def accelerator_of(line: TypedLine) -> str:
     """Return the accelerator of the graphics card that a line names.
 
     Raises: UnknownPartError: it names none, one that is in no record, or one of several.
     """
     named = find_card_name(line.what)
+    several = _alternatives_in(line.text)
+    if named is not None and len(several) > 1:
+        named = replace(named, accelerators=several)
     if named is not None and len(named.accelerators) == 1:
         return named.accelerators[0]
     if named is not None and named.accelerators:
@@ -617,9 +634,13 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         modules = 1  # several of one size are that many modules
         module = size
     else:
-        modules = max(2, min(channels, 8))
-        while size / modules < 8 * GIB and modules > 1:
-            modules //= 2
+        usable = [
+            num
+            for num in (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
+            if size / num in _SOLD_SIZES and (8 * GIB <= size / num <= largest or num == 1)
+        ]
+        wanted = max(2, min(channels, 8))
+        modules = min(usable, key=lambda num: abs(num - wanted), default=wanted)
         while size / modules > largest:
             modules *= 2
         if modules > _MOST_MODULES:
@@ -641,6 +662,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     )
 
 
+_SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 24, 32, 48, 64, 96, 128, 256))
+"""Sizes in which modules are sold [bytes]."""
 _KIT_CODE: Final = re.compile(r"\b\w+\d+GX\dM(\d)|\b\w*-\w*\d+GX(\d)\b|\bK[FV][A-Z0-9]+K(\d)-\d+\b")
 """Number of modules in the article numbers of Corsair, G.Skill and Kingston."""
 _REGISTERED: Final = re.compile(r"\b(?:l?r-?dimms?|registered|reg|load[- ]reduced)\b")
@@ -678,6 +701,7 @@ def is_bare(text: str, category: str) -> bool:
 
 def is_bare_supply(text: str) -> bool:
     """Whether a line is a wattage with at most a grade: `850W Gold`."""
+    text = re.sub(r"[\u3040-\u9fff]+", " ", text)  # a maker's name in Chinese or Japanese
     words = _SUPPLY_WORDS.findall(WATTS.sub(" ", text.lower()))
     return not re.sub(_SUPPLY_WORDS, " ", WATTS.sub(" ", text.lower())).strip(" +-,.") and len(words) < 6
 

@@ -62,18 +62,30 @@ def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
     )
 
 
+LATER_MODULE_BYTES: Final = 64 * GIB
+"""Largest unbuffered module of DDR5 that is sold [bytes] (2025)."""
+
+
 @match_rule(
     "memory-size",
     "memory capacity",
     "GB",
-    memory=lambda memory: memory.capacity_bytes,
-    board=lambda board: board.ram_max_bytes,
+    memory=lambda memory: (memory.capacity_bytes, memory.kit.module_bytes, memory.kit.ram_type),
+    board=lambda board: (board.ram_max_bytes, board.ram_slots, board.registered),
     cpu=lambda cpu: cpu.max_ram_bytes,
 )
 def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
-    """Compare the capacity with what board and CPU address."""
+    """Compare the capacity with what board and CPU address. Records of DDR5 desktops are older than modules of 48 and
+    64 GB, which later firmware takes: with those, more than the record states is unknown."""
     most = min(board.ram_max_bytes, cpu.max_ram_bytes)
     why = f"{memory.capacity_bytes / GIB:.0f} GB, at most {most / GIB:.0f} GB"
+    is_desktop = memory.kit.ram_type == "DDR5" and not board.registered
+    most_of_slots = board.ram_slots * min(memory.kit.module_bytes, LATER_MODULE_BYTES)
+    if is_desktop and most < memory.capacity_bytes <= most_of_slots:
+        why = f"{memory.capacity_bytes / GIB:.0f} GB; the record states {most / GIB:.0f} GB, from before larger modules"
+        return Finding(
+            memory.capacity_bytes / GB, most / GB, False, why, "look up the memory that the board takes", True
+        )
     return at_most(memory.capacity_bytes / GB, most / GB, why, "less memory")
 
 

@@ -40,7 +40,7 @@ _TRAILING: Final = re.compile(
 they are lanes."""
 _INSIDE: Final = re.compile(
     r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×]\s?(\d{1,2})"
-    r"(?=\s*(?:[,;@(]|\s(?:with|w/|in|on|and|plus|for)\b))",
+    r"(?=\s*(?:[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b))",
     re.IGNORECASE,
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
@@ -59,6 +59,12 @@ _SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECAS
 _TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
+_KIND_OF_MODULE: Final = re.compile(
+    r"\bddr[345]\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b", re.IGNORECASE
+)
+_HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
+_BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
+"""Modules without their unit: `Vengeance 2x16 DDR5`."""
 _MODULE_CODE: Final = re.compile(
     r"\bPC([345])L?-?(\d{4,5})([A-Z]{0,2})(?:-?(R|L|U|E)[A-Z]?\d?(?:-\d+)*)?(?![\w])", re.I
 )
@@ -75,7 +81,8 @@ LABELS: Final = {
     **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board", "cm"), "board"),
     **dict.fromkeys(("ram", "memory", "mem", "system ram", "system memory"), "ram"),
     **dict.fromkeys(
-        ("storage", "ssd", "nvme", "drive", "drives", "disk", "boot drive", "storage 1"), "storage"
+        ("storage", "ssd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
+        "storage",
     ),
     **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power", "nt", "alim"), "psu"),
     **dict.fromkeys(("case", "chassis", "frame", "enclosure", "tower"), "case"),
@@ -131,7 +138,7 @@ MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
-_FOREIGN_AMOUNT: Final = r"\d(?:[\d.,']|[  ](?=\d{3}\b))*"
+_FOREIGN_AMOUNT: Final = r"(?:\d{1,3}(?:[ \u202f\xa0]\d{3})+(?!\d)|\d[\d.,']*)"
 FOREIGN_PRICE: Final = re.compile(
     rf"(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
     rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
@@ -248,6 +255,8 @@ def read_line(text: str, where: str) -> TypedLine:
 def _write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
     text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
+    if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
+        text = _BARE_MODULES.sub(r"\1x\2GB", text)
     text = _TERABYTES.sub(r"\1TB", _UNIT_WORDS.sub(lambda found: f"{found[1] or found[2]}GB", text))
     return _MODULE_CODE.sub(_write_module, _REGISTERED_WORDS.sub("ECC RDIMM", text))
 
