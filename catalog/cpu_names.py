@@ -16,6 +16,10 @@ _SAMPLE: Final = re.compile(r"(\d{4}[a-z]?)[- ]?(es|qs)\b", re.IGNORECASE)
 _VERSION: Final = re.compile(r"v\d")
 
 
+_FAMILIES: Final = frozenset(
+    ("threadripper", "epyc", "xeon", "ryzen", "i3", "i5", "i7", "i9", "athlon", "celeron", "pentium")
+)
+"""Families of CPUs that a line may state; several use the same numbers."""
 _FAMILY_CODES: Final = frozenset(("e5", "e7", "gold", "silver", "platinum", "bronze"))
 """Words that stand for a family of Xeons without that name: E5-2690v4, Gold 6138."""
 _SERIES_BY_NUMBER: Final = (
@@ -85,6 +89,7 @@ def find_cpu(text: str, *, is_labelled: bool = False) -> Cpu | None:
     """
     words = set(plain_words(_SAMPLE.sub(r"\1 \2", _VERSIONED.sub(r"\1 v\2", text))).split())
     best: Cpu | None = None
+    stated = _FAMILIES & (words | ({"threadripper"} if "tr" in words else set()))
     pool = [(cpu, False) for cpu in parts.planner_parts(Cpu)]
     pool += [(cpu, True) for cpu in parts.parts_for_lists(Cpu)]
     for cpu, needs_family in pool:
@@ -92,6 +97,8 @@ def find_cpu(text: str, *, is_labelled: bool = False) -> Cpu | None:
         number = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
         if not number or number[-1] not in words:
             continue
+        if stated and not stated & set(name):
+            continue  # a Threadripper 9960X is no Core i9 9960X
         version = name[-1] if _VERSION.fullmatch(name[-1]) else ""
         if version and version not in words:
             continue

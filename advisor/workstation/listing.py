@@ -1,5 +1,6 @@
 """User's parts list, as free text or fields, turned into a machine with its bill."""
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Sequence
@@ -59,6 +60,7 @@ from advisor.workstation.part_names import (
     supply_watts,
     typical_card,
     unknown_part,
+    watts_of_label,
     without_words,
     write_out,
 )
@@ -91,7 +93,7 @@ _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
-_LISTED: Final = re.compile(r"\s*[,;]\s+|\s+/\s+|\s+\|\s+")
+_LISTED: Final = re.compile(r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)")
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
 _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
@@ -103,6 +105,8 @@ _LEAD_IN: Final = re.compile(
     re.IGNORECASE,
 )
 """Words of a sentence before the part that it names: `I want to run two 3090s`."""
+_LABELS_OF_A_LIST: Final = 3
+"""Number of labelled rows from which a row without a label that speaks of a build is the title, whatever it names."""
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
@@ -120,7 +124,8 @@ _POWER_LIMIT: Final = re.compile(
 """Power limit that a line states for each card [W]."""
 _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _FRAME_WORDS: Final = re.compile(
-    r"\b(?:open[- ]?(?:air|frame)|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
+    r"\b(?:open[- ]?(?:air|frame)"
+    r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
     r"|^frame$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
     re.IGNORECASE,
 )
@@ -315,7 +320,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     if line.category not in (None, *_JOINED_KINDS):
         return [line]
     listed = []
-    if line.category is None and not _is_one_system(line):
+    if line.category in (None, "gpu") and not _is_one_system(line):
         listed = _pieces_of(line) or _bracketed_pieces_of(line)
     if listed or (listed := _run_on_pieces_of(line)):
         return [part for piece in listed for part in split_line(piece)]
@@ -329,8 +334,10 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 def _is_one_system(line: TypedLine) -> bool:
     """Whether a line describes one complete machine by its properties: `Mac Studio, chip M3 Ultra, 512GB`."""
-    pieces = _LISTED.split(line.text)
-    return bool(find_systems(line.what)) and len(pieces) > 1 and not any(map(find_systems, pieces))
+    pieces = _LISTED.split(line.text)[1:]
+    return bool(pieces and find_systems(line.what)) and not any(
+        find_systems(piece) or find_card_name(piece) or link_in(piece, _usual_riser()) for piece in pieces
+    )
 
 
 def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
@@ -396,7 +403,7 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         if len(texts) < _LEAST_SUMMANDS:
             return []
         texts = [_LEAD_IN.sub("", text) for text in texts]
-    texts = [text for text in texts if not _ABSENT.match(text)] or texts
+    texts = [text for text in texts if not _ABSENT.match(text) and not _is_price_alone(text)] or texts
     try:
         found = [read_line(text, line.where) for text in texts]
     except InputFileError:
@@ -407,6 +414,9 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
             kinds.append(one.category or category_of(one))
         except UnknownPartError:
             kinds.append("")
+    if not kinds[0] and len(found) > 2 and is_title(found[0]):
+        found = found[1:]
+        kinds = kinds[1:]
     has_host = bool({"cpu", "board"} & set(kinds))
     kinds = [
         kind or ("ram" if has_host and _BARE_SIZE.fullmatch(one.what) else "")
@@ -414,7 +424,8 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     ]
     known = {kind for kind in kinds if kind}
     are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
-    if (len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds):
+    is_unread = bool(known) and _kind_of(line) is None
+    if (len(known) < 2 and not are_alike and not is_unread) or 2 * sum(map(bool, kinds)) < len(kinds):
         return []
     listed = [
         replace(one, category=None if _SEVERAL.search(one.text) else kind or None)
@@ -441,6 +452,15 @@ _SOLD: Final = re.compile(
 """Words of a line that sells a whole machine: its one price is that of all parts."""
 
 
+def _is_price_alone(text: str) -> bool:
+    """Whether a piece of a line is its price and nothing else: `VB 1.050€`, `$900 obo`."""
+    try:
+        line = read_line(f"part {text}", "")
+    except InputFileError:
+        return False
+    return line.what == "part" and (line.usd is not None or bool(line.unread_price))
+
+
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
     """Return the pieces of a line with its price, if it has one, on the first, which includes the others."""
     if line.usd is None:
@@ -459,7 +479,7 @@ _WHOLE_MACHINE: Final = re.compile(
     r"|T[57][589]\d0|G[24]\d{2}-\w+|Z[2468][2-8]\d?0?(?:\s?G\d)?|DL3[68]0|AS-\d{4}\w*|SYS-\d{4}\w*|ESC\d{4}\w*|G\d{3}-\w+)\b",
     re.IGNORECASE,
 )
-_COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*x\s*|dual\s+|two\s+|2\s+)?)"
+_COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*[x×]\s*|dual\s+|two\s+|2\s+)?)"
 _CPU_FAMILIES: Final = (
     r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579]-\d|e[357]-\d{4}|w-\d{4}"
     r"|(?:gold|silver|platinum|bronze)\s+\d{4})"
@@ -488,7 +508,7 @@ def _kind_of(line: TypedLine) -> str | None:
         return None
 
 
-_COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*x?|dual|two|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE)
+_COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*[x×]?|dual|two|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE)
 
 
 def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:
@@ -533,6 +553,9 @@ def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
         return []
     if len(kinds) < 2 or "cpu" not in kinds:
         return []
+    rest = line.text[bracket.end() :].strip(" +,&;-")
+    with contextlib.suppress(InputFileError):  # a price alone
+        found += [read_line(rest, line.where)] if rest else []
     return [machine, *(replace(one, is_included=line.usd is not None) for one in found)]
 
 
@@ -598,7 +621,8 @@ class _ListingReader:
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         present = [line for line in typed if not _ABSENT.match(line.what)] or typed
-        if len(present) > 1 and is_title(present[0]):
+        num_labelled = sum(line.category is not None for line in present)
+        if len(present) > 1 and is_title(present[0], is_labelled=num_labelled >= _LABELS_OF_A_LIST):
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
         lines = [part for line in present for part in split_line(line)]
@@ -903,6 +927,7 @@ class _ListingReader:
             raise ambiguous_part(line, "supply", found)
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
         watts = float(match.group(1)) if match else supply_watts(line.what)
+        watts = watts or (watts_of_label(line.what) if line.category == "psu" else 0.0)
         if named is None and not watts:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
@@ -953,7 +978,8 @@ class _ListingReader:
             stated = _FRAME_CARDS.search(line.what)
             wanted = 3 * int(stated.group(1)) if stated else 0
             able = [case for case in frames if case.expansion_slots >= wanted] or frames
-            choose = max if is_bare_frame and not stated else min
+            is_large = bool(stated) and not any(case.expansion_slots >= wanted for case in frames)
+            choose = max if is_large or (is_bare_frame and not stated) else min
             frame = choose(able, key=lambda case: case.expansion_slots)
             if not is_bare_frame:
                 frame = by_words(line.what, parts.planner_parts(Case), strict=True) or frame

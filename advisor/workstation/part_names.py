@@ -20,7 +20,7 @@ from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine
 
 FILLER: Final = frozenset(
-    ("new", "used", "the", "a", "with", "and", "gpu", "cpu", "card", "cards", "processor")
+    ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
 )
 _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80|80[+]|plus|bronze|silver|gold|"
@@ -103,7 +103,7 @@ _SWITCH_PORTS: Final = re.compile(
 )
 _USUAL_PORTS: Final = 4
 """Number of cards on a switch board whose line states none."""
-REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl)\b", re.IGNORECASE)
+REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b", re.IGNORECASE)
 """Revision of a board, or its edition with another network chip: sockets, slots and memory are the same."""
 _SUPPLY_LINE: Final = re.compile(
     r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
@@ -158,9 +158,13 @@ _COOLER_MODEL: Final = re.compile(
 )
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка)\b|配置|清单|构成|構成",
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen)\b|配置|清单|构成|構成",
     re.IGNORECASE,
 )
+_SPOKEN: Final = re.compile(
+    r"\b(?:my|our|this|for|mein|meine|für|mi|mon|ma|pour|para|moja|мой)\b", re.IGNORECASE
+)
+"""Words of a title that no name of a part has."""
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
@@ -175,7 +179,12 @@ _MEMORY_SPEED: Final = re.compile(
     r"|(?<![\w.])(2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b"
 )
 """Transfer rate of modules [MT/s]: after their kind, before a unit, or alone if modules are sold with it."""
-_MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
+_SIZE_AND_RATE: Final = re.compile(
+    r"\d{2,4}\s?GB\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?:\s*(?:mhz|mt/s|cl\d\d))*",
+    re.IGNORECASE,
+)
+"""Memory of which only size and transfer rate are written: `64GB 6000`."""
+_MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})(?:\s?GB)?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
 _LEAST_SUPPLY_W: Final = 300.0
@@ -232,9 +241,14 @@ def _telling(text: str) -> list[str]:
     ]
 
 
-def is_title(line: TypedLine) -> bool:
-    """Whether a line names no part that is known, no price and no number of pieces, but what the list is about."""
-    if line.category is not None or line.usd is not None or line.quantity > 1 or not _TITLE.search(line.what):
+def is_title(line: TypedLine, *, is_labelled: bool = False) -> bool:
+    """Whether a line names no part that is known, no price and no number of pieces, but what the list is about; above
+    labelled rows (`is_labelled`) it may name one and a sum: `My dual 3090 build for 70B (total ~$2,600)`."""
+    if line.category is not None or not _TITLE.search(line.what):
+        return False
+    if is_labelled and _SPOKEN.search(line.text):
+        return True
+    if line.usd is not None or line.quantity > 1:
         return False
     try:
         category_of(line)
@@ -314,6 +328,7 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
 _IS_NO_LINK: Final = re.compile(
     r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
 )
+_BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
 _CARD_ON_RISER: Final = re.compile(
     r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
     r"|\b[3-5]0[6-9]0(?:\s?ti)?\s+\d.*\brisers?\b",
@@ -328,6 +343,8 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "board"
     if _COOLER_MODEL.search(text):
         return "cooler"
+    if _BENCH.search(text):
+        return "case"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             return category
@@ -438,8 +455,14 @@ def is_memory_by_size(text: str, words: set[str]) -> bool:
     """Whether a line states a size that its modules add up to (`128GB (4x32)`), or a size and a product line of
     modules; a line with the family of a card states a card's memory."""
     size = GIGABYTES.search(text)
-    if size is None or size.group(3).lower() == "tb" or _MODEL_NUMBER.search(text):
+    if size is None or _MODEL_NUMBER.search(text):
         return False
+    if size.group(3).lower() == "tb":
+        modules = [one for one in GIGABYTES.finditer(text) if one.group(1) and one.group(3).lower() != "tb"]
+        whole = float(size.group(2)) * 1024
+        return any(float(one.group(1)) * float(one.group(2)) == whole for one in modules)
+    if _SIZE_AND_RATE.fullmatch(text.strip()):
+        return True
     if words & _MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
         return True
     return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
@@ -564,6 +587,14 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
         num_eps=0,
         flags=(PLUGS_UNKNOWN,) if stated else (PLUGS_UNKNOWN, GRADE_UNKNOWN),
         source="your list",
+    )
+
+
+def watts_of_label(text: str) -> float:
+    """Rating in a line that a label names as a supply [W]: `PSU: EVGA 2000 G+`; 0 if no number can be one."""
+    found = [float(number) for number in re.findall(r"(?<![\w.-])(\d{3,4})(?![\w.])", text)]
+    return next(
+        (watts for watts in found if watts % 50 == 0 and _LEAST_SUPPLY_W <= watts <= MOST_SUPPLY_W), 0.0
     )
 
 

@@ -60,7 +60,19 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     rows = [row for row in text.splitlines() if row.strip()]
     # A spreadsheet is pasted with tabs between its cells.
     is_table = len(rows) > 1 and all("\t" in row.strip() for row in rows[:2])
-    return read_table_text(path) if is_table else _merge_lines(_lines(text, path))
+    if is_table:
+        return read_table_text(path)
+    plain = [(number, row) for number, row, _ in plain_rows(text) if not _RULE.fullmatch(row)]
+    if len(plain) > 1 and all(row.count("|") > 1 for _, row in plain):
+        cells = [(number, [cell.strip() for cell in row.strip("| ").split("|")]) for number, row in plain]
+        places = _columns_of(cells[0][1])
+        if {"name", "quantity"} <= set(places):
+            return [
+                _table_line(row, places, f"{path}: row {number}")
+                for number, row in cells[1:]
+                if _cell(row, places, "name") and not _SKIPPED.match(row[0])
+            ]
+    return _merge_lines(_lines(text, path))
 
 
 def read_table_text(path: Path) -> list[TypedLine]:
@@ -93,6 +105,11 @@ def read_table_text(path: Path) -> list[TypedLine]:
     ]
 
 
+_RULE: Final = re.compile(r"^[\s|:+=-]+$", re.MULTILINE)
+"""Row of dashes and bars below the names of columns."""
+_NAME_WORDS: Final = frozenset(
+    ("part", "item", "product", "component", "description", "name", "model", "artikel")
+)
 _COLUMNS: Final = {
     "build": ("build",),
     "category": ("category", "kind", "type", "component", "part type", "kategorie", "typ"),
@@ -150,7 +167,10 @@ _NOTHING: Final = re.compile(r"\$?\s*0+(?:\.0*)?")
 
 def _columns_of(header: list[str]) -> dict[str, int]:
     """Return the place of each known column."""
-    names = [cell.strip().lower() for cell in header]
+    names = [cell.strip(" *").lower() for cell in header]
+    if not set(names) & set(_COLUMNS["name"]):
+        spoken = next((n for n, name in enumerate(names) if _NAME_WORDS & set(name.split())), None)
+        names = ["name" if n == spoken else name for n, name in enumerate(names)]
     return {
         column: names.index(found)
         for column, aliases in _COLUMNS.items()

@@ -57,6 +57,11 @@ _AFTER_SIZE: Final = re.compile(
 """Number behind a size: `DDR5 32GB×2 CL30`."""
 _SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
 _TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
+_SHOP: Final = re.compile(
+    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*",
+    re.IGNORECASE,
+)
+"""Shop before the name of a part."""
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
 _KIND_OF_MODULE: Final = re.compile(
@@ -147,7 +152,7 @@ FOREIGN_PRICE: Final = re.compile(
 )
 """Amount of money in another currency than US dollars."""
 _PRICE_WORDS: Final = re.compile(
-    r"(?:\b(?:für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
+    r"(?:\b(?:VHB|VB|FP|für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
     re.IGNORECASE,
 )
 """Words around an amount, in whose place a private character stands."""
@@ -254,6 +259,7 @@ def read_line(text: str, where: str) -> TypedLine:
 
 def _write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
+    text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
     text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
         text = _BARE_MODULES.sub(r"\1x\2GB", text)
@@ -334,7 +340,7 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
         found.append(NUMBER_WORDS[" ".join(worded.group(1).lower().split())])
         rest = rest[worded.end() :]
         is_worded = len(found) == 1
-    if len(set(found)) > 1:
+    if len(set(found)) > 1 and not re.search(r"\d\s*[,;+]\s", text):
         raise InputFileError(
             f"{where}: {text.strip()!r} counts {' and '.join(map(str, found))} of one part",
             why="a line states one number of pieces",
