@@ -93,7 +93,9 @@ _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
-_LISTED: Final = re.compile(r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)")
+_LISTED: Final = re.compile(
+    r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+)
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
 _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
@@ -101,7 +103,8 @@ _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\
 """Dashes, and ends of sentences, between the parts of one line."""
 _LEAD_IN: Final = re.compile(
     r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|run|add|use|buy|get|with|running|using)"
-    r"|(?:it|the\s+\w+)\s+(?:has|is|runs))\s+(?:an?\s+|the\s+|my\s+)?",
+    r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
+    r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?",
     re.IGNORECASE,
 )
 """Words of a sentence before the part that it names: `I want to run two 3090s`."""
@@ -126,7 +129,7 @@ _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)"
     r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
-    r"|^frame$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
+    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
     re.IGNORECASE,
 )
 _NO_CASE: Final = re.compile(
@@ -335,9 +338,15 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 def _is_one_system(line: TypedLine) -> bool:
     """Whether a line describes one complete machine by its properties: `Mac Studio, chip M3 Ultra, 512GB`."""
     pieces = _LISTED.split(line.text)[1:]
-    return bool(pieces and find_systems(line.what)) and not any(
-        find_systems(piece) or find_card_name(piece) or link_in(piece, _usual_riser()) for piece in pieces
+    return bool(pieces and find_systems(line.what)) and all(
+        _PROPERTY.search(piece) and find_card_name(piece) is None for piece in pieces
     )
+
+
+_PROPERTY: Final = re.compile(
+    r"\b\d+[- ]core\b|\b\d+\s?[GT]B\b|^\s*(?:chip|model|memory|storage|os)\b", re.IGNORECASE
+)
+"""Property of a complete machine in a piece of its line: cores, memory, drive."""
 
 
 def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
@@ -378,7 +387,7 @@ def _split_off_board(line: TypedLine) -> list[TypedLine]:
         return [line]
     return (
         [found[0], replace(found[1], is_included=line.usd is not None)]
-        if kinds == ["cpu", "board"]
+        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] == "board"
         else [line]
     )
 
@@ -402,7 +411,10 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
             texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
         if len(texts) < _LEAST_SUMMANDS:
             return []
-        texts = [_LEAD_IN.sub("", text) for text in texts]
+    texts = [_LEAD_IN.sub("", text) for text in texts]
+    head, colon, tail = texts[0].partition(": ")
+    if colon and server_in(head) is not None:
+        texts = [head, tail, *texts[1:]]
     texts = [text for text in texts if not _ABSENT.match(text) and not _is_price_alone(text)] or texts
     try:
         found = [read_line(text, line.where) for text in texts]
@@ -458,7 +470,7 @@ def _is_price_alone(text: str) -> bool:
         line = read_line(f"part {text}", "")
     except InputFileError:
         return False
-    return line.what == "part" and (line.usd is not None or bool(line.unread_price))
+    return line.what == "part" and line.quantity == 1 and (line.usd is not None or bool(line.unread_price))
 
 
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
@@ -643,7 +655,9 @@ class _ListingReader:
         found: dict[int, _ReadLine] = {}
         for place in places:
             part, count = self._resolve(lines[place], categories[place])
-            line = self._with_plausible_price(lines[place], part, count)
+            line = lines[place]
+            if categories[place] == "gpu":  # prices of used modules and CPUs are far below the catalog's
+                line = self._with_plausible_price(line, part, count)
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
                 self._place(categories[place], part, count)

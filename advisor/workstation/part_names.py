@@ -180,7 +180,7 @@ _MEMORY_SPEED: Final = re.compile(
 )
 """Transfer rate of modules [MT/s]: after their kind, before a unit, or alone if modules are sold with it."""
 _SIZE_AND_RATE: Final = re.compile(
-    r"\d{2,4}\s?GB\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?:\s*(?:mhz|mt/s|cl\d\d))*",
+    r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s?GB\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?:\s*(?:mhz|mt/s|cl\d\d))*",
     re.IGNORECASE,
 )
 """Memory of which only size and transfer rate are written: `64GB 6000`."""

@@ -41,6 +41,11 @@ _FETCH_MARK: Final = re.compile(
     r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)):", re.MULTILINE
 )
 
+_INXI_CPU: Final = re.compile(
+    r"(?:\bmodel: |\bInfo: (?:\dx )?[\w-]+-core )(?!model)(.*?)"
+    r"(?: bits: .*| type: .*| arch: .*| \[M.*| speed.*| cache: .*)?$"
+)
+"""CPU in a row of inxi, in the forms of its releases."""
 _ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
 _TOTAL: Final = re.compile(r"\btotal:\s*([\d.]+)\s*Gi?B?", re.IGNORECASE)
@@ -158,9 +163,7 @@ def _inxi_rows(rows: list[str]) -> Iterator[tuple[int, str]]:
         )
         if board is not None:
             yield number, f"Motherboard: {board.group(1)} {board.group(2)}"
-        elif section == "cpu" and (
-            cpu := re.search(r"\bmodel: (.*?)(?: bits: .*| type: .*| arch: .*)?$", row)
-        ):
+        elif section == "cpu" and (cpu := _INXI_CPU.search(row)):
             times = re.search(r"\b(\d)x\b", row)
             yield number, f"CPU: {times.group(1) + 'x ' if times else ''}{cpu.group(1)}"
         elif section == "graphics" and (

@@ -239,7 +239,12 @@ def num_alike(board: Board) -> int:
     "card width",
     "slots",
     cards=slot_widths,
-    board=lambda board: (_positions(board), board.slots_known, num_alike(board)),
+    board=lambda board: (
+        _positions(board),
+        board.slots_known,
+        num_alike(board),
+        "layout_assumed" in board.flags,
+    ),
     case=lambda case: (case.open_frame, case.expansion_slots),
 )
 def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
@@ -259,8 +264,12 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
             remedy = "a board with more slots, or fewer cards"
             return Finding(cards.num, len(positions), False, why, remedy, not board.slots_known)
         between = min((b - a for a, b in pairwise(sorted(positions))), default=0)
-        why = f"cards of {max(widths)} slots overlap on {board.name}"
-        return Finding(max(widths), between, False, why, "narrower cards, or an open frame with risers")
+        is_assumed = "layout_assumed" in board.flags
+        why = f"cards of {max(widths)} slots overlap on {board.name}" + (
+            ", spacing assumed" if is_assumed else ""
+        )
+        remedy = "narrower cards, or an open frame with risers"
+        return Finding(max(widths), between, False, why, remedy, is_assumed)
     assumed = ", spacing assumed" if "layout_assumed" in board.flags and cards.num > 1 else ""
     why = f"the lowest card ends at slot {need} of {room}{assumed}"
     return at_most(need, room, why, "a case with more slots, or narrower cards")

@@ -40,7 +40,7 @@ _TRAILING: Final = re.compile(
 they are lanes."""
 _INSIDE: Final = re.compile(
     r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×]\s?(\d{1,2})"
-    r"(?=\s*(?:[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b))",
+    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|with|w/|in|on|and|plus|for)\b))",
     re.IGNORECASE,
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
@@ -65,7 +65,7 @@ _SHOP: Final = re.compile(
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
 _KIND_OF_MODULE: Final = re.compile(
-    r"\bddr[345]\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b", re.IGNORECASE
+    r"\bddr[345]\b|\bcl\d\d\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b", re.IGNORECASE
 )
 _HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
@@ -75,6 +75,17 @@ _MODULE_CODE: Final = re.compile(
 )
 """Code on the label of a module: PC4-2400T-R, PC4-3200AA-RB2-12, PC3L-12800R. The number is a transfer rate [MT/s], or
 from 6,400 on for DDR3 and from 17,000 on for DDR4 and DDR5 a bandwidth [MB/s], eight times that."""
+_MAKERS_CODES: Final = (
+    (re.compile(r"\bM393A\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
+    (re.compile(r"\bM386A\w+(?:-\w+)?\b"), "DDR4 ECC LRDIMM"),
+    (re.compile(r"\bM321R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
+    (re.compile(r"\bM391A\w+(?:-\w+)?\b"), "DDR4 ECC UDIMM"),
+    (re.compile(r"\bM378A\w+(?:-\w+)?\b"), "DDR4 UDIMM"),
+    (re.compile(r"\bHMA\w{3}R7\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
+    (re.compile(r"\bHMCG\w+R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
+    (re.compile(r"\bMTA\d{2}ASF\w*P[DS]?Z(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
+)
+"""Kind of module by the article numbers of Samsung, SK hynix and Micron."""
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
 _REGISTERED_WORDS: Final = re.compile(r"\bR-?ECC\b", re.IGNORECASE)
 LABELS: Final = {
@@ -152,7 +163,7 @@ FOREIGN_PRICE: Final = re.compile(
 )
 """Amount of money in another currency than US dollars."""
 _PRICE_WORDS: Final = re.compile(
-    r"(?:\b(?:VHB|VB|FP|für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
+    r"(?:\b(?:VHB|VB|FP|Preis|price|prix|precio|für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
     re.IGNORECASE,
 )
 """Words around an amount, in whose place a private character stands."""
@@ -259,11 +270,14 @@ def read_line(text: str, where: str) -> TypedLine:
 
 def _write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
+    text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
     text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
         text = _BARE_MODULES.sub(r"\1x\2GB", text)
     text = _TERABYTES.sub(r"\1TB", _UNIT_WORDS.sub(lambda found: f"{found[1] or found[2]}GB", text))
+    for code, kind in _MAKERS_CODES:
+        text = code.sub(kind, text)
     return _MODULE_CODE.sub(_write_module, _REGISTERED_WORDS.sub("ECC RDIMM", text))
 
 

@@ -215,3 +215,94 @@ def test_a_cooler_for_one_socket_is_none_for_another() -> None:
     listing = read_listing(None, price_book(), ["EPYC 9354P", "Arctic Freezer 4U-SP5"])
     assert listing.machine.cooler is not None
     assert listing.machine.cooler.sockets == ("SP5",)
+
+
+SENTENCES: Final = {
+    "I have a Ryzen 7 5700X with 64GB of DDR4-3200 on an MSI B550 Tomahawk. I want to run two 3090s. PSU is a Corsair "
+    "RM850x. The case is a Fractal Define 7.": [
+        ("cpu", 1),
+        ("ram", 1),
+        ("board", 1),
+        ("gpu", 2),
+        ("psu", 1),
+        ("case", 1),
+    ],
+    "Bought an HP Z6 G4 for $380: Xeon Silver 4114, 96GB (6x16GB), 1000W PSU. Adding two RTX 3060 12GB ($210 each).": [
+        ("board", 1),
+        ("cpu", 1),
+        ("ram", 1),
+        ("psu", 1),
+        ("gpu", 2),
+    ],
+    "Lenovo ThinkStation P620 - Threadripper Pro 3945WX - 64GB (4x16) ECC - RTX A4000 16GB x 3 - 1000W": [
+        ("board", 1),
+        ("cpu", 1),
+        ("ram", 1),
+        ("gpu", 3),
+        ("psu", 1),
+    ],
+    "Threadripper 3960X | ASRock TRX40 Creator | 256GB DDR4-3200 ECC UDIMM (8x32) | 2x RTX 3090 FE (NVLink)": [
+        ("cpu", 1),
+        ("board", 1),
+        ("ram", 1),
+        ("gpu", 2),
+        ("bridge", 1),
+    ],
+    "EPYC 7532 + H12SSL-i combo + 256GB (8x32) DDR4 3200 - $1,150": [("cpu", 1), ("board", 1), ("ram", 1)],
+    "Mac Studio M2 Ultra 24-core CPU, 76-core GPU, 192GB unified memory, 2TB SSD $4,200": [("system", 1)],
+    "构建：2080Ti 22G ×2，i5-12400F，DDR4 3200 16G×4，1000W": [
+        ("gpu", 2),
+        ("cpu", 1),
+        ("ram", 4),
+        ("psu", 1),
+    ],
+    "64GB 6000": [("ram", 1)],
+    "2x32 6000 CL30": [("ram", 1)],
+    "1TB (16x64GB) 3200": [("ram", 1)],
+    "8 × Samsung M393A4K40DB3-CWE 32GB": [("ram", 8)],
+    "3x RTX 4090 (2 on risers)": [("gpu", 3)],
+    "RTX 3090 x 2 NVLink'd": [("gpu", 2), ("bridge", 1)],
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_one_line_names_its_parts_as_a_reader_counts_them(text: str) -> None:
+    listing = read_listing(None, price_book(), [text])
+    assert [(line.category, line.quantity) for line in listing.bill] == SENTENCES[text]
+
+
+def test_a_cpu_is_of_the_family_that_its_line_states() -> None:
+    for text, name in (("Threadripper 9960X", "Threadripper"), ("i9-9960X", "Core i9")):
+        cpu = read_listing(None, price_book(), [text, "RTX 3090"]).machine.cpu
+        assert cpu is not None
+        assert name in cpu.name
+
+
+def test_one_chip_of_several_cards_is_named_and_not_taken(tmp_path: Path) -> None:
+    row = "03:00.0 VGA compatible controller: AMD Navi 31 [Radeon RX 7900 XT/7900 XTX/7900 GRE] (rev c8)"
+    listing = read_text(tmp_path, f"{row}\nModel name: AMD Ryzen 9 5900X 12-Core Processor\n")
+    assert listing.machine.cards is None
+    assert "can mean several" in listing.unknown[0].what
+
+
+def test_a_title_above_labelled_rows_names_no_part(tmp_path: Path) -> None:
+    rows = [
+        "My dual 3090 build for 70B (total ~$2,600)",
+        "CPU: Ryzen 7 5700X",
+        "RAM: 2x32GB DDR4-3200",
+        "GPU: 2x RTX 3090",
+    ]
+    listing = read_text(tmp_path, "\n".join(rows))
+    assert [(line.category, line.quantity) for line in listing.bill] == [("cpu", 1), ("ram", 1), ("gpu", 2)]
+
+
+def test_more_memory_than_an_old_record_states_is_unknown() -> None:
+    """Desktop boards of DDR5 take modules of 48 and 64 GB since later firmware."""
+    question = Question(MachineLoad(models.get("8b").record))
+    for memory, verdict in (("4x48GB DDR5-5200", "unknown"), ("4x16GB DDR5-5200", "ok")):
+        parts = ["Ryzen 9 7950X3D", "Asus ROG Strix X670E-E", memory, "RTX 4090"]
+        listing = read_listing(None, price_book(), parts)
+        checks = judge_listing(listing, question, price_book(), better=False).build.checks
+        found = next(check for check in checks if check.rule == "memory-size")
+        assert found.is_unknown == (verdict == "unknown")
+        assert found.passed == (verdict == "ok")

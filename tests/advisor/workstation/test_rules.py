@@ -126,7 +126,11 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
 }  # fmt: skip
 
 
-IMPLIES: Final = {"cpu-cores": ("cpu-class",), "model-memory": ("ram-loading",)}
+IMPLIES: Final = {
+    "resizable-bar": ("peer-to-peer",),
+    "cpu-cores": ("cpu-class",),
+    "model-memory": ("ram-loading",),
+}
 """Rules that a machine cannot keep if it breaks another."""
 CHECKS_OF_LISTS: Final = {"cpu-count"}
 """Checks that only a list needs: a machine of the planner has one CPU."""
