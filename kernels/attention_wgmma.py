@@ -76,8 +76,8 @@ def _place(
 ):
     """Return block of queries, head, batch and number of blocks of keys of a program's tile.
 
-    Tiles with the most keys come first, and every second round goes backwards through the programs, so that all of
-    them end at nearly the same time.
+    Heads are taken in bands. In the last band the tiles with the most keys come first, and every second round goes
+    backwards through the programs, so that all of them end at nearly the same time.
     """
     programs = gl.num_programs(0)
     program = gl.program_id(0)
@@ -86,9 +86,19 @@ def _place(
     tile = step * programs + program
     blocks = (num_queries + TILE - 1) // TILE
     heads = num_tiles // blocks
-    block = blocks - 1 - tile // heads
-    head = tile % heads % num_heads
-    batch = tile % heads // num_heads
+    # At least four programs read the keys and values of a head at a time, so that the L2 serves most of them.
+    most_heads = max(1, programs // 4)
+    band = tile // (most_heads * blocks)
+    first_head = band * most_heads
+    band_heads = min(most_heads, heads - first_head)
+    place = tile - first_head * blocks
+    block = place // band_heads
+    # Bands alternate: each begins with tiles of the length with which the one before ended.
+    if ((heads - 1) // most_heads - band) % 2 == 0:
+        block = blocks - 1 - block
+    head = first_head + place % band_heads
+    batch = head // num_heads
+    head = head % num_heads
     end = num_keys
     if CAUSAL:
         end = min(num_keys, (block + 1) * TILE + num_keys - num_queries)

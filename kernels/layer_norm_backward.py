@@ -15,7 +15,7 @@ import triton.language as tl
 
 from advisor.kernels import layer_norm
 from advisor.kernels.backend import check_operands, normal
-from advisor.kernels.rms_norm_backward import WIDEST_ROW_AHEAD, row_programs
+from advisor.kernels.rms_norm_backward import WIDEST_ROW_AHEAD, add_pairs, row_programs
 
 
 @triton.jit
@@ -56,14 +56,13 @@ def _backward_kernel(
             x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
             grad = tl.load(grad_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
             weight = tl.load(weight_ptr + columns, mask=mask, other=0.0).to(tl.float32)
-        mean = tl.sum(x) / num_columns
-        centred = tl.where(mask, x - mean, 0.0)
-        scale = tl.rsqrt(tl.sum(centred * centred) / num_columns + epsilon)
-        normed = centred * scale
         weighted = grad * weight
-        mean_weighted = tl.sum(weighted) / num_columns
-        mean_product = tl.sum(weighted * normed) / num_columns
-        dx = (weighted - mean_weighted - normed * mean_product) * scale
+        sum_x, sum_weighted = tl.reduce((x, weighted), 0, add_pairs)
+        centred = tl.where(mask, x - sum_x / num_columns, 0.0)
+        squares, product = tl.reduce((centred * centred, weighted * centred), 0, add_pairs)
+        scale = tl.rsqrt(squares / num_columns + epsilon)
+        normed = centred * scale
+        dx = (weighted - sum_weighted / num_columns - normed * (product / num_columns * scale)) * scale
         tl.store(dx_ptr + offsets, dx, mask=mask)
         dw += grad * normed
         db += grad

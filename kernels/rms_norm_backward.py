@@ -31,6 +31,12 @@ _WARPS_PER_SM: Final = 16
 
 
 @triton.jit
+def add_pairs(a, b, other_a, other_b):
+    """Add two sums at once: the warps of a program meet once for both."""
+    return a + other_a, b + other_b
+
+
+@triton.jit
 def _backward_kernel(
     total_ptr,
     weight_ptr,
@@ -70,8 +76,9 @@ def _backward_kernel(
             grad = tl.load(grad_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
             weight = tl.load(weight_ptr + columns, mask=mask, other=0.0).to(tl.float32)
         weighted = grad * weight
-        scale = tl.rsqrt(tl.sum(total * total) / num_columns + epsilon)
-        shared = tl.sum(weighted * total) / num_columns * scale * scale * scale
+        squares, product = tl.reduce((total * total, weighted * total), 0, add_pairs)
+        scale = tl.rsqrt(squares / num_columns + epsilon)
+        shared = product / num_columns * scale * scale * scale
         dx = weighted * scale - total * shared
         if HAS_THROUGH:
             dx += tl.load(through_ptr + offsets, mask=mask, other=0.0).to(tl.float32)

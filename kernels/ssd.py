@@ -258,6 +258,117 @@ def check_sizes(
     check_operands((torch.float32,), start=start)
 
 
+def compute_scores(b: torch.Tensor, c: torch.Tensor, chunk: int) -> torch.Tensor:
+    """Return c · bᵀ of every chunk of every group.
+
+    Shapes: b [B, L, G, N], c [B, L, G, N] -> [B · chunks · G, chunk, chunk].
+    """
+    batch, num_tokens, groups, num_states = b.shape
+    num_chunks = int(triton.cdiv(num_tokens, chunk))
+    scores = b.new_empty((batch * num_chunks * groups, chunk, chunk))
+    states = max(16, triton.next_power_of_2(num_states))
+    _scores_kernel[(num_chunks, groups, batch)](
+        *(TensorDescriptor.from_tensor(one, [1, chunk, 1, states]) for one in (b, c)),
+        TensorDescriptor.from_tensor(scores, [1, chunk, chunk]),
+        num_chunks,
+        CHUNK=chunk,
+        STATES=states,
+        num_warps=_SCORE_WARPS,
+    )
+    return scores
+
+
+def cut(num_tokens: int, chunk: int, segments: int) -> tuple[int, int]:
+    """Return the number of segments that are not empty and of the chunks of each [counts]."""
+    chunks = int(triton.cdiv(triton.cdiv(num_tokens, chunk), segments))
+    return int(triton.cdiv(num_tokens, chunks * chunk)), chunks
+
+
+def find_starts(
+    x: torch.Tensor,
+    delta: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    start: torch.Tensor | None,
+    segments: int,
+    segment_tokens: int,
+    config: ChunkConfig,
+) -> torch.Tensor:
+    """Return the state with which each segment starts: a first pass over all segments, and one that joins them.
+
+    Shapes: x [B, L, H, P], delta [B, L, H], a [H], b [B, L, G, N], start [B, H, N, P] -> [B, segments, H, N, P] fp32.
+    """
+    batch, _, num_heads, num_channels = x.shape
+    num_states = b.shape[3]
+    shape = (batch, segments, num_heads, num_states, num_channels)
+    starts = torch.empty(shape, dtype=torch.float32, device=x.device)
+    decay = torch.empty(shape[:3], dtype=torch.float32, device=x.device)
+    _launch(x, delta, a, b, None, None, None, None, None, starts, decay, segment_tokens, config)
+    state_size = num_states * num_channels
+    _join_kernel[(triton.cdiv(state_size, 1024), num_heads, batch)](
+        starts, decay, start, segments, state_size, num_heads, HAS_START=start is not None, BLOCK=1024
+    )
+    return starts
+
+
+def _launch(
+    x: torch.Tensor,
+    delta: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor | None,
+    scores: torch.Tensor | None,
+    skip: torch.Tensor | None,
+    starts: torch.Tensor | None,
+    out: torch.Tensor | None,
+    ends: torch.Tensor,
+    decay: torch.Tensor | None,
+    segment_tokens: int,
+    config: ChunkConfig,
+) -> None:
+    """Scan every segment from its start state; without `out`, for the end states and decays alone."""
+    batch, num_tokens, num_heads, num_channels = x.shape
+    groups, num_states = b.shape[2:]
+    states = max(16, triton.next_power_of_2(num_states))
+
+    def describe(tensor: torch.Tensor | None, width: int) -> TensorDescriptor | None:
+        return tensor if tensor is None else TensorDescriptor.from_tensor(tensor, [1, config.chunk, 1, width])
+
+    def describe_states(tensor: torch.Tensor | None) -> TensorDescriptor | None:
+        if tensor is None:
+            return None
+        flat = tensor.view(-1, num_states, num_channels)
+        return TensorDescriptor.from_tensor(flat, [1, states, config.channels])
+
+    chunk = config.chunk
+    _ssd_kernel[(num_heads * triton.cdiv(num_channels, config.channels), ends.shape[1], batch)](
+        describe(x, config.channels),
+        delta,
+        a,
+        describe(b, states),
+        describe(c, states),
+        None if scores is None else TensorDescriptor.from_tensor(scores, [1, chunk, chunk]),
+        skip,
+        describe_states(starts),
+        describe(out, config.channels),
+        describe_states(ends),
+        decay,
+        num_tokens,
+        num_heads,
+        num_channels,
+        groups,
+        num_states,
+        segment_tokens,
+        STATE_ONLY=out is None,
+        HAS_START=starts is not None,
+        CHUNK=chunk,
+        CHANNELS=config.channels,
+        STATES=states,
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+    )
+
+
 def run(
     x: torch.Tensor,
     delta: torch.Tensor,
@@ -278,83 +389,20 @@ def run(
     """
     check_sizes(x, delta, a, b, c, skip, start, out)
     batch, num_tokens, num_heads, num_channels = x.shape
-    groups, num_states = b.shape[2:]
+    num_states = b.shape[3]
     config = config or (_INTERPRETER_CONFIG if INTERPRET else choose_config(num_states))
     out = torch.empty_like(x) if out is None else out
-    blocks = int(triton.cdiv(num_channels, config.channels))
+    programs = batch * num_heads * int(triton.cdiv(num_channels, config.channels))
     slots = PROGRAMS_PER_SM * persistent_programs(x.device)
-    programs = batch * num_heads * blocks
     segments = num_segments or choose_segments(programs, num_tokens, config.chunk, slots)
-    chunks = triton.cdiv(triton.cdiv(num_tokens, config.chunk), segments)
-    segments = int(triton.cdiv(num_tokens, chunks * config.chunk))
-    sizes = (num_tokens, num_heads, num_channels, groups, num_states, chunks * config.chunk)
-    shape = (batch, segments, num_heads, num_states, num_channels)
-    ends = torch.empty(shape, dtype=torch.float32, device=x.device)
-    decay = torch.empty(shape[:3], dtype=torch.float32, device=x.device)
-    launch = {
-        "CHUNK": config.chunk,
-        "CHANNELS": config.channels,
-        "STATES": max(16, triton.next_power_of_2(num_states)),
-        "num_warps": config.num_warps,
-        "num_stages": config.num_stages,
-    }
-    grid = (num_heads * blocks, segments, batch)
-    x_desc, y_desc = (
-        TensorDescriptor.from_tensor(one, [1, config.chunk, 1, config.channels]) for one in (x, out)
-    )
-    b_desc, c_desc = (
-        TensorDescriptor.from_tensor(one, [1, config.chunk, 1, launch["STATES"]]) for one in (b, c)
-    )
-
-    def describe_states(states: torch.Tensor) -> TensorDescriptor:
-        flat = states.view(-1, num_states, num_channels)
-        return TensorDescriptor.from_tensor(flat, [1, launch["STATES"], config.channels])
-
-    num_chunks = int(triton.cdiv(num_tokens, config.chunk))
-    scores = x.new_empty((batch * num_chunks * groups, config.chunk, config.chunk))
-    scores_desc = TensorDescriptor.from_tensor(scores, [1, config.chunk, config.chunk])
-    _scores_kernel[(num_chunks, groups, batch)](
-        b_desc,
-        c_desc,
-        scores_desc,
-        num_chunks,
-        CHUNK=config.chunk,
-        STATES=launch["STATES"],
-        num_warps=_SCORE_WARPS,
-    )
-    operands = (x_desc, delta, a, b_desc, c_desc, scores_desc, skip)
+    segments, chunks = cut(num_tokens, config.chunk, segments)
+    tokens = chunks * config.chunk
     starts = start
     if segments > 1:
-        starts = torch.empty_like(ends)
-        _ssd_kernel[grid](
-            *operands,
-            None,
-            y_desc,
-            describe_states(starts),
-            decay,
-            *sizes,
-            STATE_ONLY=True,
-            HAS_START=False,
-            **launch,
-        )
-        state_size = num_states * num_channels
-        _join_kernel[(triton.cdiv(state_size, 1024), num_heads, batch)](
-            starts, decay, start, segments, state_size, num_heads, HAS_START=start is not None, BLOCK=1024
-        )
-    start_desc = None if starts is None else describe_states(starts)
-    end_desc = describe_states(ends)
-    has_start = starts is not None
-    _ssd_kernel[grid](
-        *operands,
-        start_desc,
-        y_desc,
-        end_desc,
-        decay,
-        *sizes,
-        STATE_ONLY=False,
-        HAS_START=has_start,
-        **launch,
-    )
+        starts = find_starts(x, delta, a, b, start, segments, tokens, config)
+    ends = x.new_empty((batch, segments, num_heads, num_states, num_channels), dtype=torch.float32)
+    scores = compute_scores(b, c, config.chunk)
+    _launch(x, delta, a, b, c, scores, skip, starts, out, ends, None, tokens, config)
     return out, ends[:, -1].contiguous()
 
 

@@ -18,7 +18,7 @@ from advisor.kernels import (
     grouped_gemm_fp8,
     mla_decode,
     rms_norm,
-    ssd,
+    ssd_wgmma,
     w4a16_row,
     w8a8,
 )
@@ -291,7 +291,7 @@ def ssd_op(
     Shapes: x [B, L, H, P], delta [B, L, H], a [H], b, c [B, L, G, N], skip [H], start [B, H, N, P]
     -> [B, L, H, P], [B, H, N, P] fp32.
     """
-    return ssd.run(x, delta, a, b, c, skip, start)
+    return ssd_wgmma.fastest(x, b.shape[3])(x, delta, a, b, c, skip, start)
 
 
 @ssd_op.register_fake

@@ -129,7 +129,7 @@ def _load_words(w_places, tile, group, N, words_per_row, ROWS: gl.constexpr):
     The last tile, and any beyond it, moves up to end with the last row.
     """
     first_row = min(tile * ROWS, N - ROWS).to(gl.int64)
-    return gl.load(w_places + (first_row * words_per_row + group * 16), cache_modifier=".cg")
+    return gl.load(w_places + (first_row * words_per_row + group * 256), cache_modifier=".cg")
 
 
 @gluon.jit
@@ -225,7 +225,7 @@ def _mma_kernel(
     x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))
     out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
     columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
-    w_places = w_ptr + rows[:, None] * words_per_row + words[None, :]
+    w_places = w_ptr + (rows // 16 * (16 * words_per_row) + rows % 16 * 16)[:, None] + words[None, :]
     # Rows of x beyond the end repeat the last one; their results are never stored.
     x_places = x_ptr + x_rows[:, None] * (words_per_row * 8) + x_columns[None, :]
     # While one group is multiplied, the words and scales of the next are loaded.

@@ -21,7 +21,7 @@ from advisor.kernels import w4a16, w4a16_mma
 from advisor.kernels.backend import num_sms
 from advisor.kernels.w4a16_mma import _wait_for_x, _weights, _words_layout, _x_layout
 
-_ROWS: Final = 16
+_ROWS: Final = w4a16.TILE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,10 @@ class WarpPlan:
     programs_per_sm: int
 
 
-PLANS: Final = (WarpPlan(16, 1, 64, 2), WarpPlan(8, 2, 80, 3))
-_MOST_WAVES: Final = 2
+PLANS: Final = (WarpPlan(16, 1, 64, 2), WarpPlan(8, 1, 80, 3), WarpPlan(4, 2, 128, 4), WarpPlan(4, 2, 96, 5))
+"""Plans by the number of programs that run at once: the fewer rows of weights, the more warps share one tile."""
 _LEAST_FILLED: Final = 0.8
-"""Minimum fraction of the program slots of all waves that must be filled."""
-_MOST_WEIGHTS: Final = 10**8
+"""Minimum fraction of the first plan's programs that must have a tile."""
 _WARP = gl.constexpr("""{
     .reg .u32 thread;
     mov.u32 thread, %tid.x;
@@ -63,7 +62,7 @@ def _load_ahead(w_places, scale_places, first, groups, N, DEPTH: gl.constexpr):
     scales = ()
     for j in gl.static_range(DEPTH):
         is_there = first + j < groups
-        loaded = gl.load(w_places + (first + j) * 16, mask=is_there, other=0, cache_modifier=".cg")
+        loaded = gl.load(w_places + (first + j) * 256, mask=is_there, other=0, cache_modifier=".cg")
         words = words + (loaded,)  # type: ignore[assignment]  # noqa: RUF005
         scale = gl.load(scale_places + (first + j) * N, mask=is_there, other=0.0)
         scales = scales + (scale,)  # type: ignore[assignment]  # noqa: RUF005
@@ -110,9 +109,8 @@ def _row_kernel(
     x_rows = _own_warp(gl.zeros([8], gl.int32, gl.SliceLayout(1, x_layout)))
     out_rows = gl.arange(0, 16 * num_warps, layout=gl.SliceLayout(1, acc_layout))
     out_columns = gl.arange(0, 8, layout=gl.SliceLayout(0, acc_layout))
-    # The last tile moves up to end with the last row.
-    first_row = min(gl.program_id(0) * 16, N - 16)
-    w_rows = (first_row + rows % 16).to(gl.int64) * words_per_row + (rows // 16) * (groups * 16)
+    first_row = gl.program_id(0) * 16
+    w_rows = first_row.to(gl.int64) * words_per_row + rows // 16 * (groups * 256) + rows % 16 * 16
     w_places = w_ptr + w_rows[:, None] + words[None, :]
     scale_places = scale_ptr + (out_rows // 16) * groups * N + first_row + out_rows % 16
     x_places = x_ptr + (x_rows * (groups * 128))[:, None] + x_columns[None, :]
@@ -145,24 +143,17 @@ def _row_kernel(
 
 
 def choose_plan(n: int, k: int, sms: int) -> WarpPlan | None:
-    """Return the plan whose programs, one per 16 rows of weights, fill one or two waves; None if `w4a16_mma` is faster.
+    """Return the first plan whose programs, one per 16 rows of weights, all run at once, or the last plan; None if
+    `w4a16_mma` is faster.
 
-    The kernel of `w4a16_mma` gives every program an equal share at any size and has more bytes in flight, but sums
-    across programs, which costs 2 µs.
+    The kernel of `w4a16_mma` gives every program an equal share at any size, but sums across programs, which costs
+    2 µs.
     """
-    tiles = triton.cdiv(n, _ROWS)
-    if n * k > _MOST_WEIGHTS:
+    tiles = n // _ROWS
+    fitting = [plan for plan in PLANS if k % (plan.slices * w4a16.GROUP) == 0]
+    if not fitting or tiles < _LEAST_FILLED * PLANS[0].programs_per_sm * sms:
         return None
-    for plan in PLANS:
-        at_once = plan.programs_per_sm * sms
-        waves = triton.cdiv(tiles, at_once)
-        if (
-            waves <= _MOST_WAVES
-            and tiles >= _LEAST_FILLED * waves * at_once
-            and k % (plan.slices * w4a16.GROUP) == 0
-        ):
-            return plan
-    return None
+    return next((plan for plan in fitting if tiles <= plan.programs_per_sm * sms), fitting[-1])
 
 
 def fastest(x: torch.Tensor, num_rows: int) -> Callable[..., torch.Tensor]:
@@ -179,13 +170,13 @@ def run(
     words: torch.Tensor,
     scale: torch.Tensor,
     out: torch.Tensor | None = None,
-    plan: WarpPlan = PLANS[1],
+    plan: WarpPlan = PLANS[-1],
     early: bool = False,
 ) -> torch.Tensor:
     """Compute one row of activations times packed weights.
 
-    Shapes: x [1, K] bf16 or fp16, K a multiple of 128 · slices, words [N, K / 8] int32, N ≥ 16, scale [K / 128, N]
-    -> [1, N].
+    Shapes: x [1, K] bf16 or fp16, K a multiple of 128 · slices, words [N, K / 8] int32, N a multiple of 16, scale
+    [K / 128, N] -> [1, N].
     `early` starts loading weights before the previous kernel has ended (Hopper and later).
 
     Assumes: with `early`, nothing that still runs in the stream writes the weights.
@@ -193,7 +184,7 @@ def run(
     """
     w4a16.check_sizes(x, words, scale, out)
     n = words.shape[0]
-    if x.shape[0] != 1 or n < _ROWS or x.shape[1] % (plan.slices * w4a16.GROUP):
+    if x.shape[0] != 1 or x.shape[1] % (plan.slices * w4a16.GROUP):
         raise ValueError(f"{tuple(x.shape)} times {n} rows does not go into {plan.slices} slices")
     out = x.new_empty((1, n)) if out is None else out
     groups = words.shape[1] // (16 * plan.slices)

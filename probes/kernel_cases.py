@@ -37,6 +37,7 @@ from advisor.kernels import (
     selective_scan_registers,
     softmax_backward,
     ssd,
+    ssd_wgmma,
     w4a16,
     w4a16_row,
     w8a8,
@@ -503,8 +504,11 @@ def scan_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.
         x, delta, a, b, c, skip = ssd.make_inputs(
             sequences, tokens, heads, channels, 1, states, 0, device, kind
         )
+        calls: dict[str, Multiply] = {"advisor": lambda: ssd.run(x, delta, a, b, c, skip)[0]}
+        if ssd_wgmma.is_supported(x, states):
+            calls["advisor (wgmma)"] = lambda: ssd_wgmma.run(x, delta, a, b, c, skip)[0]
         return KernelCase(
-            {"advisor": lambda: ssd.run(x, delta, a, b, c, skip)[0]},
+            calls,
             first_tokens,
             lambda: ssd.reference(x[:1, :few], delta[:1, :few], a, b[:1, :few], c[:1, :few], skip)[0],
         )

@@ -168,6 +168,7 @@ def newer_calls() -> dict[str, Callable[[], object]]:
         grouped_gemm_fp8,
         mla_decode,
         ssd,
+        ssd_wgmma,
     )
 
     q, k, v, *rest = decode_attention.make_inputs(32, 8, 128, [256] * 2, 16, 0, CPU)
@@ -185,6 +186,9 @@ def newer_calls() -> dict[str, Callable[[], object]]:
         "mxfp4": lambda: fp4.run("mxfp4", *fp4.make_inputs("mxfp4", 256, 512, 0, CPU)),
         "nvfp4": lambda: fp4.run("nvfp4", *fp4.make_inputs("nvfp4", 256, 512, 0, CPU)),
         "ssd": lambda: ssd.run(*ssd.make_inputs(1, 512, 4, 64, 1, 128, 0, CPU), num_segments=2),
+        "wgmma_ssd": lambda: [
+            ssd_wgmma.run(*ssd.make_inputs(1, 512, 4, 64, 1, states, 0, CPU)) for states in (64, 128)
+        ],
         "gated_delta": lambda: gated_delta.run(*gated_delta.make_inputs(1, 256, 2, 128, 128, 0, CPU)),
         "conv": lambda: causal_conv1d.run(*causal_conv1d.make_inputs(1, 256, 256, 4, 0, CPU)),
     }
@@ -206,6 +210,7 @@ def calls() -> dict[str, Callable[[], object]]:
         selective_scan,
         selective_scan_registers,
         softmax,
+        ssd_wgmma,
         transpose,
         w4a16,
         w4a16_mma,
@@ -219,6 +224,7 @@ def calls() -> dict[str, Callable[[], object]]:
         if name.startswith("advisor.kernels.") and hasattr(module, "persistent_programs"):
             module.persistent_programs = lambda device: 132
     attention_wgmma.num_sms = lambda index: 132
+    ssd_wgmma.num_sms = lambda index: 132
     w4a16_mma.num_sms = lambda index: 132
     selective_scan_registers.num_sms = lambda index: 132
     scan_inputs = selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)

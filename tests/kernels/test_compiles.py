@@ -63,11 +63,14 @@ def test_the_instruments_compile_for_mi300x(on_mi300x):
 def test_every_kernel_compiles_without_spilling(report):
     spills = {name: max(k["stack_bytes"] for k in kernels) for name, kernels in report.items()}
     spilled = {name: size for name, size in spills.items() if size}
-    # A few words, outside the loop's critical path: it buys a seventh program per multiprocessor.
-    assert max(spilled.pop(name, 0) for name in ("w4a16_mma", "w4a16_row")) <= 64
+    # A few words, outside the loop's critical path: they buy a seventh program per multiprocessor, or the next row.
+    few = ("w4a16_mma", "w4a16_row", "layer_norm_backward")
+    assert max(spilled.pop(name, 0) for name in few) <= 64
     # These are faster than configurations without spilling, or have none; each configuration says by how much.
     assert max(spilled.pop(name, 0) for name in ("attention_backward_128", "gated_delta")) <= 512
     assert max(spilled.pop(name, 0) for name in ("attention_backward_64", "wgmma_backward_128")) <= 160
+    # Outside the loop over chunks.
+    assert spilled.pop("wgmma_ssd", 0) <= 256
     assert spilled == {}
 
 
@@ -91,6 +94,7 @@ def test_every_kernel_compiles_without_spilling(report):
         ("cross_entropy", "HGMMA"),
         ("layouts", "HGMMA"),
         ("ssd", "HMMA"),
+        ("wgmma_ssd", "HGMMA"),
         ("gated_delta", "HGMMA"),
         ("linear", "HGMMA"),
         ("decode", "HMMA"),

@@ -241,6 +241,7 @@ def test_an_output_with_gaps_or_of_another_shape_is_refused(name: str, device: t
 TWINS = {
     "attention_wgmma": "attention",
     "attention_backward_wgmma": "attention_backward",
+    "ssd_wgmma": "ssd",
     "w4a16_mma": "w4a16",
     "w4a16_row": "w4a16",
     "selective_scan_registers": "selective_scan",

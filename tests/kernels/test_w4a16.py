@@ -3,8 +3,8 @@ import torch
 
 from advisor.kernels import w4a16
 
-SHAPES = [(1, 8, 128), (1, 40, 384), (1, 16, 1152), (2, 64, 128), (5, 70, 384), (17, 33, 256)]
-LARGE = [(1, 4096, 14336), (1, 1000, 8192), (16, 4096, 4096), (64, 1000, 4096), (100, 1000, 1024)]
+SHAPES = [(1, 16, 128), (1, 48, 384), (1, 16, 1152), (2, 64, 128), (5, 80, 384), (17, 32, 256)]
+LARGE = [(1, 4096, 14336), (1, 1008, 8192), (16, 4096, 4096), (64, 1008, 4096), (100, 1008, 1024)]
 
 
 @pytest.mark.parametrize("shape", SHAPES + LARGE, ids=str)
@@ -19,7 +19,7 @@ def test_matches_reference(dtype, shape, device, on_gpu, assert_close, poison):
 
 
 def test_packing_survives_a_round_trip(device):
-    q = torch.randint(0, 16, (5, 256), device=device)
+    q = torch.randint(0, 16, (48, 256), device=device)
     assert torch.equal(w4a16.unpack(w4a16.pack(q)), q.to(torch.int32))
 
 
@@ -34,9 +34,20 @@ def test_each_weight_meets_its_activation(position, device):
 
 
 def test_wrong_sizes_are_refused(device):
-    x, words, scale = w4a16.make_inputs(1, 8, 256, seed=0, device=device)
+    x, words, scale = w4a16.make_inputs(1, 32, 256, seed=0, device=device)
     with pytest.raises(ValueError, match="words"):
         w4a16.run(x[:, :128], words, scale)
+    with pytest.raises(ValueError, match="words"):
+        w4a16.run(x, words[:24], scale[:, :24].contiguous())
+
+
+def test_words_of_a_tile_lie_together(device):
+    q = torch.zeros((32, 256), dtype=torch.int64, device=device)
+    q[16, 128:] = 15
+    words = w4a16.pack(q).flatten()
+    filled = words.nonzero().flatten().tolist()
+    # The second tile of rows, its second group of weights, the first row.
+    assert filled == [2 * 256 + 256 + word for word in range(16)]
 
 
 def test_counts():

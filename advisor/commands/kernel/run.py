@@ -43,6 +43,7 @@ _SIZE_RULES: Final[dict[tuple[str, str], tuple[int, int]]] = {
     ("rms_norm_backward", "columns"): (1, 16384),
     ("layer_norm_backward", "columns"): (1, 16384),
     ("rope", "size"): (2, 4096),
+    ("w4a16", "columns"): (16, 2**32),
     ("w4a16", "depth"): (128, 2**20),
     ("fp8_block_gemm", "depth"): (16, 2**32),
     ("grouped_gemm", "depth"): (8, 2**32),
