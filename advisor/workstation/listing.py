@@ -411,7 +411,7 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
             texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
         if len(texts) < _LEAST_SUMMANDS:
             return []
-    texts = [_LEAD_IN.sub("", text) for text in texts]
+    texts = [_LEAD_IN.sub("", text) for text in texts if text.rstrip(":").lower() not in LABELS] or texts
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]
@@ -426,6 +426,13 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
             kinds.append(one.category or category_of(one))
         except UnknownPartError:
             kinds.append("")
+    if server_in(found[0].what) is not None:
+        # Behind a server its CPU is named by the number alone: `DL380 G10, 2x 6130`.
+        kinds = [
+            kind
+            or ("cpu" if _CPU_NUMBER.fullmatch(one.what) and find_cpu(one.what, is_labelled=True) else "")
+            for kind, one in zip(kinds, found, strict=True)
+        ]
     if not kinds[0] and len(found) > 2 and is_title(found[0]):
         found = found[1:]
         kinds = kinds[1:]
@@ -436,8 +443,9 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     ]
     known = {kind for kind in kinds if kind}
     are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
-    is_unread = bool(known) and _kind_of(line) is None
-    if (len(known) < 2 and not are_alike and not is_unread) or 2 * sum(map(bool, kinds)) < len(kinds):
+    card = find_card_name(line.what)
+    is_unread = bool(known) and (_kind_of(line) is None or (card is not None and not card.accelerators))
+    if not is_unread and ((len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds)):
         return []
     listed = [
         replace(one, category=None if _SEVERAL.search(one.text) else kind or None)
@@ -456,6 +464,7 @@ _TITLE_AHEAD: Final = re.compile(
     re.IGNORECASE,
 )
 """Words ahead of the parts of one line: `SFF build: ...`, `Selling my AI box. ...`."""
+_CPU_NUMBER: Final = re.compile(r"\d{4}[A-Za-z]{0,2}(?:\s?v\d)?")
 _LEAST_KINDS: Final = 4
 """Number of kinds of part in one line from which it is a machine, and its one price that of all."""
 _SOLD: Final = re.compile(

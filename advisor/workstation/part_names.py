@@ -90,7 +90,8 @@ _OTHER_WORDS: Final = frozenset(
 )
 """Words of things that no rule reads: priced, not judged."""
 _DOCK: Final = re.compile(
-    r"\b(?:oculink|e-?gpus?|usb4)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b", re.IGNORECASE
+    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b",
+    re.IGNORECASE,
 )
 """External dock of a card, and the version of Thunderbolt if the line states one."""
 _SWITCH: Final = re.compile(
@@ -158,7 +159,7 @@ _COOLER_MODEL: Final = re.compile(
 )
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen)\b|配置|清单|构成|構成",
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido)\b|配置|清单|构成|構成",
     re.IGNORECASE,
 )
 _SPOKEN: Final = re.compile(
@@ -328,6 +329,9 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
 _IS_NO_LINK: Final = re.compile(
     r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
 )
+_DOCK_ADAPTER: Final = re.compile(
+    r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
+)
 _BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
 _CARD_ON_RISER: Final = re.compile(
     r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
@@ -343,6 +347,8 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "board"
     if _COOLER_MODEL.search(text):
         return "cooler"
+    if _DOCK_ADAPTER.search(text):
+        return "other"
     if _BENCH.search(text):
         return "case"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
@@ -411,7 +417,7 @@ def link_in(text: str, cable: Riser) -> Riser | None:
     dock = _DOCK.search(text)
     if dock is None:
         return None
-    is_newer = "oculink" in text.lower() or dock.group(1) == "5"
+    is_newer = re.search(r"oculink|deg[12]|ag0[12]", text, re.IGNORECASE) is not None or dock.group(1) == "5"
     generation = 4 if is_newer else 3
     name = f"external dock, PCIe {generation}.0 x4"
     return cable.model_copy(

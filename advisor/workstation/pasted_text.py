@@ -132,7 +132,7 @@ def _fetch_part(row: str, whole: str) -> str | None:
     if name == "model name" or (name == "cpu" and not what.isdigit()):
         sockets = re.search(r"^\s*Socket\(s\):\s*(\d+)", whole, re.MULTILINE)
         count = f"{sockets.group(1)}x " if sockets and sockets.group(1) != "1" else ""
-        return f"CPU: {count}{re.sub(r' *[(]?[0-9]+[)]? *@.*$', '', what)}"
+        return f"CPU: {count}{re.sub(r' *(?:[(][0-9]+[)])? *@.*$', '', what)}"
     if name == "gpu":
         named = _IN_BRACKETS.findall(what)
         return None if _INTEGRATED.search(what) else f"GPU: {named[0] if named else what}"

@@ -51,6 +51,13 @@ _UNIT_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Gigabytes in words or as a bare G; one gigabyte before a name is the maker of that name."""
+_AFTER_PCIE: Final = re.compile(
+    r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
+)
+"""Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
+_AHEAD_OF_COUNT: Final = re.compile(r"^\s*(?:[A-Za-z][A-Za-z /]{1,24}:|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)")
+"""Words with a colon that are no label of a part, or the number of a row, before a number of pieces: `Cluster: 3x Mac
+Studio`."""
 _AFTER_SIZE: Final = re.compile(
     r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
 )
@@ -325,9 +332,18 @@ def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     """Return the number of pieces, the text without it, and whether it was a word."""
     found: list[int] = []
-    rest = text
+    rest = _AHEAD_OF_COUNT.sub("", text)
     is_worded = False
-    for pattern in (_LEADING, _LEADING_BARE, _BRACKETED, _LABELLED, _TRAILING, _INSIDE, _AFTER_SIZE):
+    for pattern in (
+        _LEADING,
+        _LEADING_BARE,
+        _BRACKETED,
+        _LABELLED,
+        _TRAILING,
+        _INSIDE,
+        _AFTER_PCIE,
+        _AFTER_SIZE,
+    ):
         match = pattern.search(rest)
         if pattern is _AFTER_SIZE and (found or _SIZE_OF_EACH.search(rest)):
             continue
