@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -58,6 +59,8 @@ def get(name: str) -> Chosen[Accelerator]:
     try:
         found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
     except UnknownNameError:
+        if (board := _as_in_shops(name)) is not None:
+            return board
         chip = find_described(name)
         kind, colon, count = name.partition(":")
         if colon and count.isdigit():
@@ -75,6 +78,42 @@ def get(name: str) -> Chosen[Accelerator]:
             hint=f"advisor catalog show {chip.id} says what is known",
         ) from None
     return Chosen(by_id(found.id), found.note)
+
+
+_BESIDE_THE_NAME: Final = re.compile(
+    r"\b(?:nvidia|geforce|amd|radeon|instinct|intel|apple|tesla|graphics|generation|blackwell|edition|imac|with"
+    r"|mac ?(?:studio|mini|book ?(?:pro|air))|hbm\d?e?|gddr\d\w?)\b|\((?:r|tm)\)",
+    re.IGNORECASE,
+)
+"""Words that drivers and shops write around the name of a board or chip."""
+_MEMORY: Final = re.compile(r"[\s,-]*\b(\d+) ?gi?b\b(?: (?:memory|ram|unified memory))?", re.IGNORECASE)
+_MEMORY_TOLERANCE: Final = 0.05
+
+
+def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
+    """Return the accelerator of a name as drivers and shops write it, `NVIDIA GeForce RTX 3090 24GB`; None if unknown.
+
+    Raises: UnknownNameError: the record has another memory than the name states.
+    """
+    bare = " ".join(_BESIDE_THE_NAME.sub(" ", name).split()).strip(" -,")
+    stated = _MEMORY.search(bare)
+    unnumbered = re.sub(r"(?<=sxm)\d", "", bare, flags=re.IGNORECASE)
+    for plain in (bare, unnumbered, " ".join(_MEMORY.sub(" ", unnumbered).split())):
+        try:
+            record = by_id(resolve(plain, all_ids(), aliases(), "accelerator").id)
+        except UnknownNameError:
+            continue
+        held = record.memory_bytes
+        if stated and held and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE:
+            raise UnknownNameError(
+                f"{record.id} has {held / GIB:.0f} GiB in the catalog, not {stated[1]}",
+                why="its memory decides what fits and is not changed by a name",
+                fix=f"--gpu {record.id} --gpu-memory-utilization {int(stated[1]) * GIB / held * 0.9:.2f}"
+                if record.unified_memory and int(stated[1]) * GIB < held
+                else "type the id of the board with this memory; advisor catalog gpus lists them",
+            )
+        return Chosen(record, f"accelerator '{name}' is taken as {record.id}")
+    return None
 
 
 NEAR_FACTOR: Final = 8.0

@@ -28,6 +28,18 @@ _NO_TEXT: Final = (
 """Endings of classes whose output is no text, whatever their layers are."""
 _PLUGINS: Final = {"google": "google", "aws": "aws", "huawei": "huawei"}
 """Hardware on which an engine runs through a plug-in with a model list of its own, by vendor."""
+_WHOLE_LISTS: Final = (
+    ("llama.cpp", ""),
+    ("lmdeploy", ""),
+    ("mlx", ""),
+    ("tensorrt-llm", ""),
+    ("vllm", "aws"),
+)
+"""Engines and plug-ins whose list of classes was read whole and which run no class of another library: what is absent
+from the list is refused."""
+_LOADS_BY_TYPE: Final = ("mlx",)
+"""Engines that choose a class by the model type of a file, whatever class the file names. Source: mlx-lm 0.32.2,
+mlx_lm/utils.py, _get_classes."""
 _WORST_LAST: Final = ("native", "transformers", "unknown", "no")
 
 
@@ -69,8 +81,8 @@ class ModelClass(NamedTuple):
 def model_classes() -> Mapping[str, ModelClass]:
     """Return the class of checkpoints by model type.
 
-    Source: data/support/model_classes.csv: registries of transformers 5.24.0, vLLM 0.33.0 and SGLang 0.5.23; tokenizers
-        and block diffusion from the publishers' repositories.
+    Source: data/support/model_classes.csv: registries of transformers 5.24.0, vLLM 0.33.0 and SGLang 0.5.23;
+        tokenizers, block diffusion and the classes of Ling (inclusionAI/Ling) from the publishers' repositories.
     """
     columns = ("model_type", "architecture", "configured_by", "repository_tokenizer", "generates")
     return {
@@ -103,10 +115,11 @@ def output_of(model: Model) -> Generates:
 
 
 def needs_repository_code(model: Model, engine: str) -> bool:
-    """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`)."""
+    """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`): by
+    the lists of model types, and of a type in none of them by what its config.json says."""
     known = model_classes().get(model.family)
     if known is None or not model.family:
-        return False
+        return model.has_own_code
     return known.has_own_tokenizer or not {"transformers", engine} & set(known.configured_by)
 
 
@@ -140,12 +153,27 @@ def _support(engine: str, architecture: str, model_type: str, plugin: str, versi
     found = rows.get((model_type, architecture)) or [
         row for (_, name), more in rows.items() if architecture and name == architecture for row in more
     ]
+    if not found and architecture and engine in _LOADS_BY_TYPE:
+        found = [row for (name, _), more in rows.items() if name == model_type for row in more]
     if found:
         newest = max(found, key=lambda row: (version_key(row.version), _WORST_LAST.index(row.verdict)))
         return _in_version(found, version) if version else newest
     if not architecture:
         note = "no checkpoint is known that names a class which engines could load"
         return ClassSupport("no", engine, "", note=note)
+    if (engine, plugin) in _WHOLE_LISTS:
+        listed = max(
+            (row for more in rows.values() for row in more), key=lambda row: version_key(row.version)
+        )
+        return ClassSupport(
+            "no",
+            engine,
+            architecture,
+            version or listed.version,
+            "",
+            listed.source,
+            "not in its list of classes",
+        )
     return ClassSupport("unknown", engine, architecture, note="no list of the engine's classes settles it")
 
 

@@ -5,10 +5,12 @@ import csv
 import datetime
 import functools
 import hashlib
+import io
+import itertools
 import json
 import re
 import tomllib
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -309,6 +311,38 @@ def read_json(path: Path, fix: str, most_bytes: int = MOST_DOCUMENT_BYTES) -> An
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?\d+,\d+")
+
+
+def with_commas(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a table divided by commas; semicolons or tabs, as spreadsheets of other languages write them,
+    become commas, and decimal commas points.
+
+    Assumes: the first line that is no comment is the header; what it is divided by divides all lines.
+    """
+    rows = iter(lines)
+    for line in rows:
+        if line.startswith("#") or not line.strip():
+            yield line
+            continue
+        divider = next((each for each in ";\t" if each in line and "," not in line), "")
+        rest = itertools.chain([line], rows)
+        yield from _divided_anew(rest, divider) if divider else rest
+        return
+
+
+def _divided_anew(lines: Iterable[str], divider: str) -> Iterator[str]:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for cells in csv.reader(lines, delimiter=divider):
+        writer.writerow(
+            cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell for cell in cells
+        )
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
+
+
 def read_csv(
     path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
@@ -318,8 +352,7 @@ def read_csv(
         too few cells, a cell has several lines, or there are more rows than any market has prices.
     """
     number = 1
-    # Read whole: a reader that gives up half-way would leave the file open until it is collected.
-    text = list(read_lines(path, MOST_PRICES_BYTES))
+    text: list[str] = []
 
     def lines() -> Iterator[str]:
         nonlocal number
@@ -329,6 +362,8 @@ def read_csv(
 
     rows = csv.reader(lines(), strict=True)
     try:
+        # Read whole: a reader that gives up half-way would leave the file open until it is collected.
+        text += with_commas(read_lines(path, MOST_PRICES_BYTES))
         header = next(rows, [])
         _check_header(path, header, required, optional)
         for count, cells in enumerate(rows, 1):

@@ -11,6 +11,7 @@ import yaml
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.legible import Line
+from advisor.catalog.releases import version_key
 from advisor.catalog.schema import Engine
 
 PORT: Final = 8000
@@ -153,6 +154,18 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     return LaunchCommand(argv, _merge_options(sections), flags.yaml_file, _node_lines(engine, settings))
 
 
+def plugin_for(engine: Engine, weight_dtype: str, release: str = "") -> str:
+    """Return the package that must be installed with a release of the engine to load weights in a format; empty if
+    none is needed. Without `release`, the one whose options are known counts.
+
+    Source: data/support/engines.csv, rows of formats that came out of an engine's core.
+    """
+    flags = engine.flags
+    since = flags.plugins_since
+    is_built_in = bool(release and since) and version_key(release) < version_key(since)
+    return "" if is_built_in else flags.plugins.get(weight_dtype, "")
+
+
 def unsaid_parallelism(engine: Engine, *, tp: int, pp: int, dp: int, ep: int) -> str:
     """Return the kind of parallelism of a layout for which the engine's command has no words; empty if it has all."""
     flags = engine.flags
@@ -242,7 +255,8 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
         loaded = (
             Template(flags.adapter_paths).substitute(adapters=paths) if paths and flags.adapter_paths else ""
         )
-        templates.append((flags.adapters, flags.yaml_adapters))
+        later = "" if loaded else f" {flags.later_adapters}"
+        templates.append((f"{flags.adapters}{later}", flags.yaml_adapters))
     values |= {"seqs": settings.max_num_seqs, "context": settings.max_model_len}
     templates.append((flags.pools.get(settings.role, ""), flags.yaml_pools.get(settings.role, "")))
     words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.catalog import hub
-from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_toml, toml_names
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_json, read_toml, toml_names
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, drop_separators, resolve
 from advisor.catalog.schema import Model
+from advisor.catalog.units import GIGA
 
 _FOLDER: Final = DATA_DIR / "models"
 NAMES_FILE: Final = _FOLDER / "names.csv"
@@ -22,13 +23,16 @@ The file exists so that one name costs the reading of one record; a test holds i
 _VARIANT: Final = re.compile(
     r"[-_.](instruct|it|chat|base|hf|thinking|fp8|fp4|bf16|fp16|f16|nvfp4|nvfp4a16|mxfp4|mxfp8|awq|gptq|int4|int8"
     r"|w4a16|w8a8|w8a16|w4a4|w4a8|w4afp8|dynamic|static|block|pertensor|per-tensor|kv|gguf|(ud-)?i?q\d[\w]*|quantized"
-    r"|bnb|unsloth|mlx|dwq|autoround|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
+    r"|bnb|unsloth|mlx|dwq|autoround(gptq|awq)?|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
     r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
     r"|qat|ct|[1-8]-?bit(gs\d{2,3})?|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
+_ADAPTER: Final = "adapter_config.json"
+_FORMATS_BESIDE: Final = "hf_quant_config.json"
+"""ModelOpt's file of formats, which the config.json of its folder completes."""
 _PART: Final = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$|$)", re.IGNORECASE)
 """Number of one file of several that hold a GGUF model."""
 _OLLAMA_ADDRESS: Final = re.compile(r"(?:https?://)?(?:(?:www\.)?ollama\.com/library|ollama)/(?=[^/]+$)")
@@ -50,6 +54,12 @@ def get(ref: str) -> Chosen[Model]:
     Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
         InputFileError: the config.json cannot be read as a model.
     """
+    if (base := _adapter_base(ref)) is not None:
+        chosen = get(base)
+        note = f"{ref} is an adapter: its base {base} is read, and the adapter's own weights are not counted"
+        return chosen._replace(note="; ".join(filter(None, (note, chosen.note))))
+    if Path(ref).name == _FORMATS_BESIDE and _has_config(str(Path(ref).parent)):
+        return get(f"./{Path(ref).parent}" if not Path(ref).is_absolute() else str(Path(ref).parent))
     if is_path(ref):
         from advisor.catalog.hf.config import model_from_hf_config
 
@@ -169,6 +179,21 @@ def _fetched_model(folder: Path, repository: str) -> Chosen[Model]:
     return Chosen(record, f"{note}{_formats_in_words(record)}")
 
 
+_HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)?")
+"""Folder of a repository in the cache of the hub's own client."""
+
+
+def name_in_path(name: str) -> str:
+    """Return the name of the model in a path of another machine, as logs, results and start commands have it.
+
+    /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A path that exists here stays as it is.
+    """
+    if not name.startswith(("/", "./", "../", "~")) or Path(name).expanduser().exists():
+        return name
+    cached = _HUB_FOLDER.fullmatch(name)
+    return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]
+
+
 def reference(typed: str, record: Model) -> str:
     """Return a name under which `get` finds the record again: the path that was typed, the checkpoint, or the id."""
     return typed if is_path(typed) else record.checkpoint or record.repository or record.id
@@ -283,7 +308,7 @@ def _variant_of(ref: str) -> str | None:
     """Return the one id whose own or published name is `ref` except for organisation, tuning, format and date."""
     core = _core(ref)
     cores = _targets_by_core()
-    targets = cores.get(core)
+    targets = cores.get(core) or _of_a_size(core)
     for sign in "._":  # x/deepseek-ai.DeepSeek-R1-GGUF and x/Qwen_Qwen3-32B-GGUF repeat the publisher
         organisation, _, name = core.partition(sign)
         if targets is None and organisation in _organisations():
@@ -294,6 +319,27 @@ def _variant_of(ref: str) -> str | None:
         each for each in _spellings() if each[1] in targets and _tail_of(ref).startswith(_tail_of(each[0]))
     ]
     return max(begun, key=lambda each: len(_tail_of(each[0])))[1] if begun else None
+
+
+_SIZE: Final = re.compile(r"-(\d+(?:\.\d+)?)b(?=-|$)")
+_SIZE_TOLERANCE: Final = 0.05
+
+
+def _of_a_size(core: str) -> frozenset[str] | None:
+    """Return the one model whose name is `core` without the size that it states, mistral-large-2407-123b; None if the
+    model has another size."""
+    stated = _SIZE.search(core)
+    targets = _targets_by_core().get(_core(_SIZE.sub("", core, count=1))) if stated else None
+    if stated is None or targets is None or len(targets) != 1:
+        return None
+    from advisor.catalog.hf.modules import matrices
+
+    (model_id,) = targets
+    model = by_id(model_id)
+    layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
+    found = matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings)
+    billions = sum(one.elements for one in found) / GIGA
+    return targets if abs(billions / float(stated[1]) - 1.0) < _SIZE_TOLERANCE else None
 
 
 def _tail_of(name: str) -> str:
@@ -340,8 +386,30 @@ def _core(name: str) -> str:
     return core
 
 
+def _adapter_base(ref: str) -> str | None:
+    """Return the base model that the adapter_config.json of a folder names; None for any other reference.
+
+    Raises: InputFileError: the file names no base.
+    """
+    path = Path(ref).expanduser()
+    file = path if path.name == _ADAPTER else path / _ADAPTER
+    if not file.is_file() or _has_config(str(file.parent)):
+        return None
+    base = read_json(file, "give the file as PEFT wrote it").get("base_model_name_or_path")
+    if not isinstance(base, str) or not base or (Path(base) / _ADAPTER).is_file():
+        raise InputFileError(
+            f"{file}: field base_model_name_or_path names no base model",
+            why="an adapter has no layers of its own",
+            fix="name the base model",
+        )
+    return base
+
+
 def is_path(ref: str) -> bool:
-    """Whether a typed model is a file or folder: by its spelling, or as a folder whose name the catalog lacks."""
+    """Whether a typed model is a file or folder: by its spelling, or as a folder whose name the catalog lacks. A GGUF
+    file is no path: its name says what it holds, and the file is not read."""
+    if ref.endswith(".gguf"):
+        return False
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):
         return True
     return _has_config(ref) and not _is_name(ref)

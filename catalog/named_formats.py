@@ -3,7 +3,7 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from advisor.catalog.dtypes import (
@@ -201,7 +201,8 @@ def with_repository(model: Model, repository: str) -> Model:
     return model.model_copy(update={"repository": base, "hf_ids": ids, "weights": stored})
 
 
-def base_repository(repository: str, hf_ids: Iterable[str]) -> str:
+@functools.lru_cache(maxsize=4096)
+def base_repository(repository: str, hf_ids: tuple[str, ...]) -> str:
     """Return the repository that a quantised one is a form of: the one with the longest name inside its name; itself
     for one that is no such form, or whose origin its name does not tell.
 
@@ -367,8 +368,12 @@ def _read_listed() -> dict[str, dict[str, object]]:
 
 
 def _mlx(last: str, words: set[str]) -> NamedFormat | None:
-    if re.search(r"mxfp4-q\d", last):  # experts as published, other layers in the bits after q
-        return _dtype("MLX mxfp4", "mxfp4")
+    if found := re.search(r"mxfp4-q([2-8])", last):  # experts as published, all else in the bits after q
+        rest = integers(int(found[1]), _MLX_GROUP, zero_points=False, scale_bits=32.0)
+        experts = ModuleFormat("mxfp4", _bits_of("mxfp4"), weight_only=True)
+        return NamedFormat(
+            f"MLX mxfp4, {found[1]}-bit", Rules(_PLAIN, rest, experts=experts, tables=True), "mxfp4"
+        )
     for mode in ("mxfp4", "nvfp4"):
         if mode in words:
             return _linear(

@@ -10,7 +10,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -144,8 +144,8 @@ def read_prices(
 ) -> tuple[Price, ...]:
     """Return the rows of the user's own price file; accelerators may be written by alias.
 
-    SkyPilot's `vms.csv` and rows of gpuhunt are read too: `providers` then says whose list it is, and its rows are
-    undated.
+    SkyPilot's `vms.csv`, rows of gpuhunt and sheets of prices by the hour are read too: `providers` then says whose
+    list it is, and its rows are undated.
 
     Needs provider, accelerator, num_accelerators, term, usd_per_hour (of the whole SKU) and observed_on; may
     have any of OPTIONAL_COLUMNS: without valid_from a price holds from observed_on on, without price_kind it is a
@@ -248,6 +248,7 @@ def _catalogue_price(
         "valid_from": day,
         "is_dated": False,
         "price_kind": "list",
+        "currency": row.currency,
     }
     return _own_price(values, where, day)
 
@@ -417,6 +418,11 @@ def age_days(price: Price, as_of: datetime.date) -> int:
     return max(0, (as_of - price.observed_on).days)
 
 
+def price_age_days(price: Price, as_of: datetime.date) -> int | None:
+    """Age of a price as `age_days`; None where its source bears no date."""
+    return age_days(price, as_of) if price.is_dated else None
+
+
 def commitment_usd(price: Price) -> float | None:
     """Commitment of renting one SKU at this price, used or not [USD]: usd_per_hour · hours of the term; 0 if the term
     commits to nothing, None if its length is not stated."""
@@ -562,7 +568,13 @@ class PriceSpread(NamedTuple):
     drift: float
     sigma: float
 
+    @property
+    def mean_factor(self) -> float:
+        """Mean price today over the price that was read: the mean of a lognormal lies above its median."""
+        return math.exp(self.drift + self.sigma**2 / 2.0)
 
+
+@lru_cache(maxsize=4096)
 def price_spread(age_days: float | None, kind: str) -> PriceSpread:
     """Return mean and standard deviation of the change of a price's logarithm since it was read.
 
@@ -583,8 +595,8 @@ def price_spread(age_days: float | None, kind: str) -> PriceSpread:
 
 def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
     """Return the spread of one price on a day, by its kind or as spot; a price without a date counts as the oldest."""
-    age = age_days(price, as_of) if price.is_dated else None
-    return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
+    kind = "spot" if price.term == "spot" else price.price_kind
+    return price_spread(price_age_days(price, as_of), kind)
 
 
 @cache

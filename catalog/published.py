@@ -155,14 +155,23 @@ def loadable_checkpoints(
 
 def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[PublishedCheckpoint, ...]:
     """Return the checkpoints of a model in order of preference."""
-    return tuple(sorted(found, key=lambda one: _place(one, model)))
+    own = checkpoint_for(model, model.weights).hf_id
+    return tuple(sorted(found, key=lambda one: _place(one, model, own)))
 
 
-def _place(one: PublishedCheckpoint, model: Model) -> tuple[object, ...]:
-    """Return a sort key: models that were tuned from this one under another name come last, base models late."""
+def _has_other_name(one: PublishedCheckpoint, model: Model) -> bool:
+    """Whether a checkpoint is that of a model that was tuned from this one under another name."""
+    name = one.repository.casefold().partition("/")[2]
+    return not all(part in name for part in model.id.split("-")) or "distill" in name
+
+
+def _place(one: PublishedCheckpoint, model: Model, own: str) -> tuple[object, ...]:
+    """Return a sort key: models that were tuned from this one under another name come last, other releases of the
+    record late, base models after chat models."""
     name = one.repository.casefold().partition("/")[2]
     return (
-        not all(part in name for part in model.id.split("-")) or "distill" in name,
+        _has_other_name(one, model),
+        base_repository(one.repository, model.hf_ids) != own,
         _KINDS.index(one.kind),
         one.format == "original",
         not one.is_seen,
@@ -279,7 +288,8 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     found = [
         one
         for one in loadable_checkpoints(model, dtype, engine.id)
-        if accelerator.vendor == "nvidia" or not _is_modelopt(one.repository)
+        if (accelerator.vendor == "nvidia" or not _is_modelopt(one.repository))
+        and not _has_other_name(one, model)
     ]
     if found:
         return ServedCheckpoint(found[0].repository, dtype, "published" if found[0].is_seen else "pattern")
@@ -328,7 +338,7 @@ def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheck
         return ServedCheckpoint(named.hf_id, dtype, "published")
     if dtype in GGUF_DTYPES and not model.folder:
         found = loadable_checkpoints(model, dtype, "llama.cpp")
-        if found:
+        if found and not _has_other_name(found[0], model):
             return ServedCheckpoint(
                 found[0].repository, dtype, "published" if found[0].is_seen else "pattern"
             )

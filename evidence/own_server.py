@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from advisor.catalog import accelerators
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog import accelerators, models
+from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.schema import Calibration
@@ -31,6 +31,8 @@ less than half of what is seen."""
 _OFF_FROM: Final = 0.1
 """Look for causes from this mean error on (logarithm of measured over predicted): the median error of predictions for
 servers whose settings are known is about 0.07."""
+_USUAL_MICRO_BATCH: Final = 512
+"""Tokens that llama.cpp computes at once by default. Source: ggml-org/llama.cpp common/common.h (n_ubatch)."""
 _FEWER_SEQUENCES: Final = (8, 16, 32, 64, 128, 256)
 _POWER_FRACTIONS: Final = (0.8, 0.6)
 
@@ -95,13 +97,14 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
     assumed = list(result.notes)
     tp = result.tensor_parallel
     found = {
-        "model": result.model,
+        "model": models.name_in_path(result.model),
         "gpu": accelerator_id(result.gpu),
         "engine": result.engine,
         "n_gpus": _text(result.num_gpus),
         "tp": _text(tp),
         "ep": _text(result.expert_parallel),
         "dp": _text(result.data_parallel),
+        "max_num_seqs": _text(result.max_num_seqs),
         "weight_dtype": result.weight_dtype,
         "date": result.date,
         "isl": _text(result.mean_input_tokens),
@@ -111,6 +114,7 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
         **_load(result, stated),
     }
     row = {name: value for name, value in found.items() if value} | dict(stated)
+    row = stored_formats(row.get("model", "")) | row
     if "gpu" in row:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
     missing = [words for names, words in _NEEDED.items() if not any(row.get(name) for name in names)]
@@ -130,6 +134,18 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
         row["length_dist"] = "mean"
         assumed.append("the file states mean lengths, not their spread")
     return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+def stored_formats(name: str) -> dict[str, str]:
+    """Return the formats of weights and cache that the name of a checkpoint states, by column of a case; empty if it
+    states none or is in no record."""
+    try:
+        record = models.get(name).record if name else None
+    except AdvisorError:
+        return {}
+    if record is None or not record.checkpoint:
+        return {}
+    return {"weight_dtype": record.weights} | ({"kv_dtype": record.kv_dtype} if record.kv_dtype else {})
 
 
 _NEEDED: Final[Mapping[tuple[str, ...], str]] = {
@@ -215,6 +231,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         "model": _model_of(test),
         **{name: value for name, value in stated.items() if value},
     }
+    row["weight_dtype"] = row["weight_dtype"] or stored_formats(row["model"]).get("weight_dtype", "")
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
     wanted = {"model": "--model ID", "gpu": "--gpu ID", "weight_dtype": "--precision q4_k_m"}
@@ -228,14 +245,21 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     assumed: tuple[str, ...] = ()
     if test.num_gpu_layers == 0:
         assumed = ("the test ran without a GPU (ngl 0), the prediction is for one",)
+    elif test.num_prompt_tokens and (test.micro_batch_tokens or _USUAL_MICRO_BATCH) != _USUAL_MICRO_BATCH:
+        assumed = (
+            f"the prompt ran in steps of {test.micro_batch_tokens} tokens (-ub), the prediction is for "
+            f"{_USUAL_MICRO_BATCH}: mixtures of experts gain most from larger steps",
+        )
     lengths = {"isl": str(test.num_prompt_tokens), "osl": str(test.num_output_tokens)}
     metric = "prefill_tok_s" if test.num_prompt_tokens else "decode_tok_s"
     what = f"pp{test.num_prompt_tokens}" if test.num_prompt_tokens else f"tg{test.num_output_tokens}"
     depth = f" @ d{test.depth_tokens}" if test.depth_tokens else ""
+    shared = {"pp": str(test.num_gpus)} if test.num_gpus > 1 and test.num_gpu_layers != 0 else {}
     fixed = {"engine": "llama.cpp", "load": "batch1", "concurrency": "1", "length_dist": "fixed", "tp": "1"}
     found = {
         "case_id": what + depth,
         **fixed,
+        **shared,
         **row,
         **lengths,
         "context_depth": str(test.depth_tokens),
@@ -260,8 +284,6 @@ def device_words(device: str) -> str:
 def _model_of(test: LlamaBenchRow) -> str:
     """Return the id of the model that a GGUF file's name begins with, or else the one whose architecture and size the
     output prints; empty if that is none of the catalog, or leaves several ("llama 8B")."""
-    from advisor.catalog import models
-
     stem = test.file_stem.lower()
     if test.weight_dtype and test.weight_dtype in stem:
         stem = stem[: stem.index(test.weight_dtype)]

@@ -167,7 +167,7 @@ def _printed_tokens(
 
 def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -> Deployment:
     """Return the deployment that the log and the person describe."""
-    model = stated.get("model") or log.model
+    model = stated.get("model") or models.name_in_path(log.model)
     gpu = stated.get("gpu", "") or accelerator_id(device_words(log.device))
     if missing := [option for option, value in (("--model ID", model), ("--gpu ID", gpu)) if not value]:
         what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
@@ -213,7 +213,7 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         pipeline_parallel=int(stated.get("pp") or log.pipeline_parallel or 1),
         data_parallel=dp if log.attends_apart or log.expert_parallel or stated.get("dp") else 1,
         expert_parallel=int(stated.get("ep") or log.expert_parallel or 1),
-        kv_dtype=cache or "bf16",
+        kv_dtype=cache or ("bf16" if log.kv_dtype else None),
     )
 
 

@@ -252,6 +252,94 @@ def _hand_over(state, between_ptr, flag_ptr, STATES: gl.constexpr, layout: gl.co
 
 
 @gluon.jit
+def _read_state(state, memory, place, last_sum, layout: gl.constexpr):
+    """Start the product of what earlier chunks left and this chunk's c, and decay the state to the chunk's end.
+
+    The state is decayed before the product starts: the assembler would end a product that runs before it lets another
+    accumulator be touched.
+    """
+    c_smem = memory[2]
+    STATES: gl.constexpr = c_smem.shape[4]
+    old = gl.convert_layout(state.to(c_smem.dtype), gl.DotOperandLayout(0, layout, 2))
+    state = state * gl.exp2(last_sum)
+    c = c_smem.index(place).reshape([_CHUNK, STATES])
+    zeros = gl.zeros([_CHANNELS, _CHUNK], gl.float32, layout)
+    return warpgroup_mma(old, c.permute([1, 0]), zeros, use_acc=False, is_async=True), state
+
+
+@gluon.jit
+def _enter(state, x, memory, place, last_sum, HALF: gl.constexpr):
+    """Start the product that adds this chunk's tokens, decayed to its end, to the state."""
+    b_smem = memory[1]
+    STATES: gl.constexpr = b_smem.shape[4]
+    late = memory[4].index(place * 4 + 2 * HALF + 1).reshape([_CHUNK])
+    kept = gl.exp2(last_sum - late.load(gl.SliceLayout(0, x.type.layout)))
+    entering = (x.to(gl.float32) * kept[None, :]).to(b_smem.dtype)
+    operand: gl.constexpr = gl.DotOperandLayout(0, state.type.layout, 2)
+    b = b_smem.index(place).reshape([_CHUNK, STATES])
+    return warpgroup_mma(gl.convert_layout(entering, operand), b, state, is_async=True)
+
+
+@gluon.jit
+def _scan_chunk(state, memory, barriers, place, phase, skip, HALF: gl.constexpr, layout: gl.constexpr):
+    """Store a chunk's results in shared memory, transposed, and return the state, whose update still runs."""
+    x_smem, _b_smem, _c_smem, scores_smem, sums_smem, weights_smem, out_smem = memory
+    full, _empty, weighed = barriers
+    columns_layout: gl.constexpr = gl.SliceLayout(0, layout)
+    sums_place = sums_smem.index(place * 4 + 2 * HALF).reshape([_CHUNK])
+    mbarrier.wait(full.index(place), phase)
+    columns = gl.arange(0, _CHUNK, layout=columns_layout)
+    last_sum = gl.sum(gl.where(columns == _CHUNK - 1, sums_place.load(columns_layout), 0.0), axis=0)
+    y, state = _read_state(state, memory, place, last_sum, layout)
+    mbarrier.wait(weighed.index(place), phase)
+    y = warpgroup_mma_wait(0, deps=[y])
+    x = x_smem.index(place * 2 + HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
+    x = x.load(gl.DotOperandLayout(0, layout, 2))
+    # Sums are loaded again, because registers that held them until here would be missing.
+    y = y * gl.exp2(sums_place.load(columns_layout))[None, :]
+    weights = weights_smem.index(place)
+    if HALF == 1:
+        weights = scores_smem.index(place).reshape([_CHUNK, _CHUNK])
+    y = warpgroup_mma(x, weights.permute([1, 0]), y, is_async=True)
+    state = _enter(state, x, memory, place, last_sum, HALF)
+    y = warpgroup_mma_wait(1, deps=[y])
+    # The result of the chunk before has been read from its place.
+    tma.store_wait(0)
+    _barrier()
+    y += skip * gl.convert_layout(x, layout).to(gl.float32)
+    turned = out_smem.index(HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
+    turned.store(y.to(x_smem.dtype))
+    fence_async_shared()
+    return state
+
+
+@gluon.jit
+def _first_state(
+    pointers,
+    states,
+    block,
+    first,
+    NUM_CHANNELS: gl.constexpr,
+    NUM_STATES: gl.constexpr,
+    HAS_START: gl.constexpr,
+    HALF: gl.constexpr,
+    STATES: gl.constexpr,
+    layout: gl.constexpr,
+):
+    """Return the state before a task's chunk `first`: zeros or the caller's, or what the program before hands over."""
+    _skip_ptr, start_ptr, _end_ptr, between_ptr, flag_ptr = pointers
+    state = gl.zeros([_CHANNELS, STATES], gl.float32, layout)
+    if HAS_START:  # noqa: SIM102 — without states there is no pointer to load from
+        if first == 0:
+            places, mask = _state_places(block, NUM_CHANNELS, NUM_STATES, STATES, layout)
+            state = gl.load(start_ptr + states + places, mask=mask, other=0.0)
+    if first > 0:
+        before = gl.program_id(0) * 2 - 2 + HALF
+        state = _take_over(between_ptr + before * STATES * _CHANNELS, flag_ptr + before, STATES, layout)
+    return state
+
+
+@gluon.jit
 def _scan(
     work,
     pointers,
@@ -262,21 +350,16 @@ def _scan(
 ):
     """Scan one head of every task, as one group of four warps."""
     descs, memory, barriers, sizes = work
-    skip_ptr, start_ptr, end_ptr, between_ptr, flag_ptr = pointers
+    skip_ptr, _start_ptr, end_ptr, between_ptr, flag_ptr = pointers
     out_desc = descs[5]
-    x_smem, b_smem, c_smem, scores_smem, sums_smem, weights_smem, out_smem = memory
-    full, empty, weighed = barriers
+    b_smem = memory[1]
+    out_place = memory[6].index(HALF)
+    empty = barriers[1]
     _rows, num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
     STATES: gl.constexpr = b_smem.shape[4]
     state_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STATES, 16])
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, _CHUNK, 16])
-    out_operand: gl.constexpr = gl.DotOperandLayout(0, out_layout, 2)
-    state_operand: gl.constexpr = gl.DotOperandLayout(0, state_layout, 2)
-    columns_layout: gl.constexpr = gl.SliceLayout(0, out_layout)
-    columns = gl.arange(0, _CHUNK, layout=columns_layout)
-    out_place = out_smem.index(HALF)
-    turned_out = out_place.reshape([_CHUNK, _CHANNELS]).permute([1, 0])
     own = gl.program_id(0) * 2 + HALF
     first_task, last_task, begin, end = _share(sizes)
     count = 0
@@ -285,52 +368,12 @@ def _scan(
         first, last, there = _piece(task, begin, end, sizes)
         skip = gl.load(skip_ptr + head).to(gl.float32)
         states = ((sequence * segments + segment) * num_heads + head).to(gl.int64) * NUM_STATES * NUM_CHANNELS
-        state = gl.zeros([_CHANNELS, STATES], gl.float32, state_layout)
-        if HAS_START:  # noqa: SIM102 — without states there is no pointer to load from
-            if first == 0:
-                places, mask = _state_places(block, NUM_CHANNELS, NUM_STATES, STATES, state_layout)
-                state = gl.load(start_ptr + states + places, mask=mask, other=0.0)
-        if first > 0:
-            before = own - 2
-            state = _take_over(
-                between_ptr + before * STATES * _CHANNELS, flag_ptr + before, STATES, state_layout
-            )
+        state = _first_state(
+            pointers, states, block, first, NUM_CHANNELS, NUM_STATES, HAS_START, HALF, STATES, state_layout
+        )
         for step in range(first, min(last, there)):
             place = count % STAGES
-            mbarrier.wait(full.index(place), count // STAGES & 1)
-            sums = sums_smem.index(place * 4 + 2 * HALF).reshape([_CHUNK]).load(columns_layout)
-            late = sums_smem.index(place * 4 + 2 * HALF + 1).reshape([_CHUNK])
-            last_sum = gl.sum(gl.where(columns == _CHUNK - 1, sums, 0.0), axis=0)
-            # The state is decayed before any product starts: the assembler would end a product that runs before it
-            # lets another accumulator be touched.
-            old = gl.convert_layout(state.to(b_smem.dtype), out_operand)
-            state = state * gl.exp2(last_sum)
-            # What earlier chunks left, read by this chunk's tokens.
-            c = c_smem.index(place).reshape([_CHUNK, STATES])
-            zeros = gl.zeros([_CHANNELS, _CHUNK], gl.float32, out_layout)
-            y = warpgroup_mma(old, c.permute([1, 0]), zeros, use_acc=False, is_async=True)
-            mbarrier.wait(weighed.index(place), count // STAGES & 1)
-            y = warpgroup_mma_wait(0, deps=[y])
-            x = x_smem.index(place * 2 + HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0]).load(out_operand)
-            # The chunk's own tokens weigh on its results and, decayed to its end, enter the state. Their sums are
-            # loaded again, because registers that held them until here would be missing.
-            sums = sums_smem.index(place * 4 + 2 * HALF).reshape([_CHUNK]).load(columns_layout)
-            y = y * gl.exp2(sums)[None, :]
-            weights = weights_smem.index(place)
-            if HALF == 1:
-                weights = scores_smem.index(place).reshape([_CHUNK, _CHUNK])
-            y = warpgroup_mma(x, weights.permute([1, 0]), y, is_async=True)
-            kept = gl.exp2(last_sum - late.load(gl.SliceLayout(0, out_operand)))
-            entering = (x.to(gl.float32) * kept[None, :]).to(b_smem.dtype)
-            b = b_smem.index(place).reshape([_CHUNK, STATES])
-            state = warpgroup_mma(gl.convert_layout(entering, state_operand), b, state, is_async=True)
-            y = warpgroup_mma_wait(1, deps=[y])
-            # The result of the chunk before has been read from its place.
-            tma.store_wait(0)
-            _barrier()
-            y += skip * gl.convert_layout(x, out_layout).to(gl.float32)
-            turned_out.store(y.to(b_smem.dtype))
-            fence_async_shared()
+            state = _scan_chunk(state, memory, barriers, place, count // STAGES & 1, skip, HALF, out_layout)
             if is_there:
                 token = (segment * segment_chunks + step) * _CHUNK
                 tma.async_copy_shared_to_global(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.schema.model import Part
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.collectives import all_reduce_s, send_recv_s
 from advisor.simulator.deployment import Deployment
@@ -107,13 +108,23 @@ def local_weights(model: Model, weight_dtype: str) -> LocalWeights:
     """
     experts = routed_layers(model)
     routed = sum(layers * e.per_token * e.elements for layers, e in experts)
-    elsewhere = _MIXED_FORMATS.get(weight_dtype, weight_dtype) if experts else weight_dtype
     return LocalWeights(
         parameter_count(model).active - routed,
-        bytes_per_element(elsewhere),
+        local_element_bytes(model, weight_dtype, "mixer"),
         experts,
-        bytes_per_element(weight_dtype),
+        local_element_bytes(model, weight_dtype, "experts"),
     )
+
+
+def local_element_bytes(model: Model, weight_dtype: str, part: Part) -> float:
+    """Size of one weight of a part in the files of such an engine [bytes]: all parts have the file's mean, since head
+    and attention are converted too, unless published files keep more bits outside routed experts.
+
+    Raises: KeyError: the format is not known.
+    Source: formats as GGUF files of that name hold them; mlx-lm, convert.py.
+    """
+    is_mixed = part != "experts" and bool(routed_layers(model))
+    return bytes_per_element(_MIXED_FORMATS.get(weight_dtype, weight_dtype) if is_mixed else weight_dtype)
 
 
 def back_end(version: str, vendor: str) -> str:
@@ -282,7 +293,11 @@ def local_decode_parts_s(
     whole_s = float(_decode_s(terms, num_sequences)[num_sequences])
     small_s = terms.small_s()
     work = decode_step_work(
-        deployment.model, num_sequences, context_tokens, weight_dtype=deployment.weight_dtype
+        deployment.model,
+        num_sequences,
+        context_tokens,
+        weight_dtype=deployment.weight_dtype,
+        element_bytes=local_element_bytes,
     )
     parts = _by_category({name: work[name].num_bytes for name in _CATEGORY_OF}, whole_s - small_s)
     full_s, windowed_s = _cache_slopes(terms)
@@ -304,7 +319,12 @@ def local_prompt_parts_s(
     most = default_micro_batch(deployment.engine)
     whole_s = float(_prompt_s(terms, num_tokens, most)[num_tokens])
     small_s = min(whole_s, terms.small_s() * math.ceil(num_tokens / most))
-    work = prefill_work(deployment.model, num_tokens, weight_dtype=deployment.weight_dtype)
+    work = prefill_work(
+        deployment.model,
+        num_tokens,
+        weight_dtype=deployment.weight_dtype,
+        element_bytes=local_element_bytes,
+    )
     device = terms.device
     peak = half_peak_flop_per_s(device)
     floors = {name: floor_s(work[name], peak, device.bandwidth_bytes_per_s) for name in _CATEGORY_OF}
@@ -378,12 +398,14 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
 
 def _cache_slopes(terms: _Terms) -> tuple[float, float]:
     """Time per token of summed context, and per token of windowed context [s]."""
-    return _by_window(
-        terms,
-        lambda a, per_value: read_cache_s(
-            a.cached_values * per_value, a.num_heads / a.cached_heads, terms.device, terms.decode
-        ),
-    )
+    peak = half_peak_flop_per_s(terms.device)
+
+    def attend_s(a: Attention, per_value: float) -> float:
+        group = a.num_heads / a.cached_heads
+        read_s = read_cache_s(a.cached_values * per_value, group, terms.device, terms.decode)
+        return max(read_s, a.decode_pair_flop / peak)
+
+    return _by_window(terms, attend_s)
 
 
 def _pair_slopes(terms: _Terms) -> tuple[float, float]:

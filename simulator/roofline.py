@@ -5,7 +5,7 @@ operators (`simulator/operators`), which are measured against these bounds.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,8 @@ from advisor.simulator.operators.attention_kernels import attended_pairs
 
 _BYTES = 2.0
 """Bytes per activation: activations travel in 16 bits."""
+ElementBytes = Callable[[Model, str, Part], float]
+"""Size of one weight by model, weight format and part [bytes]: as checkpoints store it, or as an engine's own files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ def decode_step_work(
     weight_dtype: str = "bf16",
     kv_dtype: str = "bf16",
     expert_share: float = 1.0,
+    element_bytes: ElementBytes = stored_element_bytes,
 ) -> Mapping[str, Work]:
     """Work of one decode step of `batch_size` sequences by part: weights are read once, every cache by itself.
 
@@ -202,12 +205,12 @@ def decode_step_work(
     Source: own count from the shape.
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
-    expert_bytes = stored_element_bytes(model, weight_dtype, "experts")
+    expert_bytes = element_bytes(model, weight_dtype, "experts")
     kv_bytes = bytes_per_element(kv_dtype)
     for layer in layers_in(model, decode=True):
         for name, matrices in _matrices(layer, decode=True):
             flop = 2.0 * batch_size * sum(matrix.elements for matrix in matrices)
-            dense_bytes = _dense_bytes(model, layer, name, weight_dtype)
+            dense_bytes = element_bytes(model, weight_dtype, _dense_part(layer, name))
             stored = sum(matrix.elements * (dense_bytes if matrix.low_bit else _WIDE) for matrix in matrices)
             parts[name] += Work(flop, stored).times(layer.count)
         parts["experts"] += _experts(layer, batch_size, expert_bytes * expert_share)
@@ -219,12 +222,17 @@ def decode_step_work(
             parts["attention"] += read.times(layer.count)
         parts["state"] += _state(layer, batch_size, 2.0 * batch_size)
     table = float(model.vocab_size * model.hidden_size)
-    parts["head"] = Work(2.0 * batch_size * table, table * stored_element_bytes(model, weight_dtype, "head"))
+    parts["head"] = Work(2.0 * batch_size * table, table * element_bytes(model, weight_dtype, "head"))
     return parts
 
 
 def prefill_work(
-    model: Model, num_tokens: int, *, weight_dtype: str = "bf16", kv_dtype: str = "bf16"
+    model: Model,
+    num_tokens: int,
+    *,
+    weight_dtype: str = "bf16",
+    kv_dtype: str = "bf16",
+    element_bytes: ElementBytes = stored_element_bytes,
 ) -> Mapping[str, Work]:
     """Work of the prompt of one sequence by part, as `decode_step_work` names them; the head runs on one token.
 
@@ -233,11 +241,11 @@ def prefill_work(
     Source: own count from the shape.
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
-    expert_bytes = stored_element_bytes(model, weight_dtype, "experts")
+    expert_bytes = element_bytes(model, weight_dtype, "experts")
     kv_bytes = bytes_per_element(kv_dtype)
     for layer in layers_in(model, decode=False):
         for name, matrices in _matrices(layer, decode=False):
-            dense_bytes = _dense_bytes(model, layer, name, weight_dtype)
+            dense_bytes = element_bytes(model, weight_dtype, _dense_part(layer, name))
             for matrix in matrices:
                 stored = dense_bytes if matrix.low_bit else _WIDE
                 one = matmul_work(num_tokens, matrix.columns, matrix.depth, weight_bytes=stored)
@@ -251,7 +259,7 @@ def prefill_work(
             parts["attention"] += _prompt_attention(layer.attention, num_tokens, kv_bytes).times(layer.count)
         parts["state"] += _state(layer, num_tokens, 1.0)
     table = float(model.vocab_size * model.hidden_size)
-    parts["head"] = Work(2.0 * table, table * stored_element_bytes(model, weight_dtype, "head"))
+    parts["head"] = Work(2.0 * table, table * element_bytes(model, weight_dtype, "head"))
     return parts
 
 
@@ -262,10 +270,9 @@ def _matrices(layer: Layer, *, decode: bool) -> tuple[tuple[str, tuple[Projectio
     )
 
 
-def _dense_bytes(model: Model, layer: Layer, name: str, weight_dtype: str) -> float:
-    """Size of one weight of the projections or of the feed-forward part outside routed experts [bytes]."""
-    part: Part = "mixer" if name == "projections" else feed_forward_part(layer)
-    return stored_element_bytes(model, weight_dtype, part)
+def _dense_part(layer: Layer, name: str) -> Part:
+    """Kind of weights of the projections, or of the feed-forward part outside routed experts."""
+    return "mixer" if name == "projections" else feed_forward_part(layer)
 
 
 def _experts(layer: Layer, num_tokens: float, element_bytes: float) -> Work:

@@ -11,10 +11,16 @@ from advisor.catalog.schema.model import Part
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_local
 from advisor.simulator.device import Device
 from advisor.simulator.engine_costs import engine_costs, operator_library
-from advisor.simulator.graph.model import dense_dtype, is_moe
+from advisor.simulator.graph.model import dense_dtype, is_moe, stored_element_bytes
 from advisor.simulator.intervals import prediction_class, with_interval
-from advisor.simulator.local_surface import local_decode_parts_s, local_library, local_prompt_parts_s
+from advisor.simulator.local_surface import (
+    local_decode_parts_s,
+    local_element_bytes,
+    local_library,
+    local_prompt_parts_s,
+)
 from advisor.simulator.operator_library import OperatorLibrary, matmul_peak_flop_per_s
+from advisor.simulator.operators.local import half_peak_flop_per_s
 from advisor.simulator.operators.matmul import peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.roofline import (
@@ -104,6 +110,7 @@ def roofline_passes(
     costs = engine_costs(deployment.engine)
     model = deployment.model
     formats = (deployment.weight_dtype, deployment.kv_dtype)
+    element_bytes = local_element_bytes if local else stored_element_bytes
     decode_work = decode_step_work(
         model,
         batch_size,
@@ -111,8 +118,11 @@ def roofline_passes(
         weight_dtype=formats[0],
         kv_dtype=formats[1],
         expert_share=1.0 if local else read_expert_share(deployment, library, costs, batch_size),
+        element_bytes=element_bytes,
     )
-    prompt_work = prefill_work(model, context_tokens, weight_dtype=formats[0], kv_dtype=formats[1])
+    prompt_work = prefill_work(
+        model, context_tokens, weight_dtype=formats[0], kv_dtype=formats[1], element_bytes=element_bytes
+    )
     if local:
         decode_s = local_decode_parts_s(deployment, library, batch_size, context_tokens)
         prompt_s = local_prompt_parts_s(deployment, library, context_tokens)
@@ -249,7 +259,13 @@ def _pass(
 
 
 def _peak(name: str, deployment: Deployment, device: Device) -> float:
-    """Dense peak of the unit behind a category [flop/s]: attention, state and head run in 16 bits."""
+    """Dense peak of the unit behind a category [flop/s]: attention, state and head run in 16 bits, under engines for
+    one user's machine with sums of 16 bits too."""
+    if is_local(deployment.engine):
+        return max(
+            half_peak_flop_per_s(device),
+            matmul_peak_flop_per_s(deployment.weight_dtype, deployment.activation_dtype, device),
+        )
     if name not in ("attention_projections", "feed_forward", "experts"):
         return peak_flop_per_s("bf16", device)
     weight = deployment.weight_dtype

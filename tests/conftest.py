@@ -1,6 +1,7 @@
 """Fixtures of every test: a fixed terminal, the command line in process, golden files, large data."""
 
 import datetime
+import json
 import os
 import shlex
 import shutil
@@ -53,6 +54,12 @@ class Run:
     code: int
     out: str
     err: str
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document of a run that ended well."""
+        assert self.code == 0, self.err
+        found: dict[str, Any] = json.loads(self.out)
+        return found
 
     def transcript(self) -> str:
         """Command, stdout, stderr and exit code as one text, without trailing blanks."""

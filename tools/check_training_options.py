@@ -2,10 +2,10 @@
 
     python tools/check_training_options.py FOLDER
 
-FOLDER holds unpacked wheels of PyPI: trl, transformers, accelerate, torchtitan, verl, openrlhf, deepspeed and
-megatron_bridge, of the releases in catalog/data/training/launch_options.toml. Nothing of them is imported or run: names
-are read from fields of classes, calls of `add_argument`, and keys of configurations. Options of Megatron-LM's trainer,
-which has no wheel, and of MaxText are not looked up.
+FOLDER holds unpacked wheels of PyPI: trl, transformers, accelerate, torchtitan, verl, openrlhf, deepspeed,
+megatron_bridge, megatron_core and maxtext, of the releases in catalog/data/training/launch_options.toml. Nothing of
+them is imported or run: names are read from fields of classes, calls of `add_argument`, and keys of configurations.
+Options of Megatron-LM's trainer, which has no wheel, are not looked up.
 """
 
 import argparse
@@ -26,6 +26,8 @@ _TRL: Final = (
     "trl/experimental/orpo/*.py",
     "transformers/training_args.py",
 )
+_NEMO: Final = ("model", "dist", "train", "optimizer", "ddp", "checkpoint", "comm_overlap")
+"""Parts of a configuration of Megatron-Bridge; a field counts in each, as models inherit from classes of the core."""
 _VERL: Final = "verl/trainer/config/_generated_ppo_{}trainer.yaml"
 
 
@@ -82,6 +84,11 @@ def read_declarations(folder: Path, name: str) -> set[str] | None:
         for owner, field, kind in fields_of(folder / "torchtitan/config/job_config.py"):
             classes.setdefault(owner, {})[field] = kind
         return {f"--{path}" for path in paths_of(classes, "JobConfig")}
+    if name == "nemo":
+        fields = {field for path in folder.glob("megatron/**/*.py") for _, field, _ in fields_of(path)}
+        return {f"{part}.{field}" for part in _NEMO for field in fields} | {"mixed_precision"}
+    if name == "maxtext":
+        return set(keys_of(yaml.safe_load((folder / "maxtext/configs/base.yml").read_text())))
     if name in ("verl", "verl-megatron"):
         whole = yaml.safe_load((folder / _VERL.format("megatron_" if "megatron" in name else "")).read_text())
         return {"--config-name", *keys_of(whole), *(f"+{path}" for path in keys_of(whole))}

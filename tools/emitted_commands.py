@@ -185,7 +185,8 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
 
 def _of_ray(content: Any) -> Iterator[Command]:
     for application in content["applications"]:
-        for model in application["args"]["llm_configs"]:
+        args = application["args"]
+        for model in args.get("llm_configs") or [args["llm_config"]]:
             words: list[str] = []
             for key, value in model["engine_kwargs"].items():
                 option = f"--{key.replace('_', '-')}"

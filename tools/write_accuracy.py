@@ -21,6 +21,7 @@ import numpy as np
 from compare_calibration import judged_rows, predict_rows
 from compare_calibration import table as calibration_rows
 from engine_order import order_table
+from first_tokens import first_token_tables
 
 from advisor.commands.validate.serving_accuracy_view import (
     METRIC_NAMES,
@@ -419,6 +420,8 @@ def main() -> None:
         text += "".join(kept_section(arguments.output, title) for title in (LEFT_OUT, BLIND_NOW))
     text += "".join(markdown(one) for one in others)
     text += order_table([*rows, *judge_rows(arguments.truth / "serving_blind1.csv")])
+    tables = (arguments.truth / "serving.csv", *sorted(arguments.truth.glob("serving_blind*.csv")))
+    text += first_token_tables(rows, [row for path in tables for row in cells(path)])
     text += calibration_table(arguments.truth / "serving.csv")
     text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
     text += TRAINING_HEADER + training_tables(arguments.truth / "training.csv")

@@ -94,16 +94,14 @@ def _question(scenario: Scenario, asked: TypedCosts) -> CostQuestion:
             fix=f"--own {first}, or advisor recommend --own {asked.own}, whose kinds serve together",
         )
     shape = get_load_shape(asked.shape)
-    traffic = scenario.traffic
-    mean = traffic.rate_per_s
+    mean = scenario.traffic.rate_per_s
     volume = None
     if asked.tokens_per_day is not None:
         volume = parse_count(asked.tokens_per_day, "--tokens-per-day")
-        mean = volume / DAY_S / (traffic.mean_input_tokens + traffic.mean_output_tokens)
+        mean = volume / DAY_S / scenario.traffic.tokens_per_request
     peak = None if mean is None else mean * max(shape.relative)
-    traffic = traffic.model_copy(update={"rate_per_s": peak})
     return CostQuestion(
-        scenario=scenario.model_copy(update={"traffic": traffic}),
+        scenario=scenario.with_traffic(rate_per_s=peak),
         shape=shape,
         tokens_per_day=volume,
         apis=_apis(asked.api),

@@ -298,7 +298,8 @@ def load_of(load: LoadOptions, model: Model, max_model_len: int | None = None) -
         Workload(arrivals, lengths, count, prefixes),
         mean * own.mean_input_tokens + common,
         mean * own.mean_output_tokens,
-        common + (own.longest_request_tokens if isinstance(lengths, LognormalLengths) else _nominal(own)),
+        common
+        + (own.longest_request_tokens if isinstance(lengths, LognormalLengths) else own.tokens_per_request),
         (note,) if note else (),
     )
 
@@ -381,10 +382,6 @@ def _lengths(text: str | None, traffic: Traffic) -> Lengths:
 def _mean_fraction(lengths: Lengths) -> float:
     """Return the mean length over the nominal one: uniform lengths stay below it."""
     return (1.0 + lengths.low_fraction) / 2.0 if isinstance(lengths, UniformLengths) else 1.0
-
-
-def _nominal(traffic: Traffic) -> int:
-    return traffic.mean_input_tokens + traffic.mean_output_tokens
 
 
 def as_inputs(deployment: Deployment, plan: LoadPlan) -> dict[str, object]:

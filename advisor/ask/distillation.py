@@ -34,7 +34,7 @@ def student_of(asked: WorkQuestion, traffic: Traffic) -> WorkQuestion:
     `asked` is the question about the teacher's batch, `traffic` its lengths.
     """
     typed = asked.training
-    read = traffic.mean_input_tokens + traffic.mean_output_tokens
+    read = traffic.tokens_per_request
     written = parse_count(asked.item.items, "--items") * read
     longest = max(_SHORTEST_SEQUENCE, 1 << (round(read) - 1).bit_length())
     tuned = replace(typed, tokens=typed.tokens or f"{written:.0f}", sequence=typed.sequence or longest)

@@ -119,8 +119,7 @@ def with_ladder(
         return scenario
     if max_context is not None:
         raise AdvisorError("--max-context compares windows at one load", fix="give one load, or drop it")
-    traffic = scenario.traffic.model_copy(update={"rate_per_s": None})
-    return scenario.model_copy(update={**ladder, "traffic": traffic})
+    return scenario.with_traffic(rate_per_s=None).model_copy(update=ladder)
 
 
 _MOST_CONTEXTS: Final = 6
@@ -145,9 +144,9 @@ def with_contexts(scenario: Scenario, text: str | None) -> tuple[Scenario, tuple
     windows: dict[str, object] = {"max_contexts": tuple(sorted(found))}
     if not scenario.ladder_per_s:
         return scenario.model_copy(update=windows), ()
-    traffic = scenario.traffic.model_copy(update={"rate_per_s": _USUAL_RATE_PER_S})
+    asked = scenario.with_traffic(rate_per_s=_USUAL_RATE_PER_S)
     note = f"no load is given: each window is priced at {_USUAL_RATE_PER_S:g} request/s (--rate)"
-    return scenario.model_copy(update={**windows, "traffic": traffic, "ladder_per_s": ()}), (note,)
+    return asked.model_copy(update={**windows, "ladder_per_s": ()}), (note,)
 
 
 def _names(text: str) -> tuple[str, ...]:

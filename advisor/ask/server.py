@@ -16,7 +16,9 @@ def stated_columns(typed: StatedServer) -> tuple[dict[str, str], tuple[str, ...]
     notes = []
     if typed.model:
         model = models.get(typed.model)
-        found["model"] = typed.model if models.by_hf_id(typed.model) else model.record.id
+        found["model"] = (
+            typed.model if models.by_hf_id(typed.model) else model.record.checkpoint or model.record.id
+        )
         notes.append(model.note)
     if typed.gpu:
         chip = accelerators.get(typed.gpu)

@@ -22,6 +22,7 @@ from advisor.catalog.units import DAY_S, GB, GIGA, HOUR_S, MEGA, TERA
 from advisor.decide.scenario import Market
 from advisor.decide.training.conditions import checked_host_bytes
 from advisor.decide.training.scenario import (
+    LAYOUT_OPTIONS,
     FixedLayout,
     MachineConditions,
     Reliability,
@@ -76,7 +77,7 @@ def training_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Train
         rollout=rollout,
         limits=within,
         reliability=_reliability(typed),
-        conditions=_conditions(typed),
+        conditions=conditions_of(typed.network, typed.host_memory, typed.power_cap_w),
         as_of=shared.as_of,
         seed=shared.seed,
         calibration=given_calibration(shared.calibration),
@@ -132,30 +133,23 @@ def _task(
 
 
 def _layout(typed: TrainingInput) -> FixedLayout:
-    return FixedLayout(
-        tensor_parallel=typed.tp,
-        pipeline_parallel=typed.pp,
-        virtual_stages=typed.vpp,
-        context_parallel=typed.cp,
-        expert_parallel=typed.ep,
-        expert_tensor_parallel=typed.etp,
-        data_parallel=typed.dp,
-        micro_batch=typed.micro_batch,
-        sharding=typed.sharding,
-        recompute=typed.recompute,
-        schedule=typed.schedule,
-    )
+    names = FixedLayout.model_fields
+    return FixedLayout(**{name: getattr(typed, LAYOUT_OPTIONS.get(name, name)) for name in names})
 
 
-def _conditions(typed: TrainingInput) -> MachineConditions:
-    if typed.network is not None:
-        check_network(typed.network)
-    room = None if typed.host_memory is None else parse_bytes(typed.host_memory, "--host-memory")
-    return MachineConditions(
-        network=typed.network or "",
-        host_bytes=None if room is None else checked_host_bytes(room, typed.host_memory or ""),
-        power_cap_w=typed.power_cap_w,
-    )
+def conditions_of(
+    network: str | None, host_memory: str | None, power_cap_w: float | None
+) -> MachineConditions:
+    """Return the conditions of machines that were typed, or that a plan file states.
+
+    Raises: AdvisorError and its kinds: a network is not understood, or more host memory than nodes are sold with.
+    """
+    if network:
+        check_network(network)
+    host_bytes = None
+    if host_memory is not None:
+        host_bytes = checked_host_bytes(parse_bytes(host_memory, "--host-memory"), host_memory)
+    return MachineConditions(network=network or "", host_bytes=host_bytes, power_cap_w=power_cap_w)
 
 
 def _sequence(model: Model, workload: Workload, typed: TrainingInput, rollout: RolloutTask | None) -> int:

@@ -12,6 +12,12 @@ from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value
 
 _PYTHON: Final = r"(?:\S*/)?python[\d.]*"
+_OLLAMA: Final = "ollama"
+_LEVEL: Final = re.compile(r"-O\d")
+"""vLLM's level of compilation, which joins its value."""
+_MLX_TOOL: Final = "mlx without a server"
+_ENGINES: Final = {_OLLAMA: "llama.cpp", _MLX_TOOL: "mlx"}
+"""Engines by programs that run them with options of their own."""
 _STARTS: Final = (
     ("vllm", r"(?:\S*/)?vllm serve"),
     ("vllm", rf"{_PYTHON} -m vllm\.entrypoints\.(?:openai\.)?api_server"),
@@ -20,12 +26,28 @@ _STARTS: Final = (
     ("tensorrt-llm", r"(?:\S*/)?trtllm-serve(?: serve)?"),
     ("llama.cpp", r"(?:\S*/)?llama-(?:server|cli)"),
     ("lmdeploy", r"(?:\S*/)?lmdeploy serve api_server"),
-    ("mlx", rf"(?:\S*/)?mlx_lm\.server|{_PYTHON} -m mlx_lm(?:\.server| server)"),
+    ("mlx", rf"(?:\S*/)?mlx_lm\.server|{_PYTHON} -m mlx_lm(?:\.| )server"),
+    (_MLX_TOOL, rf"(?:\S*/)?mlx_lm\.(?:generate|chat)|{_PYTHON} -m mlx_lm(?:\.| )(?:generate|chat)"),
+    (_OLLAMA, r"(?:\S*/)?ollama run"),
+    ("tgi", r"(?:\S*/)?text-generation-launcher"),
+    ("vllm", r"(?:\S*/)?vllm-openai(?:-\w+)?(?::\S+)?"),
+    ("llama.cpp", r"(?:\S*/)?llama\.cpp:server\S*"),
+    ("tgi", r"(?:\S*/)?text-generation-inference(?::\S+)?"),
 )
-"""Words with which the start command of an engine begins, as a regular expression of words between single spaces."""
+"""Words with which the start command of an engine begins, as a regular expression of words between single spaces; the
+last are images of containers that start the engine themselves."""
+_LAUNCHERS: Final = frozenset(
+    (
+        *("apptainer", "docker", "kubectl", "nerdctl", "podman", "singularity", "srun", "uv", "uvx"),
+        *("env", "nohup", "numactl", "sudo", "taskset", "time"),
+    )
+)
+"""Programs that start another one: their own words, up to the engine's, say nothing about the plan."""
+_RELEASE: Final = re.compile(r"[^:]+:v?(\d+\.\d+\.\d+)\S*")
+"""Image of a container whose tag is the engine's release."""
 _MOST_WORDS: Final = 3
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_MODEL: Final = ("--model", "--model-path", "-m", "-hf", "-hfr", "--hf-repo")
+_MODEL: Final = ("--model", "--model-path", "--model-id", "-m", "-hf", "-hfr", "--hf-repo")
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 _LLAMA_CPP: Final = {
     "-c": "--ctx-size",
@@ -36,14 +58,27 @@ _LLAMA_CPP: Final = {
     "--batch-size": "--max-num-tokens",
 }
 """Long words, or those of other engines that mean the same, for llama.cpp's options."""
+_OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "llama.cpp": _LLAMA_CPP,
+    "lmdeploy": {"--session-len": "--max-model-len"},
+    "tgi": {"--num-shard": "--tensor-parallel-size", "--max-total-tokens": "--max-model-len"},
+}
+"""Words of other engines that mean the same, by engine."""
+_OLLAMA_VARIABLES: Final = {
+    "OLLAMA_CONTEXT_LENGTH": "--max-model-len",
+    "OLLAMA_KV_CACHE_TYPE": "--kv-cache-dtype",
+    "OLLAMA_NUM_PARALLEL": "--max-num-seqs",
+}
+"""Options by the variables in which Ollama takes them; each of its slots has the whole context."""
 
 
 class _Start(NamedTuple):
-    place: int
-    """Index of the first word."""
+    front: tuple[str, ...]
+    """Words that were typed in front of the command and whatever launches it."""
     engine: str
     words: tuple[str, ...]
     """Words behind the program."""
+    release: str = ""
 
 
 def with_pasted_command(
@@ -60,7 +95,8 @@ def with_pasted_command(
     start = _find_start(arguments)
     if start is None:
         return list(arguments), ()
-    # It loads the catalog, without which help appears at once.
+    # They load the catalog, without which help appears at once.
+    from advisor.catalog import models
     from advisor.catalog.launch_options import launch_options
 
     if "--tp" not in known:
@@ -69,17 +105,19 @@ def with_pasted_command(
             why="this command chooses layout and settings by itself",
             fix="advisor memory --gpu ID, or advisor simulate serve --gpu ID, before the pasted command",
         )
-    typed = list(arguments[: start.place])
-    while typed and _VARIABLE.fullmatch(typed[-1]) and not typed[-1].startswith("-"):
-        typed.pop()
+    typed = list(start.front)
     said: dict[str, str] = {}
     left: list[str] = []
     unknown: list[str] = []
+    engine = _ENGINES.get(start.engine, start.engine)
     release = launch_options().get(start.engine)
     options = release.takes_value if release else {}
     for name, value in _options_of(start, options):
         if name == "" or name in _MODEL:
-            said.setdefault("--model", value or "")
+            said.setdefault("--model", models.name_in_path(value or ""))
+            continue
+        if name in ("-ts", "--tensor-split") and value and "," in value:
+            said.setdefault("--pp", str(1 + value.count(",")))
             continue
         own = own_option(name, known)
         if name == "--ctx-size":
@@ -94,40 +132,66 @@ def with_pasted_command(
             said.setdefault(own, translated)
         else:
             left.append(name)
-            unknown += (
-                [name] if options and name not in options and name.replace("-", "_") not in options else []
-            )
-    if start.engine == "llama.cpp":
-        _divide_among_slots(said, known)
-    said.setdefault("--engine", start.engine)
+            is_known = name in options or name.replace("-", "_") in options or _LEVEL.fullmatch(name)
+            unknown += [] if is_known or not options else [name]
+    if engine == "llama.cpp":
+        _divide_among_slots(said, known, each_has_all=start.engine == _OLLAMA)
+    if start.release and "--engine-version" in known:
+        said.setdefault("--engine-version", start.release)
+    said.setdefault("--engine", engine)
     given = {word.partition("=")[0] for word in typed}
     for name, value in said.items():
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value else [name]
-    return typed, tuple(_notes(start.engine, left, unknown, release.release if release else "", options))
+    return typed, tuple(_notes(engine, left, unknown, release.release if release else "", options))
 
 
 def _find_start(arguments: Sequence[str]) -> _Start | None:
-    """Return where the start command of an engine begins, be it words of their own or one quoted word."""
-    for place, argument in enumerate(arguments):
-        words = [argument]
-        if " " in argument.strip():
-            try:
-                words = shlex.split(argument.replace("\\\n", " "))
-            except ValueError:
-                continue
-            while words and _VARIABLE.fullmatch(words[0]):
-                words.pop(0)
-        else:
-            words += arguments[place + 1 : place + _MOST_WORDS + 1]
+    """Return the start command of an engine, be it words of their own or one quoted word, behind any launcher."""
+    words: list[str] = []
+    for argument in arguments:
+        words += _split_if_command(argument)
+    for place in range(len(words)):
         for engine, pattern in _STARTS:
-            for count in range(min(len(words), _MOST_WORDS), 0, -1):
-                if re.fullmatch(pattern, " ".join(words[:count])):
-                    rest = words[count:] if " " in argument.strip() else list(arguments[place + count :])
-                    return _Start(
-                        place, engine, tuple(word for word in rest if word.strip() and word != "\\")
-                    )
+            for count in range(min(len(words) - place, _MOST_WORDS), 0, -1):
+                if not re.fullmatch(pattern, " ".join(words[place : place + count])):
+                    continue
+                before = words[:place]
+                launcher = next((at for at, word in enumerate(before) if word in _LAUNCHERS), place)
+                while launcher and _VARIABLE.fullmatch(words[launcher - 1]):
+                    launcher -= 1
+                image = _RELEASE.fullmatch(words[place])
+                rest = [word for word in words[place + count :] if word.strip() and word != "\\"]
+                if engine == _OLLAMA:
+                    rest += _of_variables(words[launcher:place])
+                return _Start(tuple(words[:launcher]), engine, tuple(rest), image[1] if image else "")
     return None
+
+
+def _split_if_command(argument: str) -> list[str]:
+    """Return the words of a quoted command; any other argument as it is."""
+    if " " not in argument.strip():
+        return [argument]
+    try:
+        words = shlex.split(argument.replace("\\\n", " "))
+    except ValueError:
+        return [argument]
+    program = next((at for at, word in enumerate(words) if not _VARIABLE.fullmatch(word)), len(words))
+    places = range(
+        program, len(words) if _LAUNCHERS.issuperset(words[program : program + 1]) else program + 1
+    )
+    texts = (" ".join(words[at : at + count]) for at in places for count in range(1, _MOST_WORDS + 1))
+    return (
+        words if any(re.fullmatch(pattern, text) for text in texts for _, pattern in _STARTS) else [argument]
+    )
+
+
+def _of_variables(words: Sequence[str]) -> Iterator[str]:
+    """Yield the options for which variables of Ollama stand."""
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in _OLLAMA_VARIABLES:
+            yield f"{_OLLAMA_VARIABLES[name]}={value}"
 
 
 def _options_of(start: _Start, options: Mapping[str, bool]) -> Iterator[tuple[str, str | None]]:
@@ -146,21 +210,34 @@ def _options_of(start: _Start, options: Mapping[str, bool]) -> Iterator[tuple[st
             continue
         is_first = False
         name, equals, value = word.partition("=")
-        name = _LLAMA_CPP.get(name, name) if start.engine == "llama.cpp" else name
+        name = _OTHERS.get(start.engine, {}).get(name, name)
         takes = options.get(name, options.get(name.replace("-", "_").replace("__", "--", 1)))
         if not equals and takes is not False and words and not words[0].startswith("-"):
             value = words.pop(0)
         yield name, value or None
 
 
-def _divide_among_slots(said: dict[str, str], known: Collection[str]) -> None:
-    """Give each of llama.cpp's slots its part of the context; all are held at once, as the cache is allocated."""
+def _divide_among_slots(said: dict[str, str], known: Collection[str], *, each_has_all: bool) -> None:
+    """Give each of llama.cpp's slots its part of the context, or all of it as Ollama does; all are held at once, as the
+    cache is allocated. A context of 0 is the model's own."""
     context = next((name for name in _CONTEXT if name in said), "")
+    if context and said[context] == "0":
+        said[context] = _whole_context(said.get("--model", ""))
     slots = int(said["--max-num-seqs"]) if said.get("--max-num-seqs", "").isdigit() else 1
-    if context and slots > 1:
+    if context and slots > 1 and not each_has_all:
         said[context] = str(int(parse_count(said[context], "--ctx-size")) // slots)
     if slots > 1 and "--concurrency" in known:
         said["--concurrency"] = str(slots)
+
+
+def _whole_context(model: str) -> str:
+    """Return the longest context of a model.
+
+    Raises: UnknownNameError: the catalog does not have the model.
+    """
+    from advisor.catalog import models
+
+    return str(models.get(model).record.max_context_tokens)
 
 
 def _is_format(name: str) -> bool:

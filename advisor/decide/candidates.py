@@ -109,6 +109,27 @@ def candidates_of(
     return found, None if found else reason
 
 
+def candidates_within(
+    scenario: Scenario,
+    accelerator: Accelerator,
+    model: Model,
+    engines: Iterable[Engine],
+    *,
+    is_calibrated: bool = False,
+) -> tuple[list[Candidate], Reason | None]:
+    """Return `candidates_of` an accelerator for the traffic and within the limits of a scenario."""
+    return candidates_of(
+        accelerator,
+        model,
+        engines,
+        precisions=scenario.constraints.precisions,
+        mean_context_tokens=scenario.traffic.mean_context_tokens,
+        max_context_tokens=float(scenario.traffic.longest_request_tokens),
+        max_accelerators=scenario.constraints.max_accelerators,
+        is_calibrated=is_calibrated,
+    )
+
+
 def _fitting(
     deployment: Deployment, size_limit: int, mean_context_tokens: float, max_context_tokens: float
 ) -> tuple[list[Candidate], Reason | None]:

@@ -22,9 +22,8 @@ from advisor.decide.measure import LEAST_SHOWN, SIGMA, Capacity, Measurements
 from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
 from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
-from advisor.decide.purchase import purchase_on
 from advisor.decide.race import RIVAL_SIGMAS, run_planning_point
-from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, chance_cheaper, judge_purchase, log_error
+from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, buy_at_capacity, chance_cheaper, log_error
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
 from advisor.simulator.deployment import activation_dtype_of, cache_dtype_of
@@ -137,7 +136,7 @@ def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
             return None
         trial = _compare_trial(_of_limit(rank, candidate, free, again), free, again, 1.0)
         shown_usd = plan.found.usd_per_million_tokens
-        ratio = BeforeAfter(*_usd(free, again)).ratio
+        ratio = BeforeAfter(*(each.found.usd_per_million_tokens for each in (free, again))).ratio
         return replace(
             trial, verdict="applied", usd_per_million_tokens=BeforeAfter(shown_usd / ratio, shown_usd)
         )
@@ -172,12 +171,8 @@ def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned |
     return plan_changed(scenario, plan, found)
 
 
-def _usd(*plans: Planned) -> tuple[float, ...]:
-    return tuple(plan.found.usd_per_million_tokens for plan in plans)
-
-
 def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> Change:
-    """A limit, with how much less is drawn, or how many more boards are fed."""
+    """Return the trial of a power limit: the power that it saves, or the boards that the power budget then feeds."""
     chip = limited.deployment.accelerator
     free = limited.full_power
     assert free is not None
@@ -219,12 +214,8 @@ def plan_changed(scenario: Scenario, plan: Planned, found: Found) -> Planned | N
     capacity = _enough(scenario, plan, measurements) or measurements.capacity("confirmed")
     if capacity is None:
         return None
-    way = found.purchase.placement
-    bought = purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
-    if bought is None:
-        return None
-    changed = replace(found, capacity=capacity, purchase=bought, measurements=measurements)
-    return _at_point(scenario, judge_purchase(scenario, plan.demand, changed))
+    changed = buy_at_capacity(scenario, plan.demand, replace(found, measurements=measurements), capacity)
+    return None if changed is None else _at_point(scenario, changed)
 
 
 def _at_point(scenario: Scenario, plan: Planned) -> Planned:
@@ -238,11 +229,7 @@ def measurements_of(scenario: Scenario, replica: ReplicaModel) -> Measurements |
     """Return the measurements of a replica under the traffic of a scenario; None where its bound misses an
     objective."""
     bound = surface_requests_per_s(replica, scenario.traffic, scenario.objectives)
-    if bound <= 0.0:
-        return None
-    return Measurements(
-        replica, scenario.traffic, scenario.objectives, bound, scenario.seed, scenario.headroom_fraction
-    )
+    return Measurements(replica, scenario, bound) if bound > 0.0 else None
 
 
 def _enough(scenario: Scenario, plan: Planned, measurements: Measurements) -> Capacity | None:

@@ -18,10 +18,8 @@ Done = TypeVar("Done")
 
 def tier_scenario(scenario: Scenario, tokens: int) -> Scenario:
     """Return the scenario for servers that accept requests of `tokens` tokens."""
-    traffic = scenario.traffic
-    output = min(traffic.longest_output_tokens, max(1, tokens // 2))
-    longest = {"max_input_tokens": tokens - output, "max_output_tokens": output}
-    return scenario.model_copy(update={"traffic": traffic.model_copy(update=longest)})
+    output = min(scenario.traffic.longest_output_tokens, max(1, tokens // 2))
+    return scenario.with_traffic(max_input_tokens=tokens - output, max_output_tokens=output)
 
 
 def searched_largest(
@@ -49,8 +47,7 @@ def _unread(scenario: Scenario, model: Model, tokens: int) -> Reason | None:
     """Return why the model cannot read requests of `tokens` tokens, or that the load has longer ones; None if
     neither holds."""
     most = _window(model)
-    traffic = scenario.traffic
-    mean = traffic.mean_input_tokens + traffic.mean_output_tokens
+    mean = scenario.traffic.tokens_per_request
     if most and tokens > most:
         return WindowTooSmall(model.id, most)
     return RequestsTooLong(mean) if mean > tokens else None
@@ -63,8 +60,7 @@ def _window(model: Model) -> int:
 
 def _nearest(scenario: Scenario, model: Model) -> str:
     most = _window(model)
-    traffic = scenario.traffic
-    mean = traffic.mean_input_tokens + traffic.mean_output_tokens
+    mean = scenario.traffic.tokens_per_request
     if most and min(scenario.max_contexts) > most:
         return f"--max-context {most} or less, or a model that reads more"
     if max(scenario.max_contexts) < mean:

@@ -94,7 +94,7 @@ def allowed_levers(scenario: Scenario, model: Model) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("prefix", *names)))
 
 
-def without_limits(scenario: Scenario) -> Scenario | None:
+def at_full_power(scenario: Scenario) -> Scenario | None:
     """The scenario with its boards at full power; None where the search may not hold them to less."""
     free = tuple(name for name in scenario.levers if lever(name).kind != "power")
     return scenario.model_copy(update={"levers": free}) if len(free) < len(scenario.levers) else None

@@ -23,7 +23,7 @@ from advisor.decide.load_runs import (
     strain,
 )
 from advisor.decide.luck import typical_seeds, utilization_error
-from advisor.decide.scenario import Objectives, Traffic
+from advisor.decide.scenario import Objectives, Scenario, Traffic
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pool_runs
 
@@ -162,12 +162,9 @@ class Measurements:
     """All runs of one deployment under the traffic and the objectives of a question."""
 
     served: Served
-    traffic: Traffic
-    objectives: Objectives
+    scenario: Scenario
     bound_per_s: float
     """Most requests per second that the deployment can serve."""
-    seed: int
-    headroom_fraction: float = 0.0
     num_requests: int = 0
     _runs: dict[tuple[float, int, Stage], ServingResult] = field(default_factory=dict)
     _judged: dict[tuple[float, Stage], _Judged] = field(default_factory=dict)
@@ -180,7 +177,7 @@ class Measurements:
     @property
     def is_closed(self) -> bool:
         """Whether the traffic is a closed loop, whose load is a whole number of clients."""
-        return self.traffic.concurrency is not None
+        return self.scenario.traffic.concurrency is not None
 
     @property
     def screened_load(self) -> float:
@@ -260,15 +257,17 @@ class Measurements:
 
     def _loads(self, stage: Stage) -> tuple[float, float, float]:
         """The highest load of the grid, the first that is tried, and a load that cannot hold."""
-        traffic = self.traffic
+        traffic = self.scenario.traffic
         bound = self.bound_per_s
         most = bound
         start = _START["screened"] * bound
         if traffic.concurrency is not None:
-            most = float(most_clients(traffic, self.objectives, self.headroom_fraction, bound))
+            most = float(
+                most_clients(traffic, self.scenario.objectives, self.scenario.headroom_fraction, bound)
+            )
             start = most
-            if most < traffic.concurrency / (1.0 - self.headroom_fraction):
-                start = math.ceil(_START["screened"] * busy_clients(traffic, self.objectives, bound))
+            if most < traffic.concurrency / (1.0 - self.scenario.headroom_fraction):
+                start = math.ceil(_START["screened"] * busy_clients(traffic, self.scenario.objectives, bound))
         if stage == "screened":
             return most, start, most
         earlier = self.capacity(STAGES[STAGES.index(stage) - 1])
@@ -315,25 +314,25 @@ class Measurements:
         if stage == "screened" or not self._is_typed:
             return 0.0
         seeds = tuple(self._seed(number) for number in range(NUM_SEEDS[stage]))
-        wait = load * self.objectives.largest_ttft_s
-        error = utilization_error(self.traffic, seeds, self._long_length(load), wait, _TAIL_FRACTION)
+        wait = load * self.scenario.objectives.largest_ttft_s
+        error = utilization_error(self.scenario.traffic, seeds, self._long_length(load), wait, _TAIL_FRACTION)
         return min(_MOST_ERROR, max(-_MOST_ERROR, error))
 
     @property
     def _is_typed(self) -> bool:
         """Whether it is known how typical a run is: requests that are drawn independently, and may wait."""
-        traffic = self.traffic
+        traffic = self.scenario.traffic
         is_drawn = traffic.trace is None and traffic.conversations is None and traffic.part is None
-        return is_drawn and not self.is_closed and math.isfinite(self.objectives.largest_ttft_s)
+        return is_drawn and not self.is_closed and math.isfinite(self.scenario.objectives.largest_ttft_s)
 
     def _seed(self, number: int) -> int:
         """The seed of a long run. Those that are typical of the traffic come first, in the same order for all
         deployments of about one capacity."""
         if not self._is_typed:
-            return seed_of(self.seed, number)
-        seeds = tuple(seed_of(self.seed, each) for each in range(_FIRST_SHOWN))
-        wait = 2.0 ** round(math.log2(self.bound_per_s * self.objectives.largest_ttft_s))
-        return typical_seeds(self.traffic, seeds, LONG_REQUESTS, wait, _TAIL_FRACTION)[number]
+            return seed_of(self.scenario.seed, number)
+        seeds = tuple(seed_of(self.scenario.seed, each) for each in range(_FIRST_SHOWN))
+        wait = 2.0 ** round(math.log2(self.bound_per_s * self.scenario.objectives.largest_ttft_s))
+        return typical_seeds(self.scenario.traffic, seeds, LONG_REQUESTS, wait, _TAIL_FRACTION)[number]
 
     def _at(self, load: float, stage: Stage) -> _Judged:
         """Runs at a load, of as many seeds as it takes to tell whether it holds."""
@@ -364,8 +363,8 @@ class Measurements:
         since a percentile of few excursions tells less than how many miss; they must also keep up with their arrivals.
         """
         if stage == "screened":
-            return strain(result, self.objectives)
-        tightest, metric = odds_of_missing(result, self.objectives)
+            return strain(result, self.scenario.objectives)
+        tightest, metric = odds_of_missing(result, self.scenario.objectives)
         served = result.steady_requests_per_s
         if self.is_closed or tightest > 1.0 or served is None or served >= _KEEPS_UP * load:
             return tightest, metric
@@ -382,11 +381,11 @@ class Measurements:
     def _short_run(self, load: float) -> ServingResult:
         result = run_at(
             self.served,
-            self.traffic,
+            self.scenario.traffic,
             load,
             SHORT_REQUESTS,
-            seed_of(self.seed, 0),
-            objectives=self.objectives,
+            seed_of(self.scenario.seed, 0),
+            objectives=self.scenario.objectives,
             spacing_s=1.0 / self.bound_per_s,
             give_up_fraction=_GIVE_UP["screened"],
         )
@@ -406,7 +405,7 @@ class Measurements:
         """Requests of a long run at a load. They do not depend on which loads were tried before."""
         if self.is_closed:
             return LONG_REQUESTS
-        wait_s = min(self.objectives.largest_ttft_s, _LONGEST_WAIT_S)
+        wait_s = min(self.scenario.objectives.largest_ttft_s, _LONGEST_WAIT_S)
         screened = self.capacity("screened")
         residence_s = screened.result.e2e.mean_s if screened else 0.0
         return run_length(max(_MIN_TTFT_LIMITS_PER_RUN * load * wait_s, RESIDENCES * load * residence_s))
@@ -414,11 +413,11 @@ class Measurements:
     def _simulate(self, load: float, number: int, num_requests: int, spacing_s: float) -> ServingResult:
         result = run_at(
             self.served,
-            self.traffic,
+            self.scenario.traffic,
             load,
             num_requests,
             self._seed(number),
-            objectives=self.objectives,
+            objectives=self.scenario.objectives,
             spacing_s=spacing_s,
             give_up_fraction=_GIVE_UP["confirmed"],
         )

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Engine, Model
-from advisor.decide.candidates import candidates_of
+from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
 from advisor.decide.offers import find_wider_limit
 from advisor.decide.purchase import budget_option, smallest_budget
@@ -30,11 +30,11 @@ _RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
 """Fractions of the unrestricted result that are tried in turn; the restricted search uses shorter runs and may find
 slightly less."""
 _TRICKLE_PER_S: Final = 0.01
-"""Requests, for which the smallest deployment is enough."""
+"""Rate for which the smallest deployment is enough [requests/s]."""
 
 
 Ask = Callable[[Scenario], Found | None]
-"""The deployment that a question would be answered with."""
+"""Function that returns the cheapest deployment that answers a question; None if there is none."""
 
 
 def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ...], ask: Ask) -> str:
@@ -67,17 +67,17 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
     limits = scenario.constraints
     objectives = scenario.objectives
     if limits.own:
-        for need in _needed_accelerators(limits, model, scenario, engines):
+        for need in _needed_accelerators(scenario, model, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes that many"
-            yield told, _limit_to_owned(scenario, own=(need,))
+            yield told, scenario.with_limits(own=(need,))
     elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():
         usual = Constraints.model_fields[field].get_default()
         if getattr(limits, field) != usual:
-            yield f"drop {option}", _limit_to_owned(scenario, **{field: usual})
+            yield f"drop {option}", scenario.with_limits(**{field: usual})
     if elsewhere is not None and elsewhere.values:
         told = f"{elsewhere.option} {','.join(elsewhere.values)}"
-        yield told, _limit_to_owned(scenario, **{elsewhere.field: elsewhere.values})
+        yield told, scenario.with_limits(**{elsewhere.field: elsewhere.values})
     for factor in _FACTORS:
         for metrics in (("tpot", "itl"), ("ttft", "e2e"), ("tpot", "itl", "ttft", "e2e")):
             looser, told = _looser(objectives, metrics, factor)
@@ -87,7 +87,7 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
                     scenario.model_copy(update={"objectives": looser, "screened_only": True}),
                 )
     if limits.own:  # what is there is given up last
-        yield "drop --own", _limit_to_owned(scenario, own=Constraints.model_fields["own"].get_default())
+        yield "drop --own", scenario.with_limits(own=Constraints.model_fields["own"].get_default())
 
 
 def _has_load(scenario: Scenario) -> bool:
@@ -95,13 +95,7 @@ def _has_load(scenario: Scenario) -> bool:
 
 
 def _with_rate(scenario: Scenario, rate_per_s: float | None) -> Scenario:
-    load = {"rate_per_s": rate_per_s, "concurrency": None}
-    return scenario.model_copy(update={"traffic": scenario.traffic.model_copy(update=load)})
-
-
-def _limit_to_owned(scenario: Scenario, **changed: object) -> Scenario:
-    limits = scenario.constraints.model_copy(update=changed)
-    return scenario.model_copy(update={"constraints": limits})
+    return scenario.with_traffic(rate_per_s=rate_per_s, concurrency=None)
 
 
 def _enough(scenario: Scenario, ask: Ask) -> str:
@@ -111,17 +105,20 @@ def _enough(scenario: Scenario, ask: Ask) -> str:
     The cheapest deployment without a budget comes first. A search with its bill as the budget may find none, since it
     stops at shorter runs; then a little more is tried, and what that buys is asked for again at its own bill.
     """
-    free = _with_budget(scenario, None)
+    free = scenario.with_objectives(budget_usd_per_hour=None)
     found = ask(free if _has_load(scenario) else _with_rate(free, _TRICKLE_PER_S))
     if found is None:
         return ""
     least = found.purchase.usd_per_hour
     for factor in _MORE:
-        bought = ask(_with_budget(scenario, factor * least + _CENT_USD))
+        bought = ask(scenario.with_objectives(budget_usd_per_hour=factor * least + _CENT_USD))
         if bought is None:
             continue
         usd_per_hour = bought.purchase.usd_per_hour
-        if factor == 1.0 or ask(_with_budget(scenario, usd_per_hour + _CENT_USD)) is not None:
+        if (
+            factor == 1.0
+            or ask(scenario.with_objectives(budget_usd_per_hour=usd_per_hour + _CENT_USD)) is not None
+        ):
             placement = bought.purchase.placement
             count = bought.purchase.num_units * placement.accelerators_per_unit
             return smallest_budget(usd_per_hour, count, bought.accelerator_id, placement.price.provider)
@@ -129,17 +126,10 @@ def _enough(scenario: Scenario, ask: Ask) -> str:
     return ""
 
 
-def _with_budget(scenario: Scenario, usd_per_hour: float | None) -> Scenario:
-    objectives = scenario.objectives.model_copy(update={"budget_usd_per_hour": usd_per_hour})
-    return scenario.model_copy(update={"objectives": objectives})
-
-
 def _most_load(scenario: Scenario, ask: Ask) -> str:
     """Return the request rate that the owned hardware carries, all kinds together or one alone, as options to type;
     empty if it serves no request."""
-    alone = [
-        ask(_with_rate(_limit_to_owned(scenario, own=(kind,)), None)) for kind in scenario.constraints.own
-    ]
+    alone = [ask(_with_rate(scenario.with_limits(own=(kind,)), None)) for kind in scenario.constraints.own]
     rates = [found.purchase.requests_per_s for found in alone if found is not None]
     for carried in dict.fromkeys((sum(rates), max(rates))) if rates else ():
         for part in _RETRY_FRACTIONS:
@@ -150,20 +140,12 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
 
 
 def _needed_accelerators(
-    limits: Constraints, model: Model, scenario: Scenario, engines: tuple[Engine, ...]
+    scenario: Scenario, model: Model, engines: tuple[Engine, ...]
 ) -> Iterator[tuple[int, str]]:
     """Yield the accelerators that one replica takes and their id, for each owned kind with fewer accelerators than
     that."""
-    for count, name in limits.own:
-        found, _ = candidates_of(
-            accelerator_catalog.by_id(name),
-            model,
-            engines,
-            precisions=limits.precisions,
-            mean_context_tokens=scenario.traffic.mean_context_tokens,
-            max_context_tokens=float(scenario.traffic.longest_request_tokens),
-            max_accelerators=limits.max_accelerators,
-        )
+    for count, name in scenario.constraints.own:
+        found, _ = candidates_within(scenario, accelerator_catalog.by_id(name), model, engines)
         sizes = {each.deployment.accelerators_per_replica for each in found}
         yield from ((size, name) for size in sorted(sizes) if size > count)
 

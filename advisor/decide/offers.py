@@ -7,7 +7,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Final, get_args
 
@@ -17,10 +16,12 @@ from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.prices import (
     COMPARED_KINDS,
     STALE_AFTER_DAYS,
+    PriceSpread,
     age_days,
     all_providers,
-    price_spread,
+    price_age_days,
     prices_as_of,
+    spread_of,
 )
 from advisor.catalog.regions import home_region
 from advisor.catalog.schema import Accelerator, Calibration, Price
@@ -33,7 +34,10 @@ from advisor.simulator.deployment import Deployment
 
 OWN = "own"
 """Provider of hardware that is already there."""
-_ROUNDING = 1e-9
+NO_SPREAD: Final = PriceSpread(0.0, 0.0)
+"""Spread of a price that has not moved."""
+ROUNDING: Final = 1e-9
+"""Relative error of products and quotients of a few factors: whole numbers and limits are reached within it."""
 _COUNTRY_LETTERS = 2
 _LEAST_USD_PER_HOUR = 1e-6
 """Price of boards whose draw is not known: above zero, so that fewer of them always cost less."""
@@ -72,28 +76,16 @@ class Placement:
         return self.usd_per_unit_hour / self.replicas_per_unit
 
 
-def expected_price_factor(price: Price, as_of: datetime.date) -> float:
-    """Mean price today over the price that was read: prices drift, and the mean of a lognormal lies above its median.
-
-    Electricity of one's own boards has no such error.
-    """
-    if price.provider == OWN:
-        return 1.0
-    age = age_days(price, as_of) if price.is_dated else None
-    return _mean_factor(age, "spot" if price.term == "spot" else price.price_kind)
-
-
-@lru_cache(maxsize=4096)
-def _mean_factor(age: int | None, kind: str) -> float:
-    spread = price_spread(age, kind)
-    return math.exp(spread.drift + spread.sigma**2 / 2.0)
+def price_spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
+    """How far a price may have moved by a day; that of one's own electricity has not."""
+    return NO_SPREAD if price.provider == OWN else spread_of(price, as_of)
 
 
 def pareto_placements(ways: Iterable[Placement], as_of: datetime.date) -> tuple[Placement, ...]:
     """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it,
     least and largest order."""
     kept = list[tuple[float, Placement]]()
-    priced = [(way.usd_per_unit_hour * expected_price_factor(way.price, as_of), way) for way in ways]
+    priced = [(way.usd_per_unit_hour * price_spread_of(way.price, as_of).mean_factor, way) for way in ways]
     for usd, way in sorted(priced, key=lambda each: each[0]):
         most = math.inf if way.max_units is None else way.max_units
         is_beaten = any(
@@ -203,7 +195,7 @@ def count_within_power(
     if power_budget_w is None:
         return count
     one_w = ownership(as_of).system_power_w(accelerator.tdp_w or 0.0)
-    return min(count, int(power_budget_w / one_w * (1.0 + _ROUNDING))) if one_w else 0
+    return min(count, int(power_budget_w / one_w * (1.0 + ROUNDING))) if one_w else 0
 
 
 def offers_under_limit(
@@ -263,7 +255,7 @@ def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
         usd_per_hour=price.usd_per_hour,
         accelerators_per_unit=price.num_accelerators,
         observed_on=price.observed_on.isoformat(),
-        age_days=age_days(price, as_of) if price.is_dated else None,
+        age_days=price_age_days(price, as_of),
         url=price.url,
         min_quantity=price.min_quantity,
         max_quantity=price.max_quantity,

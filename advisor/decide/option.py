@@ -6,11 +6,13 @@ does not apply; it never stands for zero.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.reason import Reason
 from advisor.simulator.quantity import Basis, Quantity
+
+Stated = TypeVar("Stated")
 
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 """Role that distinguishes an option among those of its answer."""
@@ -327,85 +329,54 @@ class Option:
     """Why this option is not the safe pick."""
     explanation: Explanation | None = None
 
+    def _require(self, record: object, kind: type[Stated]) -> Stated:
+        """Return a record that options about this work have.
+
+        Raises: TypeError: the option is a part of a deployment, or about other work.
+        """
+        if not isinstance(record, kind):
+            raise TypeError(f"option {self.rank} has no {kind.__name__}")
+        return record
+
     @property
     def replica_layout(self) -> Layout:
-        """The layout of the replicas.
-
-        Raises: TypeError: each part of the option has a layout of its own.
-        """
-        if self.layout is None:
-            raise TypeError(f"the parts of option {self.rank} have layouts of their own")
-        return self.layout
-
-    @property
-    def shared(self) -> SharedPerformance:
-        """The performance of machines that several models share.
-
-        Raises: TypeError: the option serves one model.
-        """
-        if not isinstance(self.performance, SharedPerformance):
-            raise TypeError(f"option {self.rank} serves one model")
-        return self.performance
+        """Layout of the replicas, of which all are alike; raises as `_require`."""
+        return self._require(self.layout, Layout)
 
     @property
     def served(self) -> Performance:
-        """The performance of a deployment that serves requests.
-
-        Raises: TypeError: the option is a part, or does other work.
-        """
-        if not isinstance(self.performance, Performance):
-            raise TypeError(f"option {self.rank} has no performance of a served deployment")
-        return self.performance
+        """Performance of a deployment that serves requests; raises as `_require`."""
+        return self._require(self.performance, Performance)
 
     @property
-    def job_usd(self) -> Quantity:
-        """The bill of the whole job [USD].
-
-        Raises: TypeError: the option is no job.
-        """
-        if self.bill.usd is None:
-            raise TypeError(f"option {self.rank} is no job")
-        return self.bill.usd
+    def shared(self) -> SharedPerformance:
+        """Performance of machines that several models share; raises as `_require`."""
+        return self._require(self.performance, SharedPerformance)
 
     @property
     def batched(self) -> JobPerformance:
-        """The performance of a batch of requests.
-
-        Raises: TypeError: the option does other work.
-        """
-        if not isinstance(self.performance, JobPerformance):
-            raise TypeError(f"option {self.rank} is no batch of requests")
-        return self.performance
+        """Performance of a batch of requests; raises as `_require`."""
+        return self._require(self.performance, JobPerformance)
 
     @property
     def of_items(self) -> ItemPerformance:
-        """The performance of a fleet for images, texts or audio.
+        """Performance of a fleet for images, texts or audio; raises as `_require`."""
+        return self._require(self.performance, ItemPerformance)
 
-        Raises: TypeError: the option does other work.
-        """
-        if not isinstance(self.performance, ItemPerformance):
-            raise TypeError(f"option {self.rank} does not serve images, texts or audio")
-        return self.performance
+    @property
+    def job_usd(self) -> Quantity:
+        """Bill of the whole of a job [USD]; raises as `_require`."""
+        return self._require(self.bill.usd, Quantity)
 
     @property
     def started(self) -> Launch:
-        """How a replica is started.
-
-        Raises: TypeError: the option has no start command.
-        """
-        if self.launch is None:
-            raise TypeError(f"option {self.rank} has no start command")
-        return self.launch
+        """Start of a replica; raises as `_require`."""
+        return self._require(self.launch, Launch)
 
     @property
     def explained(self) -> Explanation:
-        """Why the option behaves as it does.
-
-        Raises: TypeError: nothing explains it.
-        """
-        if self.explanation is None:
-            raise TypeError(f"option {self.rank} has no explanation")
-        return self.explanation
+        """Explanation of a whole deployment; raises as `_require`."""
+        return self._require(self.explanation, Explanation)
 
     @property
     def share_words(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
-from advisor.catalog.prices import age_days
+from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.certainty import latencies_of
@@ -161,8 +161,7 @@ def doubts_of(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
     if plan.holds != "likely":
         found.append(MayNotHold(plan.chance))
     if not is_firm(price, plan.price_spread):
-        age = age_days(price, scenario.as_of) if price.is_dated else None
-        found.append(UnsurePrice(price.price_kind, price.tenancy, age))
+        found.append(UnsurePrice(price.price_kind, price.tenancy, price_age_days(price, scenario.as_of)))
     return tuple(found)
 
 

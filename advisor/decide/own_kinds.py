@@ -12,7 +12,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Model
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import LoadShare, SplitModel
-from advisor.decide.offers import Placement
+from advisor.decide.offers import ROUNDING, Placement
 from advisor.decide.purchase import Demand, demands_of, extra_usd_per_hour, purchase_on
 from advisor.decide.race import Race, Report, run_planning_point
 from advisor.decide.ranking import Planned, judge_purchase
@@ -20,11 +20,10 @@ from advisor.decide.scenario import Scenario
 from advisor.decide.trial import FleetPart, Found, Trial, UnlikeFleet
 
 LEVER: Final = "own kinds"
-"""Name by which a fleet of own boards of several kinds is known."""
+"""Name of the lever that makes a fleet of own boards of several kinds."""
 _STEP: Final = 0.97
 """Part of the capacities with which counts are chosen again where a planning point misses an objective."""
 _MOST_STEPS: Final = 8
-_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def _choose_counts(
 
     def is_allowed(counts: Sequence[int]) -> bool:
         draw_w = sum(count * kind.power_w for count, kind in zip(counts, kinds, strict=True))
-        return sum(count > 0 for count in counts) > 1 and draw_w <= budget_w * (1.0 + _ROUNDING)
+        return sum(count > 0 for count in counts) > 1 and draw_w <= budget_w * (1.0 + ROUNDING)
 
     if demand.kind == "budget":
         able = filter(is_allowed, _affordable(scenario, demand.size, kinds))
@@ -150,7 +149,7 @@ def _affordable(scenario: Scenario, budget: float, kinds: Sequence[_Kind]) -> It
             last.most, usd / last.way.usd_per_unit_hour, watts / last.power_w if last.power_w else math.inf
         )
         if most >= 0.0:
-            yield (*first, math.floor(most + _ROUNDING))
+            yield (*first, math.floor(most + ROUNDING))
 
 
 def _counts(scenario: Scenario, kinds: Sequence[_Kind], needed: float) -> Iterator[tuple[int, ...]]:
@@ -161,7 +160,7 @@ def _counts(scenario: Scenario, kinds: Sequence[_Kind], needed: float) -> Iterat
     for first in itertools.product(*(range(kind.most + 1) for kind in others)):
         for count in range(last.most + 1):
             counts = (*first, count)
-            if _carries(scenario, kinds, counts) * (1.0 + _ROUNDING) >= needed:
+            if _carries(scenario, kinds, counts) * (1.0 + ROUNDING) >= needed:
                 yield counts
                 break
 
@@ -211,7 +210,7 @@ def _buy(
     )
     carried = part * _carries(scenario, kinds, counts)
     capacity = last.plan.found.capacity.scale(carried / last.load)
-    bought = purchase_on(scenario, demand, way, capacity.load * (1.0 + _ROUNDING), capacity.requests_per_s)
+    bought = purchase_on(scenario, demand, way, capacity.load * (1.0 + ROUNDING), capacity.requests_per_s)
     if bought is None:
         return None
     found = last.plan.found

@@ -15,7 +15,7 @@ from advisor.decide.bounds import least_prompt_s
 from advisor.decide.candidates import Candidate, candidates_of
 from advisor.decide.levers import APART, UNLIKE, serves_pools
 from advisor.decide.load_runs import spread_of_contexts
-from advisor.decide.offers import Placement, placements
+from advisor.decide.offers import ROUNDING, Placement, placements
 from advisor.decide.option import Share
 from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
@@ -40,7 +40,6 @@ _TAIL_OVER_MEAN: Final = 2.0
 _LEAST_BUSY: Final = 0.2
 _NEARLY_FULL: Final = 0.95
 """First tokens wait for decode workers if these are busier than this fraction of their capacity; else for prefill."""
-_TINY: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class PoolPair:
 
     def least(self, load: float) -> tuple[int, int]:
         """Workers of each kind without which a load [requests/s] cannot be carried."""
-        prompts, answers = (math.ceil(load / side.rate_bound - _TINY) for side in self.sides)
+        prompts, answers = (math.ceil(load / side.rate_bound - ROUNDING) for side in self.sides)
         return prompts, answers
 
     def bound(self, counts: Sequence[int]) -> float:
@@ -85,7 +84,7 @@ class PoolPair:
         counts = []
         for side, least in zip(self.sides, self.least(load), strict=True):
             busy = 1.0 - _TAIL_OVER_MEAN / (least * side.rate_bound * side.slack_s)
-            counts.append(math.ceil(load / side.rate_bound / max(busy, _LEAST_BUSY) - _TINY))
+            counts.append(math.ceil(load / side.rate_bound / max(busy, _LEAST_BUSY) - ROUNDING))
         return counts[0], counts[1]
 
     def begin(self, load: float) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA
 from advisor.decide.load_runs import most_clients
-from advisor.decide.offers import OWN, Placement, expected_price_factor
+from advisor.decide.offers import OWN, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Tco
 from advisor.decide.reason import AmountNotStated, PriceNotStated
@@ -20,7 +20,6 @@ from advisor.simulator.quantity import Quantity
 
 _MOST_UNITS = 1_000_000
 """More than anybody sells."""
-_ROUNDING = 1e-9
 """A share of the load that is a replica's very capacity, after division and multiplication."""
 ELECTRICITY = "electricity"
 
@@ -82,7 +81,7 @@ def cheapest_purchase(
         bought = purchase_on(scenario, demand, way, load, requests_per_s)
         if bought is None:
             continue
-        expected = bought.cost * expected_price_factor(way.price, scenario.as_of)
+        expected = bought.cost * price_spread_of(way.price, scenario.as_of).mean_factor
         if expected < least:
             best = bought
             least = expected
@@ -93,9 +92,8 @@ def purchase_on(
     scenario: Scenario, demand: Demand, way: Placement, load: float, requests_per_s: float
 ) -> Purchase | None:
     """Return the purchase of a demand on one offer; None beyond the budget and the units that can be had."""
-    traffic = scenario.traffic
     planned = planned_load(scenario, load)
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    tokens = scenario.traffic.tokens_per_request
     counts = _units(scenario, demand, way, planned)
     if counts is None:
         return None
@@ -128,7 +126,7 @@ def with_replicas(
     planned = demand.size / max(1, count - num_spare(scenario, way))
     load = planned / (1.0 - scenario.headroom_fraction)
     served = requests_per_s / capacity_load * load
-    return purchase_on(scenario, demand, way, load * (1.0 + _ROUNDING), served * (1.0 + _ROUNDING))
+    return purchase_on(scenario, demand, way, load * (1.0 + ROUNDING), served * (1.0 + ROUNDING))
 
 
 def least_costs(
@@ -151,12 +149,12 @@ def expected_cost(purchase: Purchase | None, scenario: Scenario) -> float:
     """Cost of a purchase, as in Purchase.cost, at what its price is expected to be today; infinite of none."""
     if purchase is None:
         return math.inf
-    return purchase.cost * expected_price_factor(purchase.placement.price, scenario.as_of)
+    return purchase.cost * price_spread_of(purchase.placement.price, scenario.as_of).mean_factor
 
 
 def replicas_for(asked: float, load_per_replica: float) -> int:
     """Return how many replicas carry a load together, evenly shared."""
-    return max(1, math.ceil(asked / load_per_replica - _ROUNDING))
+    return max(1, math.ceil(asked / load_per_replica - ROUNDING))
 
 
 def usd_per_million_tokens(usd_per_hour: float, requests_per_s: float, tokens_per_request: float) -> float:
@@ -167,7 +165,7 @@ def usd_per_million_tokens(usd_per_hour: float, requests_per_s: float, tokens_pe
 def planned_load(scenario: Scenario, capacity: float) -> float:
     """Load that a replica of a given capacity is planned for [requests/s, or whole clients of a closed loop]."""
     load = capacity * (1.0 - scenario.headroom_fraction)
-    return load if scenario.traffic.concurrency is None else max(1.0, math.floor(load + _ROUNDING))
+    return load if scenario.traffic.concurrency is None else max(1.0, math.floor(load + ROUNDING))
 
 
 def num_spare(scenario: Scenario, way: Placement) -> int:
@@ -182,7 +180,7 @@ def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -
     most = math.inf if way.max_units is None else way.max_units
     if budget is not None:
         machines = budget - extra_usd_per_hour(way.price, scenario.beside)
-        most = min(most, math.floor(machines / way.usd_per_unit_hour + _ROUNDING))
+        most = min(most, math.floor(machines / way.usd_per_unit_hour + ROUNDING))
     if demand.kind in ("rate", "clients"):
         num_replicas = replicas_for(demand.size, planned) + spare
         num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))

@@ -37,7 +37,6 @@ from advisor.decide.measure import (
 from advisor.decide.offers import Placement, pareto_placements
 from advisor.decide.purchase import (
     Demand,
-    Purchase,
     expected_cost,
     least_costs,
     purchase_on,
@@ -46,6 +45,7 @@ from advisor.decide.purchase import (
 from advisor.decide.ranking import (
     EQUAL_FACTOR,
     Planned,
+    buy_at_capacity,
     cheapest_by_expectation,
     firm_ways,
     judge_purchase,
@@ -659,18 +659,10 @@ class Race:
         """The runs of a candidate."""
         if trial.measurements is None:
             assert trial.replica is not None
-            scenario = self.scenario
             run = trial.candidate.deployment
             size = run.accelerators_per_replica
             self.report(f"simulating {run.model.id} on {size} x {trial.accelerator_id} ({run.engine.id})")
-            trial.measurements = Measurements(
-                trial.replica,
-                scenario.traffic,
-                scenario.objectives,
-                trial.rate_bound,
-                scenario.seed,
-                scenario.headroom_fraction,
-            )
+            trial.measurements = Measurements(trial.replica, self.scenario, trial.rate_bound)
         return trial.measurements
 
     def _children(self, trial: Trial, held: float) -> Iterator[Trial]:
@@ -723,23 +715,15 @@ class Race:
         for least, purchase in sorted(bought, key=lambda each: each[0]):
             if best is not None and least >= best.expected_cost:
                 break
-            plan = judge_purchase(scenario, demand, self._build_found(trial, capacity, purchase))
+            assert trial.replica is not None
+            runs = trial.measurements
+            found = Found(trial.candidate, trial.replica, capacity, purchase, trial.ways, measurements=runs)
+            plan = judge_purchase(scenario, demand, found)
             if best is None or plan.expected_cost < best.expected_cost:
                 best = plan
         if best is None or (state.lane.is_founded and not best.is_founded):
             return None
         return best
-
-    def _build_found(self, trial: Trial, capacity: Capacity, purchase: Purchase) -> Found:
-        assert trial.replica is not None
-        return Found(
-            trial.candidate,
-            trial.replica,
-            capacity,
-            purchase,
-            trial.ways,
-            measurements=trial.measurements,
-        )
 
     def _trial_of(self, plan: Planned) -> Trial:
         return self._by_candidate[id(plan.found.candidate)]
@@ -814,14 +798,8 @@ def settle(scenario: Scenario, plan: Planned) -> Planned | None:
     capacity = found.measurements.capacity("settled")
     if capacity is None:
         return plan if is_spent() else None
-    bought = purchase_on(
-        scenario, plan.demand, found.purchase.placement, capacity.load, capacity.requests_per_s
-    )
-    if bought is None:
-        return None
-    return run_planning_point(
-        scenario, judge_purchase(scenario, plan.demand, replace(found, capacity=capacity, purchase=bought))
-    )
+    again = buy_at_capacity(scenario, plan.demand, found, capacity)
+    return None if again is None else run_planning_point(scenario, again)
 
 
 def _showing(scenario: Scenario, plan: Planned, point: PlanningPoint) -> Planned:
@@ -848,7 +826,7 @@ def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
     """Return a plan with a replica more, or with 3 % less load on each; None where that cannot be bought."""
     found = plan.found
     demand = plan.demand
-    capacity = plan.found.capacity
+    capacity = found.capacity
     if found.fleet is not None:
         return None
     way = found.purchase.placement
@@ -856,11 +834,7 @@ def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
     if demand.kind in ("rate", "clients"):
         bought = with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count + 1)
         return None if bought is None else judge_purchase(scenario, demand, found.with_purchase(bought))
-    less = capacity.scale(_STEP)
-    bought = purchase_on(scenario, demand, way, less.load, less.requests_per_s)
-    if bought is None:
-        return None
-    return judge_purchase(scenario, demand, replace(found, capacity=less, purchase=bought))
+    return buy_at_capacity(scenario, demand, found, capacity.scale(_STEP))
 
 
 def cannot_be_had(scenario: Scenario) -> Reason:

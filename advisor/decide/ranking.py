@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, TypeVar
 
-from advisor.catalog.prices import PriceSpread, spread_of
+from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Price
 from advisor.decide.candidates import Candidate
 from advisor.decide.certainty import LIKELY
 from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.load_runs import sure_clients
-from advisor.decide.measure import PlanningPoint
-from advisor.decide.offers import OWN, Placement
+from advisor.decide.measure import Capacity, PlanningPoint
+from advisor.decide.offers import NO_SPREAD, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
-from advisor.decide.purchase import Demand, Purchase, planned_load
+from advisor.decide.purchase import Demand, Purchase, planned_load, purchase_on
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found
 from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors, prediction_class
@@ -40,8 +40,6 @@ EQUAL_FACTOR: Final = math.exp(2.0 * SAMPLING_SIGMA)
 _FRESH_SIGMA: Final = 0.2
 """Largest standard deviation of a price's logarithm since it was read at which the price is firm: that of a list
 price of three months."""
-_TINY: Final = 1e-9
-NO_SPREAD: Final = PriceSpread(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +108,19 @@ def judge_purchase(scenario: Scenario, demand: Demand, found: Found) -> Planned:
         else:
             costs.append(purchase.cost / factor)
     chance = chance_of_capacity(found, load / capacity)
-    spread = price_spread_of(purchase.placement.price, scenario)
-    expected = max(purchase.cost, sum(costs) / len(costs)) * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    spread = price_spread_of(purchase.placement.price, scenario.as_of)
+    expected = max(purchase.cost, sum(costs) / len(costs)) * spread.mean_factor
     return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
+
+
+def buy_at_capacity(scenario: Scenario, demand: Demand, found: Found, capacity: Capacity) -> Planned | None:
+    """Return a candidate bought of its offer for a demand, given the capacity of a replica, and judged; None beyond the
+    budget and the units that can be had."""
+    way = found.purchase.placement
+    bought = purchase_on(scenario, demand, way, capacity.load, capacity.requests_per_s)
+    if bought is None:
+        return None
+    return judge_purchase(scenario, demand, replace(found, capacity=capacity, purchase=bought))
 
 
 def capacity_factors(found: Found) -> tuple[float, ...]:
@@ -127,7 +135,7 @@ def _units_needed(purchase: Purchase, num_loads: float) -> float:
     """Return the units that carry `num_loads` times the load of a replica; a fleet of unlike workers grows by one
     worker."""
     way = purchase.placement
-    needed = max(math.ceil(num_loads * way.num_workers - _TINY), purchase.num_replicas * way.num_workers)
+    needed = max(math.ceil(num_loads * way.num_workers - ROUNDING), purchase.num_replicas * way.num_workers)
     return max(purchase.num_units, math.ceil(needed / way.replicas_per_unit) / way.num_workers)
 
 
@@ -139,12 +147,7 @@ def is_firm(price: Price, spread: PriceSpread) -> bool:
 
 def firm_ways(scenario: Scenario, ways: Sequence[Placement]) -> list[Placement]:
     """Return the placements at firm prices. Source: own policy."""
-    return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario))]
-
-
-def price_spread_of(price: Price, scenario: Scenario) -> PriceSpread:
-    """How far a price may have moved by the day of the question; that of one's own electricity has not."""
-    return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
+    return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario.as_of))]
 
 
 def load_per_replica(scenario: Scenario, demand: Demand, found: Found) -> float:
@@ -177,7 +180,7 @@ def chance_of_capacity(found: Found, part: float) -> float:
     """
     low, high = _throughput_factors(found)
     side = math.log(low) if part < 1.0 else math.log(high)
-    return 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), _TINY))
+    return 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), ROUNDING))
 
 
 def _throughput_factors(found: Found) -> tuple[float, float]:
@@ -216,7 +219,7 @@ def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
     the surer, then the one whose engine is predicted best.
     """
     best = sort_by_expected_cost(able)[0]
-    bill = best.found.purchase.cost * (1.0 + _TINY)
+    bill = best.found.purchase.cost * (1.0 + ROUNDING)
     expected = best.expected_cost * EQUAL_FACTOR
     equal = [
         plan
@@ -263,9 +266,9 @@ def least_throughput(candidate: Candidate) -> float:
     return factors("throughput", name)[0]
 
 
-def is_tie(first: Planned, other: Planned) -> bool:
+def is_tie(chance_first_is_cheaper: float) -> bool:
     """Whether it is less than 75 % sure which of two options costs less."""
-    return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
+    return 1.0 - LIKELY < chance_first_is_cheaper < LIKELY
 
 
 def move_to_front(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
@@ -316,7 +319,7 @@ def chance_cheaper(first: Planned, other: Planned) -> float:
     Assumes: ln of the ratio of costs is normal.
     """
     ratio = math.log(other.expected_cost / first.expected_cost)
-    return _NORMAL.cdf(Z80 * ratio / max(log_error(first, other), _TINY))
+    return _NORMAL.cdf(Z80 * ratio / max(log_error(first, other), ROUNDING))
 
 
 def log_error(first: Planned, other: Planned) -> float:
@@ -343,14 +346,13 @@ def _log_sigma(option: Planned) -> float:
     return math.log(high / low) / (2.0 * Z80)
 
 
-def roles(order: Sequence[Planned], safe: Planned | None) -> list[Role]:
-    """Return the role of each entry: the safe pick, and what costs less than it if it holds."""
-    found: list[Role] = ["other"] * len(order)
-    limit = math.inf
-    if safe is not None:
-        limit = safe.found.purchase.cost
-        found = ["safe_pick" if option is safe else "other" for option in order]
-    cheapest = min(range(len(order)), key=lambda place: order[place].found.purchase.cost)
-    if order[cheapest] is not safe and order[cheapest].found.purchase.cost < limit:
+def roles(costs: Sequence[float], safe: int | None) -> list[Role]:
+    """Return the role of each entry by what entries cost: the safe pick, whose place is given, and what costs least of
+    all if it holds."""
+    found: list[Role] = ["other"] * len(costs)
+    cheapest = costs.index(min(costs))
+    if safe is None or costs[cheapest] < costs[safe]:
         found[cheapest] = "cheapest_if_it_holds"
+    if safe is not None:
+        found[safe] = "safe_pick"
     return found

@@ -1,4 +1,7 @@
-"""Reasons: why something is not an answer. A reason is a type; people alone read its English, which is made here."""
+"""Reasons: why something is not an answer. A reason is a type; people alone read its English, which is made here.
+
+A kind of reason with fields is a dataclass; one without inherits the record of `Reason` or `StatedReason`.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,6 +33,14 @@ class Reason:
         return {"code": self.code, "text": self.text}
 
 
+@dataclass(frozen=True, slots=True)
+class StatedReason(Reason):
+    """A reason that the code which found it puts into words."""
+
+    why: str
+    sentence: ClassVar[str] = "{self.why}"
+
+
 class NoAnswerError(InfeasibleError):
     """Nothing satisfies a question; the most common reasons against its candidates are kept as records."""
 
@@ -38,13 +49,10 @@ class NoAnswerError(InfeasibleError):
         self.reasons = reasons
 
 
-@dataclass(frozen=True, slots=True)
-class NotRanked(Reason):
+class NotRanked(StatedReason):
     """The catalog only describes an accelerator."""
 
-    why: str
     code: ClassVar[str] = "not_ranked"
-    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +64,16 @@ class NoEngine(Reason):
     sentence: ClassVar[str] = "no engine in the catalog runs {self.model} on it"
 
 
-@dataclass(frozen=True, slots=True)
-class ArchitectureNotInEngine(Reason):
+class ArchitectureNotInEngine(StatedReason):
     """No engine that runs on an accelerator loads the class of a model."""
 
-    why: str
-    """Sentences on each engine, from the records."""
     code: ClassVar[str] = "architecture_not_in_engine"
-    sentence: ClassVar[str] = "{self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class UnsureClass(Reason):
+class UnsureClass(StatedReason):
     """No source says that an engine has the class of a model itself, which the predicted speed assumes."""
 
-    why: str
     code: ClassVar[str] = "engine_class_unsure"
-    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +89,18 @@ class NoKernels(Reason):
         return f"{self.engine} has no kernels for {'/'.join(self.formats)} on it"
 
 
-@dataclass(frozen=True, slots=True)
-class DoesNotFit(Reason):
+class DoesNotFit(StatedReason):
     """Memory or layout keep every replica from starting."""
 
-    why: str
     code: ClassVar[str] = "does_not_fit"
-    sentence: ClassVar[str] = "{self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class NotSupported(Reason):
+class NotSupported(StatedReason):
     """An engine lacks something that the question needs."""
 
-    why: str
     code: ClassVar[str] = "not_supported"
-    sentence: ClassVar[str] = "{self.why}"
 
 
-@dataclass(frozen=True, slots=True)
 class NotForSale(Reason):
     """No provider offers an accelerator within the limits of the question."""
 
@@ -114,7 +108,6 @@ class NotForSale(Reason):
     sentence: ClassVar[str] = "no price within the constraints on this date"
 
 
-@dataclass(frozen=True, slots=True)
 class NotSoldTogether(Reason):
     """No provider offers as many accelerators in one node as a replica needs."""
 
@@ -122,7 +115,6 @@ class NotSoldTogether(Reason):
     sentence: ClassVar[str] = "no provider offers enough of them in one node for this model"
 
 
-@dataclass(frozen=True, slots=True)
 class TooFewOwned(Reason):
     """A replica needs more accelerators than there are."""
 
@@ -130,7 +122,6 @@ class TooFewOwned(Reason):
     sentence: ClassVar[str] = "a replica of this model needs more of them than are there"
 
 
-@dataclass(frozen=True, slots=True)
 class NotPowered(Reason):
     """The power budget does not feed a single accelerator, or replica."""
 
@@ -138,7 +129,6 @@ class NotPowered(Reason):
     sentence: ClassVar[str] = "the power budget feeds none of them"
 
 
-@dataclass(frozen=True, slots=True)
 class OverBudget(Reason):
     """Every purchase that carries the load costs more than the budget."""
 
@@ -146,7 +136,6 @@ class OverBudget(Reason):
     sentence: ClassVar[str] = "costs more than the budget"
 
 
-@dataclass(frozen=True, slots=True)
 class OwnedTooSlow(Reason):
     """The hardware that is there does not carry the load."""
 
@@ -154,7 +143,6 @@ class OwnedTooSlow(Reason):
     sentence: ClassVar[str] = "the hardware that is there does not carry this load"
 
 
-@dataclass(frozen=True, slots=True)
 class NotEnoughOffered(Reason):
     """No provider offers as many units as the load needs."""
 
@@ -162,7 +150,6 @@ class NotEnoughOffered(Reason):
     sentence: ClassVar[str] = "no provider offers as many units as the load needs"
 
 
-@dataclass(frozen=True, slots=True)
 class SlowByDatasheet(Reason):
     """The datasheet limits of an accelerator miss an objective."""
 
@@ -170,7 +157,6 @@ class SlowByDatasheet(Reason):
     sentence: ClassVar[str] = "even its datasheet limits miss the latency objectives"
 
 
-@dataclass(frozen=True, slots=True)
 class SlowAlone(Reason):
     """A single request on an idle replica misses the time per output token."""
 
@@ -269,7 +255,6 @@ class MissesObjectives(Reason):
         return f"misses the latency objectives {'in a long run' if self.in_long_run else 'at any load'}"
 
 
-@dataclass(frozen=True, slots=True)
 class NotTried(Reason):
     """The limit of simulated work was reached before the candidate was tried."""
 
@@ -338,7 +323,6 @@ class PriceNotStated(Reason):
     sentence: ClassVar[str] = "{self.provider} states no price"
 
 
-@dataclass(frozen=True, slots=True)
 class AssumedKernels(Reason):
     """The prediction borrows kernel measurements of other hardware."""
 
@@ -399,13 +383,10 @@ class NoCheckpoint(Reason):
     sentence: ClassVar[str] = "no published {self.what} is known"
 
 
-@dataclass(frozen=True, slots=True)
-class NoFramework(Reason):
+class NoFramework(StatedReason):
     """No training framework that is modelled runs the job on an accelerator."""
 
-    why: str
     code: ClassVar[str] = "no_framework"
-    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,7 +462,6 @@ class NoLayout(Reason):
     sentence: ClassVar[str] = "{self.why}"
 
 
-@dataclass(frozen=True, slots=True)
 class NoClusterSize(Reason):
     """No cluster size lies within the limits."""
 
@@ -561,7 +541,6 @@ def _usd(usd: float) -> str:
     return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
 
 
-@dataclass(frozen=True, slots=True)
 class NoDeployment(Reason):
     """No candidate on an accelerator was left to be tried."""
 
@@ -571,4 +550,5 @@ class NoDeployment(Reason):
 
 def reason_codes() -> tuple[str, ...]:
     """Return the codes of all reasons, sorted; documents have no others."""
-    return tuple(sorted({kind.code for kind in Reason.__subclasses__()}))
+    kinds = (*Reason.__subclasses__(), *StatedReason.__subclasses__())
+    return tuple(sorted({kind.code for kind in kinds} - {Reason.code}))

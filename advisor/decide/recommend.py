@@ -18,7 +18,7 @@ from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
-from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, lever, without_limits
+from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, lever
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
@@ -27,7 +27,14 @@ from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
 from advisor.decide.race import WIDTH, Race, Report
-from advisor.decide.ranking import Planned, cheapest_by_expectation, is_tie, roles, sort_by_expected_cost
+from advisor.decide.ranking import (
+    Planned,
+    chance_cheaper,
+    cheapest_by_expectation,
+    is_tie,
+    roles,
+    sort_by_expected_cost,
+)
 from advisor.decide.reason import (
     CostsMore,
     LessSure,
@@ -45,6 +52,7 @@ from advisor.decide.trial import Found
 from advisor.decide.unlike_parts import Offers, bases_of
 
 Offered = Callable[[Offers, Mapping[str, Accelerator]], Offers]
+"""Function that returns the offers as a search may take them, given all offers and the accelerators."""
 _MAX_VARIANTS: Final = 2
 """Number of further deployments of an accelerator that are shown besides its best one."""
 SCREENED_ONLY: Final = (
@@ -133,7 +141,7 @@ def _run_search(
     scenario, window_note = fit_to_window(scenario, model)
     check_windows(model, engines_for(scenario), float(scenario.traffic.longest_request_tokens))
     limits = scenario.constraints
-    may_draw_less = without_limits(scenario) is not None
+    may_draw_less = at_full_power(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
     trials, reasons = screen(
         scenario, model, accelerators, engines_for(scenario), offered(offers, accelerators)
@@ -158,7 +166,7 @@ def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchas
 
 
 def _attempt(scenario: Scenario, progress: Report) -> Found | None:
-    """The cheapest that a question would be answered with."""
+    """Return the cheapest deployment that answers a question, at the prices that were read; None if there is none."""
     try:
         done = _run_search(scenario, progress, width=1)
     except AdvisorError:
@@ -247,13 +255,15 @@ def build_shortlist(done: Search) -> Shortlist:
     entries = _with_fleets(done, entries, fleets)
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
-    safe = next((plan for plan in entries if plan.is_founded), None)
+    safe = next((place for place, plan in enumerate(entries) if plan.is_founded), None)
     able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_founded)]
     below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
-    if safe is not None and below is not None and _is_cheaper_elsewhere(below, safe):
+    if safe is not None and below is not None and _is_cheaper_elsewhere(below, entries[safe]):
         safe = None  # a variant of an option that is not founded itself is safe for less
-    options = _options(entries, roles(entries, safe), done, scenario, fleets=fleets)
-    ties = [rank for rank, plan in enumerate(entries[1:], start=2) if is_tie(entries[0], plan)]
+    costs = [plan.found.purchase.cost for plan in entries]
+    options = _options(entries, roles(costs, safe), done, scenario, fleets=fleets)
+    chances = (chance_cheaper(entries[0], plan) for plan in entries[1:])
+    ties = [rank for rank, chance in enumerate(chances, start=2) if is_tie(chance)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     safe_pick = next((option for option in options if option.role == "safe_pick"), None)
     if safe_pick is None and below is not None:
@@ -373,12 +383,11 @@ def _of_accelerator(plan: Planned, fleets: Sequence[Planned]) -> list[Planned]:
 
 def _of_clients(scenario: Scenario, clients: int) -> Scenario:
     """Return the scenario for a concurrency of `clients`."""
-    traffic = scenario.traffic.model_copy(update={"concurrency": clients})
-    return scenario.model_copy(update={"traffic": traffic, "ladder_clients": ()})
+    return scenario.with_traffic(concurrency=clients).model_copy(update={"ladder_clients": ()})
 
 
 def _take_first(scenario: Scenario, progress: Report) -> Planned | None:
-    """The entry of a question of its own."""
+    """Return the first entry of a question that is searched by itself; None where nothing answers it."""
     try:
         done = search_scenario(scenario, progress=progress, width=1)
     except InfeasibleError:
@@ -439,7 +448,7 @@ def _options(
             replace(
                 option_of(rank, each, scenario),
                 role=_variant_role(each, plan) if number == 0 else "other",
-                tie_with=_tie(plan, each, rank),
+                tie_with=(rank,) if is_tie(chance_cheaper(plan, each)) else (),
             )
             for number, each in enumerate(_variants(plan, done, fleets))
         )
@@ -488,10 +497,6 @@ def _variant_role(variant: Planned, entry: Planned) -> Role:
     if entry.is_founded and variant.expected_cost < entry.expected_cost:
         return "cheapest_if_it_holds"
     return "other"
-
-
-def _tie(entry: Planned, variant: Planned, rank: int) -> tuple[int, ...]:
-    return (rank,) if is_tie(entry, variant) else ()
 
 
 def _accelerators(order: Sequence[Planned]) -> set[str]:
@@ -564,7 +569,8 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
 
 
 def _nothing(done: Search, fix: str = "") -> NoAnswerError:
-    """Why there is no answer: what another question would change first, then the most common."""
+    """Return the error of a question without an answer, with its most common reasons; accelerators that are described
+    only, or not for sale, count last."""
     scenario = done.scenario
     model = done.model
     reasons = Counter(done.race.reasons.values())

@@ -97,6 +97,11 @@ class Traffic(Record):
         return self.model_copy(update=own)
 
     @property
+    def tokens_per_request(self) -> int:
+        """Prompt and output tokens of the mean request."""
+        return self.mean_input_tokens + self.mean_output_tokens
+
+    @property
     def mean_context_tokens(self) -> float:
         """Mean context of a sequence while it decodes."""
         return self.mean_input_tokens + self.mean_output_tokens / 2.0
@@ -298,6 +303,18 @@ class Scenario(Record):
             raise ValueError("a ladder of loads is for questions without a load")
         return self
 
+    def with_traffic(self, **changed: object) -> "Scenario":
+        """Return a copy with other values of fields of its traffic."""
+        return self.model_copy(update={"traffic": self.traffic.model_copy(update=changed)})
+
+    def with_objectives(self, **changed: object) -> "Scenario":
+        """Return a copy with other values of fields of its objectives."""
+        return self.model_copy(update={"objectives": self.objectives.model_copy(update=changed)})
+
+    def with_limits(self, **changed: object) -> "Scenario":
+        """Return a copy with other values of fields of its constraints."""
+        return self.model_copy(update={"constraints": self.constraints.model_copy(update=changed)})
+
 
 def within_window(traffic: Traffic, model: Model, max_model_len: int | None = None) -> tuple[Traffic, str]:
     """The traffic as a model's context window lets it be, and a note where long requests are cut.
@@ -312,7 +329,7 @@ def within_window(traffic: Traffic, model: Model, max_model_len: int | None = No
     reads = f"a server with --max-model-len {window}" if max_model_len else model.id
     if not window or traffic.longest_request_tokens <= window:
         return traffic, _scaling_note(traffic.longest_request_tokens, model)
-    mean = traffic.mean_input_tokens + traffic.mean_output_tokens
+    mean = traffic.tokens_per_request
     output = min(traffic.longest_output_tokens, max(traffic.mean_output_tokens, window // 2))
     longest_mean = window - output - 1  # lengths that are cut are shorter in the mean
     if traffic.mean_input_tokens > longest_mean:

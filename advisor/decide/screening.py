@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import roofline_requests_per_s
-from advisor.decide.candidates import Candidate, candidates_of
+from advisor.decide.candidates import Candidate, candidates_within
 from advisor.decide.levers import check_pulled, variants
 from advisor.decide.offers import Placement, offers_under_limit, placements
 from advisor.decide.ranking import complexity, least_throughput
@@ -66,21 +66,13 @@ def _pool(
     reasons: dict[str, Reason],
 ) -> list[tuple[Candidate, tuple[Placement, ...]]]:
     """Candidates that can be bought, with the ways to buy them; accelerators without any leave their reason."""
-    traffic = scenario.traffic
     constraints = scenario.constraints
     measured = scenario.calibration
     pool: list[tuple[Candidate, tuple[Placement, ...]]] = []
     for record in accelerators.values():
         accelerator = calibrated_accelerator(record, measured) if record.is_ranked else record
-        candidates, reason = candidates_of(
-            accelerator,
-            model,
-            engines,
-            precisions=constraints.precisions,
-            mean_context_tokens=traffic.mean_context_tokens,
-            max_context_tokens=float(traffic.longest_request_tokens),
-            max_accelerators=constraints.max_accelerators,
-            is_calibrated=accelerator is not record,
+        candidates, reason = candidates_within(
+            scenario, accelerator, model, engines, is_calibrated=accelerator is not record
         )
         if reason is not None:
             reasons[accelerator.id] = reason

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
-from advisor.catalog.prices import age_days, spread_of
+from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Price
 from advisor.decide.certainty import LIKELY
-from advisor.decide.offers import OWN
+from advisor.decide.offers import price_spread_of
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.purchase import usd_words
 from advisor.decide.ranking import CHEAPER_IF_BELOW, is_firm, move_to_front
@@ -50,9 +50,8 @@ Option = TypeVar("Option", bound=Ranked)
 def doubts_of(basis: Basis, price: Price, as_of: datetime.date) -> tuple[Reason, ...]:
     """Why an option is not safe to take; none where it is."""
     found: list[Reason] = [AssumedKernels()] if basis == "assumed" else []
-    if price.provider != OWN and not is_firm(price, spread_of(price, as_of)):
-        age = age_days(price, as_of) if price.is_dated else None
-        found.append(UnsurePrice(price.price_kind, price.tenancy, age))
+    if not is_firm(price, price_spread_of(price, as_of)):
+        found.append(UnsurePrice(price.price_kind, price.tenancy, price_age_days(price, as_of)))
     return tuple(found)
 
 
@@ -186,6 +185,6 @@ def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:
     """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
     if basis == "assumed":
         return 0
-    if price.provider == OWN or is_firm(price, spread_of(price, as_of)):
+    if is_firm(price, price_spread_of(price, as_of)):
         return SAFE
     return int(price.tenancy == "dedicated" and price.price_kind in ("list", "quote"))

@@ -13,11 +13,11 @@ from advisor.decide.candidates import Candidate
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import Served, run_at, strain
 from advisor.decide.measure import SHORT_REQUESTS, Capacity, Measurements
-from advisor.decide.offers import Placement, expected_price_factor, placements
+from advisor.decide.offers import Placement, placements, price_spread_of
 from advisor.decide.option import Share
 from advisor.decide.purchase import Demand, cheapest_purchase
 from advisor.decide.race import run_planning_point
-from advisor.decide.ranking import Planned, is_firm, judge_purchase, price_spread_of
+from advisor.decide.ranking import Planned, is_firm, judge_purchase
 from advisor.decide.scenario import Scenario, Traffic
 from advisor.decide.trial import FleetPart, Found, UnlikeFleet
 from advisor.simulator.replica_model import ReplicaModel
@@ -207,7 +207,7 @@ def _is_allowed(
     price: Price, *, scenario: Scenario, is_firm_only: bool, seller: tuple[str, ...] | None
 ) -> bool:
     """Whether an offer is firm, where only firm ones are looked for, and of the seller, where there is one."""
-    if is_firm_only and not is_firm(price, price_spread_of(price, scenario)):
+    if is_firm_only and not is_firm(price, price_spread_of(price, scenario.as_of)):
         return False
     return seller is None or seller_of(price) == seller
 
@@ -323,17 +323,9 @@ def _affordable(asked: Asked, pair: WorkerPair, budget: float) -> Iterator[tuple
 
 def _measurements(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> Measurements:
     """Runs of the parts, on a grid of loads that depends on the parts alone."""
-    scenario = asked.scenario
     key = (*(id(side.replica) for side in pair.sides), *counts)
     if key not in asked.measured:
-        asked.measured[key] = Measurements(
-            pair.build_served(counts),
-            scenario.traffic,
-            scenario.objectives,
-            pair.bound(counts),
-            scenario.seed,
-            scenario.headroom_fraction,
-        )
+        asked.measured[key] = Measurements(pair.build_served(counts), asked.scenario, pair.bound(counts))
     return asked.measured[key]
 
 
@@ -468,7 +460,7 @@ def cheapest_cell(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> Cell
     priced = [
         replace(
             cell,
-            expected_usd_per_hour=cell.usd_per_hour * expected_price_factor(cell.whole.price, as_of),
+            expected_usd_per_hour=cell.usd_per_hour * price_spread_of(cell.whole.price, as_of).mean_factor,
         )
         for cell in found
     ]
@@ -477,7 +469,7 @@ def cheapest_cell(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> Cell
 
 def expected_usd_per_hour(asked: Asked, way: Placement, usd_per_hour: float) -> float:
     """A bill at what its price is expected to be today [USD/h]."""
-    return usd_per_hour * expected_price_factor(way.price, asked.scenario.as_of)
+    return usd_per_hour * price_spread_of(way.price, asked.scenario.as_of).mean_factor
 
 
 def _is_one_kind(pair: WorkerPair) -> bool:

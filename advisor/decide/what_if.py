@@ -13,11 +13,11 @@ from typing import Final
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Price
 from advisor.catalog.units import HOUR_S, MEGA
-from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.certainty import LIKELY
+from advisor.decide.changes import measurements_of
 from advisor.decide.effort import SEARCH_WORK, limit_effort
-from advisor.decide.measure import Capacity, Measurements
-from advisor.decide.offers import market, pareto_placements, placements
+from advisor.decide.measure import Capacity
+from advisor.decide.offers import ROUNDING, market, pareto_placements, placements, price_spread_of
 from advisor.decide.purchase import Demand, purchase_on
 from advisor.decide.ranking import (
     QUANTILES,
@@ -29,7 +29,6 @@ from advisor.decide.ranking import (
     judge_purchase,
     least_throughput,
     move_to_front,
-    price_spread_of,
 )
 from advisor.decide.recommend import Search, search_scenario
 from advisor.decide.scenario import Scenario
@@ -47,7 +46,6 @@ SEARCHED_LIMITS: Final = (0.5, 1.0, 2.0)
 """Limits at which a search looks for deployments, over the limit that was asked for."""
 _NORMAL: Final = NormalDist()
 QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
-_ROUNDING: Final = 1e-9
 TERMS: Final = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 MOST_PER_ACCELERATOR: Final = 8
 """Deployments of one accelerator that a surface keeps."""
@@ -177,7 +175,7 @@ def build_surface(scenario: Scenario, *, progress: Report = lambda line: None) -
             deployments.append(found)
     return WhatIfSurface(
         rate_per_s=rate,
-        tokens_per_request=scenario.traffic.mean_input_tokens + scenario.traffic.mean_output_tokens,
+        tokens_per_request=scenario.traffic.tokens_per_request,
         headroom_fraction=scenario.headroom_fraction,
         tpot_limits_s=limits,
         precisions=tuple(sorted({each.weight_dtype for each in deployments})),
@@ -191,12 +189,11 @@ def build_surface(scenario: Scenario, *, progress: Report = lambda line: None) -
 def _searches(scenario: Scenario, rate: float, limit_s: float, progress: Report) -> Iterable[Search]:
     """Yield searches at several limits and for each format on each term: each answers all loads of the grid."""
     loads = tuple(rate * factor for factor in LOAD_FACTORS)
-    traffic = scenario.traffic.model_copy(update={"rate_per_s": None})
-    ladder = scenario.model_copy(update={"traffic": traffic, "ladder_per_s": loads})
+    ladder = scenario.with_traffic(rate_per_s=None).model_copy(update={"ladder_per_s": loads})
     done = []
     for factor in SEARCHED_LIMITS:
         progress(f"searching deployments at {factor:g} times the limit of TPOT")
-        asked = _with_limit(ladder, limit_s * factor)
+        asked = ladder.with_objectives(tpot_p99_s=limit_s * factor)
         quick = asked.model_copy(update={"screened_only": scenario.screened_only or factor != 1.0})
         try:
             done.append(search_scenario(quick, progress=progress))
@@ -209,17 +206,12 @@ def _searches(scenario: Scenario, rate: float, limit_s: float, progress: Report)
     }
     for name, term in product(sorted(formats), TERMS):
         progress(f"searching deployments in {name}, {term.replace('_', ' ')}")
-        limits = ladder.constraints.model_copy(update={"precisions": (name,), "terms": (term,)})
-        quick = ladder.model_copy(update={"constraints": limits, "screened_only": True})
+        asked = ladder.with_limits(precisions=(name,), terms=(term,))
+        quick = asked.model_copy(update={"screened_only": True})
         try:
             yield search_scenario(quick, progress=progress)
         except InfeasibleError:
             continue
-
-
-def _with_limit(scenario: Scenario, limit_s: float) -> Scenario:
-    objectives = scenario.objectives.model_copy(update={"tpot_p99_s": limit_s})
-    return scenario.model_copy(update={"objectives": objectives})
 
 
 def _key(trial: Trial, scenario: Scenario) -> tuple[object, ...]:
@@ -268,7 +260,7 @@ def _deployment(
 ) -> WhatIfDeployment | None:
     """Return a deployment measured at every limit; None if it carries no load at any, or is not offered."""
     run = trial.candidate.deployment
-    capacities = [_capacity(trial, _with_limit(base.scenario, limit_s)) for limit_s in limits]
+    capacities = [_capacity(trial, base.scenario.with_objectives(tpot_p99_s=limit_s)) for limit_s in limits]
     known = [each for each in capacities if each is not None]
     sold = tuple(_offers(trial, base.scenario, offers))
     if not known or not sold:
@@ -283,7 +275,6 @@ def _deployment(
         return None
     found = Found(trial.candidate, trial.replica, middle, bought, trial.ways)
     plan = judge_purchase(base.scenario, Demand("rate", middle.load * 0.5), found)
-    low, high = _log_errors(found)
     layout = layout_of(trial.candidate, 1, None, base.scenario.constraints)
     degrees = {
         "TP": run.tensor_parallel,
@@ -298,8 +289,8 @@ def _deployment(
         weight_dtype=layout.weight_dtype,
         basis=trial.replica.basis,
         capacities=tuple(None if each is None else each.load for each in capacities),
-        log_low=low,
-        log_high=high,
+        log_low=math.log(capacity_factor(found, 0.1)),
+        log_high=math.log(capacity_factor(found, 0.9)),
         log_slower=max(0.0, math.log(factors("tpot", class_of(trial.replica, middle.result.mean_batch))[1])),
         is_measured=plan.is_measured,
         complexity=complexity(trial.candidate),
@@ -308,22 +299,12 @@ def _deployment(
     )
 
 
-def _log_errors(found: Found) -> tuple[float, float]:
-    return math.log(capacity_factor(found, 0.1)), math.log(capacity_factor(found, 0.9))
-
-
 def _capacity(trial: Trial, scenario: Scenario) -> Capacity | None:
     """Return the capacity of a replica within the objectives of a scenario; None where it misses them at any load."""
-    replica = trial.replica
-    assert replica is not None
-    bound = surface_requests_per_s(replica, scenario.traffic, scenario.objectives)
-    if bound <= 0.0:
-        return None
-    runs = Measurements(
-        replica, scenario.traffic, scenario.objectives, bound, scenario.seed, scenario.headroom_fraction
-    )
+    assert trial.replica is not None
+    runs = measurements_of(scenario, trial.replica)
     with limit_effort(SEARCH_WORK):
-        return runs.capacity("confirmed")
+        return runs.capacity("confirmed") if runs else None
 
 
 def _offers(
@@ -338,7 +319,7 @@ def _offers(
             (*pareto_placements(ways, scenario.as_of), *pareto_placements(firm, scenario.as_of))
         )
         for way in kept:
-            spread = price_spread_of(way.price, scenario)
+            spread = price_spread_of(way.price, scenario.as_of)
             price = way.price
             yield WhatIfOffer(
                 provider=price.provider,
@@ -432,7 +413,7 @@ def buy(
     """Return a deployment bought of one offer for a setting, judged as a search does; None beyond what is offered."""
     rate = setting.rate_per_s
     planned = capacity * (1.0 - surface.headroom_fraction)
-    num_replicas = max(1, math.ceil(rate / planned - _ROUNDING))
+    num_replicas = max(1, math.ceil(rate / planned - ROUNDING))
     num_units = max(offer.min_units, math.ceil(num_replicas / offer.replicas_per_unit))
     if offer.max_units is not None and num_units > offer.max_units:
         return None
@@ -441,16 +422,16 @@ def buy(
     usd = usd_per_hour / (rate * surface.tokens_per_request * HOUR_S) * MEGA
 
     def units_at(capacity_factor: float) -> int:
-        needed = max(num_replicas, math.ceil(rate / (capacity * capacity_factor) - _ROUNDING))
+        needed = max(num_replicas, math.ceil(rate / (capacity * capacity_factor) - ROUNDING))
         return max(num_units, math.ceil(needed / offer.replicas_per_unit))
 
     grown = [units_at(_capacity_factor(deployment, z)) / num_units for z in QUANTILE_Z]
     expected = usd * max(1.0, sum(grown) / len(grown)) * math.exp(offer.drift + offer.sigma**2 / 2.0)
     part = rate / num_replicas / capacity
     side = deployment.log_low if part < 1.0 else deployment.log_high
-    chance = 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), _ROUNDING))
+    chance = 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), ROUNDING))
     room = math.log(setting.tpot_limit_s / tpot_at(surface, deployment, rate / num_replicas))
-    chance = min(chance, _NORMAL.cdf(Z80 * room / max(deployment.log_slower, _ROUNDING)))
+    chance = min(chance, _NORMAL.cdf(Z80 * room / max(deployment.log_slower, ROUNDING)))
     price = Z80 * offer.sigma
     low = math.log(units_at(_capacity_factor(deployment, Z80)) / num_units)
     high = math.log(units_at(_capacity_factor(deployment, -Z80)) / num_units)
@@ -489,7 +470,7 @@ def _sort(rows: Sequence[WhatIfRow]) -> list[WhatIfRow]:
 def _best_of(able: Sequence[WhatIfRow]) -> WhatIfRow:
     """Return the deployment of one accelerator that a search would show; see `cheapest_by_expectation`."""
     best = _sort(able)[0]
-    bill = best.usd_per_million_tokens * (1.0 + _ROUNDING)
+    bill = best.usd_per_million_tokens * (1.0 + ROUNDING)
     expected = best.expected_cost * math.exp(2.0 * SAMPLING_SIGMA)
     equal = [
         row

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, MINUTE_S
-
-_ROUNDING = 1e-9
+from advisor.decide.offers import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def units_needed(
     """
     needed = []
     for level in relative:
-        replicas = math.ceil(mean_rate_per_s * level / capacity_per_s - _ROUNDING)
+        replicas = math.ceil(mean_rate_per_s * level / capacity_per_s - ROUNDING)
         running = max(replicas, 1) + num_spare if level > 0 else 0
         needed.append(-(-running // replicas_per_unit))
     return tuple(needed)

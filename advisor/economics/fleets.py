@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.units import HOURS_PER_DAY
-from advisor.decide.offers import Placement, offers_by_accelerator, placements
+from advisor.decide.offers import ROUNDING, Placement, offers_by_accelerator, placements
 from advisor.decide.purchase import extra_usd_per_hour, left_out, num_spare, planned_load, replicas_for
 from advisor.decide.ranking import Planned
 from advisor.economics.fleet import (
@@ -23,7 +23,6 @@ from advisor.economics.row import Priced
 
 _NUM_ACCELERATORS = 2
 _RESERVED = ("reserved_1y", "reserved_3y")
-_ROUNDING = 1e-9
 
 
 def fleet_costs(
@@ -168,7 +167,7 @@ def _policies(question: CostQuestion, priced: Priced, known: Ownership, *, place
             terms.may_lead,
         )
         for terms, cost in found
-        if cost.usd_per_day < fixed.usd_per_day * (1.0 - _ROUNDING)
+        if cost.usd_per_day < fixed.usd_per_day * (1.0 - ROUNDING)
     ]
 
 

@@ -115,10 +115,8 @@ def _hardware_deal(
 ) -> tuple[Deal | None, _Gap]:
     """The cheapest rented deployment of the family, else one that would be bought."""
     ids = tuple(record.id for record in members if record.is_ranked)
-    limits = scenario.constraints.model_copy(update={"accelerators": ids})
-    asked = scenario.model_copy(update={"constraints": limits})
     try:
-        done = search_scenario(asked, width=1)
+        done = search_scenario(scenario.with_limits(accelerators=ids), width=1)
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, _gap_of(error))
     option = option_of(1, done.race.entries(-1, 1)[0], done.scenario)
@@ -146,10 +144,7 @@ def _owned_deal(
                 is_unpriced=True,
             )
             continue
-        limits = scenario.constraints.model_copy(
-            update={"own": ((hardware.count, record.id),), "accelerators": ()}
-        )
-        asked = scenario.model_copy(update={"constraints": limits})
+        asked = scenario.with_limits(own=((hardware.count, record.id),), accelerators=())
         question = CostQuestion(scenario=asked, shape=get_load_shape("flat"))
         try:
             found, note = named_hardware(question, known, width=1)

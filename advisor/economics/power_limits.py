@@ -11,9 +11,9 @@ from advisor.decide.changes import measurements_of
 from advisor.decide.levers import replica_of
 from advisor.decide.options import option_of
 from advisor.decide.power import limits_of, with_power_limit
-from advisor.decide.purchase import planned_load, purchase_on
+from advisor.decide.purchase import planned_load
 from advisor.decide.race import run_planning_point
-from advisor.decide.ranking import Planned, judge_purchase
+from advisor.decide.ranking import Planned, buy_at_capacity
 from advisor.economics.owned import life_of
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import LimitedDeployment
@@ -56,19 +56,9 @@ def _plan_on_record(plan: Planned, record: Accelerator, question: CostQuestion) 
     capacity = measurements.capacity("confirmed") if measurements else None
     if capacity is None:
         return
-    way = found.purchase.placement
-    bought = purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
-    if bought is None:
-        return
-    held = replace(
-        found,
-        candidate=candidate,
-        replica=replica,
-        capacity=capacity,
-        purchase=bought,
-        measurements=measurements,
-    )
-    at_point = run_planning_point(scenario, judge_purchase(scenario, plan.demand, held))
+    limited = replace(found, candidate=candidate, replica=replica, measurements=measurements)
+    held = buy_at_capacity(scenario, plan.demand, limited, capacity)
+    at_point = None if held is None else run_planning_point(scenario, held)
     if at_point is not None:
         yield at_point
 

@@ -43,9 +43,9 @@ class CostQuestion(Record):
     @property
     def rented(self) -> Scenario:
         """The question that `recommend` is asked about hardware for rent."""
-        limits = self.scenario.constraints.model_copy(update={"own": (), "power_budget_w": None})
         levers = tuple(name for name in self.scenario.levers if not name.startswith(POWER)) or ("auto",)
-        return self.scenario.model_copy(update={"constraints": limits, "levers": levers})
+        rented = self.scenario.with_limits(own=(), power_budget_w=None)
+        return rented.model_copy(update={"levers": levers})
 
     def within_window(self, searched: Scenario) -> "CostQuestion":
         """Return the question with its requests as a search took them: within the model's window."""
@@ -60,8 +60,7 @@ class CostQuestion(Record):
     @property
     def tokens_per_request(self) -> int:
         """Prompt and output tokens of the mean request."""
-        traffic = self.scenario.traffic
-        return traffic.mean_input_tokens + traffic.mean_output_tokens
+        return self.scenario.traffic.tokens_per_request
 
     @property
     def mean_over_peak(self) -> float:

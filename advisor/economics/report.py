@@ -46,14 +46,6 @@ class PricedReport:
     terms: CostTerms | None
 
 
-def cost_report(question: CostQuestion, *, progress: Report = lambda message: None) -> CostReport:
-    """Return what tokens cost rented, owned and through an API; see `priced_report`.
-
-    Raises: AdvisorError and its kinds: nothing serves the model, a name is unknown, or a file is wrong.
-    """
-    return priced_report(question, progress=progress).report
-
-
 def priced_report(question: CostQuestion, *, progress: Report = lambda message: None) -> PricedReport:
     """Return what tokens cost rented, owned and through an API, what would change it, and its terms.
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from advisor.catalog.ownership import Ownership
-from advisor.catalog.prices import age_days
+from advisor.catalog.prices import price_age_days
 from advisor.catalog.units import DAY_S, HOUR_S, MILLION
 from advisor.decide.bounds import NEARLY_FULL
 from advisor.decide.offers import OWN, Placement
@@ -202,7 +202,7 @@ def provider_prices(plan: Planned, scenario: Scenario) -> tuple[ProviderPrice, .
                 provider=price.provider,
                 term=price.term,
                 kind=price.price_kind,
-                age_days=age_days(price, scenario.as_of) if price.is_dated else None,
+                age_days=price_age_days(price, scenario.as_of),
                 num_accelerators=bought.num_units * way.accelerators_per_unit,
                 usd_per_hour=bought.usd_per_hour,
                 usd_per_million_tokens=usd,

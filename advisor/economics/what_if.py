@@ -6,7 +6,7 @@ and the energy of a request.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.units import DAY_S, DAYS_PER_MONTH, HOURS_PER_DAY, KILO, MILLION
@@ -139,11 +139,10 @@ def terms_of(
     )
 
 
-def _rent_terms(place: int, priced: Priced, question: CostQuestion, known: Ownership) -> RentTerms:
+def _size_terms(priced: Priced, question: CostQuestion, *, may_lead: bool) -> SizeTerms:
+    """Return how many replicas on how many units of the deployment's offer carry a rate."""
     way = priced.plan.found.purchase.placement
-    offer = priced.row.option.offer
-    assert offer is not None
-    size = SizeTerms(
+    return SizeTerms(
         accelerator=priced.row.option.machine.accelerator,
         planned_requests_per_s=replica_rate(priced.plan, question),
         capacity_requests_per_s=priced.plan.found.capacity.load,
@@ -155,8 +154,15 @@ def _rent_terms(place: int, priced: Priced, question: CostQuestion, known: Owner
         extra_usd_per_hour=extra_usd_per_hour(way.price, question.scenario.beside),
         left_out=left_out(priced.row.option.bill),
         priced_on=priced.row.priced_on,
-        may_lead=place == 0,
+        may_lead=may_lead,
     )
+
+
+def _rent_terms(place: int, priced: Priced, question: CostQuestion, known: Ownership) -> RentTerms:
+    way = priced.plan.found.purchase.placement
+    offer = priced.row.option.offer
+    assert offer is not None
+    size = _size_terms(priced, question, may_lead=place == 0)
     policies = policy_terms(question, priced, known, place=place)
     return RentTerms(size, offer.provider, way.usd_per_unit_hour, paid_always_on(priced.row), policies)
 
@@ -195,22 +201,15 @@ def _own_terms(priced: Priced, question: CostQuestion, known: Ownership, *, may_
     machines = "server_usd_per_accelerator" if is_server else "workstation_usd_per_accelerator"
     hours = known.value("staff_hours_per_node_month" if is_server else "staff_hours_per_workstation_month")
     reserved_kw = fed * (chip.tdp_w or 0.0) / KILO * known.value("provisioned_power_factor")
-    size = SizeTerms(
-        accelerator=row.option.machine.accelerator,
-        planned_requests_per_s=replica_rate(plan, question),
-        capacity_requests_per_s=plan.found.capacity.load,
-        num_spare=num_spare(question.scenario, purchase.placement),
-        replicas_per_unit=powered // per_replica,
-        accelerators_per_unit=count,
-        min_units=1,
-        max_units=1 if is_named else purchase.placement.max_units,
-        extra_usd_per_hour=extra_usd_per_hour(price, question.scenario.beside),
-        left_out=left_out(row.option.bill),
-        priced_on=row.priced_on,
-        may_lead=may_lead,
-    )
+    size = _size_terms(priced, question, may_lead=may_lead)
     return OwnTerms(
-        size=size,
+        size=replace(
+            size,
+            replicas_per_unit=powered // per_replica,
+            accelerators_per_unit=count,
+            min_units=1,
+            max_units=1 if is_named else size.max_units,
+        ),
         accelerators_per_replica=per_replica,
         powered_per_unit=powered,
         waiting_w=waiting.value,

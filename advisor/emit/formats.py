@@ -93,7 +93,7 @@ def check_form(plan: Plan, form: Format) -> None:
         raise AdvisorError(
             f"--emit {form} is written for accelerators of NVIDIA, not for {plan.option.machine.accelerator}",
             why="which image of its stack runs there was not read",
-            fix="--emit k8s",
+            fix="--emit k8s" if plan.vendor == "amd" else "--emit command",
         )
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(

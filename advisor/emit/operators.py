@@ -370,21 +370,27 @@ def _autoscaler(plan: Plan, labels: Mapping[str, str], most: int) -> list[dict[s
 
 
 def _serve_config(plan: Plan) -> str:
-    """Return the configuration of Ray Serve: the model, its engine's arguments, and the number of replicas."""
+    """Return the configuration of Ray Serve: the model, its engine's arguments, and the number of replicas.
+
+    Attention in data-parallel ranks has an application of its own, in which each rank is a server.
+
+    Source: ray 2.60.0, ray/llm/_internal/serve/serving_patterns/data_parallel (builder.py, dp_server.py).
+    """
     model, words = _engine_words(plan)
+    ranks = plan.option.replica_layout.data_parallel
     config = {
         "model_loading_config": {"model_id": str(plan.model), "model_source": str(model)},
         "engine_kwargs": engine_arguments(words),
         "deployment_config": {
             "num_replicas": plan.num_replicas,
-            "max_ongoing_requests": plan.option.replica_layout.max_num_seqs or 1,
+            "max_ongoing_requests": math.ceil((plan.option.replica_layout.max_num_seqs or 1) / ranks),
         },
     }
     application = {
         "name": "llm",
-        "import_path": "ray.serve.llm:build_openai_app",
+        "import_path": f"ray.serve.llm:build_{'dp_' if ranks > 1 else ''}openai_app",
         "route_prefix": "/",
-        "args": {"llm_configs": [config]},
+        "args": {"llm_config": config} if ranks > 1 else {"llm_configs": [config]},
     }
     text: str = yaml.safe_dump({"applications": [application]}, sort_keys=False)
     return text

@@ -9,7 +9,7 @@ from typing import Final, get_args
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.launch import PORT, LaunchCommand, node_words
+from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
@@ -215,6 +215,13 @@ class Plan:
         return (*self.words(in_container=True), *map(Line, shlex.split(self.address())))
 
     @property
+    def runs_code(self) -> bool:
+        """Whether the command lets the engine run Python files of the model's repository."""
+        return (
+            bool(self.engine.flags.repository_code) and self.engine.flags.repository_code in self.launch.argv
+        )
+
+    @property
     def comments(self) -> tuple[Line, ...]:
         """Comment lines above every file: what is started, and what to verify first."""
         lines = (self.title, self.layout_words, *self.host_words, *self.checks, *self.remarks)
@@ -257,7 +264,10 @@ class Plan:
         lines = list[str]()
         checkpoint = one.started.checkpoint
         if checkpoint is not None and checkpoint.is_made_first:
-            lines.append(f"first: {checkpoint.origin.split()[0]} {checkpoint.repository} as quantise.sh does")
+            everywhere = ", and give every machine the result" if self.num_hosts > 1 else ""
+            lines.append(
+                f"first: {checkpoint.origin.split()[0]} {checkpoint.repository} as quantise.sh does{everywhere}"
+            )
         elif checkpoint is not None and checkpoint.is_local:
             lines.append(
                 f"verify: of {checkpoint.repository} only config.json was read; its weights must lie beside it, "
@@ -266,6 +276,11 @@ class Plan:
         elif checkpoint is not None and not checkpoint.verified:
             lines.append(
                 f"verify: {checkpoint.repository} follows a pattern of names; look whether it is there"
+            )
+        if plugin := plugin_for(self.engine, one.replica_layout.weight_dtype, self.release):
+            lines.append(
+                f"first: pip install {plugin} where the engine runs, in its image too: without it "
+                f"{self.engine.name} {self.release} loads no {one.replica_layout.weight_dtype} weights"
             )
         guess = one.levers.get("speculation")
         head = next(
@@ -278,7 +293,7 @@ class Plan:
             lines.append(
                 f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}"
             )
-        if self.engine.flags.repository_code in self.launch.argv and self.engine.flags.repository_code:
+        if self.runs_code:
             lines.append(
                 f"first: read the Python files of the model's repository, which {self.engine.flags.repository_code} "
                 "lets the engine run with your rights; pin what you read with --revision"
@@ -318,10 +333,12 @@ class Plan:
                 source = Line(f"../{source.removeprefix('./')}")  # the recipe runs in the plan's folder
             found["quantise.sh"] = recipe(
                 source,
+                checkpoint.format,
                 self.option.replica_layout.weight_dtype,
                 target,
                 self.engine.id,
                 is_local=checkpoint.is_local,
+                runs_code=self.runs_code,
             )
         if limit_w := self.option.machine.power_limit_w:
             found["power.sh"] = _POWER.format(limit=" ".join(power_words(limit_w)))

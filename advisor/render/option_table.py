@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.units import HOUR_S
+from advisor.decide.decision import Rung
 from advisor.decide.option import Offer, Option
 from advisor.decide.scenario import ServiceLevel
 from advisor.render.answer import Block, Table, columns
@@ -59,13 +60,25 @@ def cells_of(option: Option | None, chosen: Sequence[OptionColumn], why: str) ->
     return tuple(column.cell(option) for column in chosen)
 
 
+def rungs_table(
+    rungs: Sequence[Rung],
+    header: str,
+    demand_words: Callable[[Rung], str],
+    chosen: Sequence[OptionColumn],
+    title: str,
+) -> Table:
+    """Return a table of the best option for each demand of a ladder, or of the reason why there is none."""
+    rows = ((demand_words(rung), *cells_of(rung.option, chosen, str(rung.reason))) for rung in rungs)
+    return Table(columns(header, *(column.header for column in chosen)), tuple(rows), title=title)
+
+
 def serving_columns(levels: Sequence[ServiceLevel], *, shows_rate: bool) -> tuple[OptionColumn, ...]:
     """Return the columns for options of one load; `shows_rate` adds the rate if their loads differ."""
     runs = OptionColumn("runs~?" if shows_rate else "runs~", runs_of)
     rate = OptionColumn("req/s>", lambda option: digits(option.served.requests_per_s.value))
     return (
-        OptionColumn("#>", lambda option: str(option.rank)),
-        OptionColumn("take~", take_words),
+        RANK,
+        TAKE,
         runs,
         PER_HOUR,
         *((rate,) if shows_rate else ()),
@@ -80,7 +93,7 @@ def serving_columns(levels: Sequence[ServiceLevel], *, shows_rate: bool) -> tupl
 def ladder_columns(levels: Sequence[ServiceLevel]) -> tuple[OptionColumn, ...]:
     """Return the columns for the first option of each of several loads."""
     return (
-        OptionColumn("take~", take_words),
+        TAKE,
         OptionColumn("runs~?", runs_of),
         PER_HOUR,
         OptionColumn("$/month>?", per_month),
@@ -93,8 +106,8 @@ def ladder_columns(levels: Sequence[ServiceLevel]) -> tuple[OptionColumn, ...]:
 def job_columns() -> tuple[OptionColumn, ...]:
     """Return the columns for options that complete a batch of requests."""
     return (
-        OptionColumn("#>", lambda option: str(option.rank)),
-        OptionColumn("take~", take_words),
+        RANK,
+        TAKE,
         OptionColumn("weights?", lambda option: option.replica_layout.weight_dtype),
         OptionColumn("hours", _hours_range),
         OptionColumn("in time", lambda option: option.batched.holds),
@@ -115,7 +128,7 @@ def _hours_range(option: Option) -> str:
 def item_columns(unit: str) -> tuple[OptionColumn, ...]:
     """Return the columns for fleets that process images, texts or audio."""
     return (
-        OptionColumn("#>", lambda option: str(option.rank)),
+        RANK,
         OptionColumn("take~", split_words),
         OptionColumn("batch>?", lambda option: str(option.replica_layout.max_num_seqs)),
         *_ITEM_LATENCIES,
@@ -210,6 +223,8 @@ def replica_words(option: Option) -> str:
     return f"{layout.num_replicas} x {inner}" if inner else f"{layout.num_replicas}"
 
 
+RANK: Final = OptionColumn("#>", lambda option: str(option.rank))
+TAKE: Final = OptionColumn("take~", take_words)
 PER_HOUR: Final = OptionColumn("$/h>", per_hour)
 PRICE: Final = OptionColumn("price~", lambda option: offer_words(option.offer))
 JOB_USD: Final = OptionColumn("$ for all", lambda option: usd_range(option.job_usd))
@@ -217,7 +232,7 @@ TERM: Final = OptionColumn(
     "term?", lambda option: option.offer.term.replace("_", "-") if option.offer else MISSING
 )
 DEADLINE_COLUMNS: Final = (
-    OptionColumn("take~", take_words),
+    TAKE,
     OptionColumn("hours>", lambda option: digits(option.batched.duration_s.value / HOUR_S)),
     PER_HOUR,
     JOB_USD,

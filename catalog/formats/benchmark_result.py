@@ -66,6 +66,8 @@ class BenchmarkResult:
     tensor_parallel: int | None = None
     expert_parallel: int | None = None
     data_parallel: int | None = None
+    max_num_seqs: int | None = None
+    """Sequences of one iteration; None if the file does not say it."""
     weight_dtype: str = ""
     date: str = ""
     notes: tuple[str, ...] = ()

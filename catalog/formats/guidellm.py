@@ -1,5 +1,6 @@
 """Results of GuideLLM: a JSON file with one benchmark for each load."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from advisor.catalog.units import MILLISECOND_S
 
 _TITLE: Final = "result of guidellm"
 _AT_ONCE: Final = "throughput"
+_CSV: Final = re.compile(r"\ufeff?(?:Run Info,|Type,Run Id,)")
+"""Beginning of the header of a CSV, before release 0.4 and since."""
 
 
 def read_guidellm(text: str) -> tuple[BenchmarkResult, ...]:
@@ -25,6 +28,12 @@ def read_guidellm(text: str) -> tuple[BenchmarkResult, ...]:
     Raises: InputFileError: the text is not whole, or holds no benchmark.
     Source: vllm-project/guidellm, src/guidellm/benchmark (latencies named _ms; request_latency in s).
     """
+    if _CSV.match(text):
+        raise InputFileError(
+            "GuideLLM's CSV is not read",
+            why="its columns differ from release to release",
+            fix="give the benchmarks.json of the run: --output-path benchmarks.json, or --outputs json",
+        )
     document = read_object(text, _TITLE)
     benchmarks = document.get("benchmarks")
     if not isinstance(benchmarks, list) or not benchmarks:
@@ -137,8 +146,9 @@ def _length_dist(one: Mapping[str, Any]) -> str:
 
 
 def _is_guidellm(text: str) -> bool:
-    return has_keys(text, "benchmarks", "metrics") and (
-        "time_to_first_token_ms" in text or "guidellm" in text.lower()
+    return bool(_CSV.match(text)) or (
+        has_keys(text, "benchmarks", "metrics")
+        and ("time_to_first_token_ms" in text or "guidellm" in text.lower())
     )
 
 

@@ -1,4 +1,5 @@
-"""Output of llama-bench: a Markdown table, CSV, JSON, JSON lines or SQL."""
+"""Output of llama-bench, as a Markdown table, CSV, JSON, JSON lines or SQL; and the timings that llama.cpp and Ollama
+print behind a request."""
 
 import csv
 import io
@@ -18,10 +19,24 @@ _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
 _BOTH: Final = re.compile(r"^pp(\d+)\+tg(\d+)")
 _DEVICE: Final = re.compile(
-    r"(?:Device 0:|ggml_(?:vulkan|sycl|cann): 0 =|GPU name:)\s*(.+?)(?:,| \(|$)", re.MULTILINE
+    r"(?:Device 0:|ggml_(?:vulkan|sycl|cann): 0 =|GPU name:|ggml_metal_init: found device:)\s*(.+?)(?:,| \(|$)",
+    re.MULTILINE,
 )
 """First device as the backends print it: CUDA and ROCm, Vulkan, Metal."""
 _INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")
+_TIMINGS: Final = (
+    re.compile(r"\bprompt eval time =.*?/\s*(\d+) tokens.*?([\d.]+) tokens per second"),
+    re.compile(r"(?<!prompt )\beval time =.*?/\s*(\d+) (?:runs|tokens).*?([\d.]+) tokens per second"),
+)
+"""Tokens and rate of a prompt and of an output in llama.cpp's own words."""
+_VERBOSE: Final = (
+    re.compile(
+        r"^prompt eval count:\s*(\d+) token.*?^prompt eval rate:\s*([\d.]+) tokens/s",
+        re.DOTALL | re.MULTILINE,
+    ),
+    re.compile(r"^eval count:\s*(\d+) token.*?^eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
+)
+"""Tokens and rates as `ollama run --verbose` prints them."""
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
 
@@ -44,13 +59,20 @@ class LlamaBenchRow:
     tokens_per_s: float
     num_gpu_layers: int | None
     """Layers on GPUs; None if not stated. 99 and more are all."""
+    num_gpus: int = 1
+    """GPUs that the program found, which share the layers unless it is told otherwise."""
+    micro_batch_tokens: int | None = None
+    """Tokens of a prompt that are computed at once (-ub); None if the output does not state them."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
     """Return the tests of llama-bench output. Tests of prompt and generation together are left out.
 
+    Of timings the last prompt and output count; the output's cache holds the prompt.
+
     Raises: InputFileError: no test in the text, or rates in another unit than tokens per second.
-    Source: ggml-org/llama.cpp tools/llama-bench/README.md.
+    Source: ggml-org/llama.cpp tools/llama-bench/README.md, src/llama-context.cpp (perf), tools/server; ollama/ollama
+        api/types.go (Metrics.Summary).
     """
     if text.lstrip()[:1] in ("{", "["):
         rows = [_of_fields(one) for one in _objects(text)]
@@ -58,8 +80,10 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
         rows = [_of_fields(one) for one in _sql(text)]
     elif re.search(r'^"?build_commit"?,', text, re.MULTILINE):
         rows = [_of_fields(one) for one in _csv(text)]
-    else:
+    elif _is_table(text):
         rows = list(_of_table(text))
+    else:
+        rows = list(_of_timings("\n".join(without_prefixes(text))))
     found = tuple(row for row in rows if row is not None)
     if not found:
         raise InputFileError(
@@ -126,12 +150,15 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         depth_tokens=whole_of(one.get("n_depth")) or 0,
         tokens_per_s=rate,
         num_gpu_layers=whole_of(one.get("n_gpu_layers")),
+        num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
+        micro_batch_tokens=whole_of(one.get("n_ubatch")),
     )
 
 
 def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
-    found = _DEVICE.search(text)
-    device = found[1].strip() if found else ""
+    device = device_of(text)
+    counted = re.search(r"found (\d+) \w+ devices", text, re.IGNORECASE)
+    num_gpus = max(1, int(counted[1])) if counted else 1
     names: list[str] = []
     for line in without_prefixes(text):
         if not line.strip().startswith("|"):
@@ -140,10 +167,16 @@ def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
         if "test" in cells and any(cell.startswith("t/s") for cell in cells):
             names = cells
         elif names and len(cells) == len(names) and not set(line) <= set("|-: "):
-            yield _of_cells(dict(zip(names, cells, strict=True)), device)
+            yield _of_cells(dict(zip(names, cells, strict=True)), device, num_gpus)
 
 
-def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
+def device_of(text: str) -> str:
+    """Return the name of the first device that llama.cpp's backends print; empty if there is none."""
+    found = _DEVICE.search(text)
+    return found[1].strip() if found else ""
+
+
+def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int) -> LlamaBenchRow | None:
     test = _TEST.match(cells.get("test", ""))
     rate = number_of(cells.get("t/s", "").partition("±")[0].strip())
     if test is None or not rate:
@@ -161,7 +194,33 @@ def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
         depth_tokens=int(test[3] or 0),
         tokens_per_s=rate,
         num_gpu_layers=whole_of(cells.get("ngl")),
+        num_gpus=num_gpus,
+        micro_batch_tokens=whole_of(cells.get("n_ubatch")),
     )
+
+
+def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
+    """Yield the prompt and the output of the last request whose timings a text holds."""
+    of_prompt, of_output = _VERBOSE if _VERBOSE[1].search(text) else _TIMINGS
+    prompts = of_prompt.findall(text)
+    outputs = of_output.findall(text)
+    stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text)
+    depth = int(prompts[-1][0]) if prompts else 0
+    for found, is_prompt in ((prompts, True), (outputs, False)):
+        if found:
+            tokens, rate = found[-1]
+            yield LlamaBenchRow(
+                model="",
+                file_stem=stem[1] if stem else "",
+                weight_dtype=format_of(stem[1]) if stem else "",
+                backend="",
+                device=device_of(text),
+                num_prompt_tokens=int(tokens) if is_prompt else 0,
+                num_output_tokens=0 if is_prompt else int(tokens),
+                depth_tokens=0 if is_prompt else depth,
+                tokens_per_s=float(rate),
+                num_gpu_layers=None,
+            )
 
 
 def format_of(name: str) -> str:
@@ -172,11 +231,19 @@ def format_of(name: str) -> str:
     return {"f16": "fp16", "f32": "fp32", "mxfp4_moe": "mxfp4"}.get(text, text)
 
 
+def _is_table(text: str) -> bool:
+    return bool(re.search(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE))
+
+
 def _is_llama_bench(text: str) -> bool:
     if text.lstrip()[:1] in ("{", "["):
         return has_keys(text, "avg_ts", "n_prompt")
-    table = re.search(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE)
-    if table or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text):
+    timings = (*_TIMINGS, *_VERBOSE)
+    if (
+        _is_table(text)
+        or any(each.search(text) for each in timings)
+        or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text)
+    ):
         return True
     return bool(re.search(r'^"?build_commit"?,.*avg_ts', text, re.MULTILINE))
 

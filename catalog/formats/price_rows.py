@@ -1,5 +1,6 @@
-"""Rows of other price catalogues, SkyPilot's `vms.csv` and gpuhunt's, as rows of a price file."""
+"""Rows of other price catalogues (SkyPilot's `vms.csv`, gpuhunt, Vantage, own sheets) as rows of a price file."""
 
+import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,12 +9,16 @@ from typing import Final, Literal
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import read_csv, read_lines
+from advisor.catalog.files import read_csv, read_lines, with_commas
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB
 
-PriceCatalogue = Literal["skypilot", "gpuhunt"]
-TITLES: Final[Mapping[PriceCatalogue, str]] = {"skypilot": "SkyPilot's vms.csv", "gpuhunt": "rows of gpuhunt"}
+PriceCatalogue = Literal["skypilot", "gpuhunt", "sheet"]
+TITLES: Final[Mapping[PriceCatalogue, str]] = {
+    "skypilot": "SkyPilot's vms.csv",
+    "gpuhunt": "rows of gpuhunt",
+    "sheet": "a sheet of prices by the hour",
+}
 _MARKS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
     "skypilot": ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price"),
     "gpuhunt": ("instance_name", "gpu_name", "gpu_count", "price"),
@@ -45,6 +50,28 @@ _OTHERS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
         "provider_data",
     ),
 }
+_TITLES_OF_SHEET: Final[Mapping[str, str]] = {
+    "gpu": r"gpu|gpu (?:name|model|type)|accelerator(?: name)?|(?:graphics )?card",
+    "count": r"gpus|(?:num(?:ber of)?|no of) gpus|gpu count|gpus per \w+|"
+    r"(?:num )?accelerators?(?: count)?|count|quantity",
+    "spot": r"spot(?: price)?|linux spot (?:minimum|average) cost",
+    "provider": r"provider|vendor|cloud|company|seller",
+    "sku": r"api name|instance(?: (?:name|type))?|sku|machine|name",
+    "region": r"region|location|zone",
+    "currency": r"currency",
+}
+"""Titles of the columns of a sheet in lower case, letters and figures alone, by what they hold; the first that fits."""
+_PRICE_WORDS: Final = frozenset(
+    ["on", "demand", "price", "cost", "rate", "hourly", "usd", "per", "a", "hour", "hr", "h"]
+)
+"""Words of the title of a price by the hour; with one of an accelerator it is that of one of them."""
+_MEANS_A_PRICE: Final = frozenset(["demand", "price", "cost", "rate", "hourly", "usd", "hour", "hr", "h"])
+_ONE: Final = frozenset(("gpu", "card", "accelerator"))
+_HOURLY: Final = re.compile(
+    r"(?:usd|us\$|\$)?\s*([\d.,]+)\s*(?:usd|\$)?\s*(?:hourly|(?:/|per )\s*h(?:ou)?r?s?)?", re.IGNORECASE
+)
+"""A price by the hour in dollars, with or without its unit."""
+_NO_PRICE: Final = ("", "-", "n/a", "na", "none", "unavailable", "on request", "contact us")
 _MEMORY_TOLERANCE: Final = 0.15
 """Tolerance between two statements of an accelerator's memory, as for refreshed lists."""
 
@@ -65,6 +92,8 @@ class CataloguePrice:
     """Name of the accelerator in the catalogue."""
     memory_bytes: float | None
     """Memory of one accelerator [bytes]; None if the row does not state it."""
+    currency: str = ""
+    """Currency that the row states."""
 
 
 def catalogue_of(path: Path) -> PriceCatalogue | None:
@@ -72,20 +101,93 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
 
     Raises: InputFileError: the file cannot be read.
     """
-    header = next((line for line in read_lines(path) if line.strip() and not line.startswith("#")), "")
-    names = {name.strip().strip('"') for name in header.split(",")}
-    return next((name for name, marks in _MARKS.items() if names.issuperset(marks)), None)
+    titles = _header(path)
+    known = next((name for name, marks in _MARKS.items() if set(titles).issuperset(marks)), None)
+    if known is not None or "usd_per_hour" in titles:
+        return known
+    columns = _sheet_columns(titles)
+    return "sheet" if "gpu" in columns and columns.keys() & {"price", "price of one", "spot"} else None
+
+
+def _header(path: Path) -> list[str]:
+    lines = (line for line in with_commas(read_lines(path)) if line.strip() and not line.startswith("#"))
+    return [title.strip() for title in next(csv.reader(lines), [])]
+
+
+def _sheet_columns(titles: list[str]) -> dict[str, str]:
+    """Return the titles of a sheet's columns by what they hold."""
+    plain = {
+        title: " ".join(re.findall(r"[a-z0-9]+", title.lower().replace("$", " usd "))) for title in titles
+    }
+    found = {
+        what: title
+        for what, pattern in _TITLES_OF_SHEET.items()
+        if (title := next((title for title in titles if re.fullmatch(pattern, plain[title])), None))
+    }
+    for title, text in plain.items():
+        words = set(text.split())
+        if words & _MEANS_A_PRICE and words <= _PRICE_WORDS | _ONE:
+            found.setdefault("price of one" if words & _ONE else "price", title)
+    return found
 
 
 def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[CataloguePrice]:
     """Yield the priced machines with accelerators, on demand and spot.
 
     Raises: InputFileError: the file cannot be read or is not CSV.
-    Source: skypilot-org/skypilot-catalog catalogs/v8/*/vms.csv; dstackai/gpuhunt src/gpuhunt (columns of its CSV).
+    Source: skypilot-org/skypilot-catalog catalogs/v8/*/vms.csv; dstackai/gpuhunt src/gpuhunt (columns of its CSV);
+        instances.vantage.sh (columns of its CSV).
     """
+    if catalogue == "sheet":
+        titles = _header(path)
+        columns = _sheet_columns(titles)
+        for number, cells in read_csv(path, tuple(columns.values()), tuple(titles)):
+            yield from _of_sheet(
+                number, {what: cells[title].strip() for what, title in columns.items()}, str(path)
+            )
+        return
     marks = _MARKS[catalogue]
     for number, cells in read_csv(path, marks, _OTHERS[catalogue]):
         yield from (_skypilot if catalogue == "skypilot" else _gpuhunt)(number, cells)
+
+
+def _of_sheet(number: int, cells: Mapping[str, str], path: str) -> Iterator[CataloguePrice]:
+    """Yield the prices of one row of a sheet, which is one accelerator's where it states no number."""
+    if cells["gpu"].lower() in _NO_PRICE:
+        return
+    count = cells.get("count") or "1"
+    for term, what in (("on_demand", "price"), ("on_demand", "price of one"), ("spot", "spot")):
+        cell = cells.get(what, "")
+        if what == "price of one" and cells.get("price"):
+            continue
+        if cell.lower() in _NO_PRICE:
+            continue
+        found = _HOURLY.fullmatch(cell)
+        if found is None:
+            raise InputFileError(
+                f"{path}: row {number}: price {cell!r}",
+                why="prices are dollars per hour; other currencies and months are not converted",
+                fix="write the number of dollars per hour",
+            )
+        yield CataloguePrice(
+            number,
+            cells.get("provider", "").lower(),
+            cells.get("sku", ""),
+            cells.get("region", ""),
+            "spot" if term == "spot" else "on_demand",
+            repr(_dollars(found[1]) * whole_count(count, path))
+            if what == "price of one"
+            else str(_dollars(found[1])),
+            count,
+            cells["gpu"],
+            None,
+            cells.get("currency", ""),
+        )
+
+
+def _dollars(text: str) -> float:
+    """Return a number whose comma divides thousands if three digits follow it, and else decimals."""
+    return _number(re.sub(r",(?=\d{3}(?:\D|$))", "", text).replace(",", ".")) or 0.0
 
 
 def _skypilot(number: int, cells: Mapping[str, str]) -> Iterator[CataloguePrice]:
@@ -163,7 +265,8 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
     A name that stands for several boards (H100, A100-80GB) gives the one that the catalog takes for it, unless the
     row's memory belongs to another; None for a name that the catalog does not have.
     """
-    spelt = re.sub(r"[\s_]+", "-", price.gpu.strip().lower())
+    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct)\b", "", price.gpu.lower())
+    spelt = re.sub(r"[\s_]+", "-", words.strip())
     for name in (spelt, spelt.replace("rtx", "rtx-", 1), spelt.replace("-", "")):
         try:
             chosen = accelerators.get(name)

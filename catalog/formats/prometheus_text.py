@@ -70,8 +70,8 @@ def read_prometheus_text(text: str) -> ServerMetrics:
     if not prefix:
         raise InputFileError(
             "no metrics of vLLM, SGLang or TensorRT-LLM in the text",
-            why="names that begin with vllm:, sglang: or trtllm_ are read",
-            fix="give what the server answers at /metrics",
+            why="names that begin with vllm:, sglang: or trtllm_ are read; llama.cpp and TGI count no requests' tokens",
+            fix="give what the server answers at /metrics, or the timings that llama.cpp prints for a request",
         )
     found = {what: _histogram(samples, prefix, names) for what, names in _NAMES.items()}
     count = _first(
@@ -208,7 +208,9 @@ def _percentile(buckets: Mapping[float, float], fraction: float) -> float | None
 
 
 def _is_prometheus_text(text: str) -> bool:
-    return bool(re.search(r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_)\w+", text, re.MULTILINE))
+    return bool(
+        re.search(r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_|llamacpp:|tgi_)\w+", text, re.MULTILINE)
+    )
 
 
 FORMAT: Final = FileFormat(

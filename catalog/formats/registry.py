@@ -1,11 +1,13 @@
 """Registry of the formats that are read, and recognition of a text by its content."""
 
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import (
     aiperf,
+    copy_matrices,
     dcgm_diagnostic,
+    flat_results,
     gpu_topology,
     guidellm,
     inferencex,
@@ -27,8 +29,10 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     aiperf.FORMAT,
     vllm_bench.FORMAT,
     trtllm_bench.FORMAT,
+    flat_results.FORMAT,
     llama_bench.FORMAT,
     nvbandwidth.FORMAT,
+    copy_matrices.FORMAT,
     dcgm_diagnostic.FORMAT,
     gpu_topology.FORMAT,
     nccl_tests.FORMAT,
@@ -46,7 +50,7 @@ def recognise(text: str, name: str) -> FileFormat:
     return _unwrap(text, name)[0]
 
 
-def read(text: str, name: str) -> tuple[FileFormat, object]:
+def read(text: str, name: str) -> tuple[FileFormat, Any]:
     """Return the format of a text and what its reader found.
 
     Raises: InputFileError: the text is in no format that is read, or lacks what its reader needs.

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.formats.llama_bench import format_of
+from advisor.catalog.formats.llama_bench import device_of, format_of
 from advisor.catalog.units import GIB, MIB
 
 _UNITS: Final[Mapping[str, float]] = {"GiB": GIB, "GB": GIB, "MiB": MIB}
@@ -296,7 +296,7 @@ def _llama_cpp(text: str) -> ServerLog:
         kv_dtype=_last(r"\bK \((\w+)\)", text),
         max_num_seqs=slots,
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
-        device=_last(r"Device 0: ([^,\n]+),", text) or _last(r"ggml_vulkan: 0 = ([^(|\n]+?) \(", text),
+        device=device_of(text),
         sizes_by_context=True,
         notes=()
         if is_whole

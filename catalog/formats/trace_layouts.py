@@ -183,6 +183,16 @@ LAYOUTS: Final = (
         is_sorted=False,
     ),
     TraceLayout(
+        "calls",
+        "log of calls to an API",
+        "called_at",
+        "prompt_tokens",
+        "completion_tokens",
+        float,
+        "calendar instants",
+        is_sorted=False,
+    ),
+    TraceLayout(
         "lengths", "lengths without times", "", "input_length", "output_length", milliseconds, _NO_TIMES
     ),
     TraceLayout(
@@ -202,7 +212,7 @@ LAYOUTS: Final = (
 
 Source: Azure/AzurePublicDataset (2023, 2024); HPMLL/BurstGPT; alibaba-edu/qwen-bailian-usagetraces-anon;
 kvcache-ai/Mooncake; ai-dynamo/aiperf docs (conversations, Baseten, WEKA); microsoft/vidur (data/processed_traces);
-OpenTelemetry semantic conventions.
+OpenTelemetry semantic conventions; logs of calls as catalog.formats.call_logs.
 """
 _TIMES: Final = re.compile(r"time|arriv|stamp|delay|(?:_|\b)(?:at|ts)(?:_|\b)", re.IGNORECASE)
 """Names of columns that hold times in some unit."""
@@ -235,7 +245,7 @@ def layout_of(row: Mapping[str, Any], name: str) -> TraceLayout:
         )
     raise InputFileError(
         f"{name}: no {' and no '.join(missing)}",
-        why=f"it looks like a {nearest.title}, and lengths are not guessed; it has {has}",
+        why=f"it looks like {nearest.title}, and lengths are not guessed; it has {has}",
         fix=f"add {', '.join(missing)} to each row",
     )
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import parsed_json, read_lines, read_text
-from advisor.catalog.formats.trace_layouts import clock_s
+from advisor.catalog.files import parsed_json, read_lines, read_text, with_commas
+from advisor.catalog.formats.call_logs import call_of, check_has_counts, check_is_no_total, is_other_event
+from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 
 Row = Mapping[str, Any]
 NANOSECONDS: Final = 1_000_000_000
+_NANOSECONDS_PER_MICROSECOND: Final = 1000
 _PARQUET: Final = b"PAR1"
 _INPUTS: Final = (
     "gen_ai.usage.input_tokens",
@@ -31,16 +33,31 @@ _OUTPUTS: Final = (
 def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the rows of a trace with their numbers; a JSON object that holds many requests yields each of them.
 
+    Rows of a log of calls come in the columns of its layout, without the steps between the calls. The first row decides
+    whether a trace is in a layout of its own.
+
     Raises: InputFileError: the file cannot be read, or a row is malformed.
     """
+    is_known: bool | None = None
+    for number, row in _rows(path):
+        if is_known is None:
+            check_is_no_total(row, f"{path}: row {number}")
+            is_known = any(layout.holds(row) and layout.time for layout in LAYOUTS)
+        if is_known:
+            yield number, row
+        elif (call := call_of(row)) is not None:
+            yield number, call
+        elif not is_other_event(row):
+            if not any(layout.holds(row) for layout in LAYOUTS):
+                check_has_counts(row, f"{path}: row {number}")
+            yield number, row
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     if _is_parquet(path):
-        yield from _parquet_rows(path)
-        return
+        return _parquet_rows(path)
     first = next(read_lines(path), "").lstrip("\ufeff \t\r\n")
-    if first[:1] in ("{", "["):
-        yield from _json_rows(path, first)
-    else:
-        yield from _csv_rows(path)
+    return _json_rows(path, first) if first[:1] in ("{", "[") else _csv_rows(path)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -75,7 +92,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    reader = csv.DictReader(read_lines(path), strict=True)
+    reader = csv.DictReader(with_commas(read_lines(path)), strict=True)
     try:
         for row in reader:
             yield reader.line_num, row
@@ -123,6 +140,12 @@ def _expand(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
         yield from ((number, row) for row in _spans(found))
     elif isinstance(found.get("requests"), list) and "hash_id_scope" in found:
         yield from ((number, row) for row in _agent_requests(found, f"{path}: row {number}"))
+    elif isinstance(found.get("spans"), list) and "traceID" in found:
+        yield from ((number, row) for row in _jaeger_spans(found["spans"]))
+    elif (
+        isinstance(found.get("data"), list) and "object" not in found
+    ):  # a page of an interface that lists requests
+        yield from _expand(path, number, found["data"])
     elif isinstance(found.get("attributes"), dict):
         row = _span(found["attributes"], found.get("start_time"))
         yield from () if row is None else ((number, row),)
@@ -166,6 +189,17 @@ def _spans(document: Row) -> Iterator[Row]:
                 row = _span(named, None if start is None else int(start))
                 if row is not None:
                     yield row
+
+
+def _jaeger_spans(spans: list[Any]) -> Iterator[Row]:
+    """Yield the spans of a trace that Jaeger exported, whose times are microseconds, that state tokens."""
+    for span in spans:
+        tags = span.get("tags") if isinstance(span, dict) else None
+        named = {str(tag.get("key")): tag.get("value") for tag in tags or [] if isinstance(tag, dict)}
+        start = span.get("startTime") if isinstance(span, dict) else None
+        row = _span(named, start * _NANOSECONDS_PER_MICROSECOND if isinstance(start, int) else None)
+        if row is not None:
+            yield row
 
 
 def _plain(value: Any) -> Any:

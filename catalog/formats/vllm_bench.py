@@ -23,7 +23,7 @@ from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import MILLISECOND_S
 
 _TITLE: Final = "result of vllm bench serve"
-_HEAD: Final = re.compile(r"=+ Serving Benchmark Result =+")
+_HEAD: Final = re.compile(r"=+ (Serving|Offline Throughput) Benchmark Result =+")
 _PRINTED: Final = re.compile(r"^#?\s*([A-Za-z0-9][^:]*?)\s*:\s*(\S+)\s*$")
 _NAMES: Final[Mapping[str, str]] = {
     "Successful requests": "completed",
@@ -107,8 +107,9 @@ def _summaries(text: str) -> Iterator[Mapping[str, Any]]:
     found: dict[str, str] = {}
     started = False
     for line in without_prefixes(text):
-        if _HEAD.search(line):
+        if titled := _HEAD.search(line):
             started = True
+            found |= {"request_rate": "inf"} if titled[1] != "Serving" else {}
             continue
         if started and re.search(r"={20,}\s*$", line):
             yield found
@@ -124,7 +125,7 @@ def _summaries(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _result(found: Mapping[str, Any]) -> BenchmarkResult:
-    completed = whole_of(found.get("completed"))
+    completed = whole_of(found.get("completed", found.get("successful_requests")))
     inputs = ratio_of(found.get("total_input_tokens"), completed) or number_of(found.get("random_input_len"))
     outputs = ratio_of(found.get("total_output_tokens"), completed) or number_of(
         found.get("random_output_len")
@@ -135,7 +136,7 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         tpot = MeasuredTimes(mean_s=_times(found, "itl").mean_s)
         notes.append("the mean gap between tokens stands for the time per output token, which the file lacks")
     concurrency = whole_of(found.get("max_concurrency"))
-    rate = rate_of(found.get("request_rate"))
+    rate = rate_of("inf" if "successful_requests" in found else found.get("request_rate"))
     if concurrency and rate not in (None, float("inf")):
         notes.append(
             f"at most {concurrency} requests were open at once; the load is taken as {rate:g} requests/s"

@@ -118,11 +118,13 @@ def _describe_model(config: ConfigFields) -> Model:
     is_tied = is_encoder or _has_tied_embeddings(config, text)
     weights = published_weights(config, layers, hidden, vocab, tied=is_tied)
     name = _identity(config)
+    own_code = config.section("auto_map")
     return Model(
         id=name.lower(),
         name=name,
         family=config.text("model_type"),
         architectures=_classes(config),
+        has_own_code=own_code is not None and own_code.has("AutoConfig"),
         hidden_size=hidden,
         vocab_size=vocab,
         tied_embeddings=is_tied,

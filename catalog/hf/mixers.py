@@ -83,6 +83,12 @@ def _window_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
         return _every(num_layers, config.optional_count("no_rope_layer_interval") or 4, "window")
     if not config.has("sliding_window") or config.values.get("use_sliding_window") is False:
         return ("full",) * num_layers
+    letters = config.text("sliding_window_pattern").upper()
+    if letters and not set(letters) - set("LG"):  # EXAONE 4 repeats LLLG; its last layer attends to all
+        kinds = [
+            "window" if letters[layer % len(letters)] == "L" else "full" for layer in range(num_layers - 1)
+        ]
+        return (*kinds, "full")
     pattern = config.optional_count("sliding_window_pattern", "_sliding_window_pattern")
     if config.text("model_type") in ("gemma2", "gemma3", "gemma3_text"):
         pattern = pattern or (2 if config.text("model_type") == "gemma2" else 6)

@@ -118,6 +118,10 @@ class LaunchFlags(Record):
     """Option with which two halves of a batch take turns, so that one computes while the other's tokens travel."""
     weights: dict[str, str] = Field(default_factory=dict)
     """Flag that quantises a 16-bit checkpoint on loading, by weight format."""
+    plugins: dict[str, str] = Field(default_factory=dict)
+    """Package without which the engine loads no weights in a format, by format; releases before `plugins_since` need
+    none."""
+    plugins_since: str = ""
     kv: dict[str, str] = Field(default_factory=dict)
     """Flag of the KV cache format, by format."""
     yaml_data_parallel: str = ""
@@ -138,6 +142,8 @@ class LaunchFlags(Record):
     yaml_speculation: dict[str, str] = Field(default_factory=dict)
     adapters: str = ""
     """Flags of LoRA adapters, with $count, $rank and $slots."""
+    later_adapters: str = ""
+    """Further flags where no adapter is loaded at the start, whose matrices the engine would otherwise read from it."""
     yaml_adapters: str = ""
     pools: dict[str, str] = Field(default_factory=dict)
     """Flags by role (prefill, decode) in disaggregated serving, with $seqs sequences at once."""

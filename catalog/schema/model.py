@@ -232,6 +232,8 @@ class Model(Record):
     architectures: tuple[str, ...] | None = None
     """Classes that the checkpoint's config.json names, which engines load it by. Empty: it names none, or there is no
     checkpoint; None: the class of its model type."""
+    has_own_code: bool = False
+    """Whether config.json names Python files of its repository that read it (`auto_map`)."""
     hidden_size: Count
     vocab_size: Count
     tied_embeddings: bool = False

@@ -95,6 +95,8 @@ class TrainingSoftware(Record):
     sharded_reserved_factor: float | None = Field(default=None, ge=1, le=2)
     """Reserved over allocated bytes if the framework gathers into buffers that it keeps itself; None means the
     allocator's `sharded_reserved_factor`."""
+    gathers_ring: bool = False
+    """Whether context parallelism gathers keys and values of all ranks at once, repeated for their query heads."""
     broadcasts_shards: bool = False
     """Whether parameters of a divided optimizer go out by one broadcast from each rank of a shard group, not by a
     gather."""

@@ -8,7 +8,7 @@ residuals and their quantiles into catalog/data/training_intervals.toml.
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -307,38 +307,65 @@ def report_coverage(rows: Sequence[TrainingRow], ratios: FloatArray) -> None:
         print(f"{name:24} {len(chosen):4} {np.mean((chosen >= low) & (chosen <= high)):7.2f}")
 
 
-def run(options: Options) -> None:
-    """Fit all families, leave sources out in turn, and write."""
-    start = time.monotonic()
-    codes = np.array([p.encode(value) for p, value in zip(PARAMETERS, shipped_values(), strict=True)])
+@dataclass(frozen=True)
+class TrainingFit:
+    """Parameters fitted on tables of runs, with what it takes to leave a part of the runs out."""
+
+    everything: list[TrainingRow]
+    rows: list[TrainingRow]
+    """Rows of the fit: `everything` with long sources thinned."""
+    codes: FloatArray
+    slopes: FloatArray
+
+    def ratios(self) -> FloatArray:
+        """Return predicted over measured step times of all rows."""
+        return np.exp(residuals(self.everything, self.codes))
+
+    def ratios_left_out(self, part_of: Callable[[TrainingRow], str]) -> FloatArray:
+        """Return predicted over measured step times of all rows, each with its source or campaign left out."""
+        at_end = residuals(self.rows, self.codes)
+        ratios = np.zeros(len(self.everything))
+        names = [part_of(row) for row in self.everything]
+        for name in sorted(set(names)):
+            without = left_out(self.rows, self.codes, at_end, self.slopes, name)
+            chosen = [index for index, other in enumerate(names) if other == name]
+            ratios[chosen] = np.exp(residuals([self.everything[index] for index in chosen], without))
+        return ratios
+
+
+def tables_of(options: Options) -> tuple[Path, ...]:
+    """Return the tables of runs to fit: published, released by blind rounds, own."""
     published = options.published_table("training")
     released = () if options.truth else sorted(published.parent.glob("training_blind*.csv"))
-    tables = (published, *released, OWN_RUNS)
-    for iterations in ITERATIONS:
+    return (published, *released, OWN_RUNS)
+
+
+def fit_tables(tables: Sequence[Path], iterations: Sequence[int] = ITERATIONS) -> TrainingFit:
+    """Return the parameters fitted from the shipped ones; rows are read again before each number of iterations."""
+    codes = np.array([p.encode(value) for p, value in zip(PARAMETERS, shipped_values(), strict=True)])
+    for count in iterations:
         terms = terms_of(p.decode(c) for p, c in zip(PARAMETERS, codes, strict=True))
         everything = [row for table in tables for row in read_rows(table, terms)]
         rows = thin_sources(everything)
-        codes, slopes = fit_all_rows(rows, codes, iterations)
-    for parameter, code in zip(PARAMETERS, codes, strict=True):
+        codes, slopes = fit_all_rows(rows, codes, count)
+    return TrainingFit(everything, rows, codes, slopes)
+
+
+def run(options: Options) -> None:
+    """Fit all families, leave sources out in turn, and write."""
+    start = time.monotonic()
+    fit = fit_tables(tables_of(options))
+    for parameter, code in zip(PARAMETERS, fit.codes, strict=True):
         print(f"{parameter.decode(code):10.4g}  {parameter.name} {dict(parameter.selector)}")
-    inside = np.exp(residuals(everything, codes))
-    at_end = residuals(rows, codes)
+    inside = fit.ratios()
     print(f"\nin the fit, {time.monotonic() - start:.0f} s")
-    report(inside, "source", [row.source for row in everything])
-    ratios = np.zeros(len(everything))
-    for source in sorted({row.source for row in everything}):
-        without = left_out(rows, codes, at_end, slopes, source)
-        chosen = [index for index, row in enumerate(everything) if row.source == source]
-        ratios[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
+    report(inside, "source", [row.source for row in fit.everything])
+    ratios = fit.ratios_left_out(lambda row: row.source)
     print(f"\nleft out, {time.monotonic() - start:.0f} s")
-    reports(everything, ratios)
-    campaigns = np.zeros(len(everything))
-    for name in sorted({row.campaign for row in everything}):
-        without = left_out(rows, codes, at_end, slopes, name)
-        chosen = [index for index, row in enumerate(everything) if row.campaign == name]
-        campaigns[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
-    report(campaigns, "campaign", [row.campaign for row in everything])
+    reports(fit.everything, ratios)
+    campaigns = fit.ratios_left_out(lambda row: row.campaign)
+    report(campaigns, "campaign", [row.campaign for row in fit.everything])
     if options.write:
-        write(codes, everything, ratios, inside)
-    report_coverage(everything, ratios)
-    report_coverage(everything, inside)
+        write(fit.codes, fit.everything, ratios, inside)
+    report_coverage(fit.everything, ratios)
+    report_coverage(fit.everything, inside)

@@ -11,6 +11,7 @@ from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.table import Cells
 from advisor.evidence.training.cluster import cluster_of
 from advisor.evidence.training.frameworks import (
+    adapter_features,
     default_features,
     family_of,
     optimizer_of,
@@ -285,7 +286,7 @@ def _job(
     if text in ("lora", "qlora", "dora"):
         method = cast(Method, text)
     elif text.startswith("peft:"):
-        method = "lora"
+        method = "ia3" if text == "peft:ia3" else "lora"
     rank = cells.degree("lora_rank") or (_DEFAULT_RANK if method != "full" else 0)
     optimizer, paged = optimizer_of(cells.text("optimizer"))
     version = cells.text("framework_version")
@@ -293,7 +294,9 @@ def _job(
     switches = _switches(cells)
     framework = switches.software(cells.text("framework"))
     features = set(_words(cells)) & set(OTHER_WORDS)
-    features |= switches.features | default_features(framework, family, version, date)
+    features |= (
+        switches.features | default_features(framework, family, version, date) | adapter_features(text)
+    )
     if plan.context_parallel > 1 and family in _ULYSSES_ONLY:
         features |= {"ulysses_sp"}
     precision = _precision(cells, accelerator, family, unstated)

@@ -20,6 +20,30 @@ _SCHEDULES: Final[Mapping[Schedule, tuple[str, ...]]] = {
 """Parts of a run's word for its schedule, by schedule; the first match applies, and 1F1B if there is none."""
 
 
+_ADAPTER_FEATURES: Final = {
+    "adapters_beside_matrices": (
+        "prompt_tuning",
+        "p_tuning",
+        "prefix_tuning",
+        "trainable_tokens",
+        "ln_tuning",
+        "beft",
+    ),
+    "whole_matrix_adapters": ("loha", "lokr", "hira", "fourierft", "waveft", "randlora", "peanut"),
+}
+"""Methods of PEFT by the work of their forward pass: none at matrices, or one more matrix of the whole size."""
+
+
+def adapter_features(method: str) -> frozenset[str]:
+    """Return the features of a job whose adapters are of one of PEFT's methods (`peft:loha`).
+
+    Assumes: methods that are not listed cost what LoRA costs.
+    Source: huggingface/peft, tuners/*/layer.py: forward.
+    """
+    name = method.removeprefix("peft:")
+    return frozenset(feature for feature, names in _ADAPTER_FEATURES.items() if name in names)
+
+
 def family_of(framework: str, sharding: str) -> str:
     """Return the family of a framework, as `TrainingJob.framework` names it.
 

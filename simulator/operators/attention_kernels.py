@@ -21,6 +21,9 @@ QUERY_TILE_ROWS: Final = 64
 """Number of query rows of one warpgroup; the M of the matrix instruction."""
 ACTIVATION_BYTES: Final = 2.0
 _NARROW_HEAD_FLOP: Final = 4.0 * 128.0
+_HOPPER_FLOP_PER_CYCLE: Final = 4096.0
+"""Dense 16-bit FLOP of one SM of an H100 per clock, whose exponentials `scores_per_cycle` counts where a chip has no
+kernels of its own."""
 # In every measured kernel, the overhead of a tile hides in part behind the scores of its neighbour on the SM.
 _TILE_EXPONENT: Final = 2.0
 _L2_SHARPNESS: Final = 12.0
@@ -290,9 +293,16 @@ def bytes_past_l2(num_bytes: Floats, l2_bytes: float, l2_speedup: float) -> Floa
 
 
 def _score_s(flop_per_score: Floats, device: Device, efficiency: PrefillEfficiency) -> Floats:
-    """Time of one query-key score on one SM: matrix work joined with its exponential [s]."""
+    """Time of one query-key score on one SM: matrix work joined with its exponential [s].
+
+    Assumes: a chip whose units are not stated has as many exponentials for its matrix units as an H100, or more.
+    """
     peak = device.peak_flop_per_s.get(efficiency.compute_dtype, 0.0) or device.peak_flop_per_s["bf16"]
     spill = 1.0 + efficiency.wide_head_slowdown * np.maximum(0.0, flop_per_score / _NARROW_HEAD_FLOP - 1.0)
     matrix_s = flop_per_score * device.num_sms / (peak * efficiency.peak_fraction) * spill
-    softmax_s = 1.0 / (efficiency.scores_per_cycle * device.clock_hz)
+    scores_per_cycle = efficiency.scores_per_cycle
+    if "num_sms" in device.assumed:
+        flop_per_cycle = device.peak_flop_per_s["bf16"] / (device.num_sms * device.clock_hz)
+        scores_per_cycle *= max(1.0, flop_per_cycle / _HOPPER_FLOP_PER_CYCLE)
+    softmax_s = 1.0 / (scores_per_cycle * device.clock_hz)
     return overlap_norm_s(efficiency.overlap_exponent, np.asarray(matrix_s), np.asarray(softmax_s))

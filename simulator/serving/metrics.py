@@ -81,7 +81,14 @@ class Recorder:
     """Recorder of what replicas report, in blocks; its memory does not grow with the number of requests."""
 
     def __init__(
-        self, *, api_overhead_ps: int, slo: Slo | None, keep: bool, num_expected: int = 0, ramp: int = 0
+        self,
+        *,
+        api_overhead_ps: int,
+        slo: Slo | None,
+        keep: bool,
+        num_expected: int = 0,
+        ramp: int = 0,
+        full_from_ps: int | None = None,
     ) -> None:
         self.ttft = Distribution()
         self.tpot = Distribution()
@@ -96,10 +103,15 @@ class Recorder:
         self.context_sum = 0
         """Cached tokens that decoding attended to, summed over iterations."""
         self.max_context = 0
-        self.marks = (ramp, num_expected - ramp)
-        """Numbers of completions between which the system counts as being in its steady state."""
+        self.full_from_ps = full_from_ps
+        """Instant from which as many requests are under way as there are clients [ps]; None in an open loop."""
+        self.marks = [num_expected - ramp] if full_from_ps is not None else [ramp, num_expected - ramp]
+        """Numbers of completions at which the steady state begins and ends; that of a closed loop begins at once."""
         self.mark_ps: list[int] = []
         self.mark_tokens: list[int] = []
+        self.begun_requests = self.begun_tokens = 0.0
+        """Requests, and their output tokens, that are under way when a closed loop's steady state ends: of each the
+        fraction of its time since admission that has passed."""
         self.parts: list[NDArray[np.int64]] | None = [] if keep else None
 
     def take_finished(self, flat: list[int]) -> None:
@@ -129,7 +141,7 @@ class Recorder:
         self.e2e.add(e2e)
         self.tpot.add(tpot)
         self.queueing.add(rows[:, ADMITTED] - arrived)
-        self._mark(end, outputs)
+        self._mark(rows[:, ADMITTED], end, outputs)
         self.num_finished += len(rows)
         self.input_tokens += int(rows[:, INPUT].sum())
         self.output_tokens += int(outputs.sum())
@@ -195,12 +207,24 @@ class Recorder:
             self.parts += other.parts
 
     def steady_rates(self) -> tuple[float | None, float | None]:
-        """Requests and output tokens per second between the two marks [1/s]; None if there is no such span."""
-        if len(self.mark_ps) < 2 or self.marks[0] < 1 or self.mark_ps[1] <= self.mark_ps[0]:
+        """Requests and output tokens per second in the steady state [1/s]; None if there is no such span.
+
+        Requests of a closed loop end in waves. Completions between two marks would count a wave wholly or not at all,
+        up to 60 % of the rate where each client sends four requests; the work that is under way counts instead.
+        """
+        if len(self.mark_ps) < len(self.marks) or self.marks[0] < 1:
             return None, None
-        span_s = (self.mark_ps[1] - self.mark_ps[0]) / PICOSECONDS_PER_S
-        tokens = self.mark_tokens[1] - self.mark_tokens[0]
-        return (self.marks[1] - self.marks[0]) / span_s, tokens / span_s
+        tokens = float(self.mark_tokens[-1])
+        if self.full_from_ps is None:
+            begin_ps = self.mark_ps[0]
+            requests = float(self.marks[-1] - self.marks[0])
+            tokens -= self.mark_tokens[0]
+        else:
+            begin_ps = self.full_from_ps
+            requests = self.marks[0] + self.begun_requests
+            tokens += self.begun_tokens
+        span_s = (self.mark_ps[-1] - begin_ps) / PICOSECONDS_PER_S
+        return (requests / span_s, tokens / span_s) if span_s > 0.0 else (None, None)
 
     def goodput_fraction(self) -> float | None:
         """Fraction of finished requests that met the objective; None without an objective or without requests."""
@@ -212,13 +236,20 @@ class Recorder:
         """Records of the finished requests; None if they were not kept."""
         return None if self.parts is None else records_of(self.parts)
 
-    def _mark(self, end: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
-        """Note instant and tokens at the completions that bound the steady state."""
+    def _mark(self, admitted: IntColumn, end: IntColumn, outputs: IntColumn) -> None:
+        """Note instant and tokens at the completions that bound the steady state, and what a closed loop has begun by
+        then."""
         for mark in self.marks:
             position = mark - 1 - self.num_finished
             if 0 <= position < len(end):
                 self.mark_ps.append(int(end[position]))
                 self.mark_tokens.append(self.output_tokens + int(outputs[: position + 1].sum()))
+        if self.full_from_ps is not None and self.mark_ps:
+            later = slice(max(0, self.marks[0] - self.num_finished), None)
+            since = admitted[later]
+            passed = np.clip((self.mark_ps[0] - since) / np.maximum(end[later] - since, 1), 0.0, 1.0)
+            self.begun_requests += float(passed.sum())
+            self.begun_tokens += float((passed * outputs[later]).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -250,8 +281,8 @@ class ServingResult:
     input_tokens: int
     output_tokens: int
     steady_output_tokens_per_s: float | None
-    """Output tokens per second without the first and the last tenth of the completions, or `concurrency` of them if
-    that is more; None if nothing is left."""
+    """Output tokens per second, in an open loop without the first and the last tenth of the completions, in a closed
+    loop until a client has no further request to send; None if nothing is left."""
     steady_requests_per_s: float | None
     busy_fraction: float
     """Fraction of the time in which a replica computes; its first stage under pipeline parallelism."""

@@ -174,7 +174,7 @@ class Client:
         self.num_requests = workload.num_requests
         self.ramp = max(1, self.num_requests // 10)
         if isinstance(arrivals, ClosedLoop):
-            self.ramp = max(arrivals.concurrency, self.ramp)
+            self.ramp = arrivals.concurrency
             instants: Iterator[int] = iter(
                 arrivals.start_instants_ps(min(arrivals.concurrency, workload.num_requests))
             )
@@ -187,7 +187,12 @@ class Client:
     def recorder(self, slo: Slo | None, *, keep: bool) -> Recorder:
         """Return the recorder of the outputs."""
         return Recorder(
-            api_overhead_ps=self.api_ps, slo=slo, keep=keep, num_expected=self.num_requests, ramp=self.ramp
+            api_overhead_ps=self.api_ps,
+            slo=slo,
+            keep=keep,
+            num_expected=self.num_requests,
+            ramp=self.ramp,
+            full_from_ps=self.first_arrival_ps if self.is_closed_loop else None,
         )
 
     def send(self, now_ps: int, submit: Callable[[Request], object]) -> None:

@@ -85,6 +85,10 @@ class FrameworkCosts:
     expert_overlap: float = 0.0
     """Fraction of a layer's computation during which its experts' tokens travel."""
     context_overlap: float = 0.0
+    ring_forward_bytes: float = 0.0
+    """Bytes read and written per value of the queries and part of a ring to merge the parts of attention, forward."""
+    ring_backward_bytes: float = 0.0
+    """Bytes read and written per value of the queries and part of a ring to add the parts' gradients."""
     data_overlap: float = 0.0
     """Fraction of gradient sums and parameter gathers that may hide behind computation."""
     gather_overlap: float = 0.0

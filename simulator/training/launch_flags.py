@@ -69,6 +69,15 @@ _STAGES_FIRST: Final = {"megatron-lm": "--use-tp-pp-dp-mapping", "nemo": "dist.u
 """Options that put stages before replicas in the order of ranks, for the frameworks that also take a layout of
 stages."""
 
+_LOADS: Final = {
+    "megatron-lm": "--load WEIGHTS --finetune",
+    "nemo": "checkpoint.pretrained_checkpoint=WEIGHTS",
+    "torchtitan": "--checkpoint.enable --checkpoint.initial_load_path WEIGHTS --checkpoint.initial_load_in_hf",
+    "maxtext": "load_parameters_path=WEIGHTS",
+}
+"""Options that load weights without optimizer states. Source: as the functions of the frameworks, and Megatron-Bridge
+0.3.0, training/config.py, CheckpointConfig; maxtext, configs/base.yml."""
+
 
 def launch_flags(
     job: TrainingJob,
@@ -80,6 +89,7 @@ def launch_flags(
     replicas_apart: bool = False,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
     num_steps: int = 0,
+    is_tuning: bool = False,
 ) -> dict[str, str]:
     """Return, by framework, the command that makes it run this plan; frameworks that lack an option for any part are
     left out.
@@ -88,7 +98,8 @@ def launch_flags(
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
-    leaves the frameworks their defaults.
+    leaves the frameworks their defaults. `is_tuning`: the job starts from published weights, which trainers for
+    pre-training load only if they are told to.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
@@ -99,6 +110,8 @@ def launch_flags(
     if replicas_apart:
         plain = plan.context_parallel == plan.expert_parallel == 1
         found = {name: f"{flags} {_STAGES_FIRST[name]}" for name, flags in found.items() if plain}
+    if is_tuning:
+        found = {name: f"{flags} {_LOADS.get(name, '')}".rstrip() for name, flags in found.items()}
     return {name: flags for name, flags in found.items() if not as_priced or job.framework in _FAMILIES[name]}
 
 

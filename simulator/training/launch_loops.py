@@ -8,7 +8,7 @@ from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
 from advisor.simulator.training.launch_start import ranks_in_node
-from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of
+from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of, wide_weights
 from advisor.simulator.training.plan import TrainingPlan
 
 _VERL_BATCHED_TOKENS: Final = 8192
@@ -62,7 +62,8 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
 
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
-    name = shlex.quote(weights_of(job.model))
+    weights, first = wide_weights(job.model)
+    name = shlex.quote(weights)
     in_node = ranks_in_node(loop.num_rollout_accelerators, loop.ranks_per_node)
     micro = plan.micro_batch
     in_megatron = job.framework == "megatron"
@@ -101,7 +102,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         flags.append(
             f"actor_rollout_ref.model.lora_rank={job.lora_rank} actor_rollout_ref.model.lora_alpha={alpha}"
         )
-    return " ".join(flags)
+    return first + " ".join(flags)
 
 
 def _verl_megatron(job: TrainingJob, plan: TrainingPlan, actor: str) -> list[str]:
@@ -172,7 +173,8 @@ def openrlhf_flags(
 
     Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
     """
-    name = shlex.quote(weights_of(job.model))
+    weights, first = wide_weights(job.model)
+    name = shlex.quote(weights)
     count = plan.num_accelerators
     micro = plan.micro_batch
     in_node = ranks_in_node(count, loop.ranks_per_node)
@@ -210,4 +212,4 @@ def openrlhf_flags(
     if job.method == "lora":
         alpha = LORA_ALPHA_PER_RANK * job.lora_rank
         flags.append(f"--lora_rank {job.lora_rank} --lora_alpha {alpha} --target_modules all-linear")
-    return " ".join(flags)
+    return first + " ".join(flags)

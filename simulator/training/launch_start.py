@@ -16,7 +16,9 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "$RANK": "number of the machine on which the line runs, from 0",
     "$HEAD": "name or address of the first machine; run the line on every machine",
     "$MODEL": "Megatron-LM's options for the model, its tokenizer and data: --num-layers, --data-path, ...",
-    "RECIPE": "function of megatron.bridge.recipes for the model, such as llama3_8b_pretrain_config",
+    "RECIPE": "function of megatron.bridge.recipes for the model, such as llama3_8b_pretrain_config, or its "
+    "_finetune_config",
+    "WEIGHTS": "folder with the model's weights in the framework's own form; torchtitan reads those of the hub",
     "CONFIG.toml": "torchtitan's settings that the line does not repeat: data set, tokenizer, learning rate",
     "DATASET": "data set of examples: a name on the Hugging Face hub, or a local folder",
     "REWARD": "reward of an answer: id of a reward model, or dotted path of a Python function",

@@ -7,6 +7,8 @@ from string import Template
 from typing import Any, Final
 
 from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.published import checkpoint_format, loadable_checkpoints
+from advisor.catalog.resaving import SIXTEEN_BIT, resaving_program
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.simulator.training.job import TrainingJob
@@ -14,6 +16,7 @@ from advisor.simulator.training.launch_start import PORT, ranks_in_node
 from advisor.simulator.training.plan import TrainingPlan
 
 LORA_ALPHA_PER_RANK: Final = 2
+_WIDENED: Final = "./widened"
 _PRECISIONS: Final[Mapping[str, str]] = {"bf16": "--dtype bfloat16 --bf16", "fp16": "--dtype float16 --fp16"}
 _OPTIMIZERS: Final[Mapping[str, str]] = {
     "adamw": "",
@@ -31,6 +34,24 @@ _EXAMPLES: Final = ("orpo",)
 def weights_of(model: Model) -> str:
     """Return where Transformers finds a model: its folder, or its repository; empty if neither is known."""
     return model.folder or next(iter(model.hf_ids), "")
+
+
+def wide_weights(model: Model) -> tuple[str, str]:
+    """Return where a trainer finds weights of a model in 16 bits, and the lines that write them there first if all
+    that is published has fewer bits.
+
+    Source: transformers 5.24.0, is_trainable in quantizers: models in FP8 and MXFP4 are not tuned.
+    """
+    name = weights_of(model)
+    stored = model.weights if model.folder else checkpoint_format(name) or model.weights
+    if stored in SIXTEEN_BIT or not name:
+        return name, ""
+    published = [one for one in loadable_checkpoints(model, "bf16") if one.format == "bf16"]
+    if published and not model.folder:
+        return published[0].repository, ""
+    code = needs_repository_code(model, "transformers")
+    lines = resaving_program(name, _WIDENED, "bf16", runs_code=code)
+    return _WIDENED, f"[ -d {_WIDENED} ] || {lines}"
 
 
 def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -70,12 +91,12 @@ def trl_flags(
         return _program(job, plan, node_size, num_steps)
     if trainer not in _TRAINERS + _EXAMPLES:
         raise ValueError(f"TRL has no command {trainer}")
-    name = shlex.quote(weights_of(job.model))
+    name, first = wide_weights(job.model)
     start = _launcher(job, plan, trainer, node_size)
-    flags = [f"{start} --model_name_or_path {name} --dataset_name DATASET"]
+    flags = [f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET"]
     flags.append(_sequences(job) if trainer == "sft" else more)
     flags += _trainer_flags(job, plan, num_steps)
-    return " ".join(filter(None, flags))
+    return first + " ".join(filter(None, flags))
 
 
 _IA3: Final = """cat > ia3.py <<'EOF'
@@ -114,8 +135,9 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
     start = "python3 ia3.py"
     if plan.data_parallel > 1 or _in_host(plan):
         start = f"{_accelerate(job, plan, node_size)} ia3.py"
-    return Template(_IA3).substitute(
-        model=repr(weights_of(job.model)),
+    name, first = wide_weights(job.model)
+    return first + Template(_IA3).substitute(
+        model=repr(name),
         arguments=", ".join(f"{name}={value!r}" for name, value in arguments.items()),
         start=start,
     )
@@ -227,14 +249,14 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int, num_st
         job.compute_dtype: {"enabled": True},
         "zero_optimization": zero,
     }
-    name = shlex.quote(weights_of(job.model))
+    name, first = wide_weights(job.model)
     in_node = ranks_in_node(plan.data_parallel, node_size)
     nodes = plan.data_parallel // in_node
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
     flags = [
-        f"deepspeed {where}--num_gpus {in_node} --module trl.scripts.sft --model_name_or_path {name} "
+        f"deepspeed {where}--num_gpus {in_node} --module trl.scripts.sft --model_name_or_path {shlex.quote(name)} "
         f"--dataset_name DATASET {_sequences(job)}",
         f"--deepspeed '{json.dumps(config)}'",
         *_trainer_flags(job, plan, num_steps),
     ]
-    return " ".join(filter(None, flags))
+    return first + " ".join(filter(None, flags))

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from advisor.catalog.training import software_of
+from advisor.simulator.device import device_of
 from advisor.simulator.graph.operator import Layer
 from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
@@ -13,6 +15,7 @@ from advisor.simulator.training.plan import SCHEDULES, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import LayerTimes
 
 _BYTES: Final = 2.0
+_FP32: Final = 4.0
 _DUALPIPE: Final = SCHEDULES.index("dualpipe")
 
 
@@ -61,6 +64,9 @@ class Exchanges:
         cp = lattice.context_parallel
         self.tensor = Groups(cluster, tp, one)
         self.context = Groups(cluster, cp, tp)
+        self.stream_bytes_per_s = device_of(cluster.accelerator).bandwidth_bytes_per_s * common_term(
+            "stream_fraction"
+        )
         etp = lattice.tensor_parallel_of_experts
         self.expert = Groups(cluster, lattice.expert_parallel, etp)
         self.expert_tensor = Groups(cluster, etp, one)
@@ -140,7 +146,15 @@ class Exchanges:
 
     def _context(self, layer: Layer, times: LayerTimes) -> Exchange:
         """Time of keys and values around a ring during attention, or of heads for sequence by all-to-all (Ulysses)
-        [s]."""
+        [s].
+
+        PyTorch merges the parts of a ring in fp32, operator by operator. torchtitan repeats keys and values for their
+        query heads and gathers them at once, during the first part; their gradients travel in fp32, the last ones
+        after all parts.
+
+        Source: pytorch/pytorch, torch/distributed/tensor/experimental/_attention.py (_templated_ring_attention,
+            _SDPAMerger); pytorch/torchtitan, models/llama3 (repeat_kv), context_parallel_rotate_method.
+        """
         attention = layer.attention
         cp = self.lattice.context_parallel
         zero = np.zeros_like(self.rows)
@@ -151,15 +165,30 @@ class Exchanges:
             num_bytes = 2.0 * self.rows * self.job.model.hidden_size * _BYTES / tp
             seconds = 2.0 * self.context.all_to_all_s(num_bytes)
             return Exchange(seconds, seconds, zero, zero)
-        width = np.maximum(1.0, attention.num_kv_heads / tp) * (attention.key_dim + attention.value_dim)
+        at_once = software_of(self.job.framework, self.job.software).gathers_ring
+        heads = attention.num_heads if at_once else attention.num_kv_heads
+        width = np.maximum(1.0, heads / tp) * (attention.key_dim + attention.value_dim)
         # A ring of cp − 1 sends moves as many bytes as one gather.
         ring_s = self.context.all_gather_s(self.rows * width * _BYTES * cp)
+        parts = cp if at_once else 1.0
         shown = 1.0 - self.costs.context_overlap
-        forward = np.maximum(ring_s - times.core_s, shown * ring_s)
-        backward = np.maximum(
-            2.0 * ring_s - self.costs.attention_backward * times.core_s, shown * 2.0 * ring_s
+        gradient_s = self.costs.attention_backward * times.core_s
+        forward = np.maximum(ring_s - times.core_s / parts, shown * ring_s)
+        if at_once:
+            last_s = np.where(cp > 1, self.context.send_recv_s(self.rows * width * _FP32), 0.0)
+            backward = np.maximum(ring_s - gradient_s / parts, shown * ring_s) + last_s
+        else:
+            backward = np.maximum(2.0 * ring_s - gradient_s, shown * 2.0 * ring_s)
+        hidden_f = ring_s - forward
+        hidden_b = np.maximum(2.0 * ring_s - backward, 0.0)
+        merged = np.where(cp > 1, cp, 0.0) * self.rows * attention.num_heads / tp * attention.value_dim
+        merged_s = merged / self.stream_bytes_per_s
+        return Exchange(
+            forward + self.costs.ring_forward_bytes * merged_s,
+            backward + self.costs.ring_backward_bytes * merged_s,
+            hidden_f,
+            hidden_b,
         )
-        return Exchange(forward, backward, ring_s - forward, 2.0 * ring_s - backward)
 
     def _expert(self, layer: Layer, free_forward_s: FloatArray, free_backward_s: FloatArray) -> Exchange:
         """Time of tokens to their experts' ranks and back [s]; the backward pass sends the gradients the same ways.

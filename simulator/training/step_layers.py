@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.training import software_of
 from advisor.simulator.device import Device
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.graph.operator import Attention, Experts, Layer, MixerOperators
@@ -23,7 +24,7 @@ from advisor.simulator.operators.grouped_matmul import (
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, overlapped_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.account import is_tiled, scaled_width
+from advisor.simulator.training.memory.account import adapted_matrices, is_tiled, scaled_width
 from advisor.simulator.training.plan import FloatArray, IntArray
 
 OPERATOR_DTYPES: Final = {
@@ -45,6 +46,11 @@ _AUTOCAST_BYTES: Final = 6.0
 fp32."""
 _SCALED_BYTES: Final = 4.0
 """Bytes of a 16-bit value that IA3 reads and writes again."""
+_REBUILT_PASSES: Final = 6.0
+"""Passes over a matrix whose change an adapter rebuilds: two factors, their product, its scale, written and read. Own
+count on huggingface/peft, tuners/loha/layer.py."""
+_INNER_TENSORS: Final = ("attended", "activated")
+"""Tensors in front of the last matrix of attention and feed-forward part, which tensor-parallel ranks divide."""
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Bytes moved per activation or gradient in addition to the cast of the multiplication itself: the transposed copy, and
 for nvfp4 a pass for the scale and one through the random rotation."""
@@ -254,35 +260,54 @@ class LayerPricing:
     def _adapters(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """Time that adapters add to a forward pass, and time that preparing frozen weights adds to every pass [s].
 
-        LoRA adds per matrix x A B of rank r: inputs and outputs travel once more; the backward pass twice that. QLoRA
-        unpacks 4-bit weights to 16 bits before each use; DoRA reads every weight for the norm of its columns. IA3 reads
-        and writes what it multiplies.
+        LoRA adds per adapted matrix x A B of rank r: inputs and outputs travel once more, in the adapters' format; the
+        backward pass twice that. Kinds that learn a change of the whole matrix rebuild it and multiply with it in every
+        pass. Learned tokens, norms and biases add nothing to a matrix. QLoRA unpacks 4-bit weights to 16 bits before
+        each use; DoRA reads adapted weights for the norms of their columns. IA3 reads and writes what it multiplies.
 
-        Assumes: adapters on every dense matrix of the layer.
-        Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353).
+        Assumes: adapters multiply at half of the peak of their format.
+        Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353); huggingface/peft,
+            tuners/*/layer.py (forward), tuners/tuners_utils.py (autocast_adapter_dtype).
         """
         s = self.slices
         job = self.job
-        travel = np.zeros_like(s.rows)
-        weights = np.zeros_like(s.rows)
+        nothing = np.zeros_like(s.rows)
         if job.method == "full":
-            return travel, weights
+            return nothing, nothing
         if job.method == "ia3":
-            return self.stream_s(_SCALED_BYTES * scaled_width(layer) / s.tensor_parallel * s.rows), weights
-        for tp in self.tensor_degrees:
-            mask = s.tensor_parallel == tp
-            # Tensors of the whole hidden size are divided along the sequence; the others are divided already.
-            split = s.sequence_split[mask]
-            for matrix in layer.local(int(tp)):
-                for size, times in ((matrix.depth, 1.0), (matrix.columns, 2.0)):
-                    travel[mask] += times * size / (split if size == self.hidden else 1.0)
-                weights[mask] += matrix.elements
-        beside = self.stream_s(2.0 * travel * s.rows)
-        beside = beside + 2.0 * job.lora_rank * travel * s.rows / (0.5 * self.device.peak_flop_per_s["bf16"])
+            return self.stream_s(_SCALED_BYTES * scaled_width(layer) / s.tensor_parallel * s.rows), nothing
+        software = software_of(job.framework, job.software)
+        size = software.adapter_states.weights
+        adapted = () if "adapters_beside_matrices" in job.features else adapted_matrices(layer, job, software)
+        tp = s.tensor_parallel.astype(np.float64)
+        travel = nothing
+        elements = nothing
+        read: set[str] = set()
+        for matrix in adapted:
+            # Tensors of the whole hidden size are divided along the sequence, the others over tensor-parallel ranks.
+            leaves = matrix.tensor in _INNER_TENSORS
+            # Fused layers have one adapter for all matrices of a tensor.
+            if matrix.tensor not in read or software.activations != "fused":
+                travel = travel + matrix.inputs / (tp if leaves else s.sequence_split)
+            read.add(matrix.tensor)
+            travel = travel + 2.0 * matrix.outputs / (s.sequence_split if leaves else tp)
+            elements = elements + matrix.inputs * matrix.outputs / tp
+        peaks = self.device.peak_flop_per_s
+        peak = peaks.get("fp32", peaks["bf16"]) if size > _BYTES else peaks["bf16"]
+        if "whole_matrix_adapters" in job.features:
+            beside = self.stream_s(_REBUILT_PASSES * size * elements) + 2.0 * elements * s.rows / (0.5 * peak)
+        else:
+            beside = self.stream_s(size * travel * s.rows) + 2.0 * job.lora_rank * travel * s.rows / (
+                0.5 * peak
+            )
         if job.method == "qlora":
-            unpacked = weights * (bytes_per_element("int4") + 2.0)
+            held = nothing
+            for degree in self.tensor_degrees:
+                own = sum(matrix.elements for matrix in layer.local(int(degree)))
+                held = np.where(s.tensor_parallel == degree, own, held)
+            unpacked = held * (bytes_per_element("int4") + 2.0)
             return beside, self.stream_s(unpacked / common_term("dequantized_fraction"))
-        return beside, self.stream_s(6.0 * weights) if job.method == "dora" else np.zeros_like(beside)
+        return beside, self.stream_s(6.0 * elements) if job.method == "dora" else nothing
 
     def _mixer_core(self, mixer: MixerOperators | None) -> tuple[FloatArray, FloatArray]:
         """Time of attention or recurrence without projections, forward and backward [s]."""

@@ -32,6 +32,7 @@ SWITCHES: Final[Mapping[str, str]] = {
 
 OTHER_WORDS: Final = (
     "adapters_all_linear",
+    "adapters_beside_matrices",
     "adapters_query_value",
     "alltoall_dispatcher",
     "bf16_grad_reduce",
@@ -52,6 +53,7 @@ OTHER_WORDS: Final = (
     "single_quantization",
     "unfused_attention",
     "untied_embeddings",
+    "whole_matrix_adapters",
 )
 """Words of a published run's conditions that act without being switches that a user types: a framework's or a recipe's
 own. Sequences of which a mean length is stated are padded to the longest of their batch (`pad_to_batch_max`)."""

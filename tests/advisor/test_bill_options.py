@@ -14,10 +14,7 @@ DAY = "--as-of 2026-11-20 --json"
 
 
 def first(cli: Cli, command: str, key: str = "options") -> dict[str, Any]:
-    run = cli(f"advisor {command} {DAY}")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)[key][0]
-    return found
+    return cli(f"advisor {command} {DAY}").document()[key][0]
 
 
 def storage_rate(chip: str) -> float:

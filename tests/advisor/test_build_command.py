@@ -30,10 +30,7 @@ LIST = """parts = [
 
 
 def answer(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor {command} --json")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)
-    return found
+    return cli(f"advisor {command} --json").document()
 
 
 @pytest.fixture

@@ -44,9 +44,7 @@ def test_a_calibration_finds_how_much_slower_a_server_is_and_later_answers_follo
 ) -> None:
     file = benchmark(cli, tmp_path, slowness)
     calibration = tmp_path / "calibration.json"
-    run = cli(f"advisor calibrate {file} --gpu h100-sxm -o {calibration} --json")
-    assert run.code == 0, run.err
-    found = json.loads(run.out)
+    found = cli(f"advisor calibrate {file} --gpu h100-sxm -o {calibration} --json").document()
     server = found["calibration"]["server"]
     assert server["decode_scale"] == pytest.approx(slowness, rel=0.1)
     assert found["error_after_fraction"] < found["error_before_fraction"]

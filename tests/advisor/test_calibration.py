@@ -31,10 +31,7 @@ def calibration(folder: Path, **fields: object) -> Path:
 
 
 def answer(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"{command} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"{command} --json").document()
 
 
 def test_serving_before_and_after(cli: Cli, tmp_path: Path) -> None:

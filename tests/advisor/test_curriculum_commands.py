@@ -1,6 +1,5 @@
 """Static batches, bursty arrivals, trees, pools' transfers, checkpoints and two models: laws and published numbers."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +13,7 @@ SERVE = "simulate serve --model llama-3.1-8b --gpu h100-sxm"
 
 
 def answer(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor {command} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"advisor {command} --json").document()
 
 
 @pytest.mark.parametrize("kind", [Gamma, Weibull])

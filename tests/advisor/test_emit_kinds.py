@@ -24,7 +24,8 @@ from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Bill, BillLine, Explanation, Launch, Layout, Machine, Option, Performance
-from advisor.emit.formats import emit_files
+from advisor.emit.formats import check_form, emit_files
+from advisor.emit.plan import plan_of
 from advisor.simulator.quantity import Quantity
 
 Cli = Callable[[str], Any]
@@ -273,3 +274,44 @@ def test_an_answer_with_boards_of_two_kinds_is_written(cli: Cli) -> None:
     assert selected == {"NVIDIA-L4": 1, "NVIDIA-L40S": 1}
     (conf,) = (one["data"]["nginx.conf"] for one in documents if one["kind"] == "ConfigMap")
     assert sum(int(weight) for _, _, weight in re.findall(ADDRESS, conf)) == pytest.approx(6 * 3600, abs=1)
+
+
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm"])
+@pytest.mark.parametrize("paths", [(), (("sql", "/data/sql"),)])
+def test_adapters_that_come_later_say_which_matrices_they_change(
+    engine: str, paths: tuple[tuple[str, str], ...]
+) -> None:
+    """Both engines refuse to start if no adapter at the start tells it: SGLang 0.5.23, arg_groups/lora_hook.py;
+    TensorRT-LLM, _torch/pyexecutor (lora_target_modules)."""
+    settings = LaunchSettings(tp=1, adapters=(4, 16, 4), adapter_paths=paths)
+    started = launch(engines.by_id(engine), "org/model", settings)
+    if engine == "sglang":
+        assert ("--lora-target-modules all" in " ".join(started.argv)) == (not paths)
+        assert ("--lora-paths" in started.argv) == bool(paths)
+    else:
+        assert started.config["lora_config"]["lora_target_modules"]
+
+
+@pytest.mark.parametrize(
+    ("release", "needs"), [("0.33.0", True), ("0.28.0", True), ("0.27.1", False), ("", True)]
+)
+def test_a_format_outside_the_core_of_the_release_names_its_package(release: str, needs: bool) -> None:
+    """vLLM 0.28.0 moved bitsandbytes into a package of its own."""
+    one = part_of("h100-sxm", "vllm", 1, 1, 1.0, 8, "published")
+    for dtype in ("nf4", "fp8"):
+        layout = dataclasses.replace(one.replica_layout, weight_dtype=dtype, engine_version=release or None)
+        plan = plan_of("llama", dataclasses.replace(one, layout=layout))
+        assert any("pip install vllm-bnb-plugin" in line for line in plan.checks) == (
+            needs and dtype == "nf4"
+        )
+
+
+@pytest.mark.parametrize("vendor", ["google", "apple"])
+@pytest.mark.parametrize("form", ["ray", "dynamo", "llm-d", "k8s", "docker"])
+def test_a_refused_form_names_one_that_is_written(vendor: str, form: str) -> None:
+    one = part_of("h100-sxm", "vllm", 1, 1, 1.0, 8, "published")
+    plan = dataclasses.replace(plan_of("llama", one), vendor=vendor)
+    with pytest.raises(AdvisorError) as refused:
+        check_form(plan, form)  # type: ignore[arg-type]
+    assert refused.value.fix == "--emit command"
+    check_form(plan, "command")

@@ -159,7 +159,12 @@ def in_kserve(documents: list[dict[str, Any]], option: Option, nodes: int) -> in
 def in_ray(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     spec = documents[0]["spec"]
     (application,) = yaml.safe_load(spec["serveConfigV2"])["applications"]
-    (config,) = application["args"]["llm_configs"]
+    ranks = option.layout.data_parallel
+    # A server of Ray holds one rank: without the application of its own, all ranks would share the accelerators of one.
+    own = application["import_path"] == "ray.serve.llm:build_dp_openai_app"
+    assert own == (ranks > 1)
+    config = application["args"]["llm_config"] if own else application["args"]["llm_configs"][0]
+    assert config["deployment_config"]["max_ongoing_requests"] * ranks >= (option.layout.max_num_seqs or 1)
     assert config["model_loading_config"]["model_source"] == "org/Big Model's 400B"
     sizes = config["engine_kwargs"]
     ways = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")

@@ -1,6 +1,5 @@
 """Settings with which servers are started: memory, windows, blocks, formats, and the engines' own words for them."""
 
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,10 +11,7 @@ LLAMA: Final = "--model llama-3.1-8b --gpu h100-sxm --input-tokens 1000 --output
 
 
 def simulate(cli: Cli, options: str) -> dict[str, Any]:
-    run = cli(f"{SERVE} {options} --json")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)
-    return found
+    return cli(f"{SERVE} {options} --json").document()
 
 
 def capacity(cli: Cli, options: str) -> int:

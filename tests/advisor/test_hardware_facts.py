@@ -1,6 +1,5 @@
 """Links, bits of formats, work per watt, and two records compared: numbers by hand, and refusals."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +12,7 @@ Cli = Callable[[str], Any]
 
 
 def answer(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor {command} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"advisor {command} --json").document()
 
 
 @pytest.mark.parametrize(

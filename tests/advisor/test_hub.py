@@ -121,9 +121,9 @@ def test_a_config_that_contradicts_its_index_is_told(
 
 
 def test_a_fetched_model_is_recommended_under_its_own_name(hub: type[Hub], cli: Cli) -> None:
-    run = cli("advisor recommend --model lab/Novel-2B --gpu l4 --rate 1 --engine vllm --fast --top 1 --json")
-    assert run.code == 0, run.err
-    launch = json.loads(run.out)["options"][0]["launch"]
+    launch = cli(
+        "advisor recommend --model lab/Novel-2B --gpu l4 --rate 1 --engine vllm --fast --top 1 --json"
+    ).document()["options"][0]["launch"]
     assert "lab/Novel-2B" in launch["command"]
     assert launch["simulate_args"][:2] == ["--model", "lab/Novel-2B"]
 

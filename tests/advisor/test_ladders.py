@@ -11,10 +11,7 @@ QUICK = "advisor recommend --model 8b --gpu rtx-4090,l40s --engine vllm --as-of 
 
 
 def answer(cli: Cli, options: str) -> dict[str, Any]:
-    run = cli(f"{QUICK} {options} --json")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)
-    return found
+    return cli(f"{QUICK} {options} --json").document()
 
 
 def what(option: dict[str, Any]) -> tuple[Any, ...]:

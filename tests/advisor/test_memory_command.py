@@ -48,10 +48,7 @@ PUBLISHED = [
 
 
 def ask(cli: Cli, options: str) -> dict[str, Any]:
-    run = cli(f"advisor memory {options} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"advisor memory {options} --json").document()
 
 
 @pytest.mark.parametrize(("model", "weights", "sequence"), PUBLISHED)

@@ -13,10 +13,7 @@ Cli = Callable[[str], Any]
 
 
 def ask(cli: Cli, options: str) -> dict[str, Any]:
-    run = cli(f"advisor recommend {options} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"advisor recommend {options} --json").document()
 
 
 def test_every_score_is_of_a_model_of_the_catalog_and_has_a_source() -> None:

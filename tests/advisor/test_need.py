@@ -71,9 +71,9 @@ def test_a_need_that_says_no_load_is_refused(need: Audience, load: LoadOptions, 
 
 
 def test_a_recommendation_starts_from_users(cli: Cli) -> None:
-    run = cli("advisor recommend --model 8b --use-case chatbot --users 1M --gpu h100-sxm --fast --json")
-    assert run.code == 0
-    asked = json.loads(run.out)["inputs"]
+    asked = cli(
+        "advisor recommend --model 8b --use-case chatbot --users 1M --gpu h100-sxm --fast --json"
+    ).document()["inputs"]
     assert asked["traffic"]["rate_per_s"] == pytest.approx(65.1)
 
 

@@ -1,6 +1,5 @@
 """The checkpoint that `recommend` prints, named as the model, is the deployment that was priced."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +9,7 @@ Cli = Callable[[str], Any]
 
 
 def ask(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor {command} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"advisor {command} --json").document()
 
 
 @pytest.mark.parametrize(

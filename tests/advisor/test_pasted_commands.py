@@ -82,6 +82,53 @@ def test_a_pasted_command_is_the_options_that_it_states(command: str, means: dic
     assert understand(shlex.quote(command)) == understand(command)
 
 
+@pytest.mark.parametrize(
+    ("launcher", "release"),
+    [
+        ("docker run --gpus all -e HF_TOKEN=x -p 8000:8000 vllm/vllm-openai:v0.10.2 --model x/y", "0.10.2"),
+        ("sudo docker run --runtime nvidia -d --name v vllm/vllm-openai:latest --model x/y", ""),
+        ("podman run --device nvidia.com/gpu=all rocm/vllm:latest vllm serve x/y", ""),
+        ("uv run --with vllm vllm serve x/y", ""),
+        ("A=1 nohup vllm serve /models/y", ""),
+        ("numactl --cpunodebind 0 vllm serve /root/.cache/huggingface/hub/models--x--y/snapshots/abc", ""),
+    ],
+)
+def test_what_launches_an_engine_says_nothing_about_the_plan(launcher: str, release: str) -> None:
+    known = KNOWN | {"--engine-version"}
+    for typed in (shlex.split(launcher), [launcher]):
+        words, _ = with_pasted_command(
+            ["--gpu", "h100-sxm", *typed, *([] if len(typed) == 1 else ["-tp", "2"])], known
+        )
+        said = dict(zip(words[::2], words[1::2], strict=True))
+        assert said.pop("--engine") == "vllm"
+        assert said.pop("--model") in ("x/y", "y")
+        assert said.pop("--engine-version", "") == release
+        assert said in ({"--gpu": "h100-sxm"}, {"--gpu": "h100-sxm", "--tp": "2"})
+    words, _ = with_pasted_command(["--title", "how vllm serve works"], known)
+    assert words == ["--title", "how vllm serve works"]
+
+
+@pytest.mark.parametrize(
+    "command", ["vllm serve x/y -O3", "mlx_lm.generate --model x/y --prompt hi --max-tokens 5"]
+)
+def test_options_that_exist_are_not_called_unknown(command: str) -> None:
+    _, notes = with_pasted_command(shlex.split(command), KNOWN)
+    assert len(notes) == 1
+
+
+def test_slots_of_ollama_have_the_whole_context_each() -> None:
+    said = understand(
+        "OLLAMA_NUM_PARALLEL=4 OLLAMA_KV_CACHE_TYPE=q8_0 OLLAMA_CONTEXT_LENGTH=8192 ollama run qwen3:8b"
+    )
+    assert (said["--context"], said["--concurrency"], said["--kv-precision"]) == ("8192", "4", "q8_0")
+    assert (said["--engine"], said["--model"]) == ("llama.cpp", "qwen3:8b")
+
+
+def test_a_context_of_zero_is_the_whole_one_and_a_split_counts_cards() -> None:
+    said = understand("llama-server -m ./Qwen3-8B-Q4_K_M.gguf -c 0 -ts 1,1,1")
+    assert (said["--context"], said["--pp"]) == ("40960", "3")
+
+
 def test_what_is_typed_in_front_counts_before_the_pasted_command() -> None:
     words, _ = with_pasted_command(
         ["--model", "a/b", "--tp", "4", *shlex.split("vllm serve x/y -tp 2")], KNOWN

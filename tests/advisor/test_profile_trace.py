@@ -78,10 +78,7 @@ def nsys(folder: Path) -> Path:
 
 
 def answer(cli: Cli, path: Path) -> dict[str, Any]:
-    run = cli(f"advisor roofline --trace {path} --gpu h100-sxm --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"advisor roofline --trace {path} --gpu h100-sxm --json").document()
 
 
 @pytest.mark.parametrize("source", ["json", "gzip", "nsys"])

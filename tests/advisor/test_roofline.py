@@ -17,10 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def answer(cli: Cli, options: str = "") -> dict[str, Any]:
-    run = cli(f"{BASE} {options} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"{BASE} {options} --json").document()
 
 
 def calibration(folder: Path) -> Path:

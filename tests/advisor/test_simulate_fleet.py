@@ -44,10 +44,7 @@ def small(
 
 
 def answer(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor simulate {command} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"advisor simulate {command} --json").document()
 
 
 def test_answer_of_a_fleet(cli: Cli, tmp_path: Path) -> None:
@@ -329,9 +326,7 @@ def test_recommend_takes_the_speed_of_a_trace(cli: Cli, tmp_path: Path) -> None:
     command = f"advisor recommend --model 8b --gpu l40s --provider runpod --trace {path} --json"
     found = {}
     for speed in ("", " --trace-speed 10"):
-        run = cli(command + speed)
-        assert run.code == 0, run.err
-        document = json.loads(run.out)
+        document = cli(command + speed).document()
         found[speed] = (
             document["inputs"]["traffic"]["rate_per_s"],
             document["options"][0]["machine"]["num_accelerators"],

@@ -17,10 +17,7 @@ BASE = "advisor simulate serve --model llama-3.1-8b --gpu h100-sxm --precision f
 
 
 def answer(cli: Cli, options: str) -> dict[str, Any]:
-    run = cli(f"{BASE} {options} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"{BASE} {options} --json").document()
 
 
 _READ = """

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from advisor.catalog.formats.llama_bench import read_llama_bench
+from advisor.evidence.own_server import local_row_of
+
 Cli = Callable[[str], Any]
 FORMATS: Final = Path(__file__).parents[1] / "catalog" / "formats"
 
@@ -35,9 +38,7 @@ FORMATS: Final = Path(__file__).parents[1] / "catalog" / "formats"
     ],
 )
 def test_every_format_is_judged(cli: Cli, name: str, options: str, kind: str) -> None:
-    run = cli(f"advisor validate file {FORMATS / name} {options} --json")
-    assert run.code == 0, run.err
-    found = json.loads(run.out)
+    found = cli(f"advisor validate file {FORMATS / name} {options} --json").document()
     assert found[kind]
     if kind == "loads":
         assert [one["status"] for one in found["loads"]] == ["ok"] * len(found["loads"])
@@ -126,3 +127,20 @@ def test_what_is_no_measurement_is_refused(cli: Cli, tmp_path: Path, content: by
     assert run.code == 2
     assert "To fix" in run.err
     assert "internal error" not in run.err
+
+
+def test_a_prompt_in_larger_steps_than_the_predicted_ones_is_noted() -> None:
+    fields = {
+        "n_prompt": 2048,
+        "n_gen": 0,
+        "avg_ts": 998.24,
+        "n_ubatch": 2048,
+        "model_filename": "gpt-oss-120b-mxfp4.gguf",
+        "gpu_info": "NVIDIA GeForce RTX 4090",
+    }
+    notes = {}
+    for step in (512, 2048):
+        (test,) = read_llama_bench(json.dumps([fields | {"n_ubatch": step}]))
+        notes[step] = local_row_of(test, {})[1]
+    assert notes[512] == ()
+    assert "2048 tokens (-ub)" in notes[2048][0]

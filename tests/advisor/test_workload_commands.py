@@ -10,10 +10,7 @@ Cli = Callable[[str], Any]
 
 
 def document_of(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"{command} --json")
-    assert run.code == 0, run.err
-    document: dict[str, Any] = json.loads(run.out)
-    return document
+    return cli(f"{command} --json").document()
 
 
 def test_images_by_batch_and_as_a_fleet(cli: Cli) -> None:

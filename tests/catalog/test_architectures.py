@@ -138,8 +138,66 @@ def test_the_class_of_a_file_is_what_it_names_else_that_of_its_type(
 ) -> None:
     model = model_from_hf_config(config(tmp_path, architectures=named, model_type=model_type))
     assert class_of(model) == expected
-    known = class_support(engines.by_id("vllm"), model).verdict
-    assert known == ("unknown" if expected.startswith("MyOwn") else "native")
+    is_own = expected.startswith("MyOwn")
+    assert class_support(engines.by_id("vllm"), model).verdict == ("unknown" if is_own else "native")
+    for whole_list in ("llama.cpp", "lmdeploy", "tensorrt-llm"):
+        found = class_support(engines.by_id(whole_list), model)
+        assert found.verdict == ("no" if is_own else "native")
+        assert found.version
+        assert found.source
+    assert class_support(engines.by_id("mlx"), model).verdict == "native"
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("InternS1ForConditionalGeneration", "vllm sglang lmdeploy"),
+        ("KeyeVL1_5ForConditionalGeneration", "vllm"),
+        ("Exaone4_5_ForConditionalGeneration", "vllm tensorrt-llm llama.cpp"),
+        ("SDARForCausalLM", "sglang lmdeploy"),
+        ("HYV3ForCausalLM", "vllm sglang llama.cpp lmdeploy"),
+        ("MistralLarge3ForCausalLM", "vllm sglang tensorrt-llm"),
+        ("JAISLMHeadModel", "llama.cpp"),
+    ],
+)
+def test_a_class_of_a_type_that_is_not_read_has_the_verdict_of_the_registries(
+    named: str, expected: str, tmp_path: Path
+) -> None:
+    text = json.loads(config(tmp_path).read_text()) | {"model_type": "qwen3"}
+    path = config(tmp_path, model_type="of_its_own", architectures=[named], text_config=text)
+    model = model_from_hf_config(path)
+    names = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "lmdeploy")
+    able = [name for name in names if class_support(engines.by_id(name), model).is_known]
+    assert able == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("named", "engine", "version", "expected"),
+    [
+        ("InternS1ForConditionalGeneration", "vllm", "0.10.2", "native"),
+        ("HYV3ForCausalLM", "vllm", "0.16.0", "no"),
+        ("HYV3ForCausalLM", "vllm", "0.20.2", "native"),
+        ("ExaoneMoEForCausalLM", "sglang", "0.5.6", "no"),
+        ("ExaoneMoEForCausalLM", "sglang", "0.5.12", "native"),
+        ("JAISLMHeadModel", "vllm", "0.16.0", "native"),
+        ("JAISLMHeadModel", "vllm", "0.24.0", "no"),
+        ("Glm5NextForCausalLM", "vllm", "0.27.1", "no"),
+    ],
+)
+def test_a_release_has_the_classes_of_its_own_registry(
+    named: str, engine: str, version: str, expected: str, tmp_path: Path
+) -> None:
+    model = model_from_hf_config(config(tmp_path, architectures=[named]))
+    assert class_support(engines.by_id(engine), model, version=version).verdict == expected
+
+
+def test_a_type_in_no_list_needs_the_code_that_its_file_names(tmp_path: Path) -> None:
+    text = json.loads(config(tmp_path).read_text()) | {"model_type": "qwen3"}
+    for map_, needs in (({"AutoConfig": "configuration.Own"}, True), ({}, False), (None, False)):
+        path = config(tmp_path, model_type="of_its_own", text_config=text, auto_map=map_)
+        assert needs_repository_code(model_from_hf_config(path), "vllm") == needs
+    known = model_from_hf_config(config(tmp_path, auto_map={"AutoConfig": "configuration.Own"}))
+    assert not needs_repository_code(known, "vllm")
 
 
 def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:

@@ -609,3 +609,53 @@ def test_every_listed_repository_of_sixteen_bits_serves_itself() -> None:
             if not is_quantised(name):
                 found = models.get(name).record
                 assert served_checkpoint(found, vllm, "bf16", card).repository == name
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "gigabytes"),
+    [
+        # Experts in 4.25 bits, all else in 8.5: the repository's files are 12.1 GB.
+        ("mlx-community/gpt-oss-20b-MXFP4-Q8", "gpt-oss-20b", 12.1),
+        ("turboderp/Mistral-Large-Instruct-2407-123B-exl2:4.0bpw", "mistral-large-2", 62.1),
+        ("kaitchup/QwQ-32B-AutoRoundGPTQ-4bit", "qwq-32b", 19.3),
+        ("./models/mixtral-8x7b-instruct-v0.1.Q5_K_M.gguf", "mixtral-8x7b", 32.2),
+    ],
+)
+def test_names_with_sizes_and_two_widths_are_read(name: str, model: str, gigabytes: float) -> None:
+    record = models.get(name).record
+    assert record.id == model
+    assert stored_bytes(record) / 1e9 == pytest.approx(gigabytes, rel=0.03)
+    with pytest.raises(UnknownNameError):
+        models.get("turboderp/Mistral-Large-Instruct-2407-70B-exl2:4.0bpw")
+
+
+def test_an_adapter_is_read_as_its_base_and_formats_with_their_shape(tmp_path: Path) -> None:
+    adapter = {"base_model_name_or_path": "meta-llama/Llama-3.1-8B-Instruct", "peft_type": "LORA", "r": 16}
+    file = tmp_path / "adapter_config.json"
+    file.write_text(json.dumps(adapter), encoding="utf-8")
+    for name in (str(tmp_path), str(file)):
+        chosen = models.get(name)
+        assert chosen.record.id == "llama-3.1-8b"
+        assert "own weights are not counted" in chosen.note
+    file.write_text(json.dumps({"peft_type": "LORA"}), encoding="utf-8")
+    with pytest.raises(InputFileError, match="no base model"):
+        models.get(str(tmp_path))
+    file.unlink()
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_70B), encoding="utf-8")
+    beside = tmp_path / "hf_quant_config.json"
+    beside.write_text(json.dumps({"quantization": {"quant_algo": "FP8"}}), encoding="utf-8")
+    assert models.get(str(beside)).record.weights == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/models/Qwen3-32B-AWQ", "Qwen3-32B-AWQ"),
+        ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-32B-AWQ/snapshots/0a1b", "Qwen/Qwen3-32B-AWQ"),
+        ("./models/Qwen3-32B-AWQ/", "Qwen3-32B-AWQ"),
+        ("Qwen/Qwen3-32B-AWQ", "Qwen/Qwen3-32B-AWQ"),
+    ],
+)
+def test_a_path_of_another_machine_names_its_model(path: str, name: str) -> None:
+    assert models.name_in_path(path) == name
+    assert models.get(name).record.weights == "int4"

@@ -40,6 +40,18 @@ IDS: Final = {
     "tensorrt_llm.log": "server-log",
     "llama_cpp.log": "server-log",
     "trtllm_bench.txt": "trtllm-bench",
+    "trtllm_bench.json": "flat-results",
+    "llmperf.json": "flat-results",
+    "inference_perf.json": "flat-results",
+    "one_batch.jsonl": "flat-results",
+    "batched_bench.txt": "flat-results",
+    "vllm_latency.json": "flat-results",
+    "vllm_throughput.json": "flat-results",
+    "k6.json": "flat-results",
+    "locust.csv": "flat-results",
+    "ollama_verbose.txt": "llama-bench",
+    "rocm_bandwidth_test.txt": "copy-matrices",
+    "p2p_bandwidth.txt": "copy-matrices",
     "prometheus.txt": "prometheus",
 }
 """Id of the format of each file in the folder, whose values are invented unless a test says otherwise."""

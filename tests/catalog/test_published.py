@@ -1,16 +1,21 @@
 """Published checkpoints and context windows: as sources say, and unknown where none does."""
 
+import itertools
+
 import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.named_formats import base_repository
 from advisor.catalog.published import (
     all_published,
+    checkpoint_for,
     context_limits,
     is_gguf,
     loadable_checkpoints,
     served_checkpoint,
 )
+from advisor.catalog.schema import Model
 
 
 @pytest.mark.parametrize(
@@ -31,6 +36,27 @@ def test_the_best_known_checkpoint(model: str, dtype: str, engine: str, reposito
     assert found[0].publisher == repository.split("/")[0]
     assert found[0].is_seen
     assert all(one.source for one in found)
+
+
+@pytest.mark.parametrize("model", [one for one in models.all_models() if one.hf_ids], ids=lambda one: one.id)
+def test_the_default_model_is_served_in_every_format_in_which_it_is_published(model: Model) -> None:
+    own = checkpoint_for(model, model.weights).hf_id
+    b200 = accelerators.by_id("b200-sxm")
+    for name, dtype in itertools.product(("vllm", "sglang", "llama.cpp"), ("fp8", "int4", "nvfp4", "q4_k_m")):
+        if (name == "llama.cpp") != (dtype == "q4_k_m"):
+            continue
+        served = served_checkpoint(model, engines.by_id(name), dtype, b200).repository
+        rows = {one.repository: one for one in loadable_checkpoints(model, dtype, name)}
+        forms = [one for one in rows if base_repository(one, model.hf_ids) == own]
+        if served in rows and served not in model.hf_ids and forms:
+            assert base_repository(served, model.hf_ids) == own
+        assert "distill" not in served.casefold()
+
+
+def test_no_model_of_another_name_is_served_for_a_lack_of_the_format() -> None:
+    b200 = accelerators.by_id("b200-sxm")
+    served = served_checkpoint(models.by_id("deepseek-v3.2"), engines.by_id("vllm"), "bf16", b200)
+    assert (served.repository, served.is_made_first) == ("deepseek-ai/DeepSeek-V3.2", True)
 
 
 def test_a_format_that_nobody_published_has_no_checkpoint() -> None:
@@ -55,6 +81,8 @@ def test_checkpoints_are_of_models_of_the_catalog() -> None:
         ("qwen3-235b-a22b-2507", "", 262_144, 262_144),
         ("qwen3-30b-a3b-2507", "Qwen/Qwen3-30B-A3B-Instruct-2507", 262_144, 262_144),
         ("qwen2.5-7b", "Qwen/Qwen2.5-7B-Instruct", 32_768, 131_072),
+        ("qwen2-72b", "", 32_768, 131_072),
+        ("qwen2-7b", "", 32_768, 131_072),
         ("qwen3.5-27b", "", 262_144, 1_010_000),
         ("kimi-k2-thinking", "", 262_144, None),
         ("gpt2-xl", "", 1_024, None),

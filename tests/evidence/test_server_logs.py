@@ -2,6 +2,10 @@
 
 Facts retyped from public threads and pages. Where a log does not say the release, it is that of the thread's date; 27B
 and 35B of Qwen3.8 have the shape of Qwen3.6, and an H20 of 141 GB the memory of an H200.
+
+The recipe of Qwen3.8-27B on two RTX 5090 states an fp8 cache, but its rows of two checkpoints differ by 2.26 GiB of
+weights and 68,419 tokens: 35.5 kB a token, which is a 16-bit cache with the layer that drafts (16.4 kB x 2 x 17/16).
+Another log of the same servers has 12.26 GiB of cache, 34.9 kB for each of the recipe's tokens.
 """
 
 import csv

@@ -101,6 +101,22 @@ def test_an_offloaded_optimizer_and_a_fused_loss_are_read() -> None:
     assert "linear_ce" in found.job.features
 
 
+@pytest.mark.parametrize(
+    ("method", "features"),
+    [
+        ("lora", set()),
+        ("peft:vera", set()),
+        ("peft:prompt_tuning", {"adapters_beside_matrices"}),
+        ("peft:loha", {"whole_matrix_adapters"}),
+    ],
+)
+def test_the_work_of_an_adapter_follows_from_its_method(method: str, features: set[str]) -> None:
+    found = case(framework="peft", framework_version="", finetune=method).job
+    assert found.features & {"adapters_beside_matrices", "whole_matrix_adapters"} == features
+    assert found.method == "lora"
+    assert case(framework="peft", framework_version="", finetune="peft:ia3").job.method == "ia3"
+
+
 def test_torchtitan_cuts_a_batch_into_as_many_micro_batches_as_pipeline_ranks() -> None:
     cells = {
         "framework": "torchtitan",

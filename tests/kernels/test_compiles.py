@@ -70,7 +70,7 @@ def test_every_kernel_compiles_without_spilling(report):
     assert max(spilled.pop(name, 0) for name in ("attention_backward_128", "gated_delta")) <= 512
     assert max(spilled.pop(name, 0) for name in ("attention_backward_64", "wgmma_backward_128")) <= 160
     # Outside the loop over chunks.
-    assert spilled.pop("wgmma_ssd", 0) <= 256
+    assert spilled.pop("wgmma_ssd", 0) <= 512
     assert spilled == {}
 
 

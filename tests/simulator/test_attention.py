@@ -389,3 +389,13 @@ def test_decodes_of_uneven_contexts_are_slower_where_the_kernel_deals_pieces_out
         )
         deals = gpu != "b200-sxm" and engine != "tensorrt-llm"
         assert (0.01 < uneven_s / even_s - 1.0 < 0.08) == deals, (engine, gpu)
+
+
+@pytest.mark.parametrize("name", ["tpu-v6e", "tpu-v7", "gaudi3"])
+def test_exponentials_of_a_chip_whose_units_are_unknown_keep_pace_with_its_matrix_units(name: str) -> None:
+    """A long prompt takes the same share of the peak as on an H100, whose kernels stand in for the chip's own."""
+    shares = []
+    for chip in (device(name), device("h100-sxm")):
+        seconds = float(attention_prefill_s(131_072, 0, 1, 64, 8, 128, chip, prefill_of("hopper")))
+        shares.append(4.0 * 131_072**2 / 2.0 * 64 * 128 / seconds / chip.peak_flop_per_s["bf16"])
+    assert shares[0] == pytest.approx(shares[1], rel=0.05)

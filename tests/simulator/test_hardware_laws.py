@@ -45,6 +45,22 @@ def test_no_operator_and_no_pass_beats_its_roof(chip: str, model: str, weights: 
             assert all(one.roof_fraction <= 1.001 for one in each.operators if one.work)
 
 
+@pytest.mark.parametrize(
+    "chip", ["m1", "m3-max-30-core", "m4", "rtx-3080", "rtx-4070", "l40", "strix-halo-8060s", "lpu-v1"]
+)
+@pytest.mark.parametrize("model", [*MODELS, "qwen2-7b", "qwen3-coder-next", "glm-4.5-air", "gemma-3-1b"])
+def test_no_local_pass_beats_its_roof(chip: str, model: str) -> None:
+    """Roof and prediction count the weights of the same files, in which head and attention are converted too."""
+    formats = {"llama.cpp": ("q2_k", "q4_k_m", "q8_0", "mxfp4", "bf16")}
+    if accelerators.by_id(chip).vendor == "apple":
+        formats["mlx"] = ("int4", "int8", "bf16")
+    for engine, names in formats.items():
+        for weights in names:
+            for each in roofline_passes(named_deployment(model, chip, engine, weight_dtype=weights), 1, 500):
+                assert each.floor_s <= 1.001 * each.predicted_s.value
+                assert all(one.roof_fraction <= 1.001 for one in each.operators if one.work)
+
+
 def better(chip: Accelerator, *, bandwidth: float = 1.0, peak: float = 1.0, link: float = 1.0) -> Accelerator:
     """The chip with so many times its memory bandwidth, its rates, and those of its scale-up fabric."""
     rate = (chip.bandwidth_bytes_per_s or 0.0) * bandwidth

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+from advisor.ask.acts import option_of
 from advisor.ask.options import SharedOptions, StatedServer
 from advisor.ask.server import stated_columns
 from advisor.catalog.errors import AdvisorError, InputFileError
@@ -28,7 +29,7 @@ def calibrate(asked: CalibrateInput, shared: SharedOptions) -> Answer:
     if typed := [
         one.name for one in fields(StatedServer) if getattr(asked.server, one.name) not in (None, False)
     ]:
-        option = f"--{typed[0].replace('_', '-')}"
+        option = option_of(typed[0])
         raise AdvisorError(
             f"{option} belongs to a benchmark of a server, and {asked.file} is none",
             why="a probe says itself what it measured",
@@ -52,8 +53,8 @@ def _of_server(asked: CalibrateInput, text: str, shared: SharedOptions) -> Answe
     _, found = read(text, name)
     stated, notes = stated_columns(asked.server)
     if kind.holds == "server metrics":
-        found = (found.result,)  # type: ignore[attr-defined]
+        found = (found.result,)
     make = local_row_of if kind.holds == "local benchmark" else row_of
-    rows = [make(one, stated) for one in found]  # type: ignore[attr-defined]
+    rows = [make(one, stated) for one in found]
     fitted = fit_server(rows, measured_on=rows[0][0].get("date", ""), seed=shared.seed)
     return server_calibration_answer(fitted, kind.title, {"file": name, "stated": stated}, notes)

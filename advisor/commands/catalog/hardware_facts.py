@@ -40,7 +40,6 @@ NETWORK_WORDS: Final = (
     ),
 )
 """Words of networks, and their meaning. Source: vocabulary of published nccl-tests results; IBTA roadmap."""
-_BUSY_BATCH: Final = 64
 
 
 def answer_interconnects(asked: InterconnectsInput, shared: SharedOptions) -> Answer:

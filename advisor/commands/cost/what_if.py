@@ -118,11 +118,8 @@ def with_volume(question: CostQuestion, million_tokens_per_day: float) -> CostQu
     """Return the question with another volume."""
     tokens = million_tokens_per_day * MILLION
     peak = tokens / DAY_S / question.tokens_per_request / question.mean_over_peak
-    scenario = question.scenario
-    traffic = scenario.traffic.model_copy(update={"rate_per_s": peak})
-    return question.model_copy(
-        update={"scenario": scenario.model_copy(update={"traffic": traffic}), "tokens_per_day": tokens}
-    )
+    scenario = question.scenario.with_traffic(rate_per_s=peak)
+    return question.model_copy(update={"scenario": scenario, "tokens_per_day": tokens})
 
 
 def _controls(terms: CostTerms) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.ask.acts import option_of
 from advisor.ask.levers import largest_of
 from advisor.ask.need import stated_need
 from advisor.ask.options import SharedOptions
@@ -62,11 +63,11 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
     """
     idle = sorted(shared.given - _ACTING)
     if idle:
-        option = idle[0].replace("_", "-")
+        option = option_of(idle[0])
         raise AdvisorError(
-            f"--{option} says nothing without a model",
+            f"{option} says nothing without a model",
             why="without --model the answer lists the models that fit",
-            fix=f"--model NAME, or no --{option}",
+            fix=f"--model NAME, or no {option}",
         )
     scenario, notes = question_without_model(asked, shared)
     in_time = bool(shared.given & (_IN_TIME | {"use_case"}))

@@ -22,6 +22,7 @@ from advisor.render.document import fields_of
 from advisor.render.numbers import digits, percent, usd, usd_range
 from advisor.render.option_table import (
     PER_HOUR,
+    RANK,
     OptionColumn,
     latency_columns,
     offer_words,
@@ -84,7 +85,7 @@ def _machine_words(bought: SharedPurchase) -> str:
 
 
 _FLEET_COLUMNS: Final = (
-    OptionColumn("#>", lambda option: str(option.rank)),
+    RANK,
     OptionColumn("take~", lambda option: " + ".join(map(_machine_words, option.purchases))),
     OptionColumn("$/h>", lambda option: usd(option.shared.usd_per_hour.value)),
     OptionColumn("expected $/h>", lambda option: usd(option.shared.expected_usd_per_hour)),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.ask.acts import option_of
 from advisor.ask.options import SharedOptions
 from advisor.ask.serving import serving_question
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -19,11 +20,11 @@ from advisor.render.numbers import LEGEND, MISSING, percent, usd
 from advisor.render.option_table import (
     PER_HOUR,
     PRICE,
+    TAKE,
     OptionColumn,
     latency_columns,
     runs_of,
     table_of,
-    take_words,
 )
 
 _MOST_TRIED: Final = 3
@@ -52,11 +53,11 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
     """
     for name in _OF_ONE_MODEL:
         if name in shared.given:
-            option = name.replace("_", "-")
+            option = option_of(name)
             raise AdvisorError(
-                f"--{option} needs a model",
+                f"{option} needs a model",
                 why="without --model the answer compares models",
-                fix=f"--model NAME, or no --{option}",
+                fix=f"--model NAME, or no {option}",
             )
     scenario, notes = question_without_model(asked, shared)
     found = _find(asked, shared, scenario)
@@ -71,7 +72,7 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
     columns = (
         OptionColumn("model", lambda option: shown[id(option)].model),
         OptionColumn("quality>", lambda option: _score_words(shown[id(option)])),
-        OptionColumn("take~", take_words),
+        TAKE,
         OptionColumn("runs~", runs_of),
         PER_HOUR,
         OptionColumn("$/Mtok>?", lambda option: usd(option.served.usd_per_million_tokens.value)),

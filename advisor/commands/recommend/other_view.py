@@ -8,18 +8,17 @@ from advisor.commands.recommend.tables import rejected_words
 from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.decision import Decision
-from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words, job_words
 from advisor.decide.standing import standing_words
-from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.answer import Answer, Block, Paragraph
 from advisor.render.document import fields_of
 from advisor.render.numbers import TIME, show
 from advisor.render.option_table import (
     DEADLINE_COLUMNS,
     ITEM_RUNG_COLUMNS,
-    cells_of,
     item_columns,
     job_columns,
+    rungs_table,
     table_of,
 )
 
@@ -36,29 +35,27 @@ def batch_answer(
     explain: bool,
 ) -> Answer:
     """Return the ranked ways to get a batch done in time."""
+    return _answer(found, inputs, notes, _batch_blocks(found, job, explain=explain))
+
+
+def item_answer(
+    found: Decision, inputs: Mapping[str, Any], notes: tuple[str, ...], *, explain: bool
+) -> Answer:
+    """Return the ranked fleets of a question about items."""
+    return _answer(found, inputs, notes, _item_blocks(found, inputs["latency_p99_s"], explain=explain))
+
+
+def _answer(
+    found: Decision, inputs: Mapping[str, Any], notes: tuple[str, ...], blocks: tuple[Block, ...]
+) -> Answer:
     return Answer(
         result=fields_of(found, *_LEFT_OUT),
         inputs=inputs,
-        blocks=_batch_blocks(found, job, explain=explain),
+        blocks=blocks,
         records="options",
         warnings=found.warnings,
         notes=(*notes, *found.notes),
     )
-
-
-def _deadlines(found: Decision) -> list[Block]:
-    """Return a table of the best option for each of several deadlines; no block without deadlines."""
-    if not found.ladder:
-        return []
-    rows = tuple(
-        (
-            f"{(rung.deadline_s or 0.0) / HOUR_S:g} h",
-            *cells_of(rung.option, DEADLINE_COLUMNS, str(rung.reason)),
-        )
-        for rung in found.ladder
-    )
-    header = columns("done within>", *(column.header for column in DEADLINE_COLUMNS))
-    return [Table(header, rows, title="What to take for which deadline")]
 
 
 def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Block, ...]:
@@ -67,10 +64,17 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
         f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost {losses} a "
         "day. Billed for the time used, a commitment whole."
     )
+    deadlines = rungs_table(
+        found.ladder,
+        "done within>",
+        lambda rung: f"{(rung.deadline_s or 0.0) / HOUR_S:g} h",
+        DEADLINE_COLUMNS,
+        "What to take for which deadline",
+    )
     title = f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"
     return (
         Paragraph(found.headline, emphasis=True),
-        *_deadlines(found),
+        *([deadlines] if found.ladder else []),
         table_of(found.options, job_columns(), title),
         Paragraph(standing_words(found.options, lambda option: option.job_usd, found.safe_pick)),
         Paragraph(job_words(found.options[0].bill)),
@@ -79,41 +83,24 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
     )
 
 
-def item_answer(
-    found: Decision, inputs: Mapping[str, Any], notes: tuple[str, ...], *, explain: bool
-) -> Answer:
-    """Return the ranked fleets of a question about items."""
-    return Answer(
-        result=fields_of(found, *_LEFT_OUT),
-        inputs=inputs,
-        blocks=_item_blocks(found, inputs["latency_p99_s"], explain=explain),
-        records="options",
-        warnings=found.warnings,
-        notes=notes,
-    )
-
-
-def _item_ladder(found: Decision) -> list[Block]:
-    """Return a table of the best option for each of several loads; no block without loads."""
-    if not found.ladder:
-        return []
-    rows = tuple(
-        (f"{rung.rate_per_s:g}/s", *cells_of(rung.option, ITEM_RUNG_COLUMNS, str(rung.reason)))
-        for rung in found.ladder
-    )
-    header = columns(f"{found.unit}s>", *(column.header for column in ITEM_RUNG_COLUMNS))
-    return [Table(header, rows, title="What to take for which load")]
-
-
 def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple[Block, ...]:
     at = f" at {found.ladder[-1].rate_per_s:g} {found.unit}s/s" if found.ladder else ""
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
-    of_each = ", one per accelerator" if len(set(map(_accelerator, shown))) == len(shown) else ""
+    of_each = (
+        ", one per accelerator" if len({option.machine.accelerator for option in shown}) == len(shown) else ""
+    )
+    loads = rungs_table(
+        found.ladder,
+        f"{found.unit}s>",
+        lambda rung: f"{rung.rate_per_s:g}/s",
+        ITEM_RUNG_COLUMNS,
+        "What to take for which load",
+    )
     asked = f"Asked: 99 % of {found.unit}s within {show(objective_s, TIME)}; $/1000 with its 80 % interval."
     return (
         Paragraph(found.headline, emphasis=True),
         Paragraph(asked),
-        *_item_ladder(found),
+        *([loads] if found.ladder else []),
         table_of(shown, item_columns(found.unit or "item"), f"Best options{at}{of_each}"),
         Paragraph(
             standing_words(shown, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick)
@@ -122,7 +109,3 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
         *(rejected_words(found.rejected) if explain else ()),
         *(() if explain else (Paragraph("--explain shows the rest."),)),
     )
-
-
-def _accelerator(option: Option) -> str:
-    return option.machine.accelerator

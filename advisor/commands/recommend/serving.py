@@ -116,8 +116,7 @@ def _for_form(scenario: Scenario, emission: Emission) -> tuple[Scenario, tuple[s
     if not written:
         return scenario, ()
     note = f"--emit {emission.emit} is written for {' and '.join(written)}: no other engine is considered"
-    chosen = limits.model_copy(update={"engines": written})
-    return scenario.model_copy(update={"constraints": chosen}), (note,)
+    return scenario.with_limits(engines=written), (note,)
 
 
 def _effort(counts: Counts) -> str:

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from advisor.catalog.engines import by_id
+from advisor.catalog.launch import plugin_for
 from advisor.decide.decision import Decision, Rejected, Rung
 from advisor.decide.option import Option
 from advisor.decide.power import power_words
@@ -15,12 +17,14 @@ from advisor.render.answer import Block, Paragraph, Table, columns
 from advisor.render.numbers import TIME, show, usd
 from advisor.render.option_table import (
     PER_HOUR,
+    TAKE,
     OptionColumn,
     beside_words,
     cells_of,
     ladder_columns,
     per_month,
     replica_words,
+    rungs_table,
     runs_of,
     serving_columns,
     table_of,
@@ -37,20 +41,17 @@ def shown_rate(scenario: Scenario) -> float | None:
 
 def ladder_table(ladder: Sequence[Rung], objectives: Objectives) -> Table:
     """Return a table of the best option for each of several loads."""
-    chosen = ladder_columns(objectives.levels)
-    rows = tuple(
-        (
-            f"{rung.clients:,}" if rung.clients else f"{rung.rate_per_s:g}/s",
-            *cells_of(rung.option, chosen, str(rung.reason)),
-        )
-        for rung in ladder
+    return rungs_table(
+        ladder,
+        "clients>" if ladder[0].clients else "requests>",
+        lambda rung: f"{rung.clients:,}" if rung.clients else f"{rung.rate_per_s:g}/s",
+        ladder_columns(objectives.levels),
+        f"What to take for which load, within {objectives.words}",
     )
-    header = columns("clients>" if ladder[0].clients else "requests>", *(column.header for column in chosen))
-    return Table(header, rows, title=f"What to take for which load, within {objectives.words}")
 
 
 _TIER_COLUMNS: Final = (
-    OptionColumn("take~", take_words),
+    TAKE,
     OptionColumn("runs~?", runs_of),
     PER_HOUR,
     OptionColumn("$/month>", per_month),
@@ -197,7 +198,9 @@ def start_command(option: Option) -> str:
     if limit_w:
         return f"# once, as root: {' '.join(power_words(limit_w))}\n{option.started.command}"
     if not option.parts:
-        return option.started.command
+        layout = option.replica_layout
+        plugin = plugin_for(by_id(layout.engine), layout.weight_dtype, layout.engine_version or "")
+        return f"# once: pip install {plugin}\n{option.started.command}" if plugin else option.started.command
     return "\n".join(
         f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"
         for part in option.parts

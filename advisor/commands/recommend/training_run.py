@@ -78,14 +78,13 @@ def _from_plan(
     changed, notes = _changed_limits(asked, names)
     if not {"gpu", "own"} & names:
         changed["accelerators"] = (first["machine"]["accelerator"],)
-    within = scenario.limits.model_copy(update=changed)
     words = first["plan"].get("words", "")
     note = f"{path}: {first['machine']['num_accelerators']} x {first['machine']['accelerator']} ran {words}"
     if "calibration" in of_all:
         of_all["calibration"] = given_calibration(shared.calibration)
     if "top" in names:
         of_all["top"] = asked.shown.top
-    again = scenario.model_copy(update={"limits": within, **of_all})
+    again = scenario.with_limits(**changed).model_copy(update=of_all)
     kept_day = f"{path}: asked as of {again.as_of} with seed {again.seed}"
     return again, (note, kept_day, *notes)
 

@@ -121,15 +121,7 @@ def _at_today(scenario: AnyScenario, price_file: Path | None, shared: SharedOpti
     prices: dict[str, Any] = {"price_cache": kept_prices()}
     if price_file is not None:
         prices["price_file"] = price_file
-    return _with_market(scenario.model_copy(update={"as_of": shared.as_of}), prices)
-
-
-def _with_market(scenario: AnyScenario, changed: Mapping[str, Any]) -> AnyScenario:
-    """Return the question with other limits of what may be rented."""
-    if isinstance(scenario, Scenario):
-        limits = scenario.constraints.model_copy(update=dict(changed))
-        return scenario.model_copy(update={"constraints": limits})
-    return scenario.model_copy(update={"limits": scenario.limits.model_copy(update=dict(changed))})
+    return scenario.model_copy(update={"as_of": shared.as_of}).with_limits(**prices)
 
 
 def _ask(scenario: AnyScenario, shared: SharedOptions) -> Answer:
@@ -253,7 +245,7 @@ def _find_again(
     else:
         limits |= {"num_accelerators": taken.num_accelerators}
     try:
-        options = _options(_ask(_with_market(today, limits), shared))
+        options = _options(_ask(today.with_limits(**limits), shared))
     except AdvisorError as error:
         return None, f"{error.what}{f' ({error.why})' if error.why else ''}"
     same = [each for each in options if each.identity == taken.identity]

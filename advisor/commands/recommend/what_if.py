@@ -87,12 +87,9 @@ def check_surface(
         surface.rate_per_s * load, scenario.objectives.tpot_p99_s * limit, scenario.constraints.terms[0]
     )
     rows = rank_setting(surface, setting)
-    traffic = scenario.traffic.model_copy(update={"rate_per_s": setting.rate_per_s})
-    objectives = scenario.objectives.model_copy(update={"tpot_p99_s": setting.tpot_limit_s})
+    asked = scenario.with_traffic(rate_per_s=setting.rate_per_s)
     try:
-        found = recommend(
-            scenario.model_copy(update={"traffic": traffic, "objectives": objectives}), whole=False
-        )
+        found = recommend(asked.with_objectives(tpot_p99_s=setting.tpot_limit_s), whole=False)
     except InfeasibleError:
         return None
     best = found.options[0]

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from advisor.ask.acts import option_of
 from advisor.ask.measures import parse_bytes, parse_count
 from advisor.ask.topology import group_of
 from advisor.catalog import accelerators
@@ -80,9 +81,9 @@ def answer_operator(
     for option, acts in _ACTS_FOR.items():
         if option in given and name not in acts:
             raise AdvisorError(
-                f"--{option.replace('_', '-')} does not act for --op {name}",
+                f"{option_of(option)} does not act for --op {name}",
                 why=f"it acts for {', '.join(acts)}",
-                fix=f"leave out --{option.replace('_', '-')}",
+                fix=f"leave out {option_of(option)}",
             )
     record, note = accelerators.get(asked.gpu)
     notes = tuple(filter(None, (name_note, note)))

@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import Final
 
+from advisor.ask.acts import option_of
 from advisor.ask.measures import parse_bytes
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
@@ -89,7 +90,7 @@ def _mode(asked: RooflineInput, given: frozenset[str]) -> str:
             if field.name not in names:
                 continue
             is_typed = field.name in given or getattr(asked, field.name) != field.default
-            option = "SHAPE" if field.name == "shape" else f"--{field.name.replace('_', '-')}"
+            option = "SHAPE" if field.name == "shape" else option_of(field.name)
             if is_typed and of != mode:
                 what = {
                     "": "a card alone",

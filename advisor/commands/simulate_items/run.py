@@ -14,20 +14,17 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.commands.simulate_items.options import DiffusionInput, EmbedInput, SpeechInput
 from advisor.commands.simulate_items.view import service_answer
+from advisor.decide.items.option import NUM_REQUESTS, latencies_of
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
-    poisson_arrivals,
     servers_for,
-    simulate_batches,
 )
 from advisor.simulator.workloads.diffusion import Parallel
 from advisor.simulator.workloads.services import ItemJob, ItemService, ItemWorkload, item_service
-
-_NUM_REQUESTS = 10_000
 
 
 def diffusion(asked: DiffusionInput, shared: SharedOptions) -> Answer:
@@ -109,7 +106,7 @@ def _with_details(job: ItemJob, model: str, asked: DiffusionInput) -> ItemJob:
 def _fleet(service: ItemService, rate_per_s: float, limit_s: float, seed: int) -> tuple[BatchFleet, Quantity]:
     """Return replicas for a load, and their p99 latency with the range of a faster and of a slower service."""
     found = servers_for(
-        rate_per_s, service.batch_s, limit_s, headroom=service.headroom, seed=seed, num_requests=_NUM_REQUESTS
+        rate_per_s, service.batch_s, limit_s, headroom=service.headroom, seed=seed, num_requests=NUM_REQUESTS
     )
     if found is None:
         raise InfeasibleError(
@@ -117,16 +114,7 @@ def _fleet(service: ItemService, rate_per_s: float, limit_s: float, seed: int) -
             why=f"one item alone takes {KILO * service.batch_s[1]:.0f} ms",
             fix="fewer steps, a faster accelerator, or a split over several",
         )
-    arrivals = poisson_arrivals(rate_per_s, _NUM_REQUESTS, seed)
-    times = service.batch_s[: found.max_batch + 1]
-    fast, slow = (
-        simulate_batches(arrivals, [factor * seconds for seconds in times], found.num_servers).percentile_s(
-            99.0
-        )
-        for factor in service.time_range
-    )
-    p99 = found.latency_p99_s
-    return found, Quantity(p99, min(p99, fast), max(p99, slow), service.basis)
+    return found, latencies_of(service, found, rate_per_s, seed)["p99"]
 
 
 def _facts(workload: ItemWorkload, service: ItemService) -> dict[str, Any]:

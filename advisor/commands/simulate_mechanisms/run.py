@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.ask.items import parse_size
@@ -55,16 +56,13 @@ def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
     def with_images(replica: ReplicaModel) -> ReplicaModel:
         return vision_replica(replica, scheme, image, item.images, tokens)
 
-    def as_it_is(replica: ReplicaModel) -> ReplicaModel:
-        return replica
-
     load = replace(asked.load, input_tokens=tokens)
     pool = None
     if asked.encoder_gpus is None:
         run, plan, notes = _simulate_load(asked, load, with_images, shared)
     else:
         pool = _encoder_pool(asked, deployment, scheme, image)
-        run, plan, notes = _simulate_load(asked, load, as_it_is, shared, pool)
+        run, plan, notes = _simulate_load(asked, load, _as_it_is, shared, pool)
     seconds = image_encoder_s(run.replica.deployment, run.replica.library, scheme, image)
     runtime = RUNTIMES["torch-compile"]
     token_bytes = run.replica.memory.kv_bytes_per_token * deployment.tensor_parallel
@@ -130,19 +128,19 @@ def adapters(asked: AdaptersInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
     """
-
     those = Adapters(asked.count, asked.rank, asked.slots, asked.popularity)
 
-    def with_adapters(replica: ReplicaModel) -> ReplicaModel:
-        return lora_replica(replica, those)
-
-    run, plan, notes = _simulate_load(asked, asked.load, with_adapters, shared)
-    plain, _, _ = _simulate_load(asked, asked.load, lambda replica: replica, shared)
+    run, plan, notes = _simulate_load(asked, asked.load, partial(lora_replica, adapters=those), shared)
+    plain, _, _ = _simulate_load(asked, asked.load, _as_it_is, shared)
     inputs = _inputs(run, plan, {"adapters": asked.count, "rank": asked.rank, "slots": asked.slots})
     answer = adapter_answer(run, plain, those, plan.traffic, inputs, notes)
     return with_calibration(
         answer, given_calibration(shared.calibration), (run.replica.deployment.accelerator.id,)
     )
+
+
+def _as_it_is(replica: ReplicaModel) -> ReplicaModel:
+    return replica
 
 
 def _simulate_load(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
+from advisor.decide.offers import ROUNDING
 
 LENGTH_FACTORS: Final = (0.5, 0.71, 1.0, 1.41, 2.0)
 """Mean lengths of the runs, over those of the question: equal steps on a logarithmic scale."""
@@ -38,7 +39,6 @@ _TOLERATED_LOG_ERROR: Final = 0.5
 _MOST_TRIALS: Final = 40
 _LOG_DIGITS: Final = 7
 """Decimals of a logarithm: a figure is known to a part in ten million, and a page stays small."""
-_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def estimate(surface: LoadSurface, setting: ServingSetting) -> dict[str, float] 
     A load below the surface has the figures of the lowest one.
     """
     fraction = setting.load / capacity_at(surface, setting)
-    if fraction > surface.largest_fraction * (1.0 + _ROUNDING):
+    if fraction > surface.largest_fraction * (1.0 + ROUNDING):
         return None
     points = [
         (length_weight * weight, pair, place)

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from advisor.ask.measures import parse_bytes
-from advisor.ask.topology import check_network
+from advisor.ask.training import conditions_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
-from advisor.decide.training.conditions import check_power_cap, checked_host_bytes, cluster_of, network_words
+from advisor.decide.training.conditions import check_power_cap, cluster_of, network_words
 from advisor.decide.training.scenario import MachineConditions
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
@@ -30,25 +30,15 @@ _OF_TORCH: Final = frozenset(
 def stated_conditions(values: Mapping[str, Any]) -> MachineConditions:
     """Return the conditions of machines that were typed, or that a plan file states.
 
-    Raises: AdvisorError and its kinds: a network is not understood, or more host memory than nodes are sold with.
+    Raises: AdvisorError and its kinds: as `conditions_of`, or two options state the network.
     """
-    network = str(values.get("network", ""))
-    rate = values.get("network_gbps")
-    if network and rate is not None:
+    if values.get("network") and values.get("network_gbps") is not None:
         raise AdvisorError(
             "--network and --network-gbps exclude each other",
             why="both state the network",
             fix="drop one of them",
         )
-    if network:
-        check_network(network)
-    typed = values.get("host_memory")
-    room = None if typed is None else parse_bytes(str(typed), "--host-memory")
-    return MachineConditions(
-        network=network,
-        host_bytes=None if room is None else checked_host_bytes(room, str(typed)),
-        power_cap_w=values.get("power_cap_w"),
-    )
+    return conditions_of(values.get("network"), values.get("host_memory"), values.get("power_cap_w"))
 
 
 def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> TrainingCluster:

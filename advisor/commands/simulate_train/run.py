@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from advisor.ask.measures import parse_count
 from advisor.ask.options import SharedOptions
@@ -86,6 +86,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 _LAYOUT: Final = frozenset(field.name for field in fields(TrainLayout))
 _FIELDS: Final = _LAYOUT | {field.name for field in fields(TrainInput)} - {"plan", "layout"}
 """Fields that a plan file may state."""
+_HINTS: Final = get_type_hints(TrainInput) | get_type_hints(TrainLayout)
 
 
 def train(asked: TrainInput, shared: SharedOptions) -> Answer:
@@ -234,29 +235,13 @@ def _check_fields(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(name: str) -> type | tuple[type, ...]:
-    if name in ("sequence_parallel", "compile") or name.startswith("offload_"):
-        return bool
-    if name in (
-        "model",
-        "gpu",
-        "precision",
-        "framework",
-        "framework_version",
-        "features",
-        "gradients",
-        "beside",
-        "network",
-        "host_memory",
-        "gpu_memory",
-        "data",
-        "storage",
-        "tokenizer",
-        *_WORDS,
-    ):
-        return str
-    numbers = ("network_gbps", "between_gbps", "beside_gbps", "power_cap_w", "gpu_bandwidth_tb_s")
-    rates = dict.fromkeys(numbers, (int, float))
-    return {"tokens": (str, int, float), **rates}.get(name, int)
+    """Return the types that a field of a plan file may have: those of the option of its name."""
+    if name == "tokens":
+        return str, int, float
+    kind = get_args(_HINTS[name])[0]
+    if kind is float:
+        return int, float
+    return str if get_origin(kind) is Literal else kind
 
 
 def _from_recommendation(path: Path) -> dict[str, Any]:

@@ -1,16 +1,13 @@
 """Judge a file of any format that is read: what it holds decides what it is compared with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from advisor.ask.server import stated_columns
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
-from advisor.catalog.formats.benchmark_result import BenchmarkResult
-from advisor.catalog.formats.file_format import FileFormat, Holds
 from advisor.catalog.formats.link_report import LinkReport
-from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.registry import read, recognise
 from advisor.catalog.formats.server_log import ServerLog
@@ -18,7 +15,7 @@ from advisor.catalog.schema import Accelerator, Calibration
 from advisor.commands.validate.collectives_file import judged_collectives
 from advisor.commands.validate.file_view import links_answer, memory_answer, server_answer
 from advisor.commands.validate.options import FileInput
-from advisor.evidence.own_server import compare_server, local_row_of, row_of
+from advisor.evidence.own_server import compare_server, device_words, local_row_of, row_of
 from advisor.evidence.server_memory import compare_memory
 from advisor.render.answer import Answer
 
@@ -35,23 +32,19 @@ def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration
         return judged_collectives(text, asked.file, asked.server.gpu, asked.network, asked.op)
     kind, found = read(text, name)
     stated, notes = stated_columns(asked.server)
-    judge = _JUDGES[kind.holds]
     inputs = {"file": name, "format": kind.id, "stated": stated}
-    return judge(found, stated, inputs, notes, seed, calibration, kind)
+    if isinstance(found, LinkReport):
+        from advisor.probes.link_judgement import judge_links
 
-
-def _judge_links(
-    found: LinkReport,
-    stated: Mapping[str, str],
-    inputs: dict[str, object],
-    notes: tuple[str, ...],
-    seed: int,
-    calibration: Calibration | None,
-    kind: FileFormat,
-) -> Answer:
-    from advisor.probes.link_judgement import judge_links
-
-    return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes)
+        return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes)
+    if isinstance(found, ServerLog):
+        return memory_answer(compare_memory(found, stated), found, inputs, notes)
+    metrics = found if isinstance(found, ServerMetrics) else None
+    results = (found.result,) if metrics else found
+    read_row = local_row_of if kind.holds == "local benchmark" else row_of
+    rows = [read_row(one, stated) for one in results]
+    compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
+    return server_answer(compared, kind.title, inputs, notes, metrics=metrics)
 
 
 def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | None:
@@ -62,8 +55,8 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
     if "gpu" in stated:
         return accelerators.by_id(stated["gpu"])
     if found.device:
-        words = found.device.lower().replace("nvidia ", "").replace("geforce ", "").replace("tesla ", "")
-        for name in ("-".join(words.split()), "-".join(found.device.lower().split())):
+        words = found.device.lower()
+        for name in (device_words(words), device_words(words.replace("tesla ", "")), "-".join(words.split())):
             try:
                 return accelerators.get(name).record
             except UnknownNameError:
@@ -80,66 +73,3 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
             fix="--gpu ID",
         )
     return None
-
-
-def _judge_results(
-    found: tuple[BenchmarkResult, ...],
-    stated: Mapping[str, str],
-    inputs: dict[str, object],
-    notes: tuple[str, ...],
-    seed: int,
-    calibration: Calibration | None,
-    kind: FileFormat,
-) -> Answer:
-    rows = [row_of(one, stated) for one in found]
-    compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
-    return server_answer(compared, kind.title, inputs, notes)
-
-
-def _judge_metrics(
-    found: ServerMetrics,
-    stated: Mapping[str, str],
-    inputs: dict[str, object],
-    notes: tuple[str, ...],
-    seed: int,
-    calibration: Calibration | None,
-    kind: FileFormat,
-) -> Answer:
-    row, assumed = row_of(found.result, stated)
-    compared = compare_server(row, assumed, calibration=calibration, seed=seed)
-    return server_answer([compared], kind.title, inputs, notes, metrics=found)
-
-
-def _judge_local(
-    found: tuple[LlamaBenchRow, ...],
-    stated: Mapping[str, str],
-    inputs: dict[str, object],
-    notes: tuple[str, ...],
-    seed: int,
-    calibration: Calibration | None,
-    kind: FileFormat,
-) -> Answer:
-    rows = [local_row_of(one, stated) for one in found]
-    compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
-    return server_answer(compared, kind.title, inputs, notes)
-
-
-def _judge_log(
-    found: ServerLog,
-    stated: Mapping[str, str],
-    inputs: dict[str, object],
-    notes: tuple[str, ...],
-    seed: int,
-    calibration: Calibration | None,
-    kind: FileFormat,
-) -> Answer:
-    return memory_answer(compare_memory(found, stated), found, inputs, notes)
-
-
-_JUDGES: Final[Mapping[Holds, Callable[..., Answer]]] = {
-    "links": _judge_links,
-    "serving benchmark": _judge_results,
-    "server metrics": _judge_metrics,
-    "local benchmark": _judge_local,
-    "server log": _judge_log,
-}

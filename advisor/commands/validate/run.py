@@ -1,6 +1,6 @@
 """Validate predictions against a table of measurements: the same steps for serving and collectives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from advisor.ask.options import SharedOptions
@@ -8,7 +8,7 @@ from advisor.ask.own_data import given_calibration
 from advisor.ask.texts import text_of
 from advisor.catalog import accelerators
 from advisor.catalog.schema import Calibration
-from advisor.commands.validate.cases import Suite, Validation, write_predictions
+from advisor.commands.validate.cases import PredictRow, Suite, Validation, write_predictions
 from advisor.commands.validate.collectives_file import judged_collectives
 from advisor.commands.validate.options import (
     CaseTable,
@@ -119,14 +119,11 @@ def _predict_row(suite: Suite, row: CaseRow, seed: int) -> Prediction:
     if row.problem:
         return Prediction(case_id, "error", row.problem)
     try:
-        return suite.predict(CaseRow(row.number, _only(row.cells, suite.inputs)), seed)
+        inputs = {name: row.cells[name] for name in suite.inputs if name in row.cells}
+        return suite.predict(CaseRow(row.number, inputs), seed)
     except Exception as error:
         reason = f"row {row.number}: internal error {type(error).__name__}: {error}"
         return Prediction(case_id, "error", reason)
-
-
-def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    return {name: cells[name] for name in names if name in cells}
 
 
 def collectives_suite(calibration: Calibration | None = None) -> Suite:
@@ -173,25 +170,25 @@ def _check_figures(calibration: Calibration | None) -> None:
         accelerator_figures(accelerators.by_id(calibration.accelerator), calibration)
 
 
+def _without_seed(predict_row: Callable[[Mapping[str, str], int], Prediction]) -> PredictRow:
+    """Return the prediction of rows in which nothing is random."""
+    return lambda row, _: predict_row(row.cells, row.number)
+
+
 def images_suite() -> Suite:
     """Return the suite of images and videos: columns of published timings."""
     from advisor.evidence.images.prediction import INPUT_COLUMNS, METRICS, predict_row
 
-    def predict(row: CaseRow, seed: int) -> Prediction:
-        return predict_row(row.cells, row.number)
-
-    return Suite("images", ("model", "gpu"), INPUT_COLUMNS, METRICS, ("model", "gpu", "source"), predict)
+    groups = ("model", "gpu", "source")
+    return Suite("images", ("model", "gpu"), INPUT_COLUMNS, METRICS, groups, _without_seed(predict_row))
 
 
 def offload_suite() -> Suite:
     """Return the suite of runs with weights in the host's memory: columns of published runs."""
     from advisor.evidence.hosted.prediction import INPUT_COLUMNS, METRICS, predict_row
 
-    def predict(row: CaseRow, seed: int) -> Prediction:
-        return predict_row(row.cells, row.number)
-
     groups = ("gpu", "engine", "model", "cpu", "source")
-    return Suite("offload", ("model", "cpu"), INPUT_COLUMNS, METRICS, groups, predict)
+    return Suite("offload", ("model", "cpu"), INPUT_COLUMNS, METRICS, groups, _without_seed(predict_row))
 
 
 def training_suite() -> Suite:
@@ -199,8 +196,5 @@ def training_suite() -> Suite:
     from advisor.evidence.training.case import INPUT_COLUMNS, METRICS
     from advisor.evidence.training.prediction import predict_row
 
-    def predict(row: CaseRow, seed: int) -> Prediction:
-        return predict_row(row.cells, row.number)
-
     groups = ("gpu", "framework", "model", "precision", "finetune", "source", "tier", "group")
-    return Suite("training", ("model", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
+    return Suite("training", ("model", "gpu"), INPUT_COLUMNS, METRICS, groups, _without_seed(predict_row))

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from advisor.catalog.units import DAY_S, GB, MINUTE_S
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.candidates import Candidate
-from advisor.decide.offers import Placement
+from advisor.decide.offers import ROUNDING, Placement
 from advisor.decide.purchase import extra_usd_per_hour, job_usd
 from advisor.decide.scenario import Scenario
 
 _LOAD_BYTES_PER_S = 1.0 * GB
-"""Weights from a store into one accelerator while a replica starts."""
-_ROUNDING = 1e-9
+"""Rate at which weights come from a store into one accelerator while a replica starts. Own assumption."""
 _START_S = 2.0 * MINUTE_S
-"""A machine that boots, pulls its image and compiles."""
+"""Time in which a machine boots, pulls its image and compiles [s]. Own assumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def _purchase(
     usd = job_usd(way.price.term, units * way.usd_per_unit_hour, duration_s)
     budget = scenario.objectives.budget_usd_per_hour
     per_hour = units * way.usd_per_unit_hour + extra_usd_per_hour(way.price, scenario.beside)
-    if (budget is not None and per_hour > budget * (1.0 + _ROUNDING)) or units > (way.max_units or math.inf):
+    if (budget is not None and per_hour > budget * (1.0 + ROUNDING)) or units > (way.max_units or math.inf):
         return None
     return BatchPurchase(way, units, duration_s, usd)
 

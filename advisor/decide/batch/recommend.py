@@ -16,7 +16,7 @@ from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.decide.batch.purchase import BatchPurchase, cheapest_batch
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_s
-from advisor.decide.candidates import Candidate, candidates_of
+from advisor.decide.candidates import Candidate, candidates_within
 from advisor.decide.certainty import allowance, holds_word
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.engine_classes import check_classes, doubt_of
@@ -34,6 +34,7 @@ from advisor.decide.offers import (
 from advisor.decide.option import Explanation, JobPerformance, Option
 from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of, smallest_budget
+from advisor.decide.ranking import firm_ways
 from advisor.decide.reason import (
     CostsMore,
     MissesDeadline,
@@ -46,11 +47,9 @@ from advisor.decide.reason import (
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
 from advisor.decide.standing import (
     BLOCK,
-    SAFE,
     by_standing,
     doubt_of_limit,
     doubts_of,
-    standing_of,
     with_safest,
 )
 from advisor.decide.starting import layout_of, memory_of
@@ -60,12 +59,14 @@ from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
 
 _NO_PROMISE = Objectives(ttft_p99_s=DAY_S, tpot_p99_s=DAY_S)
+"""Objectives of requests for which no client waits: a day for each token, which no deployment misses."""
 _LATER_S = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
 """Deadlines that are tried where one is missed."""
 _LEAST_REQUESTS = 400
+_MOST_REQUESTS = 4000
+"""Fewest and most requests of the run that shows the rate of a replica; between them, four for each slot."""
 _WAYS = 3
 """Offers of a replica that are compared, cheapest first."""
-_MOST_REQUESTS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,22 +215,14 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
     engines = scenario.constraints.engines_of(engine_catalog.all_engines())
     check_classes(model, engines)
     for name, chip in chips.items():
-        candidates, reason = candidates_of(
-            chip,
-            model,
-            engines,
-            precisions=scenario.constraints.precisions,
-            mean_context_tokens=traffic.mean_context_tokens,
-            max_context_tokens=traffic.longest_request_tokens,
-            max_accelerators=scenario.constraints.max_accelerators,
-        )
+        candidates, reason = candidates_within(scenario, chip, model, engines)
         if reason is not None:
             reasons[name] = reason
             continue
         for candidate in candidates:
             size = candidate.deployment.accelerators_per_replica
             able = placements(size, offers.get(name, ()), chip)
-            firm = [way for way in able if standing_of("modelled", way.price, scenario.as_of) == SAFE]
+            firm = firm_ways(scenario, able)
             ways = tuple(able[:_WAYS])
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
             bound = cheapest_batch(ways, float(rate), scenario, job, candidate)
@@ -254,8 +247,11 @@ def _search(
     *,
     is_founded: bool = False,
 ) -> tuple[dict[str, _Run], int]:
-    """Best first until no bound can be among the first `width`; the best of each accelerator counts, where it must be
-    founded: only on measured kernels, by an engine that has the model's class, and likely to be done in time."""
+    """Return the cheapest run of each accelerator, and how many candidates were simulated.
+
+    Candidates are tried by their bounds until none can be among the first `width`. If `is_founded`, only runs count
+    whose kernels were measured, whose engine has the model's class, and which are likely to be done in time.
+    """
     heapq.heapify(entries)
     best: dict[str, _Run] = {}
     simulated = 0
@@ -339,8 +335,8 @@ def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_founde
 def _full_load(replica: ReplicaModel, scenario: Scenario, job: BatchJob) -> tuple[float, float]:
     """Return the steady rate of a replica whose slots are always full [requests/s], and its mean batch."""
     traffic = scenario.traffic
-    context = traffic.mean_input_tokens + traffic.mean_output_tokens
-    slots = max(1, min(replica.policy.num_slots, int(replica.memory.kv_capacity_tokens / context)))
+    fitting = int(replica.memory.kv_capacity_tokens / traffic.tokens_per_request)
+    slots = max(1, min(replica.policy.num_slots, fitting))
     requests = min(_MOST_REQUESTS, max(_LEAST_REQUESTS, 4 * slots), job.num_requests)
     clients = min(slots, requests)
     workload = Workload(ClosedLoop(clients), lengths_of(traffic), requests)
@@ -359,7 +355,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
     per_hour = purchase.num_units * purchase.way.usd_per_unit_hour
     machines = bill_of(price, per_hour, ExtraItems(), duration_s=duration_s).usd
     assert machines is not None
-    tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
+    tokens = job.num_requests * traffic.tokens_per_request
     return Option(
         rank=rank,
         role="other",

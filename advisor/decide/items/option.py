@@ -31,6 +31,8 @@ class ItemCandidate:
 
 @dataclass(frozen=True, slots=True)
 class ItemFound:
+    """A simulated fleet of a candidate, bought for a load."""
+
     candidate: ItemCandidate
     fleet: BatchFleet
     num_units: int

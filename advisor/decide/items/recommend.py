@@ -22,7 +22,7 @@ from advisor.decide.items.option import (
     warnings_of,
 )
 from advisor.decide.items.result import ItemScenario
-from advisor.decide.offers import Placement, market, placements
+from advisor.decide.offers import ROUNDING, Placement, market, placements
 from advisor.decide.option import Option
 from advisor.decide.purchase import extra_usd_per_hour, smallest_budget
 from advisor.decide.reason import (
@@ -48,12 +48,10 @@ _SPLITS = (1, 2, 4, 8)
 _NUM_WAYS = 3
 """Number of cheapest offers to try per replica: one of them may be out of reach or short of units."""
 _TRICKLE_PER_S = 0.001
-"""Items, for which the smallest fleet is enough."""
+"""Rate for which the smallest fleet is enough [items/s]."""
 _MOST_SIZINGS = 4
 """Times that a fleet is sized until it is likely to keep the promise: queues widen the interval as they fill."""
 _LEAST_MORE_ROOM = 1.05
-_ROUNDING = 1e-9
-"""A share of the rate that is a replica's very rate, after division and multiplication."""
 
 
 def recommend_items(scenario: ItemScenario) -> Decision:
@@ -251,7 +249,7 @@ def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> 
     most = service.best_items_per_s(scenario.latency_p99_s) / service.headroom
     if rate is None:
         return way.usd_per_replica_hour / HOUR_S / most
-    replicas = math.ceil(rate / most - _ROUNDING)
+    replicas = math.ceil(rate / most - ROUNDING)
     return math.ceil(replicas / way.replicas_per_unit) * way.usd_per_unit_hour / HOUR_S / rate
 
 
@@ -357,7 +355,7 @@ def _buy_fleet(
     served = scenario.rate_per_s or replicas * per_replica
     found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served)
     paid = found.usd_per_hour + extra_usd_per_hour(way.price, scenario.beside)
-    if scenario.budget_usd_per_hour is not None and paid > scenario.budget_usd_per_hour * (1.0 + _ROUNDING):
+    if scenario.budget_usd_per_hour is not None and paid > scenario.budget_usd_per_hour * (1.0 + ROUNDING):
         return None
     return None if way.max_units is not None and units > way.max_units else found
 

@@ -9,8 +9,7 @@ from typing import Final
 
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
-from advisor.decide.certainty import LIKELY
-from advisor.decide.offers import Placement, placements
+from advisor.decide.offers import ROUNDING, Placement, placements, price_spread_of
 from advisor.decide.purchase import Purchase, usd_per_million_tokens
 from advisor.decide.ranking import (
     QUANTILES,
@@ -20,7 +19,6 @@ from advisor.decide.ranking import (
     is_firm,
     judge_purchase,
     move_to_front,
-    price_spread_of,
 )
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.packing import Need, UnitOrder, order_units
@@ -29,7 +27,6 @@ from advisor.simulator.quantity import Z80
 Plans = Sequence[Mapping[str, Sequence[Planned]]]
 """Plans that may serve each model, by accelerator: replicas of several sizes, sized for the model's load."""
 _NORMAL: Final = NormalDist()
-_TINY: Final = 1e-9
 _LOWEST: Final = 0.1
 
 
@@ -102,7 +99,7 @@ def cheapest_fleets(
                 known[each.key] = _block(scenarios, each)
         fleets.setdefault(tuple(each.key for each in draft), tuple(known[each.key] for each in draft))
     order = sorted(
-        (fleet for fleet in fleets.values() if usd_per_hour(fleet) <= budget + _TINY),
+        (fleet for fleet in fleets.values() if usd_per_hour(fleet) <= budget + ROUNDING),
         key=expected_usd_per_hour,
     )
     founded = [fleet for fleet in order if is_founded(fleet)]
@@ -150,11 +147,10 @@ def _choices(
     scenario: Scenario, plans: Plans, chip: Accelerator, price: Price, *, is_sound: bool
 ) -> dict[int, Choice]:
     """The cheapest for every set of models that an offer has room for, by their bits; of what is sound, if asked."""
-    spread = price_spread_of(price, scenario)
+    spread = price_spread_of(price, scenario.as_of)
     found = dict[int, Choice]()
     if is_sound and not is_firm(price, spread):
         return found
-    factor = math.exp(spread.drift + spread.sigma**2 / 2.0)
     able = [
         [
             plan
@@ -167,8 +163,8 @@ def _choices(
         places = tuple(place for place in range(len(plans)) if who >> place & 1)
         for combination in product(*(able[place] for place in places)):
             order = _order_of_choice(Choice(places, combination, price, chip, 0.0))
-            usd = order.usd_per_hour * factor if order else math.inf
-            if order and (who not in found or usd < found[who].usd_per_hour - _TINY):
+            usd = order.usd_per_hour * spread.mean_factor if order else math.inf
+            if order and (who not in found or usd < found[who].usd_per_hour - ROUNDING):
                 found[who] = Choice(places, combination, price, chip, usd)
     return found
 
@@ -184,7 +180,7 @@ def _num_replicas(plan: Planned, quantile: float | None) -> int:
     if quantile is None:
         return planned_ones
     real = plan.found.capacity.load * capacity_factor(plan.found, quantile)
-    return max(planned_ones, math.ceil(plan.demand.size / real - _TINY))
+    return max(planned_ones, math.ceil(plan.demand.size / real - ROUNDING))
 
 
 def _size(plan: Planned) -> int:
@@ -197,7 +193,7 @@ def _block(scenarios: Sequence[Scenario], choice: Choice) -> ModelBlock:
     Assumes: errors of capacities go together; what an offer has no more of would cost as much.
     """
     order = _order_of_choice(choice)
-    spread = price_spread_of(choice.price, scenarios[0])
+    spread = price_spread_of(choice.price, scenarios[0].as_of)
     assert order is not None
     used = _num_used(choice, None)
 
@@ -206,7 +202,7 @@ def _block(scenarios: Sequence[Scenario], choice: Choice) -> ModelBlock:
         return more.usd_per_hour / order.usd_per_hour if more else _num_used(choice, quantile) / used
 
     costs = [ratio(quantile) for quantile in QUANTILES]
-    drifted = order.usd_per_hour * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    drifted = order.usd_per_hour * spread.mean_factor
     plans = tuple(
         _with_part(scenarios[place], plan, order, _size(plan) / used)
         for place, plan in zip(choice.places, choice.plans, strict=True)
@@ -223,10 +219,8 @@ def _num_used(choice: Choice, quantile: float | None) -> int:
 def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float) -> Planned:
     """Return a plan bought for its part of an order; `part` is the fraction of the order per replica."""
     count = plan.found.purchase.num_replicas
-    traffic = scenario.traffic
     usd = order.usd_per_hour * part
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-    per_token = usd_per_million_tokens(count * usd, plan.demand.size, tokens)
+    per_token = usd_per_million_tokens(count * usd, plan.demand.size, scenario.traffic.tokens_per_request)
     way = Placement(order.unit.price, 1, _size(plan), usd)
     bought = Purchase(way, count, count, plan.demand.size, per_token, per_token)
     found = plan.found.with_purchase(bought)
@@ -273,12 +267,7 @@ def chance_cheaper(first: Fleet, other: Fleet) -> float:
         return 0.5
     ratio = math.log(expected_usd_per_hour(tuple(others)) / expected_usd_per_hour(tuple(own)))
     sigmas = [math.log(high / low) / (2.0 * Z80) for low, high in map(usd_range, (own, others))]
-    return _NORMAL.cdf(ratio / max(math.hypot(SAMPLING_SIGMA, *sigmas), _TINY))
-
-
-def is_tie(first: Fleet, other: Fleet) -> bool:
-    """Whether it is less than 75 % sure which of two fleets costs less."""
-    return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
+    return _NORMAL.cdf(ratio / max(math.hypot(SAMPLING_SIGMA, *sigmas), ROUNDING))
 
 
 def _overlap(first: Fleet, second: Fleet) -> bool:
@@ -297,7 +286,7 @@ def compared_rows(
         for price in prices:
             (unit,) = placements(1, (price,), chips[name])
             held = tuple(bool(placements(size, (price,), chips[name])) for size in sizes)
-            firm = is_firm(price, price_spread_of(price, scenario))
+            firm = is_firm(price, price_spread_of(price, scenario.as_of))
             key = (unit.accelerators_per_unit, unit.max_units, unit.min_units, held, firm)
             other = best.get(key)
             if other is None or price.usd_per_accelerator_hour < other.usd_per_accelerator_hour:

@@ -10,11 +10,11 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InfeasibleError
 from advisor.decide.decision import Comparison, Counts, Decision
 from advisor.decide.offers import machine_of, offer_of, seller_words, stale_price_warnings
-from advisor.decide.option import Machine, Option, Role, SharedMachines, SharedPerformance, SharedPurchase
+from advisor.decide.option import Machine, Option, SharedMachines, SharedPerformance, SharedPurchase
 from advisor.decide.options import ages_days, option_of, owned_note
 from advisor.decide.purchase import bill_of, machines_bill, sum_of_bills
 from advisor.decide.race import Report
-from advisor.decide.ranking import Planned
+from advisor.decide.ranking import Planned, is_tie, roles
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import (
@@ -23,7 +23,6 @@ from advisor.decide.several.blocks import (
     chance_cheaper,
     expected_usd_per_hour,
     is_founded,
-    is_tie,
     usd_per_hour,
     usd_range,
 )
@@ -50,17 +49,14 @@ def recommend_several(
     best, apart = fleets(found, scenarios[0].top, most)
     if not best:
         raise _nothing(found, most)
-    options = tuple(_option(rank, fleet, found) for rank, fleet in enumerate(best, start=1))
     block = best[:BLOCK]
     safe = next((place for place, fleet in enumerate(block) if is_founded(fleet)), None)
-    cheapest = min(range(len(block)), key=lambda place: usd_per_hour(best[place]))
-    roles: dict[int, Role] = {cheapest: "cheapest_if_it_holds"}
-    if safe is not None and usd_per_hour(best[cheapest]) >= usd_per_hour(best[safe]):
-        roles = {}
-    if safe is not None:
-        roles[safe] = "safe_pick"
-    options = tuple(replace(each, role=roles.get(each.rank - 1, "other")) for each in options)
-    ties = tuple(rank for rank, fleet in enumerate(block[1:], start=2) if is_tie(best[0], fleet))
+    named = roles([usd_per_hour(fleet) for fleet in block], safe)
+    options = tuple(_option(rank, fleet, found) for rank, fleet in enumerate(best, start=1))
+    of_block = (replace(option, role=role) for option, role in zip(options, named, strict=False))
+    options = (*of_block, *options[BLOCK:])
+    chances = [chance_cheaper(best[0], fleet) for fleet in best[1:]]
+    ties = tuple(rank for rank, chance in enumerate(chances[: BLOCK - 1], start=2) if is_tie(chance))
     options = (replace(options[0], tie_with=ties), *options[1:])
     safe_pick = safe_pick_of(options)
     options = options[: scenarios[0].top]
@@ -75,10 +71,8 @@ def recommend_several(
         rejected=(),
         counts=_counts(found, time.perf_counter() - started),
         comparisons=tuple(
-            Comparison(
-                rank, options[rank - 1].machine.accelerator, None, None, chance_cheaper(best[0], fleet)
-            )
-            for rank, fleet in enumerate(best[1 : len(options)], start=2)
+            Comparison(option.rank, option.machine.accelerator, None, None, chance)
+            for option, chance in zip(options[1:], chances, strict=False)
         ),
         warnings=stale_price_warnings(ages_days(options[0].parts)),
         notes=tuple(dict.fromkeys(note for one in found for note in one.done.notes))

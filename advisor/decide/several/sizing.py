@@ -92,10 +92,9 @@ def size_models(scenarios: Sequence[Scenario], progress: Report) -> list[Sized]:
     missing = [(place, name) for place, one in enumerate(found) for name in kinds if name not in one.plans]
     for place, name in missing:
         scenario = scenarios[place]
-        limits = scenario.constraints.model_copy(update={"accelerators": (name,)})
         if scenario.constraints.own:
             continue  # all that is there was searched
-        asked = scenario.model_copy(update={"constraints": limits})
+        asked = scenario.with_limits(accelerators=(name,))
         work = SEARCH_WORK // (2 * len(missing))
         try:
             more = search_scenario(asked, progress=progress, offered=slice_offers, work=work, width=1)
@@ -125,10 +124,9 @@ def _kinds(found: Sequence[Sized]) -> list[str]:
         total = 0.0
         for one in found:
             traffic = one.scenario.traffic
-            tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
             usd = min((plan.found.purchase.cost for plan in one.plans.get(name, ())), default=math.inf)
             usd = min(usd, one.done.race.floor(0, name))
-            total += usd * tokens * (traffic.rate_per_s or 0.0)
+            total += usd * traffic.tokens_per_request * (traffic.rate_per_s or 0.0)
         return total
 
     return sorted((name for name in names if least(name) < math.inf), key=least)[:_KINDS]

@@ -68,13 +68,23 @@ def commands_of(
     task: RolloutTask | None,
     loop: Reinforcement | None,
     num_steps: int,
+    *,
+    is_tuning: bool,
 ) -> Mapping[str, str]:
-    """Return the options by framework of a job of `num_steps` steps; for a loop on the same accelerators also those of
-    the one that runs it."""
+    """Return the options by framework of a job of `num_steps` steps, which starts from published weights where it tunes
+    a model; for a loop on the same accelerators also those of the one that runs it."""
     if task is None or loop is None:
         bus = on_bus(cluster, plan.tensor_parallel)
         node_size = cluster.accelerator.node_size
-        return launch_flags(job, plan, on_bus=bus, as_priced=True, node_size=node_size, num_steps=num_steps)
+        return launch_flags(
+            job,
+            plan,
+            on_bus=bus,
+            as_priced=True,
+            node_size=node_size,
+            num_steps=num_steps,
+            is_tuning=is_tuning,
+        )
     # Longer outputs than the training sequences that were planned would not fit the memory of the plan.
     lengths = (task.prompt_tokens, task.response_tokens)
     together = loop.placement == "colocated"

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, Final
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.decide.training.scenario import FixedLayout, TrainingLimits
+from advisor.decide.training.scenario import LAYOUT_OPTIONS, FixedLayout, TrainingLimits
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, model_limits
 from advisor.simulator.training.plan import Schedule, TrainingPlan
 from advisor.simulator.training.plan_check import faults
 
-T = TypeVar("T")
+_WHOLE: Final = ("tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel")
+"""Degrees whose product is the number of accelerators."""
 
 
 def fixed_limits(limits: LatticeLimits, layout: FixedLayout) -> LatticeLimits:
@@ -21,26 +22,14 @@ def fixed_limits(limits: LatticeLimits, layout: FixedLayout) -> LatticeLimits:
     """
     if layout.is_free:
         return limits
-    return replace(
-        limits,
-        are_stated=True,
-        tensor_parallel=_only(layout.tensor_parallel, limits.tensor_parallel),
-        pipeline_parallel=_only(layout.pipeline_parallel, limits.pipeline_parallel),
-        virtual_stages=_only(layout.virtual_stages, limits.virtual_stages),
-        context_parallel=_only(layout.context_parallel, limits.context_parallel),
-        expert_parallel=_only(layout.expert_parallel, limits.expert_parallel),
-        expert_tensor_parallel=_only(layout.expert_tensor_parallel, limits.expert_tensor_parallel),
-        data_parallel=_only(layout.data_parallel, limits.data_parallel),
-        micro_batch=_only(layout.micro_batch, limits.micro_batch),
-        sharding=_only(layout.sharding, limits.sharding),
-        schedules=_only(layout.schedule, limits.schedules),
-        recompute=_only(layout.recompute, limits.recompute),
-        recompute_shares=(1.0,) if layout.recompute is not None else limits.recompute_shares,
-    )
-
-
-def _only(fixed: T | None, others: tuple[T, ...]) -> tuple[T, ...]:
-    return others if fixed is None else (fixed,)
+    fixed: dict[str, Any] = {
+        "schedules" if name == "schedule" else name: (value,)
+        for name in type(layout).model_fields
+        if (value := getattr(layout, name)) is not None
+    }
+    if layout.recompute is not None:
+        fixed["recompute_shares"] = (1.0,)
+    return replace(limits, are_stated=True, **fixed)
 
 
 def least_plan(layout: FixedLayout, limits: LatticeLimits) -> TrainingPlan:
@@ -97,44 +86,21 @@ def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: Tra
 
 def _is_whole(layout: FixedLayout) -> bool:
     """Whether all degrees that make up the number of accelerators are fixed."""
-    return None not in (
-        layout.tensor_parallel,
-        layout.pipeline_parallel,
-        layout.context_parallel,
-        layout.data_parallel,
-    )
+    return all(getattr(layout, name) is not None for name in _WHOLE)
 
 
 def layout_options(layout: FixedLayout, plan: TrainingPlan) -> str:
     """Return the options that make of a fixed layout the parts of a plan that differ from it: `--pp 8 --vpp 6`."""
-    typed = {
-        "tensor_parallel": "--tp",
-        "pipeline_parallel": "--pp",
-        "virtual_stages": "--vpp",
-        "context_parallel": "--cp",
-        "expert_parallel": "--ep",
-        "expert_tensor_parallel": "--etp",
-        "data_parallel": "--dp",
-    }
-    options = {name: typed.get(name, f"--{name.replace('_', '-')}") for name in type(layout).model_fields}
     return " ".join(
-        f"{option} {getattr(plan, name)}"
-        for name, option in options.items()
+        f"--{LAYOUT_OPTIONS.get(name, name).replace('_', '-')} {getattr(plan, name)}"
+        for name in type(layout).model_fields
         if getattr(layout, name) not in (None, getattr(plan, name))
     )
 
 
 def _degrees_words(layout: FixedLayout) -> str:
-    names = {
-        "TP": "tensor_parallel",
-        "PP": "pipeline_parallel",
-        "CP": "context_parallel",
-        "DP": "data_parallel",
-    }
-    fixed = [
-        f"{short} {value}" for short, name in names.items() if (value := getattr(layout, name)) is not None
-    ]
-    return " × ".join(fixed)
+    fixed = ((LAYOUT_OPTIONS[name].upper(), getattr(layout, name)) for name in _WHOLE)
+    return " × ".join(f"{short} {degree}" for short, degree in fixed if degree is not None)
 
 
 def _faults(layout: FixedLayout, job: TrainingJob, domain: int) -> Iterator[tuple[str, str, str]]:

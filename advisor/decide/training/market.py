@@ -7,10 +7,9 @@ from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.prices import spread_of
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.decide.offers import OWN, offers_by_accelerator, owned_offers
+from advisor.decide.offers import offers_by_accelerator, owned_offers, price_spread_of
 from advisor.decide.ranking import is_firm
 from advisor.decide.reason import (
     NoClusterSize,
@@ -409,28 +408,21 @@ def firm_runs(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) 
     for name, runs in outcome.runs.items():
         for run in runs:
             ways = outcome.offers.get((name, run.num_accelerators), [run.offer])
-            firm = next((way for way in ways if _is_firm(way.price, scenario)), None)
+            firm = next(
+                (way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario.as_of))), None
+            )
             if firm is None:
                 continue
             again = run if firm is run.offer else run_of(scenario, run.found, firm, run.reinforcement)
             if again.infeasible is None and misses(scenario, again) is None:
                 found.append(again)
     for best in sorted(found, key=order_key(scenario)):
-        if best.num_accelerators == outcome.runs[_name(best)][0].num_accelerators:
+        if best.num_accelerators == outcome.runs[best.found.cluster.accelerator.id][0].num_accelerators:
             yield best
             continue
         variants, _ = variants_of(best.found.cluster.accelerator, model, scenario.task)
         again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
         yield best if again.infeasible or misses(scenario, again) else again
-
-
-def _name(run: TrainingRun) -> str:
-    return run.found.cluster.accelerator.id
-
-
-def _is_firm(price: Price, scenario: TrainingScenario) -> bool:
-    """Whether a price is firm, or that of hardware which is already there."""
-    return price.provider == OWN or is_firm(price, spread_of(price, scenario.as_of))
 
 
 def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:

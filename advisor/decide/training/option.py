@@ -39,11 +39,10 @@ from advisor.decide.training.runs import (
     run_of,
 )
 from advisor.decide.training.scenario import MachineConditions, TrainingScenario
-from advisor.decide.training.search import PlanFound
+from advisor.decide.training.search import MEMORY_PARTS, PlanFound
 from advisor.decide.training.simulate_args import simulate_args
 from advisor.decide.training.space import peak_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity, verdict_of
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import placeholders_of
@@ -96,6 +95,7 @@ def option_of(
     accelerator = found.cluster.accelerator
     step = step_quantity(found, run.step_s)
     performance = _performance(run, scenario, known)
+    deadline_s = scenario.limits.deadline_s
     shown: tuple[str, ...] = ()
     if run.reinforcement is None:
         shown = simulate_args(scenario.model, accelerator.id, found.job, found.plan, scenario.conditions)
@@ -117,7 +117,7 @@ def option_of(
         reasons=(
             *doubts_of(step.basis, price, scenario.as_of),
             *_tight(found),
-            *_late(performance.days, scenario.limits.deadline_s),
+            *(doubt_of_limit(performance.days, deadline_s / DAY_S) if deadline_s else ()),
         ),
         notes=_condition_notes(run, scenario.conditions),
     )
@@ -185,11 +185,6 @@ def _tight(found: PlanFound) -> tuple[Reason, ...]:
     return (TightMemory(peak.value, peak.high, found.cluster.accelerator.memory_bytes or 0.0),)
 
 
-def _late(days: Quantity, deadline_s: float | None) -> tuple[Reason, ...]:
-    """Return the doubt about a run that may take longer than its deadline."""
-    return () if deadline_s is None else doubt_of_limit(days, deadline_s / DAY_S)
-
-
 def _condition_notes(run: TrainingRun, conditions: MachineConditions) -> tuple[str, ...]:
     """Return notes on the conditions of machines that a run rests on: its network and what it keeps in host memory."""
     cluster = run.found.cluster
@@ -226,7 +221,13 @@ def _breakdown_s(run: TrainingRun) -> dict[str, float]:
 def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[str, ...]) -> TrainingLaunch:
     found = run.found
     flags = commands_of(
-        found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement, run.num_steps
+        found.job,
+        found.plan,
+        found.cluster,
+        scenario.rollout,
+        run.reinforcement,
+        run.num_steps,
+        is_tuning=scenario.workload == "finetune",
     )
     placeholders = {name: placeholders_of(command) for name, command in flags.items()}
     releases = {name: framework_release(name) for name in flags}
@@ -296,14 +297,13 @@ def memory_stages(
     job: TrainingJob, plan: TrainingPlan, companions: Companions | None = None
 ) -> tuple[StageMemory, ...]:
     """Memory of every pipeline stage at its fullest instant, with a loop's other models."""
-    parts = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
     stages = stage_memory(job, plan)
     others = companion_stages(job, plan, companions) if companions else ({},) * len(stages)
     return tuple(
         StageMemory(
             stage.stage,
             stage.peak_bytes + sum(other.values()),
-            {**{name: getattr(stage.fullest, f"{name}_bytes") for name in parts}, **other},
+            {**{name: getattr(stage.fullest, f"{name}_bytes") for name in MEMORY_PARTS}, **other},
         )
         for stage, other in zip(stages, others, strict=True)
     )

@@ -182,8 +182,8 @@ def _every_term(scenario: TrainingScenario, run: TrainingRun) -> list[ClusterOff
         return [run.offer]
     accelerator = run.found.cluster.accelerator
     terms = ("on_demand", "spot", "reserved_1y", "reserved_3y")
-    limits = scenario.limits.model_copy(update={"terms": terms, "accelerators": (accelerator.id,)})
-    prices = offers_of(scenario.model_copy(update={"limits": limits}), {accelerator.id: accelerator})
+    asked = scenario.with_limits(terms=terms, accelerators=(accelerator.id,))
+    prices = offers_of(asked, {accelerator.id: accelerator})
     return cluster_offers(run.num_accelerators, prices.get(accelerator.id, ()), accelerator)
 
 
@@ -356,15 +356,11 @@ def _other_questions(
     """Yield the options that may remove a reason of failures or of a term, each with the question that it makes: fewer
     accelerators fail less often, and longer deadlines take fewer."""
     limits = scenario.limits
-
-    def within(**changes: object) -> TrainingScenario:
-        return scenario.model_copy(update={"limits": limits.model_copy(update=changes)})
-
     is_of_term = isinstance(reason, NotWorthCommitting) or (
         isinstance(reason, FailsTooOften) and reason.is_spot
     )
     if is_of_term and "on_demand" not in limits.terms:
-        yield "--term on-demand", within(terms=("on_demand",))
+        yield "--term on-demand", scenario.with_limits(terms=("on_demand",))
     if not isinstance(reason, FailsTooOften) or reason.is_spot:
         return
     if not scenario.reliability.elastic:
@@ -373,11 +369,11 @@ def _other_questions(
     if limits.num_accelerators is not None:
         for halvings in range(1, limits.num_accelerators.bit_length()):
             count = limits.num_accelerators >> halvings
-            yield f"--gpus {count}", within(num_accelerators=count)
+            yield f"--gpus {count}", scenario.with_limits(num_accelerators=count)
     elif limits.deadline_s is not None:
         for doublings in range(1, _MOST_DOUBLINGS + 1):
             days = math.ceil(limits.deadline_s / DAY_S) << doublings
-            yield f"--deadline {days}d", within(deadline_s=days * DAY_S)
+            yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
 
 
 def _run_words(run: TrainingRun) -> str:

@@ -27,6 +27,18 @@ Workload = Literal["train", "finetune", "rl"]
 Placement = Literal["colocated", "disaggregated", "both"]
 
 
+LAYOUT_OPTIONS: Final = {
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "virtual_stages": "vpp",
+    "context_parallel": "cp",
+    "expert_parallel": "ep",
+    "expert_tensor_parallel": "etp",
+    "data_parallel": "dp",
+}
+"""Options of the degrees of a plan, by field; the options of its other fields have the names of the fields."""
+
+
 class FixedLayout(Record):
     """The parts of a plan that the user fixes; None leaves a part to the search."""
 
@@ -164,3 +176,7 @@ class TrainingScenario(Record):
         if self.task.method in ("lora", "qlora", "dora") and not self.task.lora_rank:
             raise ValueError("an adapter method needs a lora_rank")
         return self
+
+    def with_limits(self, **changed: object) -> "TrainingScenario":
+        """Return a copy with other values of fields of its limits."""
+        return self.model_copy(update={"limits": self.limits.model_copy(update=changed)})

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,10 @@ CanStart = Callable[[TrainingJob, TrainingPlan], bool]
 """Whether a framework has options for all of a plan."""
 MOST_SIMULATED_PASSES = 12_000
 """Passes of one event graph; longer schedules are simulated with fewer micro-batches and continued at their rate."""
+
+
+MEMORY_PARTS: Final = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
+"""Uses of an accelerator's memory, besides what the allocator and the driver keep."""
 
 
 @dataclass(slots=True)
@@ -213,8 +218,7 @@ def _build_plan_found(
     waits_s = float(_waits_s(job, lattice, cluster, steps)[row])
     if waits_s:
         breakdown_s["offload"] = waits_s
-    parts = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
-    held = {name: float(getattr(memory, f"{name}_bytes")[memory_row]) for name in parts}
+    held = {name: float(getattr(memory, f"{name}_bytes")[memory_row]) for name in MEMORY_PARTS}
     held["reserve"] = float(memory.reserved_bytes[memory_row] - memory.allocated_bytes[memory_row])
     held["context"] = float(memory.peak_bytes[memory_row] - memory.reserved_bytes[memory_row])
     return PlanFound(

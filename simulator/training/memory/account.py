@@ -279,7 +279,7 @@ def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> floa
         return float(scaled_width(layer))
     return sum(
         job.lora_rank * (inputs + outputs) + (outputs if job.method == "dora" else 0)
-        for _, inputs, outputs in _targets(layer, job, formats)
+        for _, inputs, outputs in adapted_matrices(layer, job, formats.software)
     )
 
 
@@ -301,7 +301,7 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
         return _BF16 * scaled_width(layer)
     if "other_adapter" in job.features:
         return size * job.model.hidden_size
-    targets = _targets(layer, job, formats)
+    targets = adapted_matrices(layer, job, formats.software)
     # DoRA scales the sum of both outputs: its magnitudes need them.
     outputs = 2.0 * _BF16 * sum(width for _, _, width in targets) if job.method == "dora" else 0.0
     if software.splits_one_projection and not adapts_every_matrix(job, software):
@@ -345,7 +345,7 @@ def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> 
     """
     if job.method != "dora" or not formats.software.adapts_identity:
         return 0.0
-    return sum(4.0 * inputs**2 for _, inputs, _ in _targets(layer, job, formats))
+    return sum(4.0 * inputs**2 for _, inputs, _ in adapted_matrices(layer, job, formats.software))
 
 
 def scaled_width(layer: Layer) -> int:
@@ -370,8 +370,11 @@ def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
     return software.adapters_on == "all_linear" and "adapters_query_value" not in job.features
 
 
-def _targets(layer: Layer, job: TrainingJob, formats: Formats) -> tuple[Linear, ...]:
-    """Return the matrices that have an adapter."""
-    every = adapts_every_matrix(job, formats.software)
+def adapted_matrices(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> tuple[Linear, ...]:
+    """Return the matrices of a layer that have an adapter.
+
+    Source: the recipe's habit, if the job's features do not tell.
+    """
+    every = adapts_every_matrix(job, software)
     parts = (part for part in (layer.mixer, layer.feed_forward) if part is not None)
     return tuple(linear for part in parts for linear in part.linears(every=every))

@@ -41,7 +41,11 @@ def test_the_job_is_done_in_time_for_what_it_costs() -> None:
         assert option.batched.usd_per_million_tokens.value == pytest.approx(
             option.job_usd.value / 953, rel=1e-6
         )
-    assert [o.job_usd.value for o in found.options] == sorted(o.job_usd.value for o in found.options)
+    first, *others = (option.job_usd for option in found.options)
+    assert [each.value for each in others] == sorted(each.value for each in others)
+    assert (
+        first.value <= others[0].value or first.low <= others[0].high
+    )  # a better founded one may head the list
 
 
 def test_less_time_takes_more_machines_and_never_costs_less() -> None:

@@ -1,6 +1,7 @@
 """How much load a replica carries: what is found holds, a little more does not, and no run depends on another."""
 
 import dataclasses
+import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from advisor.decide.load_runs import (
     strain,
 )
 from advisor.decide.measure import NUM_SEEDS, SIGMA, STAGES, Capacity, Measurements, planning_point, seed_of
-from advisor.decide.scenario import Objectives, Traffic
+from advisor.decide.scenario import Objectives, Scenario, Traffic
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import EmpiricalLengths, FixedLengths, LognormalLengths
@@ -46,7 +47,15 @@ def runs_of(
     bound: float = 60.0,
     seed: int = 0,
 ) -> Measurements:
-    return Measurements(replica, traffic, objectives, bound, seed)
+    scenario = Scenario(
+        model="llama-3.1-8b",
+        traffic=traffic,
+        objectives=objectives,
+        as_of=datetime.date(2026, 11, 20),
+        seed=seed,
+        headroom_fraction=0.0,
+    )
+    return Measurements(replica, scenario, bound)
 
 
 def settle_capacity(runs: Measurements) -> Capacity:

@@ -14,7 +14,14 @@ from advisor.catalog.schema import Price
 from advisor.decide.measure import SIGMA, STAGES, Capacity, PlanningPoint, Stage
 from advisor.decide.purchase import Demand, demands_of, planned_load
 from advisor.decide.race import RIVAL_MARGIN, RIVAL_SIGMAS, WIDTH, Race
-from advisor.decide.ranking import Planned, cheapest_by_expectation, cost_range, is_tie, overlap
+from advisor.decide.ranking import (
+    Planned,
+    chance_cheaper,
+    cheapest_by_expectation,
+    cost_range,
+    is_tie,
+    overlap,
+)
 from advisor.decide.reason import NotForSale, OverBudget, OwnedTooSlow
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 from advisor.decide.screening import screen
@@ -421,7 +428,7 @@ def test_of_engines_with_one_bill_the_seed_does_not_choose() -> None:
     chosen = cheapest_by_expectation([ours, others]).found.candidate.deployment.engine.id
     swapped = [replace(ours, expected_cost=1.01), replace(others, expected_cost=1.0)]
     assert cheapest_by_expectation(swapped).found.candidate.deployment.engine.id == chosen
-    assert is_tie(ours, others)
+    assert is_tie(chance_cheaper(ours, others))
     # A smaller bill is no matter of the seed.
     bill = replace(plan.found.purchase, cost=0.5 * plan.found.purchase.cost)
     cheap = replace(ours, found=ours.found.with_purchase(bill), expected_cost=0.5)

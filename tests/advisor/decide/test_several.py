@@ -359,9 +359,7 @@ def test_what_makes_no_sense_for_several_models_is_refused(cli: Cli, typed: str,
 def test_settings_of_a_model_are_its_own(cli: Cli) -> None:
     limits = "--gpu l40s --provider runpod --engine vllm --precision fp8 --fast"
     typed = "8b@2:input-tokens=100:output-tokens=50:tpot-p99=80ms,qwen3-4b@1:rate=3:engine=sglang"
-    run = cli(f"advisor recommend --models {typed} {limits} --as-of 2026-11-20 --json")
-    assert run.code == 0, run.err
-    content = json.loads(run.out)
+    content = cli(f"advisor recommend --models {typed} {limits} --as-of 2026-11-20 --json").document()
     first, second = content["inputs"]["models"]
     assert (first["traffic"]["mean_input_tokens"], first["objectives"]["tpot_p99_s"]) == (100, 0.08)
     assert (second["traffic"]["rate_per_s"], second["objectives"]["tpot_p99_s"]) == (3.0, 0.1)

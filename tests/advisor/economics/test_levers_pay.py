@@ -1,6 +1,5 @@
 """Levers in `advisor cost`: what they save, and who pays for what is cached."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +10,7 @@ SHARED = "cost --model 8b --rate 5 --gpu l40s --api none --top 1 --input-tokens 
 
 
 def report(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor {command} --as-of 2026-11-20 --json")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)
-    return found
+    return cli(f"advisor {command} --as-of 2026-11-20 --json").document()
 
 
 def test_shared_beginnings_of_prompts_save_accelerators_and_are_priced_as_cached(cli: Cli) -> None:

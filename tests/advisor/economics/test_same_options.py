@@ -1,6 +1,5 @@
 """`cost` asks what `recommend` asks: the same options, to the last digit, for every kind of load and limit."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -43,10 +42,7 @@ LOADS = (
 
 
 def document(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor {command}")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)
-    return found
+    return cli(f"advisor {command}").document()
 
 
 def plain(option: dict[str, Any]) -> dict[str, Any]:

@@ -93,10 +93,7 @@ def test_what_is_searched_fits_with_its_whole_interval_where_any_plan_does() -> 
 
 
 def ask(cli: Cli, words: str) -> dict[str, Any]:
-    run = cli(f"{ASK} {words}")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)
-    return found
+    return cli(f"{ASK} {words}").document()
 
 
 def test_more_money_is_never_later_and_never_buys_a_crowd_for_an_hour(cli: Cli) -> None:

@@ -1,5 +1,7 @@
 """Laws that hold for all parameters: conservation, Little's law, equal seeds, common random numbers, monotony."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -182,19 +184,45 @@ def test_a_trial_within_its_violations_runs_to_the_end():
     assert result.num_finished == 300
 
 
-def test_steady_state_leaves_out_ramp_and_drain():
-    """Between the 64th completion and the 64th from the end; decoding alone in the drain is slow."""
+def test_steady_state_of_an_open_loop_leaves_out_ramp_and_drain():
+    """Between the 30th completion and the 30th from the end."""
+    workload = Workload(Poisson(5.0), UniformLengths(16, 400, 0.2), 300)
+    result = simulate(surface(), POLICY, workload, records=True)
+    records = result.records
+    order = np.argsort(records.finished_ps, kind="stable")
+    span_s = float(records.finished_ps[order[269]] - records.finished_ps[order[29]]) * 1e-12
+    tokens = int(records.output_tokens[order[30:270]].sum())
+    assert result.steady_output_tokens_per_s == pytest.approx(tokens / span_s, rel=1e-6)
+    assert result.steady_requests_per_s == pytest.approx(240 / span_s, rel=1e-6)
+
+
+def test_steady_state_of_a_closed_loop_ends_when_a_client_has_nothing_to_send():
+    """At the 64th completion from the end; decoding alone in the drain is slow."""
     workload = Workload(ClosedLoop(64), UniformLengths(16, 400, 0.2), 320)
     result = simulate(surface(), POLICY, workload, records=True)
     records = result.records
     order = np.argsort(records.finished_ps, kind="stable")
-    span_s = float(records.finished_ps[order[255]] - records.finished_ps[order[63]]) * 1e-12
-    tokens = int(records.output_tokens[order[64:256]].sum())
-    assert result.steady_output_tokens_per_s == pytest.approx(tokens / span_s, rel=1e-6)
-    assert result.steady_requests_per_s == pytest.approx(192 / span_s, rel=1e-6)
+    end_ps = records.finished_ps[order[255]]
+    lasted_ps = records.finished_ps - records.admitted_ps
+    passed = np.clip((end_ps - records.admitted_ps) / lasted_ps, 0.0, 1.0)
+    assert result.steady_requests_per_s == pytest.approx(passed.sum() / (end_ps * 1e-12), rel=1e-6)
+    tokens = float((passed * records.output_tokens).sum())
+    assert result.steady_output_tokens_per_s == pytest.approx(tokens / (end_ps * 1e-12), rel=1e-6)
     assert result.steady_output_tokens_per_s > 1.1 * result.output_tokens_per_s
     offline = simulate(surface(), POLICY, Workload(ClosedLoop(100), UniformLengths(512, 64), 100))
     assert offline.steady_output_tokens_per_s is None
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.2])
+@pytest.mark.parametrize("num_blocks", [600, 1000, 2000])
+def test_a_short_closed_loop_has_the_steady_rate_of_a_long_one(sigma: float, num_blocks: int) -> None:
+    """Few rounds of clients that end in waves, with room for some of them in the cache."""
+    policy = replace(POLICY, kv_capacity_blocks=num_blocks)
+    rates = []
+    for rounds in (3, 4, 5, 40):
+        load = Workload(ClosedLoop(24), LognormalLengths(800, 300, sigma=sigma), 24 * rounds)
+        rates.append(simulate(surface(), policy, load).steady_output_tokens_per_s)
+    assert rates[:3] == pytest.approx([rates[3]] * 3, rel=0.1)
 
 
 def test_busy_fraction_is_the_offered_load_when_requests_do_not_meet():

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.published import checkpoint_format, loadable_checkpoints
+from advisor.catalog.schema import Model
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags, megatron_flags, stage_layout
@@ -41,6 +44,7 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
 def wrong(framework: str, command: str) -> list[str]:
     """Parts of a command that its framework would refuse."""
+    command = command.rpartition("\nEOF\n")[2]  # a program before it that writes weights out in 16 bits
     if framework in STARTED:
         start, command = split_start(framework, command)
         found = wrong("torchrun", start)
@@ -179,6 +183,46 @@ def test_layouts_that_share_multiplications_start_with_one_queue() -> None:
     ):
         command = launch_flags(DENSE, plan)["megatron-lm"]
         assert command.startswith("CUDA_DEVICE_MAX_CONNECTIONS=1 ") == is_needed
+
+
+@pytest.mark.parametrize("family", ["megatron", "torchtitan", "deepspeed", "maxtext", "fsdp"])
+def test_tuning_starts_from_weights_and_training_from_none(family: str) -> None:
+    job = replace(DENSE, framework=family)
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    tuned = launch_flags(job, plan, as_priced=True, is_tuning=True)
+    assert tuned
+    for name, command in launch_flags(job, plan, as_priced=True).items():
+        loads = name in ("trl", "deepspeed")  # trainers of transformers, which name the model's repository
+        assert ("WEIGHTS" in command or "meta-llama/Llama-3.1-8B" in command) == loads
+        assert (
+            "meta-llama/Llama-3.1-8B" in tuned[name] if loads else "WEIGHTS" in placeholders_of(tuned[name])
+        )
+        assert not wrong(name, tuned[name])
+
+
+@pytest.mark.parametrize("model", [one for one in models.all_models() if one.weights not in ("bf16", "fp16")])
+def test_trainers_of_transformers_get_weights_of_16_bits(model: Model) -> None:
+    """Transformers refuses to tune models in FP8 or MXFP4."""
+    if model.workload != "decoder":
+        return
+    job = replace(DENSE, model=model, framework="deepspeed")
+    plan = TrainingPlan(data_parallel=16, sharding="zero2")
+    loop = LoopShape("grpo", 512, 8, (512, 2048), 1, 16, 8)
+    for command in (
+        trl_flags(job, plan),
+        trl_flags(replace(job, method="ia3"), plan),
+        *launch_flags(job, plan, as_priced=True).values(),
+        verl_flags(job, plan, loop),
+        openrlhf_flags(job, plan, loop),
+    ):
+        subprocess.run(["bash", "-n"], input=command.encode(), check=True)
+        named = command.rpartition("\nEOF\n")[2] if "ia3.py" not in command else command
+        told = re.findall(r"(?:--model_name_or_path |--pretrain |model\.path=|model=')([^ ']+)", named)
+        assert told
+        for name in told:
+            is_widened = name == "./widened" and "dequantize=True" in command
+            is_known = any(one.repository == name for one in loadable_checkpoints(model, "bf16"))
+            assert is_widened or is_known or checkpoint_format(name) == "bf16"
 
 
 def test_mamba_layers_have_their_own_trainer() -> None:

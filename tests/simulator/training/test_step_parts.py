@@ -243,6 +243,23 @@ def test_asynchronous_tensor_parallelism_of_pytorch_speeds_the_forward_pass() ->
         assert 1.03 < float(plain.step_s[0] / ahead.step_s[0]) < 1.18
 
 
+def test_a_ring_of_pytorch_merges_its_parts_and_one_of_megatron_does_not() -> None:
+    plans = [TrainingPlan(context_parallel=degree, data_parallel=8 // degree) for degree in (1, 2, 4, 8)]
+    jobs = {
+        name: replace(LLAMA, sequence_tokens=65_536, framework=name) for name in ("megatron", "torchtitan")
+    }
+    exposed = {
+        name: step_time(one, PlanLattice.of(plans), H100).context_parallel_s for name, one in jobs.items()
+    }
+    assert exposed["torchtitan"][0] == 0.0
+    values = (
+        64 * 65_536 * 4096 * 32 / 8
+    )  # of a rank's queries in all layers of its micro-batches, for each part
+    merging_s = values * (46.0 + 70.0) / (3.35e12 * 0.85)
+    assert np.all(exposed["torchtitan"][1:] > merging_s)
+    assert np.all(exposed["torchtitan"] >= exposed["megatron"])
+
+
 def test_recomputation_of_jax_drops_what_no_gradient_needs() -> None:
     """Source: jax, ad_checkpoint.py (remat_dce)."""
     assert framework_costs(replace(LLAMA, framework="maxtext"), "tpu v5p").partial_recompute == 1.0

@@ -1,6 +1,5 @@
 """Encoders of their own: laws of their queue, and what two publications report."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +16,7 @@ VISION = (
 
 
 def metrics(cli: Cli, command: str) -> dict[str, Any]:
-    run = cli(f"advisor {command} --json")
-    assert run.code == 0, run.err
-    found: dict[str, Any] = json.loads(run.out)["metrics"]
-    return found
+    return cli(f"advisor {command} --json").document()["metrics"]
 
 
 def test_a_lone_request_waits_for_its_images_in_rounds() -> None:

@@ -1,0 +1,332 @@
+"""Flat files of benchmarks, timings of a request, matrices of copy rates, logs of calls and sheets of prices."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from advisor.catalog import accelerators, prices
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.copy_matrices import read_copy_matrices
+from advisor.catalog.formats.flat_results import read_flat_results
+from advisor.catalog.formats.guidellm import read_guidellm
+from advisor.catalog.formats.llama_bench import read_llama_bench
+from advisor.catalog.formats.prometheus_text import read_prometheus_text
+from advisor.catalog.formats.server_log import read_server_log
+from advisor.catalog.formats.vllm_bench import read_vllm_bench
+from advisor.evidence.own_server import local_row_of
+from advisor.simulator.serving.trace_files import read_trace
+
+FOLDER: Final = Path(__file__).parent / "formats"
+EXPECTED: Final[dict[str, dict[str, Any]]] = {
+    "llmperf.json": {
+        "tool": "llmperf",
+        "model": "meta-llama/Llama-3.1-70B-Instruct",
+        "concurrency": 4,
+        "lengths": (1000.0, 200.0),
+        "rates": (190.0, None, 0.95),
+        "means": (0.16, None, 4.2),
+    },
+    "inference_perf.json": {
+        "tool": "inference-perf",
+        "request_rate_per_s": 10.0,
+        "num_requests": 600,
+        "lengths": (512.0, 256.0),
+        "rates": (2540.0, 7640.0, 9.9),
+        "means": (0.05, 0.0093, 2.4),
+    },
+    "trtllm_bench.json": {
+        "tool": "trtllm-bench",
+        "engine": "tensorrt-llm",
+        "concurrency": 900,
+        "tensor_parallel": 1,
+        "lengths": (128.0, 128.0),
+        "rates": (14222.0, 28444.0, 111.0),
+        "means": (None, None, 5.0),
+    },
+    "one_batch.jsonl": {
+        "tool": "sglang bench_one_batch",
+        "engine": "sglang",
+        "concurrency": 16,
+        "num_requests": 16,
+        "max_num_seqs": 16,
+        "lengths": (1024.0, 128.0),
+        "rates": (None, 13653.0, None),
+        "means": (0.35, None, 1.35),
+    },
+    "batched_bench.txt": {
+        "tool": "llama-batched-bench",
+        "engine": "llama.cpp",
+        "concurrency": 1,
+        "lengths": (512.0, 128.0),
+        "rates": (None, 581.82, None),
+        "means": (0.1, None, 1.1),
+    },
+    "vllm_latency.json": {
+        "tool": "vllm bench latency",
+        "engine": "vllm",
+        "lengths": (None, None),
+        "rates": (None, None, None),
+        "means": (None, None, 1.05),
+    },
+    "vllm_throughput.json": {
+        "tool": "vllm bench throughput",
+        "num_requests": 1000,
+        "request_rate_per_s": float("inf"),
+        "lengths": (None, None),
+        "rates": (None, 15794.7, 12.34),
+        "means": (None, None, None),
+    },
+    "k6.json": {
+        "tool": "k6",
+        "concurrency": 20,
+        "lengths": (None, None),
+        "rates": (None, None, 9.8),
+        "means": (None, None, 2.3505),
+    },
+    "locust.csv": {
+        "tool": "locust",
+        "num_requests": 1200,
+        "lengths": (None, None),
+        "rates": (None, None, 9.8),
+        "means": (None, None, 2.3505),
+    },
+}
+
+
+def read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_each_figure_of_a_flat_file_is_found_at_its_place(name: str) -> None:
+    found = read_flat_results(read(name))[0]
+    expected = dict(EXPECTED[name])
+    assert (found.mean_input_tokens, found.mean_output_tokens) == expected.pop("lengths")
+    rates = (found.output_tokens_per_s, found.total_tokens_per_s, found.requests_per_s)
+    assert rates == pytest.approx(expected.pop("rates"))
+    assert (found.ttft.mean_s, found.tpot.mean_s, found.e2e.mean_s) == pytest.approx(expected.pop("means"))
+    assert {each: getattr(found, each) for each in expected} == expected
+
+
+def test_every_row_of_a_table_and_every_line_of_json_is_a_load() -> None:
+    assert [one.concurrency for one in read_flat_results(read("batched_bench.txt"))] == [1, 8]
+    line = json.loads(read("one_batch.jsonl"))
+    lines = "\n".join(json.dumps(line | {"batch_size": size}) for size in (1, 4, 16))
+    assert [one.concurrency for one in read_flat_results(f"{lines}\n{lines[:40]}")] == [1, 4, 16]
+
+
+def test_a_shared_prompt_and_a_csv_without_fixed_columns_are_refused() -> None:
+    with pytest.raises(InputFileError, match="share one prompt"):
+        read_flat_results(read("batched_bench.txt").replace("is_pp_shared = 0", "is_pp_shared = 1"))
+    for head in ("Type,Run Id,Id,Name", "Run Info,Run Info,Benchmark"):
+        with pytest.raises(InputFileError) as raised:
+            read_guidellm(f"{head}\n1,2,3,4\n")
+        assert "benchmarks.json" in raised.value.fix
+
+
+def test_k6_is_read_from_both_of_its_exports() -> None:
+    flat = json.loads(read("k6.json"))
+    nested = {name: {"type": "x", "values": values} for name, values in flat["metrics"].items()}
+    assert read_flat_results(json.dumps({"metrics": nested})) == read_flat_results(json.dumps(flat))
+
+
+def test_the_printed_latency_of_a_batch_is_that_of_the_file() -> None:
+    printed = "Avg latency: 1.05 seconds\n50% percentile latency: 1.05 seconds\n99% percentile latency: 1.06 seconds\n"
+    found: BenchmarkResult = read_flat_results(printed)[0]
+    assert found == read_flat_results(read("vllm_latency.json"))[0]
+
+
+def test_offline_throughput_of_sglang_sends_all_requests_at_once() -> None:
+    printed = (
+        "====== Offline Throughput Benchmark Result =======\nBackend: engine\nSuccessful requests: 10\n"
+        "Total input tokens: 1896\nTotal generated tokens: 2970\nRequest throughput (req/s): 2.97\n"
+        "Output token throughput (tok/s): 883.18\n==================================================\n"
+    )
+    saved = {
+        "backend": "engine",
+        "successful_requests": 10,
+        "total_input_tokens": 1896,
+        "total_output_tokens": 2970,
+    }
+    saved |= {"request_throughput": 2.97, "output_throughput": 883.18}
+    for text in (printed, json.dumps(saved)):
+        (found,) = read_vllm_bench(text)
+        assert (found.request_rate_per_s, found.num_requests) == (float("inf"), 10)
+        assert (found.mean_output_tokens, found.output_tokens_per_s) == (297.0, 883.18)
+
+
+def test_gpus_of_llama_bench_share_the_layers() -> None:
+    table = (
+        "ggml_cuda_init: found 2 CUDA devices:\n  Device 0: NVIDIA GeForce RTX 3090, compute capability 8.6\n"
+        "| model | size | params | backend | ngl | test | t/s |\n| --- | --- | --- | --- | --: | --: | --: |\n"
+        "| qwen3 32B Q4_K - Medium | 18.40 GiB | 32.76 B | CUDA | 99 | tg128 | 35.20 ± 0.02 |\n"
+    )
+    fields = {
+        "n_prompt": 0,
+        "n_gen": 128,
+        "avg_ts": 35.2,
+        "gpu_info": "NVIDIA GeForce RTX 3090, NVIDIA GeForce RTX 3090",
+    }
+    for text in (table, json.dumps([fields | {"model_filename": "Qwen3-32B-Q4_K_M.gguf"}])):
+        (test,) = read_llama_bench(text)
+        assert test.num_gpus == 2
+        assert local_row_of(test, {})[0]["pp"] == "2"
+
+
+TIMINGS: Final = """\
+slot print_timing: id 0 | task 0 |
+prompt eval time =     210.00 ms /   512 tokens (    0.41 ms per token,  2438.10 tokens per second)
+       eval time =    4090.00 ms /   298 tokens (   13.72 ms per token,    72.86 tokens per second)
+"""
+
+
+@pytest.mark.parametrize("text", [TIMINGS, TIMINGS * 3, read("ollama_verbose.txt")])
+def test_timings_of_a_request_are_a_prompt_and_an_output_behind_it(text: str) -> None:
+    prompt, output = read_llama_bench(text)
+    assert (prompt.num_prompt_tokens, prompt.tokens_per_s) == (512, 2438.1)
+    assert (output.num_output_tokens, output.depth_tokens, output.tokens_per_s) == (298, 512, 72.86)
+
+
+def test_metal_names_its_device_in_a_log() -> None:
+    log = (
+        "ggml_metal_init: found device: Apple M3 Ultra\nload_tensors: offloaded 9/9 layers to GPU\n"
+        "load_tensors: Metal_Mapped model buffer size = 99000.00 MiB\n"
+        "llama_kv_cache: Metal KV buffer size = 6016.00 MiB\n"
+    )
+    assert read_server_log(log).device == "Apple M3 Ultra"
+
+
+def test_a_device_without_a_rate_to_itself_is_the_host() -> None:
+    found = read_copy_matrices(read("rocm_bandwidth_test.txt"))
+    rates = {(rate.check, rate.source, rate.target): rate.bytes_per_s for rate in found.rates}
+    assert found.device == "AMD Instinct MI300X"
+    assert len(rates) == 6
+    assert rates["peer.copy", 0, 1] == pytest.approx(47.9e9)
+    assert rates["host_link.h2d", None, 0] == pytest.approx(55.2e9)
+    assert rates["host_link.d2h", 1, None] == pytest.approx(55.5e9)
+
+
+def test_rates_with_peer_access_count_before_those_without() -> None:
+    text = read("p2p_bandwidth.txt")
+    faster = text.replace("11.52", "50.0", 1)
+    assert {rate.bytes_per_s for rate in read_copy_matrices(faster).rates} == {11.52e9, 11.6e9}
+    with pytest.raises(InputFileError, match="GiB/s"):
+        read_copy_matrices(text.replace("(GB/s)", "(GiB/s)"))
+
+
+def test_metrics_of_servers_that_count_no_requests_are_refused_with_a_reason() -> None:
+    with pytest.raises(InputFileError) as raised:
+        read_prometheus_text("llamacpp:prompt_tokens_total 12000\n")
+    assert "llama.cpp" in raised.value.why
+
+
+CALLS: Final = {
+    "litellm": '[{"startTime": "2025-09-01T10:00:00.5", "endTime": "x", "prompt_tokens": 800, "completion_tokens": 40},'
+    ' {"startTime": "2025-09-01T10:00:04.5", "prompt_tokens": 300, "completion_tokens": 90}]',
+    "litellm csv": "request_id,startTime,prompt_tokens,completion_tokens\na,2025-09-01 10:00:00.5+00,800,40\n"
+    "b,2025-09-01 10:00:04.5+00,300,90\n",
+    "langfuse": '[{"type": "SPAN", "startTime": "2025-09-01T09:00:00Z"}, {"type": "GENERATION", "startTime": '
+    '"2025-09-01T10:00:00Z", "usage": {"input": 800, "output": 40}}, {"type": "GENERATION", "startTime": '
+    '"2025-09-01T10:00:04Z", "usageDetails": {"input": 300, "output": 90}}]',
+    "page of langfuse": '{"data": [{"type": "GENERATION", "startTime": "2025-09-01T10:00:00Z", "promptTokens": 800, '
+    '"completionTokens": 40}, {"type": "GENERATION", "startTime": "2025-09-01T10:00:04Z", "promptTokens": 300, '
+    '"completionTokens": 90}], "meta": {"page": 1}}',
+    "jaeger": '{"data": [{"traceID": "a", "spans": [{"startTime": 1000000, "tags": [{"key": '
+    '"gen_ai.usage.input_tokens", "value": 800}, {"key": "gen_ai.usage.output_tokens", "value": 40}]}, '
+    '{"startTime": 2000000, "tags": []}]}, {"traceID": "b", "spans": [{"startTime": 5000000, "tags": [{"key": '
+    '"gen_ai.usage.input_tokens", "value": 300}, {"key": "gen_ai.usage.output_tokens", "value": 90}]}]}]}',
+    "openai": '{"created": 1741569952, "usage": {"prompt_tokens": 800, "completion_tokens": 40}}\n'
+    '{"created": 1741569956, "usage": {"prompt_tokens": 300, "completion_tokens": 90}}\n',
+    "anthropic": '{"timestamp": "2025-09-01T10:00:00Z", "usage": {"input_tokens": 100, "cache_read_input_tokens": 700, '
+    '"output_tokens": 40}}\n{"timestamp": "2025-09-01T10:00:04Z", "usage": '
+    '{"input_tokens": 300, "output_tokens": 90}}\n',
+    "sheet": "arrived_at_s;input_tokens;output_tokens\n0,5;800;40\n4,5;300;90\n",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_log_of_calls_is_a_trace(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "calls"
+    file.write_text(CALLS[name], encoding="utf-8")
+    trace = read_trace(file)
+    assert (trace.times_s, trace.pairs) == ((0.0, 4.0), ((800, 40), (300, 90)))
+
+
+def test_totals_give_their_means_and_texts_are_not_counted(tmp_path: Path) -> None:
+    file = tmp_path / "usage.json"
+    result = {"num_model_requests": 5000, "input_tokens": 1_000_000, "output_tokens": 500_000}
+    bucket = {"object": "bucket", "start_time": 0, "end_time": 86400, "results": [result]}
+    file.write_text(json.dumps({"object": "page", "data": [bucket, bucket]}), encoding="utf-8")
+    with pytest.raises(InputFileError) as raised:
+        read_trace(file)
+    assert "--input-tokens 200 --output-tokens 100 --rate 0.05787" in raised.value.fix
+    file.write_text(
+        "start_time,end_time,num_model_requests,input_tokens,output_tokens\n0,86400,5000,1000000,500000\n"
+    )
+    with pytest.raises(InputFileError, match="totals of 5,000 requests"):
+        read_trace(file)
+    file.write_text(json.dumps([{"conversations": [{"from": "human", "value": "x"}]}]), encoding="utf-8")
+    with pytest.raises(InputFileError, match="nothing counts its tokens"):
+        read_trace(file)
+
+
+SHEETS: Final = {
+    "commas": "gpu,price\nH100 SXM,$2.49/hr\n",
+    "semicolons": "GPU;Price per hour\nNVIDIA H100;2,49\n",
+    "title with units": 'Provider,GPU Type,GPU Count,Price/hr (USD)\nacme,H100 SXM,8,"$19.92"\n',
+    "tabs": "GPU\tHourly price ($)\tCloud\nH100\t2.49\tacme\n",
+    "of one": "Provider,GPU,GPUs,$/GPU-hr\nacme,H100,8,2.49\n",
+    "vantage": "API Name,GPUs,GPU model,vCPUs,On Demand,Linux Spot Minimum cost\n"
+    "p5,8,NVIDIA H100,192,$19.9200 hourly,unavailable\nm5,0,N/A,2,$0.0960 hourly,$0.05 hourly\n",
+}
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_a_sheet_of_prices_is_read_by_the_titles_of_its_columns(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    file.write_text(SHEETS[name], encoding="utf-8")
+    (price,) = prices.read_prices(file, providers=("acme",))
+    assert (price.accelerator, price.usd_per_accelerator_hour) == ("h100-sxm", pytest.approx(2.49))
+    assert not price.is_dated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu,price\nH100,2.49 EUR\n",
+        "gpu,price\nH100,$1800/month\n",
+        "provider;gpu;price;currency\nacme;H100;19,92;EUR\n",
+    ],
+)
+def test_other_currencies_and_months_are_not_converted(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputFileError) as raised:
+        prices.read_prices(file, providers=("acme",))
+    assert "dollars" in raised.value.fix or "USD" in raised.value.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "accelerator"),
+    [
+        ("NVIDIA GeForce RTX 3090 24GB", "rtx-3090"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("Tesla V100-SXM2-32GB", "v100-sxm2-32gb"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("Intel(R) Arc(TM) A770 Graphics", "arc-a770"),
+        ("Mac Studio M2 Ultra 192GB", "m2-ultra"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000-ws"),
+    ],
+)
+def test_an_accelerator_goes_by_the_names_of_drivers_and_shops(name: str, accelerator: str) -> None:
+    assert accelerators.get(name).record.id == accelerator
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 4090 Laptop GPU", "RTX 3060 8GB", "M4 Max 64GB"])
+def test_another_board_or_memory_is_not_taken_for_a_record(name: str) -> None:
+    with pytest.raises(UnknownNameError):
+        accelerators.get(name)
