@@ -443,4 +443,5 @@ def _by_window(terms: _Terms, seconds: Callable[[Attention, float], float]) -> t
 
 
 def _picoseconds(seconds: FloatArray) -> list[int]:
-    return [int(value) for value in np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tolist()]
+    found: list[int] = np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tolist()
+    return found

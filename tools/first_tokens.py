@@ -1,4 +1,4 @@
-"""Where the error of first tokens lies, and how far runs differ that rows do not tell apart: a section of
+"""Error of first tokens by place, and the spread of runs that rows do not tell apart: a section of
 docs/accuracy.md."""
 
 from collections import defaultdict

@@ -25,6 +25,10 @@ _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
 """Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
+_RATES: Final = frozenset(
+    ("2400", "2666", "2933", "3200", "3600", "4800", "5200", "5600", "6000", "6400", "7200", "8000")
+)
+"""Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
 _MODIFIED: Final = "modified"
 _MEMORY: Final = re.compile(r"(\d{1,3})gb")
 _NEAR_GB: Final = 0.8
@@ -55,7 +59,8 @@ def find_card_name(text: str) -> CardName | None:
         for start in range(len(words) - length + 1):
             window = words[start : start + length]
             family = known.get(tuple(sorted(window)))
-            if family is None or (length == 1 and window[0].isdigit() and CPU_WORDS & set(words)):
+            is_bare = length == 1 and window[0].isdigit()
+            if family is None or (is_bare and (CPU_WORDS & set(words) or window[0] in _RATES)):
                 continue
             return _among(family, words, start + length, " ".join(window))
     return None
@@ -119,9 +124,9 @@ def _identities(record: Accelerator) -> Iterable[tuple[str, ...]]:
     """Yield the words of each name of an accelerator without size and edition, with and without RTX or RX."""
     for name in (record.id, record.name, *record.aliases):
         words = tuple(word for word in _words_of(name) if not _is_edition_or_size(word))
-        if any(character.isdigit() for word in words for character in word):
+        if len(words) > 1 or any(character.isdigit() for word in words for character in word):
             yield words
-            if words[0] in ("rtx", "rx") and len(words) > 1:
+            if words[0] in ("rtx", "gtx", "rx") and len(words) > 1:
                 yield words[1:]
 
 

@@ -8,12 +8,24 @@ from typing import Final
 from advisor.catalog.files import read_toml
 from advisor.catalog.parts import FOLDER
 
+_COUNTERS: Final = "枚张張条條根块塊個个片台颗顆支只本"
 _UNITS: Final = (
     (re.compile(r"(?<=\d)\s?(?:[Gg]o|[Гг][Бб])\b"), "GB"),
     (re.compile(r"(?<=\d)\s?(?:To|[Тт][Бб])\b"), "TB"),
     (re.compile("[\u2010\u2011]"), "-"),
+    (re.compile(rf"(?<=\d)\s?[{_COUNTERS}](?!钱)"), " pcs "),
+    *(
+        (re.compile(rf"{word}\s?[{_COUNTERS}](?!钱)"), f" {number} pcs ")
+        for number, word in zip((1, 2, 2, 3, 4, 5, 6, 7, 8), "一二两三四五六七八", strict=True)
+    ),
 )
-"""French and Russian units of memory (96 Go, 2 To), and hyphens that word processors write."""
+"""French and Russian units of memory (96 Go, 2 To), hyphens that word processors write, and Chinese and Japanese words
+behind a number of pieces."""
+_LABEL_AHEAD: Final = re.compile(
+    r"^([\s\-*•]*)(主板|主機板|内存|記憶體|显卡|顯示卡|电源|電源|硬盘|硬碟|固态|机箱|機殼|散热器?|散熱器|处理器|處理器|メモリ|グラボ|マザボ|ケース)"
+    r"\s+(?=\S)"
+)
+"""Label of a part without a colon, in scripts without spaces."""
 _UMLAUTS: Final = "äöü"
 _START: Final = r"(^[\s\-*•]*|[:：]\s*)"
 """Place where a number in words is one: at the start of a line or after its label."""
@@ -24,7 +36,8 @@ def write_in_english(text: str) -> str:
 
     Source: words.toml of the catalog.
     """
-    text = unicodedata.normalize("NFC", text).replace("：", ":")
+    text = unicodedata.normalize("NFC", text).replace("：", ":").replace("，", ", ").replace("；", "; ")
+    text = _LABEL_AHEAD.sub(r"\1\2: ", text)
     for unit, name in _UNITS:
         text = unit.sub(name, text)
     words, numbers = _patterns()

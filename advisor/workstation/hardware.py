@@ -50,6 +50,8 @@ class HardwareRun:
     """Number of cards among which every layer is divided."""
     on_cpu: bool = False
     """Whether the CPU runs layers, or experts of layers."""
+    num_waiting: int = 0
+    """Number of streams that wait because the cache does not hold all contexts at once."""
 
 
 @dataclass(frozen=True, slots=True)

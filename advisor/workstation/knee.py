@@ -73,7 +73,9 @@ def knee(found: Sequence[PriceStep]) -> PriceStep | None:
             best = step
             continue
         gain = step.tokens_per_s / best.tokens_per_s - 1.0
-        if gain >= WORTH_IT * (step.total_usd / best.total_usd - 1.0):
+        # A machine that the user has costs nothing: a step from it counts as one to twice the price.
+        dearer = step.total_usd / best.total_usd - 1.0 if best.total_usd else 1.0
+        if gain >= WORTH_IT * dearer:
             best = step
     return best
 

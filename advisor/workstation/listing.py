@@ -1,5 +1,6 @@
 """User's parts list, as free text or fields, turned into a machine with its bill."""
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.cpu_names import find_cpu, plain_words
+from advisor.catalog.cpu_names import cpu_by_number, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
@@ -31,6 +32,7 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.part_names import (
     GIGABYTES,
     PLUG_CLAIM,
@@ -47,15 +49,18 @@ from advisor.workstation.part_names import (
     category_of,
     grades_in,
     is_bare,
+    is_title,
     kit_of,
     link_in,
     named_supply,
     names_a_model,
     pair_of,
     psu_of,
+    server_in,
     supply_watts,
     typical_card,
     unknown_part,
+    watts_of_label,
     without_words,
     write_out,
 )
@@ -63,7 +68,14 @@ from advisor.workstation.performance import TENSOR_PARALLEL
 from advisor.workstation.picker_text import read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, check_length, price_number, read_line
+from advisor.workstation.typed_line import (
+    LABELS,
+    NUMBER_WORDS,
+    TypedLine,
+    check_length,
+    price_number,
+    read_line,
+)
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 MOST_PARTS: Final = 256
@@ -81,22 +93,47 @@ _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
-_LISTED: Final = re.compile(r"\s*[,;]\s+|\s+/\s+|\s+\|\s+")
+_LISTED: Final = re.compile(
+    r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+)
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
 _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
+_APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\s+an?\s+[A-Z])")
+"""Dashes, and ends of sentences, between the parts of one line."""
+_LEAD_IN: Final = re.compile(
+    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|run|add|use|buy|get|with|running|using)"
+    r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
+    r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?",
+    re.IGNORECASE,
+)
+"""Words of a sentence before the part that it names: `I want to run two 3090s`."""
+_LABELS_OF_A_LIST: Final = 3
+"""Number of labelled rows from which a row without a label that speaks of a build is the title, whatever it names."""
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
-    r"^(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
+    r"^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
-    r"|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$",
+    r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
+    r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$",
     re.IGNORECASE,
 )
 """Part that a list says is not there."""
+_POWER_LIMIT: Final = re.compile(
+    r"\b(?:limit(?:ed)?|capped|cap|pl|held|undervolted)\b[^,;)\d]{0,20}(\d{2,3})\s*W\b|(\d{2,3})\s*W\s*(?:each\s+)?(?:power\s+)?(?:limit|cap)\b",
+    re.IGNORECASE,
+)
+"""Power limit that a line states for each card [W]."""
 _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _FRAME_WORDS: Final = re.compile(
-    r"\b(?:open[- ]?(?:air|frame)|mining\s+(?:frame|rig|case)|test\s*bench)\b", re.IGNORECASE
+    r"\b(?:open[- ]?(?:air|frame)"
+    r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
+    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
+    re.IGNORECASE,
+)
+_NO_CASE: Final = re.compile(
+    r"\btest\s*(?:bench|bed)\b|^(?:none|no case|on the desk|cardboard.*)$", re.IGNORECASE
 )
 _FRAME_CARDS: Final = re.compile(r"\b(\d{1,2})[- ]?(?:gpus?|cards?|slots?)\b", re.IGNORECASE)
 _GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IGNORECASE)
@@ -109,7 +146,7 @@ _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
-PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
+PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
 """Sockets of which boards with two are sold."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
@@ -165,6 +202,7 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
         is_tables = (
             isinstance(entries, list) and bool(entries) and all(isinstance(one, dict) for one in entries)
         )
+        entries = entries or _by_kind(content)
         lines += _table_lines(path, entries) if is_tables else _free_lines(path, entries)
         lines += _table_lines(path, content.get("part", []))
     if not lines:
@@ -181,6 +219,16 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
             fix="list one machine",
         )
     return _ListingReader(book).read(lines)
+
+
+def _by_kind(content: dict[str, Any]) -> list[str]:
+    """Return the parts of a table whose keys are kinds of part: `{"cpu": "Ryzen 9 9950X", "gpu": ["RTX 4090"]}`."""
+    found = []
+    for key, value in content.items():
+        values = value if isinstance(value, list) else [value]
+        if key.replace("_", " ").lower() in LABELS and all(isinstance(one, str) for one in values):
+            found += [f"{key.replace('_', ' ')}: {one}" for one in values]
+    return found
 
 
 def _free_lines(path: Path, entries: Any) -> list[TypedLine]:
@@ -232,6 +280,7 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
 
 _FRAME_TERMS: Final = (
     "open",
+    "custom",
     "frame",
     "mining",
     "rig",
@@ -267,13 +316,14 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
     The first part bears the price, which includes the others.
     """
-    run_on = [] if _LISTED.search(line.text) else _run_on_pieces_of(line)
+    is_listed = _LISTED.search(line.text) or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
+    run_on = [] if is_listed else _run_on_pieces_of(line)
     if run_on:
         return run_on
     if line.category not in (None, *_JOINED_KINDS):
         return [line]
     listed = []
-    if line.category is None:
+    if line.category in (None, "gpu") and not _is_one_system(line):
         listed = _pieces_of(line) or _bracketed_pieces_of(line)
     if listed or (listed := _run_on_pieces_of(line)):
         return [part for piece in listed for part in split_line(piece)]
@@ -285,9 +335,25 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     return _split_off_board(line)
 
 
+def _is_one_system(line: TypedLine) -> bool:
+    """Whether a line describes one complete machine by its properties: `Mac Studio, chip M3 Ultra, 512GB`."""
+    pieces = _LISTED.split(line.text)[1:]
+    return bool(pieces and find_systems(line.what)) and all(
+        _PROPERTY.search(piece) and find_card_name(piece) is None for piece in pieces
+    )
+
+
+_PROPERTY: Final = re.compile(
+    r"\b\d+[- ]core\b|\b\d+\s?[GT]B\b|^\s*(?:chip|model|memory|storage|os)\b", re.IGNORECASE
+)
+"""Property of a complete machine in a piece of its line: cores, memory, drive."""
+
+
 def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return the parts that words such as `with` and `and` join; none if the line names one part with what it comes
     with. A name that no record holds may stand first: what follows it is a part all the same."""
+    if _JOINED.search(_BRACKETED_TEXT.sub(" ", line.text)) is None:
+        return []  # what stands in brackets are properties of one part
     pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
     if len(pieces) < 2:
         return []
@@ -321,24 +387,35 @@ def _split_off_board(line: TypedLine) -> list[TypedLine]:
         return [line]
     return (
         [found[0], replace(found[1], is_included=line.usd is not None)]
-        if kinds == ["cpu", "board"]
+        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] == "board"
         else [line]
     )
 
 
+_SEVERAL: Final = re.compile(
+    rf"{_JOINED.pattern}|\s(?:on|in)\s|\([^)]*,[^)]*\)|{_BRIDGE_WORDS.pattern}", re.IGNORECASE
+)
+"""Words and brackets by which a piece of a line may name several parts itself."""
 _PLACED: Final = re.compile(r"\s+(?:on|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
 def _pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return the parts of a line that lists several between commas, semicolons or slashes; none if it names one part
     with its properties (`Samsung 990 Pro, 2TB`)."""
-    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().translate(_HIDE_COMMAS), line.text)
+    rest = _TITLE_AHEAD.sub("", write_in_english(line.text))
+    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().translate(_HIDE_COMMAS), rest)
     texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _LISTED.split(rest) if piece.strip()]
     if len(texts) < 2:
         texts = [piece.translate(_SHOW_COMMAS).strip() for piece in rest.split(" + ") if piece.strip()]
         if len(texts) < _LEAST_SUMMANDS:
+            texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
+        if len(texts) < _LEAST_SUMMANDS:
             return []
-    texts = [text for text in texts if not _ABSENT.match(text)] or texts
+    texts = [_LEAD_IN.sub("", text) for text in texts if text.rstrip(":").lower() not in LABELS] or texts
+    head, colon, tail = texts[0].partition(": ")
+    if colon and server_in(head) is not None:
+        texts = [head, tail, *texts[1:]]
+    texts = [text for text in texts if not _ABSENT.match(text) and not _is_price_alone(text)] or texts
     try:
         found = [read_line(text, line.where) for text in texts]
     except InputFileError:
@@ -349,6 +426,16 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
             kinds.append(one.category or category_of(one))
         except UnknownPartError:
             kinds.append("")
+    if server_in(found[0].what) is not None:
+        # Behind a server its CPU is named by the number alone: `DL380 G10, 2x 6130`.
+        kinds = [
+            kind
+            or ("cpu" if _CPU_NUMBER.fullmatch(one.what) and find_cpu(one.what, is_labelled=True) else "")
+            for kind, one in zip(kinds, found, strict=True)
+        ]
+    if not kinds[0] and len(found) > 2 and is_title(found[0]):
+        found = found[1:]
+        kinds = kinds[1:]
     has_host = bool({"cpu", "board"} & set(kinds))
     kinds = [
         kind or ("ram" if has_host and _BARE_SIZE.fullmatch(one.what) else "")
@@ -356,16 +443,43 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     ]
     known = {kind for kind in kinds if kind}
     are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
-    if (len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds):
+    card = find_card_name(line.what)
+    is_unread = bool(known) and (_kind_of(line) is None or (card is not None and not card.accelerators))
+    if not is_unread and ((len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds)):
         return []
     listed = [
-        replace(one, category=None if _JOINED.search(one.text) else kind or None)
+        replace(one, category=None if _SEVERAL.search(one.text) else kind or None)
         for one, kind in zip(found, kinds, strict=True)
     ]
     priced = [one for one in found if one.usd is not None]
     # One price behind a machine and its parts is that of the whole line.
-    is_of_all = not priced or (priced == found[-1:] and _is_machine(found[0]))
+    is_whole = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(known) >= _LEAST_KINDS
+    is_of_all = not priced or (priced == found[-1:] and is_whole)
     return _price_first(line, [replace(one, usd=None) for one in listed]) if is_of_all else listed
+
+
+_TITLE_AHEAD: Final = re.compile(
+    r"^\s*(?:[^:,.(]{0,60}\b(?:build|rig|server|box|setup|list|specs?|system|config|machine|pc|sale|selling|sell|wts)\b"
+    r"[^:,.(]{0,40}[:.]\s+)",
+    re.IGNORECASE,
+)
+"""Words ahead of the parts of one line: `SFF build: ...`, `Selling my AI box. ...`."""
+_CPU_NUMBER: Final = re.compile(r"\d{4}[A-Za-z]{0,2}(?:\s?v\d)?")
+_LEAST_KINDS: Final = 4
+"""Number of kinds of part in one line from which it is a machine, and its one price that of all."""
+_SOLD: Final = re.compile(
+    r"\b(?:selling|for sale|wts|obo|asking|takes it all|for everything|all in)\b", re.IGNORECASE
+)
+"""Words of a line that sells a whole machine: its one price is that of all parts."""
+
+
+def _is_price_alone(text: str) -> bool:
+    """Whether a piece of a line is its price and nothing else: `VB 1.050€`, `$900 obo`."""
+    try:
+        line = read_line(f"part {text}", "")
+    except InputFileError:
+        return False
+    return line.what == "part" and line.quantity == 1 and (line.usd is not None or bool(line.unread_price))
 
 
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
@@ -378,15 +492,15 @@ def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
 
 def _is_machine(line: TypedLine) -> bool:
     """Whether a line begins with a server or a workstation that is sold whole."""
-    return _WHOLE_MACHINE.search(line.what) is not None
+    return _WHOLE_MACHINE.search(line.what) is not None or server_in(line.what) is not None
 
 
 _WHOLE_MACHINE: Final = re.compile(
     r"\b(?:poweredge|proliant|thinksystem|primergy|precision|thinkstation|workstation|server|R[67]\d{2,3}(?:xd)?"
-    r"|T[57][58]\d0|Z[2468][2-8]\d?0?(?:\s?G\d)?|DL3[68]0|AS-\d{4}\w*|SYS-\d{4}\w*|ESC\d{4}\w*|G\d{3}-\w+)\b",
+    r"|T[57][589]\d0|G[24]\d{2}-\w+|Z[2468][2-8]\d?0?(?:\s?G\d)?|DL3[68]0|AS-\d{4}\w*|SYS-\d{4}\w*|ESC\d{4}\w*|G\d{3}-\w+)\b",
     re.IGNORECASE,
 )
-_COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*x\s*|dual\s+|two\s+|2\s+)?)"
+_COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*[x×]\s*|dual\s+|two\s+|2\s+)?)"
 _CPU_FAMILIES: Final = (
     r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579]-\d|e[357]-\d{4}|w-\d{4}"
     r"|(?:gold|silver|platinum|bronze)\s+\d{4})"
@@ -415,7 +529,7 @@ def _kind_of(line: TypedLine) -> str | None:
         return None
 
 
-_COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*x?|dual|two|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE)
+_COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*[x×]?|dual|two|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE)
 
 
 def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:
@@ -460,6 +574,9 @@ def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
         return []
     if len(kinds) < 2 or "cpu" not in kinds:
         return []
+    rest = line.text[bracket.end() :].strip(" +,&;-")
+    with contextlib.suppress(InputFileError):  # a price alone
+        found += [read_line(rest, line.where)] if rest else []
     return [machine, *(replace(one, is_included=line.usd is not None) for one in found)]
 
 
@@ -486,6 +603,19 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     ]
 
 
+_SOCKET: Final = re.compile(r"\b(?:sp[356]|s?trx?[45]|swrx8|lga\s?\d{4}|am[45])\b", re.IGNORECASE)
+
+
+def _sockets_of(part: Part) -> set[str]:
+    """Return the sockets on which a cooler mounts, as people write them; none of any other part."""
+    names = {name.lower() for name in part.sockets} if isinstance(part, Cooler) else set()
+    return (
+        names
+        | ({"tr5"} if "str5" in names else set())
+        | ({"tr4"} if names & {"str4", "strx4", "sp3"} else set())
+    )
+
+
 def _usual_riser(*, is_narrow: bool = False) -> Riser:
     """Return a cable with all lanes, or one with a single lane over USB cables."""
     return next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
@@ -506,16 +636,27 @@ class _ListingReader:
         self._unknown: list[UnknownPartError] = []
         self._unjudged: list[str] = []
         self._machine: dict[str, Any] = {}
+        self._power_fraction = 1.0
         self._ram_type = ""
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         present = [line for line in typed if not _ABSENT.match(line.what)] or typed
+        num_labelled = sum(line.category is not None for line in present)
+        if len(present) > 1 and is_title(present[0], is_labelled=num_labelled >= _LABELS_OF_A_LIST):
+            self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
+            present = present[1:]
         lines = [part for line in present for part in split_line(line)]
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
             f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
+        ]
+        self._notes += [
+            f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
+            "convert it to count it"
+            for line in typed
+            if line.unread_price
         ]
         lines = [self._with_bare_memory(line, lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
@@ -523,7 +664,9 @@ class _ListingReader:
         found: dict[int, _ReadLine] = {}
         for place in places:
             part, count = self._resolve(lines[place], categories[place])
-            line = self._with_plausible_price(lines[place], part, count)
+            line = lines[place]
+            if categories[place] == "gpu":  # prices of used modules and CPUs are far below the catalog's
+                line = self._with_plausible_price(line, part, count)
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
                 self._place(categories[place], part, count)
@@ -645,7 +788,7 @@ class _ListingReader:
         psus = tuple(held.pop("psus", ()))
         links = held.pop("link", [])
         return Assembly(
-            cards=Cards(tuple(held.pop("cards"))) if "cards" in held else None,
+            cards=Cards(tuple(held.pop("cards")), self._power_fraction) if "cards" in held else None,
             supplies=Supplies(psus, links[0] if links else None) if psus else None,
             bridges=tuple(held.pop("bridges", ())),
             nics=tuple(held.pop("nic", ())),
@@ -706,7 +849,18 @@ class _ListingReader:
             self._notes.append(
                 f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
             )
+        self._note_power_limit(line, card)
         return as_described(card, line.what), line.quantity
+
+    def _note_power_limit(self, line: TypedLine, card: GpuCard) -> None:
+        """Take the power limit that a line states for its cards; of several lines, the strictest counts for all."""
+        found = _POWER_LIMIT.search(line.text)
+        watts = float(found.group(1) or found.group(2)) if found else card.power_w
+        if 0.3 * card.power_w <= watts < card.power_w:
+            self._power_fraction = min(self._power_fraction, watts / card.power_w)
+            self._notes.append(
+                f"{line.text.strip()!r}: all cards count as held to {self._power_fraction:.0%} of their power"
+            )
 
     def _note_links(self, line: TypedLine, accelerator: str) -> None:
         """Say that NVLink which a line names is not counted: no bridge fits the card, or no engine would use it."""
@@ -748,7 +902,7 @@ class _ListingReader:
         return bridge, line.quantity
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
-        cpu = find_cpu(line.what, is_labelled=True)
+        cpu = find_cpu(line.what, is_labelled=True) or cpu_by_number(line.what)
         if cpu is None:
             pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
             raise unknown_part(line, "CPU", [cpu.name for cpu in pool])
@@ -757,6 +911,10 @@ class _ListingReader:
         return cpu, line.quantity
 
     def board_(self, line: TypedLine) -> tuple[Part | None, int]:
+        server = server_in(line.what)
+        if server is not None:
+            self.note(line, server)
+            return server, 1
         words = without_words(REVISION.sub(" ", line.what), WORDS["board"])
         board = board_by_chipset(line.what, self._ram_type)
         if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
@@ -792,6 +950,7 @@ class _ListingReader:
             raise ambiguous_part(line, "supply", found)
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
         watts = float(match.group(1)) if match else supply_watts(line.what)
+        watts = watts or (watts_of_label(line.what) if line.category == "psu" else 0.0)
         if named is None and not watts:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
@@ -833,6 +992,8 @@ class _ListingReader:
         return drive, line.quantity
 
     def case_(self, line: TypedLine) -> tuple[Part | None, int]:
+        if _NO_CASE.search(line.what):
+            return None, line.quantity  # cards stand in the board's slots, with nothing around them
         if _FRAME_WORDS.search(line.what):
             frames = [case for case in parts.planner_parts(Case) if case.open_frame]
             # A maker's frame that no record holds is at least the smallest, or as large as it says.
@@ -840,7 +1001,8 @@ class _ListingReader:
             stated = _FRAME_CARDS.search(line.what)
             wanted = 3 * int(stated.group(1)) if stated else 0
             able = [case for case in frames if case.expansion_slots >= wanted] or frames
-            choose = max if is_bare_frame and not stated else min
+            is_large = bool(stated) and not any(case.expansion_slots >= wanted for case in frames)
+            choose = max if is_large or (is_bare_frame and not stated) else min
             frame = choose(able, key=lambda case: case.expansion_slots)
             if not is_bare_frame:
                 frame = by_words(line.what, parts.planner_parts(Case), strict=True) or frame
@@ -875,6 +1037,9 @@ class _ListingReader:
 
     def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
         pool = [*parts.planner_parts(kind), *parts.parts_for_lists(kind)]
+        stated = {word.lower() for word in _SOCKET.findall(line.what)}
+        # A line that states sockets means no part that is made for others.
+        pool = [one for one in pool if not stated or _sockets_of(one) & stated or not _sockets_of(one)]
         part = by_words(line.what, pool)
         if part is None and not is_bare(line.what, category):
             raise unknown_part(line, category, [each.name for each in pool])

@@ -6,20 +6,21 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
+from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, Riser, board_tier
 from advisor.catalog.units import GIB
-from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, TYPICAL
+from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine
 
 FILLER: Final = frozenset(
-    ("new", "used", "the", "a", "with", "and", "gpu", "cpu", "card", "cards", "processor")
+    ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
 )
 _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80|80[+]|plus|bronze|silver|gold|"
@@ -39,7 +40,7 @@ PartT = TypeVar("PartT", bound=Part)
 WORDS: Final = {
     "bridge": ("nvlink", "bridge"),
     "riser": ("riser", "risers", "extension", "extensions"),
-    "psu": ("psu", "psus", "supply", "supplies", "power"),
+    "psu": ("psu", "psus", "supply", "supplies", "power", "crps"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
     "storage": (
         "nvme",
@@ -76,11 +77,21 @@ _OTHER_WORDS: Final = frozenset(
         "ups",
         "transceiver",
         "shroud",
+        "shipping",
+        "assembly",
+        "burn-in",
+        "tax",
+        "vat",
+        "labor",
+        "labour",
+        "warranty",
+        "discount",
     )
 )
 """Words of things that no rule reads: priced, not judged."""
 _DOCK: Final = re.compile(
-    r"\b(?:oculink|e-?gpus?|usb4)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b", re.IGNORECASE
+    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b",
+    re.IGNORECASE,
 )
 """External dock of a card, and the version of Thunderbolt if the line states one."""
 _SWITCH: Final = re.compile(
@@ -93,7 +104,7 @@ _SWITCH_PORTS: Final = re.compile(
 )
 _USUAL_PORTS: Final = 4
 """Number of cards on a switch board whose line states none."""
-REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl)\b", re.IGNORECASE)
+REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b", re.IGNORECASE)
 """Revision of a board, or its edition with another network chip: sockets, slots and memory are the same."""
 _SUPPLY_LINE: Final = re.compile(
     r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
@@ -146,6 +157,15 @@ _BOARD_MODEL: Final = re.compile(
 _COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\b(?:thermalright|deepcool ak\d|peerless assassin)\b", re.IGNORECASE
 )
+_TITLE: Final = re.compile(
+    r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido)\b|配置|清单|构成|構成",
+    re.IGNORECASE,
+)
+_SPOKEN: Final = re.compile(
+    r"\b(?:my|our|this|for|mein|meine|für|mi|mon|ma|pour|para|moja|мой)\b", re.IGNORECASE
+)
+"""Words of a title that no name of a part has."""
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
@@ -160,7 +180,12 @@ _MEMORY_SPEED: Final = re.compile(
     r"|(?<![\w.])(2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b"
 )
 """Transfer rate of modules [MT/s]: after their kind, before a unit, or alone if modules are sold with it."""
-_MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
+_SIZE_AND_RATE: Final = re.compile(
+    r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s?GB\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?:\s*(?:mhz|mt/s|cl\d\d))*",
+    re.IGNORECASE,
+)
+"""Memory of which only size and transfer rate are written: `64GB 6000`."""
+_MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})(?:\s?GB)?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
 _LEAST_SUPPLY_W: Final = 300.0
@@ -217,6 +242,22 @@ def _telling(text: str) -> list[str]:
     ]
 
 
+def is_title(line: TypedLine, *, is_labelled: bool = False) -> bool:
+    """Whether a line names no part that is known, no price and no number of pieces, but what the list is about; above
+    labelled rows (`is_labelled`) it may name one and a sum: `My dual 3090 build for 70B (total ~$2,600)`."""
+    if line.category is not None or not _TITLE.search(line.what):
+        return False
+    if is_labelled and _SPOKEN.search(line.text):
+        return True
+    if line.usd is not None or line.quantity > 1:
+        return False
+    try:
+        category_of(line)
+    except UnknownPartError:
+        return True
+    return False
+
+
 def _is_model_number(word: str) -> bool:
     """Whether a word is letters and digits, and no size."""
     mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
@@ -255,12 +296,14 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     Raises: UnknownPartError: it names a card by a number that is in no record.
     """
     for category in ("bridge", "riser", "link"):
-        if words & set(WORDS[category]):
-            return category
+        if words & set(WORDS[category]) and not _IS_NO_LINK.search(line.what):
+            return "gpu" if category == "riser" and _CARD_ON_RISER.search(line.what) else category
     if _SWITCH.search(line.what) and find_card_name(line.what) is None:
         return "riser"
     if find_systems(line.what):
         return "system"
+    if server_in(line.what) is not None:
+        return "board"
     is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
     if is_memory_by_size(line.what, words) and not is_board:
         return "ram"
@@ -274,7 +317,7 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
         raise unknown_part(line, "card", gpu_names())
     if WATTS.search(line.what) and (words & set(WORDS["psu"]) or is_bare_supply(line.what)):
         return "psu"
-    if find_cpu(line.what) is not None or _CPU_MODEL.search(line.what):
+    if find_cpu(line.what) or cpu_by_number(line.what) or _CPU_MODEL.search(line.what):
         return "cpu"
     if WATTS.search(line.what) and words & _supply_makers():
         return "psu"
@@ -283,18 +326,37 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     return None
 
 
+_IS_NO_LINK: Final = re.compile(
+    r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
+)
+_DOCK_ADAPTER: Final = re.compile(
+    r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
+)
+_BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
+_CARD_ON_RISER: Final = re.compile(
+    r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
+    r"|\b[3-5]0[6-9]0(?:\s?ti)?\s+\d.*\brisers?\b",
+    re.IGNORECASE,
+)
+"""Cards that hang on risers, which the line names after them."""
+
+
 def _category_by_words(text: str, words: set[str]) -> str | None:
     """Return the kind of part by the words of a line that names no model that is known; None if no word tells."""
     if _BOARD_MODEL.search(text):
         return "board"
     if _COOLER_MODEL.search(text):
         return "cooler"
+    if _DOCK_ADAPTER.search(text):
+        return "other"
+    if _BENCH.search(text):
+        return "case"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             return category
     if board_by_chipset(text) is not None:
         return "board"
-    if words & _OTHER_WORDS:
+    if words & _OTHER_WORDS or _IS_NO_LINK.search(text):
         return "other"
     if _DOCK.search(text):
         return "riser"
@@ -304,6 +366,39 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
     if size is not None and size.group(3).lower() == "tb":
         return "storage"  # modules of a terabyte would be named as memory
     return None
+
+
+_TOWER_NUMBER: Final = re.compile(r"\b(?:precision|tower)\s+(?:tower\s+)?(\d{4})\b", re.IGNORECASE)
+_HPE_GENERATION: Final = re.compile(r"\b([dm]l\d{3})[- ]?g(?:en)?[- ]?(\d{1,2})\b", re.IGNORECASE)
+_LEAST_OWN_NUMBER: Final = 5
+"""Shortest model number that belongs to one machine alone; a P620 is a card too, unless the line names its maker."""
+
+
+def server_in(text: str) -> Board | None:
+    """Return the server or the workstation, sold whole, whose model numbers stand in a line; None if there is none."""
+    plain = _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text))
+    words = set(re.findall(r"[a-z0-9]+", plain.lower()))
+    for numbers, names, board in _servers():
+        is_own = any(len(number) >= _LEAST_OWN_NUMBER for number in numbers) or numbers & {
+            "r730",
+            "r740",
+            "r750",
+        }
+        if numbers <= words and (is_own or names & words):
+            return board
+    return None
+
+
+@functools.cache
+def _servers() -> tuple[tuple[frozenset[str], frozenset[str], Board], ...]:
+    """Return the words with a digit, and the others, of the name of each machine that is sold whole."""
+    found = []
+    for board in parts.planner_parts(Board):
+        if SERVER in board.flags:
+            words = re.findall(r"[a-z0-9]+", board.name.lower())
+            numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
+            found.append((numbers, frozenset(words) - numbers, board))
+    return tuple(found)
 
 
 def link_in(text: str, cable: Riser) -> Riser | None:
@@ -322,7 +417,7 @@ def link_in(text: str, cable: Riser) -> Riser | None:
     dock = _DOCK.search(text)
     if dock is None:
         return None
-    is_newer = "oculink" in text.lower() or dock.group(1) == "5"
+    is_newer = re.search(r"oculink|deg[12]|ag0[12]", text, re.IGNORECASE) is not None or dock.group(1) == "5"
     generation = 4 if is_newer else 3
     name = f"external dock, PCIe {generation}.0 x4"
     return cable.model_copy(
@@ -366,11 +461,28 @@ def is_memory_by_size(text: str, words: set[str]) -> bool:
     """Whether a line states a size that its modules add up to (`128GB (4x32)`), or a size and a product line of
     modules; a line with the family of a card states a card's memory."""
     size = GIGABYTES.search(text)
-    if size is None or size.group(3).lower() == "tb" or _MODEL_NUMBER.search(text):
+    if size is None or _MODEL_NUMBER.search(text):
         return False
+    if size.group(3).lower() == "tb":
+        modules = [one for one in GIGABYTES.finditer(text) if one.group(1) and one.group(3).lower() != "tb"]
+        whole = float(size.group(2)) * 1024
+        return any(float(one.group(1)) * float(one.group(2)) == whole for one in modules)
+    if _SIZE_AND_RATE.fullmatch(text.strip()):
+        return True
     if words & _MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
         return True
     return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
+
+
+_ALTERNATIVES: Final = re.compile(r"\b\d{4}(?:\s?\w{1,4})?(?:\s?/\s?(?:\w+\s)?\d{4}\w*(?:\s\w{1,4})?)+")
+"""Numbers of several cards between slashes, as lspci names one chip: `Radeon RX 7900 XT/7900 XTX/7900 GRE`."""
+
+
+def _alternatives_in(text: str) -> tuple[str, ...]:
+    """Return the accelerators that a line names as alternatives; empty if it names one card."""
+    found = _ALTERNATIVES.search(text)
+    named = [find_card_name(piece) for piece in found.group().split("/")] if found else []
+    return tuple(dict.fromkeys(one for name in named if name is not None for one in name.accelerators))
 
 
 def accelerator_of(line: TypedLine) -> str:
@@ -379,6 +491,9 @@ def accelerator_of(line: TypedLine) -> str:
     Raises: UnknownPartError: it names none, one that is in no record, or one of several.
     """
     named = find_card_name(line.what)
+    several = _alternatives_in(line.text)
+    if named is not None and len(several) > 1:
+        named = replace(named, accelerators=several)
     if named is not None and len(named.accelerators) == 1:
         return named.accelerators[0]
     if named is not None and named.accelerators:
@@ -481,6 +596,14 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
     )
 
 
+def watts_of_label(text: str) -> float:
+    """Rating in a line that a label names as a supply [W]: `PSU: EVGA 2000 G+`; 0 if no number can be one."""
+    found = [float(number) for number in re.findall(r"(?<![\w.-])(\d{3,4})(?![\w.])", text)]
+    return next(
+        (watts for watts in found if watts % 50 == 0 and _LEAST_SUPPLY_W <= watts <= MOST_SUPPLY_W), 0.0
+    )
+
+
 def psu_of(watts: float, line: TypedLine) -> Psu:
     """Return a usual supply of that size and grade; one with unknown plugs if the catalog has no supply of that size.
 
@@ -531,7 +654,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     needs = board.registered if board else cpu.series.registered if cpu else False
     num_stated = stated * line.quantity
     needs = needs or (board is None and cpu is None and num_stated > _MOST_UNBUFFERED)
-    registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
+    is_registered = _REGISTERED.search(text) is not None
+    registered = is_registered or (needs and _UNBUFFERED.search(text) is None)
     largest = _LARGEST_MODULE[kind] * (2 if registered else 1)
     inside = _modules_in(line.what, size)
     if match.group(1):
@@ -540,19 +664,26 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     elif inside:
         modules = inside
         module = size / modules
-    elif line.quantity > 1:
+    elif (coded := _KIT_CODE.search(line.what)) is not None:
+        modules = int(next(filter(None, coded.groups())))
+        module = size / modules
+    elif line.quantity > 1 and "kit" not in text:
         modules = 1  # several of one size are that many modules
         module = size
     else:
-        modules = max(2, min(channels, 8))
-        while size / modules < 8 * GIB and modules > 1:
-            modules //= 2
+        usable = [
+            num
+            for num in (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
+            if size / num in _SOLD_SIZES and (8 * GIB <= size / num <= largest or num == 1)
+        ]
+        wanted = max(2, min(channels, 8))
+        modules = min(usable, key=lambda num: abs(num - wanted), default=wanted)
         while size / modules > largest:
             modules *= 2
         if modules > _MOST_MODULES:
             raise _no_memory(line)
         module = size / modules
-    ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
+    ecc = is_registered or re.search(r"(?<!non-)(?<!non )(?<!on-die )\becc\b", text) is not None
     mts = stated_mts or _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
     return RamKit(
@@ -568,6 +699,12 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     )
 
 
+_SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 24, 32, 48, 64, 96, 128, 256))
+"""Sizes in which modules are sold [bytes]."""
+_KIT_CODE: Final = re.compile(r"\b\w+\d+GX\dM(\d)|\b\w*-\w*\d+GX(\d)\b|\bK[FV][A-Z0-9]+K(\d)-\d+\b")
+"""Number of modules in the article numbers of Corsair, G.Skill and Kingston."""
+_REGISTERED: Final = re.compile(r"\b(?:l?r-?dimms?|registered|reg|load[- ]reduced)\b")
+_UNBUFFERED: Final = re.compile(r"\b(?:u-?dimms?|so-?dimms?|unbuffered|unregistered)\b")
 _MOST_UNBUFFERED: Final = 8
 """Most unbuffered modules that a board takes (LGA2011); more of them are registered ones."""
 
@@ -601,6 +738,7 @@ def is_bare(text: str, category: str) -> bool:
 
 def is_bare_supply(text: str) -> bool:
     """Whether a line is a wattage with at most a grade: `850W Gold`."""
+    text = re.sub(r"[\u3040-\u9fff]+", " ", text)  # a maker's name in Chinese or Japanese
     words = _SUPPLY_WORDS.findall(WATTS.sub(" ", text.lower()))
     return not re.sub(_SUPPLY_WORDS, " ", WATTS.sub(" ", text.lower())).strip(" +-,.") and len(words) < 6
 

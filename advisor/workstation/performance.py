@@ -72,6 +72,11 @@ class MachineLoad:
     def context_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
+    @property
+    def cached_tokens(self) -> int:
+        """Number of tokens in the cache when every stream is at the end of its output."""
+        return self.concurrency * self.context_tokens
+
 
 def formats(load: MachineLoad, engine: str) -> tuple[str, ...]:
     """Return the weight formats to try on an engine.
@@ -112,15 +117,34 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
         return alone[0] if alone else None
     if load.workload == "finetune":
         return best_tuning(hardware, load.model, load.context_tokens)
-    runs = [
-        run
-        for engine in _engines(hardware, load)
-        for links in (_usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,))
-        for run in _runs(links, load, engine)
-    ]
-    if not runs and hardware.host_bytes_per_s:
-        runs = runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))
-    return max(runs, key=lambda run: run.output_tokens_per_s.value, default=None)
+    best: HardwareRun | None = None
+    for engine in sorted(_engines(hardware, load), key=lambda name: name != TENSOR_PARALLEL):
+        if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
+            continue
+        for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
+            best = max(
+                (*([best] if best else []), *_runs(links, load, engine)),
+                key=lambda run: run.output_tokens_per_s.value,
+                default=None,
+            )
+    if best is None and hardware.host_bytes_per_s:
+        return next(iter(runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))), None)
+    return best
+
+
+def _bound_in_turn(hardware: Hardware, load: MachineLoad, engine: str) -> float:
+    """Upper bound of the decode rate of cards that hold layers in turn [tokens/s]: active weights and cache are read at
+    the peak bandwidth of one card; infinite for an engine that divides layers.
+
+    Assumes: no time for kernels or copies.
+    """
+    peak = accelerators.by_id(hardware.accelerator).bandwidth_bytes_per_s
+    if engine == TENSOR_PARALLEL or peak is None:
+        return math.inf
+    context = int(load.input_tokens + load.output_tokens / 2.0)
+    cache = kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
+    each = min(map(bytes_per_element, formats(load, engine)), default=math.inf)
+    return load.concurrency * peak / (parameter_count(load.model).active * each + cache)
 
 
 def _usable_links(hardware: Hardware) -> tuple[Hardware, ...]:
@@ -134,7 +158,8 @@ def _usable_links(hardware: Hardware) -> tuple[Hardware, ...]:
 
 
 def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
-    """Return the run with the most bits per weight that fits, the fastest among equals; None if none fits."""
+    """Return the run with the most bits per weight that fits with the cache of all streams, the fastest among equals;
+    None if none fits."""
     if load.workload == "finetune" or hardware.num == 0:
         return None
     best: HardwareRun | None = None
@@ -144,7 +169,7 @@ def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
             if best is not None and bytes_per_element(weights) < bytes_per_element(best.weight_dtype):
                 break
             found = best_run(hardware, replace(load, precision=weights, engine=engine))
-            if found is not None:
+            if found is not None and not found.num_waiting:
                 better = best is None or (
                     bytes_per_element(weights) > bytes_per_element(best.weight_dtype)
                     or found.output_tokens_per_s.value > best.output_tokens_per_s.value
@@ -214,13 +239,12 @@ def _fits(hardware: Hardware, load: MachineLoad, engine: str, weights: str, pp: 
     deployment = _deployment(hardware, load, engine, weights, 1, pp)
     if deployment is None:
         return False
-    needed = load.concurrency * load.context_tokens
     mean_context = load.input_tokens + load.output_tokens / 2.0
     try:
-        memory = replica_memory(deployment, _settings_of(load), needed, mean_context)
+        memory = replica_memory(deployment, _settings_of(load), load.context_tokens, mean_context)
     except (AdvisorError, ValueError, KeyError):
         return False
-    return memory.kv_capacity_tokens >= needed
+    return memory.kv_capacity_tokens >= load.cached_tokens
 
 
 def _replica(
@@ -234,7 +258,7 @@ def _replica(
             deployment,
             mean_input_tokens=load.input_tokens,
             mean_output_tokens=load.output_tokens,
-            max_context_tokens=load.concurrency * load.context_tokens,
+            max_context_tokens=load.context_tokens,
             settings=_settings_of(load),
         )
     except (AdvisorError, ValueError, KeyError):
@@ -242,10 +266,12 @@ def _replica(
 
 
 def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
+    """Return the run of a replica; engines let streams wait whose context finds no place in the cache."""
     context = load.input_tokens + load.output_tokens / 2.0
-    step_s = decode_iteration_s(replica.surface, load.concurrency, context)
+    at_once = min(load.concurrency, replica.memory.kv_capacity_tokens // load.context_tokens)
+    step_s = decode_iteration_s(replica.surface, at_once, context)
     budget = replica.policy.max_num_batched_tokens
-    rate = with_interval(load.concurrency / step_s, "throughput", class_of(replica), replica.basis)
+    rate = with_interval(at_once / step_s, "throughput", class_of(replica), replica.basis)
     return HardwareRun(
         engine=replica.deployment.engine.id,
         split=split,
@@ -255,6 +281,7 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
         weight_bytes_per_card=replica.memory.weight_bytes,
         kv_tokens=replica.memory.kv_capacity_tokens,
         tensor_parallel=replica.deployment.tensor_parallel,
+        num_waiting=load.concurrency - at_once,
     )
 
 

@@ -20,7 +20,8 @@ from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planned_cards import PlannedCards
 from advisor.workstation.rents import RentMarket, rent_market
-from advisor.workstation.rule_book import planning_rules
+from advisor.workstation.rule_book import judge, planning_rules
+from advisor.workstation.rules import Rule
 from advisor.workstation.rules_power import POWER_RULES
 from advisor.workstation.valuation import build_of, system_of
 
@@ -101,7 +102,18 @@ def program_for(
         known=known,
         have=question.have,
     )
-    return Program(candidates, planning_rules(question.setting), question.setting)
+    return Program(candidates, _rules_of(question), question.setting)
+
+
+def _rules_of(question: Question) -> tuple[Rule, ...]:
+    """Return the rules that a machine keeps, without advice that the parts which the user has do not keep: it does not
+    force other parts on the user."""
+    rules = planning_rules(question.setting)
+    if question.have is None:
+        return rules
+    checks = judge(question.have, question.setting)
+    ignored = {check.rule for check in checks if check.severity == "advice" and not check.passed}
+    return tuple(rule for rule in rules if rule.id not in ignored)
 
 
 def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[Solution]]:
@@ -134,6 +146,8 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
         if solution is None:
             break
         found.append(solution)
+        if not solution.usd:
+            break  # the parts that the user has, which nothing undercuts
         money = CHEAPER_BY * solution.usd
     return found
 
@@ -184,7 +198,7 @@ def raise_power(machine: Assembly, question: Question) -> Assembly:
     cards = machine.cards
     if cards is None or not cards.cards:
         return machine
-    rules = [rule for rule in planning_rules(question.setting) if rule.planned]
+    rules = [rule for rule in _rules_of(question) if rule.planned]
     for fraction in power_points_of(cards.accelerators[0], question.limits.power_points):
         if fraction <= cards.power_fraction:
             break
@@ -211,6 +225,8 @@ def _second_hand(
         found = []
         while len(found) < MOST_USED and (fastest := fastest_for(program, money, used=True)) is not None:
             found.append(fastest)
+            if not fastest.usd:
+                break
             money = CHEAPER_BY * fastest.usd
     return [
         _build(one, question, book, market)
@@ -332,7 +348,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
     fastest = float(program.speed.max(initial=0.0))
     if fastest < target:
         return f"the fastest cards reach {fastest:.0f} tokens/s"
-    power_first = sorted(planning_rules(question.setting), key=lambda rule: rule not in POWER_RULES)
+    power_first = sorted(_rules_of(question), key=lambda rule: rule not in POWER_RULES)
     for rule in power_first:
         solution = program.solve(min_tokens_per_s=target, maximise_speed=False, without={rule.id})
         check = rule.check(solution.machine, question.setting) if solution else None

@@ -62,18 +62,30 @@ def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
     )
 
 
+LATER_MODULE_BYTES: Final = 64 * GIB
+"""Largest unbuffered module of DDR5 that is sold [bytes] (2025)."""
+
+
 @match_rule(
     "memory-size",
     "memory capacity",
     "GB",
-    memory=lambda memory: memory.capacity_bytes,
-    board=lambda board: board.ram_max_bytes,
+    memory=lambda memory: (memory.capacity_bytes, memory.kit.module_bytes, memory.kit.ram_type),
+    board=lambda board: (board.ram_max_bytes, board.ram_slots, board.registered),
     cpu=lambda cpu: cpu.max_ram_bytes,
 )
 def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
-    """Compare the capacity with what board and CPU address."""
+    """Compare the capacity with what board and CPU address. Records of DDR5 desktops are older than modules of 48 and
+    64 GB, which later firmware takes: with those, more than the record states is unknown."""
     most = min(board.ram_max_bytes, cpu.max_ram_bytes)
     why = f"{memory.capacity_bytes / GIB:.0f} GB, at most {most / GIB:.0f} GB"
+    is_desktop = memory.kit.ram_type == "DDR5" and not board.registered
+    most_of_slots = board.ram_slots * min(memory.kit.module_bytes, LATER_MODULE_BYTES)
+    if is_desktop and most < memory.capacity_bytes <= most_of_slots:
+        why = f"{memory.capacity_bytes / GIB:.0f} GB; the record states {most / GIB:.0f} GB, from before larger modules"
+        return Finding(
+            memory.capacity_bytes / GB, most / GB, False, why, "look up the memory that the board takes", True
+        )
     return at_most(memory.capacity_bytes / GB, most / GB, why, "less memory")
 
 
@@ -177,12 +189,15 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
     "board-fits",
     "board and case",
     board=lambda board: board.form_factor,
-    case=lambda case: case.boards,
+    case=lambda case: (case.boards, case.form_factor),
 )
 def board_fits(board: Board, case: Case, setting: Setting) -> Finding:
-    """Compare the board's form factor with the case's; server boards fit where EATX does."""
+    """Compare the board's form factor with the case's; server boards fit where EATX does. Of a full tower whose record
+    ends at ATX it is unknown: most of them take larger boards."""
     kinds = {board.form_factor} | ({"EATX"} if board.form_factor.startswith("SSI") else set())
     why = f"{board.form_factor} board; {case.name} takes {', '.join(case.boards)}"
+    if "EATX" in kinds and "Full Tower" in case.form_factor and not kinds & set(case.boards):
+        return Finding(0, 1, False, why, "look up whether the case takes EATX and SSI boards", True)
     return holds(bool(kinds & set(case.boards)), why, "a case that takes it")
 
 
@@ -224,7 +239,12 @@ def num_alike(board: Board) -> int:
     "card width",
     "slots",
     cards=slot_widths,
-    board=lambda board: (_positions(board), board.slots_known, num_alike(board)),
+    board=lambda board: (
+        _positions(board),
+        board.slots_known,
+        num_alike(board),
+        "layout_assumed" in board.flags,
+    ),
     case=lambda case: (case.open_frame, case.expansion_slots),
 )
 def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
@@ -244,8 +264,12 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
             remedy = "a board with more slots, or fewer cards"
             return Finding(cards.num, len(positions), False, why, remedy, not board.slots_known)
         between = min((b - a for a, b in pairwise(sorted(positions))), default=0)
-        why = f"cards of {max(widths)} slots overlap on {board.name}"
-        return Finding(max(widths), between, False, why, "narrower cards, or an open frame with risers")
+        is_assumed = "layout_assumed" in board.flags
+        why = f"cards of {max(widths)} slots overlap on {board.name}" + (
+            ", spacing assumed" if is_assumed else ""
+        )
+        remedy = "narrower cards, or an open frame with risers"
+        return Finding(max(widths), between, False, why, remedy, is_assumed)
     assumed = ", spacing assumed" if "layout_assumed" in board.flags and cards.num > 1 else ""
     why = f"the lowest card ends at slot {need} of {room}{assumed}"
     return at_most(need, room, why, "a case with more slots, or narrower cards")
@@ -331,6 +355,9 @@ def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Fi
     """Judge an open frame, which needs a riser for each card."""
     if not case.open_frame:
         return None
+    if not risers.num:
+        why = f"{cards.num} cards in an open frame hang beside the board on risers; none is named"
+        return Finding(0, cards.num, False, why, "one riser for each card", True)
     why = f"{cards.num} cards hang beside the board on {risers.num} risers"
     return at_least(risers.num, cards.num, why, "one riser for each card")
 

@@ -5,7 +5,7 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import GB, KILO
-from advisor.workstation.assembly import TYPICAL, Assembly, Cards, Risers, Setting
+from advisor.workstation.assembly import SERVER, TYPICAL, Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
 MAX_RISER_M: Final = {2: 1.0, 3: 0.6, 4: 0.3, 5: 0.2}
@@ -33,6 +33,10 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     """Compare the narrowest slot with the lanes that a card needs."""
     lanes = lanes_of(cards, board)
     if not lanes:
+        if board.registered and board.slots_known and SERVER not in board.flags:
+            why = f"{board.name} has slots with 16 lanes for {board.max_cards} of {cards.num} cards"
+            remedy = "look up whether its slots with 8 lanes take a card or a riser"
+            return Finding(0, setting.min_lanes, False, why, remedy, True)
         if board.slots_known:
             is_typical = TYPICAL in board.flags
             name = f"a usual {board.chipset} board ({board.name})" if is_typical else board.name

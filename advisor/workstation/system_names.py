@@ -66,4 +66,5 @@ def _sizes_of(text: str) -> set[str]:
 
 def _words_of(text: str) -> list[str]:
     plain = re.sub(r"\b(\d{2,4})\s*(?:gb|gib|g)\b", r"\1gb", text.lower())
+    plain = re.sub(r"\b(studio|mini|spark|desktop|pro|ultra)s\b", r"\1", plain)  # several machines
     return re.findall(r"[a-z0-9+]+", plain)

@@ -39,22 +39,75 @@ _TRAILING: Final = re.compile(
 """Number at the end of a line. Three or four digits directly after an X are a chipset (X870); after a PCIe generation
 they are lanes."""
 _INSIDE: Final = re.compile(
-    r"\s[x×]\s?(\d{1,2})(?=\s*(?:[,;@(]|\s(?:with|w/|in|on|and|plus|for)\b))", re.IGNORECASE
+    r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×]\s?(\d{1,2})"
+    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|with|w/|in|on|and|plus|for)\b))",
+    re.IGNORECASE,
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
-_UNIT_WORDS: Final = re.compile(r"(\d)\s*(?:gigs?|gigabytes?)\b", re.IGNORECASE)
+_UNIT_WORDS: Final = re.compile(
+    r"(\d)\s*(?:gigs?|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
+    r"|(?<![\w.])((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
+    r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
+    re.IGNORECASE,
+)
+"""Gigabytes in words or as a bare G; one gigabyte before a name is the maker of that name."""
+_AFTER_PCIE: Final = re.compile(
+    r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
+)
+"""Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
+_AHEAD_OF_COUNT: Final = re.compile(r"^\s*(?:[A-Za-z][A-Za-z /]{1,24}:|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)")
+"""Words with a colon that are no label of a part, or the number of a row, before a number of pieces: `Cluster: 3x Mac
+Studio`."""
+_AFTER_SIZE: Final = re.compile(
+    r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
+)
+"""Number behind a size: `DDR5 32GB×2 CL30`."""
+_SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
+_TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
+_SHOP: Final = re.compile(
+    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*",
+    re.IGNORECASE,
+)
+"""Shop before the name of a part."""
+_ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
+"""Article number that shops write behind a name: (ZT-B50710J-10P)."""
+_KIND_OF_MODULE: Final = re.compile(
+    r"\bddr[345]\b|\bcl\d\d\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b", re.IGNORECASE
+)
+_HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
+_BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
+"""Modules without their unit: `Vengeance 2x16 DDR5`."""
+_MODULE_CODE: Final = re.compile(
+    r"\bPC([345])L?-?(\d{4,5})([A-Z]{0,2})(?:-?(R|L|U|E)[A-Z]?\d?(?:-\d+)*)?(?![\w])", re.I
+)
+"""Code on the label of a module: PC4-2400T-R, PC4-3200AA-RB2-12, PC3L-12800R. The number is a transfer rate [MT/s], or
+from 6,400 on for DDR3 and from 17,000 on for DDR4 and DDR5 a bandwidth [MB/s], eight times that."""
+_MAKERS_CODES: Final = (
+    (re.compile(r"\bM393A\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
+    (re.compile(r"\bM386A\w+(?:-\w+)?\b"), "DDR4 ECC LRDIMM"),
+    (re.compile(r"\bM321R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
+    (re.compile(r"\bM391A\w+(?:-\w+)?\b"), "DDR4 ECC UDIMM"),
+    (re.compile(r"\bM378A\w+(?:-\w+)?\b"), "DDR4 UDIMM"),
+    (re.compile(r"\bHMA\w{3}R7\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
+    (re.compile(r"\bHMCG\w+R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
+    (re.compile(r"\bMTA\d{2}ASF\w*P[DS]?Z(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
+)
+"""Kind of module by the article numbers of Samsung, SK hynix and Micron."""
+_CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
+_REGISTERED_WORDS: Final = re.compile(r"\bR-?ECC\b", re.IGNORECASE)
 LABELS: Final = {
     **dict.fromkeys(
         ("gpu", "gpus", "graphics", "graphics card", "graphics cards", "video card", "video cards"), "gpu"
     ),
     **dict.fromkeys(("card", "cards", "vga", "accelerator", "accelerators"), "gpu"),
     **dict.fromkeys(("cpu", "cpus", "processor", "processors", "proc"), "cpu"),
-    **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board"), "board"),
+    **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board", "cm"), "board"),
     **dict.fromkeys(("ram", "memory", "mem", "system ram", "system memory"), "ram"),
     **dict.fromkeys(
-        ("storage", "ssd", "nvme", "drive", "drives", "disk", "boot drive", "storage 1"), "storage"
+        ("storage", "ssd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
+        "storage",
     ),
-    **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power"), "psu"),
+    **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power", "nt", "alim"), "psu"),
     **dict.fromkeys(("case", "chassis", "frame", "enclosure", "tower"), "case"),
     **dict.fromkeys(("cooler", "cpu cooler", "cooling", "cpu cooling", "heatsink", "aio"), "cooler"),
     **dict.fromkeys(("riser", "risers", "riser cables"), "riser"),
@@ -66,8 +119,13 @@ LABELS: Final = {
 }
 """Category of the catalog by the label that people write before a part."""
 _LABEL: Final = re.compile(
-    r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s)\s*(?=\S)"
+    r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
 )
+_BARE_LABEL: Final = re.compile(
+    r"^\s*((?i:cpu|gpu|ram|psu|case|mobo|mb|cm|alim|nt|motherboard|memory|ssd))\s+(?=[A-Z0-9])"
+    r"(?!(?i:cooler|fan|adapter|cable|riser|bracket|kit|only|block)s?\b)"
+)
+"""Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
 NUMBER_WORDS: Final = {
     **dict.fromkeys(("single", "one"), 1),
     **dict.fromkeys(("dual", "twin", "two", "pair of", "couple of", "pair", "a pair"), 2),
@@ -102,13 +160,20 @@ MOST_OF_ONE: Final = 99
 MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
-_CURRENCIES: Final = "EUR|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
+_CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
+_FOREIGN_AMOUNT: Final = r"(?:\d{1,3}(?:[ \u202f\xa0]\d{3})+(?!\d)|\d[\d.,']*)"
 FOREIGN_PRICE: Final = re.compile(
-    rf"[€£¥₹₩]\s*[\d.,]*|\b(?:{_CURRENCIES})\s*\d[\d.,]*|\d[\d.,]*\s*(?:[€£¥₹₩]|(?:{_CURRENCIES})\b|zł|kr\b)"
-    r"|\b(?:CA|C|AU|A|NZ|HK|S)\$\s*\d[\d.,]*",
+    rf"(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
+    rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
+    rf"(?:[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|Ft\b|万?[元円]|块钱|руб\w*)",
     re.IGNORECASE,
 )
 """Amount of money in another currency than US dollars."""
+_PRICE_WORDS: Final = re.compile(
+    r"(?:\b(?:VHB|VB|FP|Preis|price|prix|precio|für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
+    re.IGNORECASE,
+)
+"""Words around an amount, in whose place a private character stands."""
 _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
 """Price in thousands: `$22k`."""
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
@@ -119,7 +184,8 @@ _EACH: Final = (
 )
 _PRICE: Final = re.compile(
     rf"(for|at|@|:|=|,)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
-    rf"\s*(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both|the\s+(?:pair|lot|set))))?",
+    rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
+    rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both|the\s+(?:pair|lot|set))))?",
     re.IGNORECASE,
 )
 _AMOUNT_BEFORE: Final = r"(?<![\d.,])(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?"
@@ -156,6 +222,10 @@ class TypedLine:
     """Numbers that the line states about a CPU: channels, lanes."""
     category: str | None = None
     """Category if the file states it; None otherwise."""
+    unread_price: str = ""
+    """Price in another currency, which does not count; empty if there is none."""
+    is_printed: bool = False
+    """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +244,14 @@ def read_line(text: str, where: str) -> TypedLine:
 
     A price is of the whole line unless it says `each` or stands after an `@`.
 
+    A price in another currency is left out and named.
+
     Raises: InputFileError: nothing is named, the price is no positive number of US dollars, two counts contradict each
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
     check_length(text, where)
     category, unlabelled = split_off_label(_BULLET.sub("", write_in_english(text), count=1))
-    rest, price = _split_off_price(_UNIT_WORDS.sub(r"\1GB", unlabelled), where)
+    rest, price, foreign = _split_off_price(_write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(rest, where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
@@ -198,8 +270,30 @@ def read_line(text: str, where: str) -> TypedLine:
         is_worded=is_worded,
         claims=claims,
         category=category,
+        unread_price=foreign,
     )
     return line if price is None else with_price(line, price)
+
+
+def _write_units(text: str) -> str:
+    """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
+    text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
+    text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
+    text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
+    if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
+        text = _BARE_MODULES.sub(r"\1x\2GB", text)
+    text = _TERABYTES.sub(r"\1TB", _UNIT_WORDS.sub(lambda found: f"{found[1] or found[2]}GB", text))
+    for code, kind in _MAKERS_CODES:
+        text = code.sub(kind, text)
+    return _MODULE_CODE.sub(_write_module, _REGISTERED_WORDS.sub("ECC RDIMM", text))
+
+
+def _write_module(found: re.Match[str]) -> str:
+    number = int(found[2])
+    is_bandwidth = number >= (6_400 if found[1] == "3" else 17_000)
+    rate = min(_CODE_RATES, key=lambda mts: abs(mts - number / 8)) if is_bandwidth else number
+    kind = (found[4] or (found[3][-1:] if found[1] == "3" else "")).upper()
+    return f"DDR{found[1]}-{rate}" + {"R": " ECC RDIMM", "L": " ECC LRDIMM", "E": " ECC UDIMM"}.get(kind, "")
 
 
 def check_length(text: str, where: str) -> None:
@@ -218,7 +312,7 @@ def check_length(text: str, where: str) -> None:
 def split_off_label(text: str) -> tuple[str | None, str]:
     """Return the category that a label before a part names (`Mobo: ROMED8-2T`), and the text after it; no category and
     the whole text if there is no known label."""
-    found = _LABEL.match(text)
+    found = _LABEL.match(text) or _BARE_LABEL.match(text)
     category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
     return (None, text) if found is None or category is None else (category, text[found.end() :])
 
@@ -238,10 +332,21 @@ def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     """Return the number of pieces, the text without it, and whether it was a word."""
     found: list[int] = []
-    rest = text
+    rest = _AHEAD_OF_COUNT.sub("", text)
     is_worded = False
-    for pattern in (_LEADING, _LEADING_BARE, _BRACKETED, _LABELLED, _TRAILING, _INSIDE):
+    for pattern in (
+        _LEADING,
+        _LEADING_BARE,
+        _BRACKETED,
+        _LABELLED,
+        _TRAILING,
+        _INSIDE,
+        _AFTER_PCIE,
+        _AFTER_SIZE,
+    ):
         match = pattern.search(rest)
+        if pattern is _AFTER_SIZE and (found or _SIZE_OF_EACH.search(rest)):
+            continue
         if match is None or (pattern in (_LEADING, _LEADING_BARE) and _CPU_NUMBER.match(rest)):
             continue
         typed = " ".join(next(group for group in match.groups() if group).lower().split())
@@ -265,7 +370,7 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
         found.append(NUMBER_WORDS[" ".join(worded.group(1).lower().split())])
         rest = rest[worded.end() :]
         is_worded = len(found) == 1
-    if len(set(found)) > 1:
+    if len(set(found)) > 1 and not re.search(r"\d\s*[,;+]\s", text):
         raise InputFileError(
             f"{where}: {text.strip()!r} counts {' and '.join(map(str, found))} of one part",
             why="a line states one number of pieces",
@@ -274,13 +379,39 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     return (found[0] if found else 1), rest, is_worded
 
 
-def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
+def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, str]:
+    """Return the text without its price; the price, None if the line states none; and a price in another currency,
+    which is not read, empty if there is none."""
+    foreign = FOREIGN_PRICE.search(text)
+    if foreign is not None:
+        rest = _PRICE_WORDS.sub(" ", FOREIGN_PRICE.sub("\ue000", text))
+        rest, price, _ = _split_off_price(rest, where)
+        return rest, price, foreign.group().strip()
+    rest, price = _split_off_dollars(_with_one_amount(text), where)
+    return rest, price, ""
+
+
+def _with_one_amount(text: str) -> str:
+    """Return a row of an invoice, with the price of one and of all pieces at its end, with that of all alone."""
+    found = _TWO_AMOUNTS.search(text)
+    if found is None:
+        return text
+    each, whole = (float(re.sub(r"[ ,]", "", found[group])) for group in (1, 2))
+    times = whole / each if each else 0.0
+    if not 1 <= times <= MOST_OF_ONE or abs(times - round(times)) > 1e-3:
+        return text
+    return f"{text[: found.start()]} ${found[2]} total"
+
+
+_TWO_AMOUNTS: Final = re.compile(
+    r"(?:\s|\|)\$?\s*(\d[\d,]*\.\d{2}|(?<=\$)\d[\d,]*)(?:\s*each)?(?:\s{2,}|\s*[|\t=]\s*|\s+(?=\$))\$?\s*(\d[\d,]*\.\d{2}|\d[\d,]*)\s*$"
+)
+
+
+def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
     text = _THOUSANDS.sub(lambda found: f"{found[1]}{float(found[2]) * 1000:.0f}", text)
     text = _LAST_THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
-    foreign = FOREIGN_PRICE.search(text)
-    if foreign is not None:
-        raise foreign_price(foreign.group().strip(), where)
     negative = _NEGATIVE_PRICE.search(text)
     if negative is not None:
         raise _not_positive(negative.group().strip(" ("), where)
@@ -327,13 +458,6 @@ def price_number(text: str, where: str) -> float:
     if not 0 < value < MOST_USD:
         raise _not_positive(text, where)
     return value
-
-
-def foreign_price(text: str, where: str) -> InputFileError:
-    """Return the error for a price in another currency."""
-    return InputFileError(
-        f"{where}: price {text!r}", why="prices are in US dollars", fix="convert it, or leave it out"
-    )
 
 
 def _not_positive(text: str, where: str) -> InputFileError:

@@ -213,7 +213,8 @@ def missing_checks(listing: Listing) -> list[Check]:
     missing = [place for place in PLACES if categories.get(place, place) not in listed]
     is_machine = len(PLACES) - len(missing) >= len(PLACES) // 2
     # A line of an unknown kind may be the part that seems to be missing.
-    is_unknown = bool(missing) and "unknown" in listed
+    is_printed = any(line.is_printed for line in listing.lines)
+    is_unknown = bool(missing) and (is_printed or "unknown" in listed)
     severity: Severity = "hard" if is_machine and STARTS_WITH & set(missing) else "advice"
     names = ", ".join(PLACES[place] for place in missing)
     return [
@@ -226,7 +227,11 @@ def missing_checks(listing: Listing) -> list[Check]:
             not missing,
             severity,
             f"the list lacks {names}" if missing else "every kind of part is listed",
-            "write what the unknown lines are" if is_unknown else "add what is missing",
+            "add what no program sees"
+            if is_printed
+            else "write what the unknown lines are"
+            if is_unknown
+            else "add what is missing",
             is_unknown,
         )
     ]

@@ -277,6 +277,8 @@ class Riser(Part):
 
     @property
     def price_classes(self) -> tuple[str, ...]:
+        if self.ports:
+            return (f"riser/switch-gen{self.pcie_generation}",)
         return (f"riser/gen{self.pcie_generation}" + (f"x{self.lanes}" if self.lanes < 16 else ""),)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from advisor.workstation.valuation import IN_THE_MACHINE
+
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]
 DAY = "--as-of 2026-11-20"
@@ -69,7 +71,8 @@ def test_every_price_has_a_basis_a_day_and_a_source(plan: dict[str, Any]) -> Non
     for build in plan["builds"]:
         for part in build["parts"]:
             assert part["price_basis"] in ("quote", "estimate", "user")
-            assert part["price_observed_on"] <= "2026-11-20"
+            # A part in the price of a whole machine has no price and no day of its own.
+            assert part["unit_price_usd"] == 0 or part["price_observed_on"] <= "2026-11-20"
             assert part["source"]
 
 
@@ -200,7 +203,7 @@ def test_the_bill_is_written_as_a_table(cli: Cli, tmp_path: Path) -> None:
     assert cli(f"advisor build {SMALL} --budget 3000 {DAY} -q -o {out}").code == 0
     rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
     assert {"gpu", "cpu", "board", "ram", "psu", "case"} <= {row["category"] for row in rows}
-    assert all(float(row["usd"]) > 0 for row in rows)
+    assert all(float(row["usd"]) > 0 or row["source"] == IN_THE_MACHINE for row in rows)
 
 
 @pytest.mark.usefixtures("here")

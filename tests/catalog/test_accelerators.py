@@ -189,10 +189,10 @@ def test_known_traps_are_not_in_the_catalog() -> None:
     assert accelerators.by_id("b200-sxm").bandwidth_bytes_per_s == pytest.approx(7.672e12, rel=0.01)
 
 
-def test_geforce_has_no_peer_access_over_pcie() -> None:
+def test_geforce_and_consumer_arc_have_no_peer_access_over_pcie() -> None:
     for record in ALL:
-        geforce = "GeForce" in record.name
-        assert record.pcie_peer_to_peer is not geforce, record.id
+        has_none = "GeForce" in record.name or record.id in ("arc-a770", "arc-b580")
+        assert record.pcie_peer_to_peer is not has_none, record.id
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,12 @@ def _load_of(typed: BuildConditions) -> tuple[MachineLoad, str]:
         raise AdvisorError(
             f"{found.record.id} writes no text",
             why=f"workstations are planned for language models, this is a model of kind {found.record.workload}",
-            fix="--model with a language model, e.g. 70b",
+            fix="--model with a language model, e.g. 70b"
+            + (
+                f", or advisor simulate diffusion --model {found.record.id} --gpu rtx-4090 --precision fp8"
+                if found.record.workload == "diffusion"
+                else ""
+            ),
         )
     check_generates(found.record)
     precision, format_note = known_dtype(typed.precision)

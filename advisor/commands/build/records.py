@@ -35,7 +35,7 @@ def bill_records(build: Build) -> list[dict[str, object]]:
 def performance_record(run: MachinePerformance) -> dict[str, object]:
     """Return the performance of a workstation as data."""
     return (
-        pick_attributes(run.run, "engine split weight_dtype weight_bytes_per_card kv_tokens")
+        pick_attributes(run.run, "engine split weight_dtype weight_bytes_per_card kv_tokens num_waiting")
         | pick_attributes(run, "output_tokens_per_s input_tokens_per_s decode_tokens_per_s ttft_s tpot_s")
         | pick_attributes(run, "other_runs finest power_points")
         | pick_attributes(run, "qlora_bytes_per_card largest_qlora qlora_fits")

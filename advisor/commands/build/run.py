@@ -45,6 +45,8 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
         notes = (*notes, *listing.notes, *unread, *present_words(listing, question))
     found = plan(question, book)
+    if asked.have is not None and not found.builds[0].total_usd:
+        notes = (*notes, "no parts for the money make it faster than the parts of --have")
     answer = plan_answer(found, question, notes, explain=asked.explain)
     if asked.what_if:
         answer = with_what_if(answer, found.builds, question, asked.conditions.resale)

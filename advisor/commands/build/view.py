@@ -318,7 +318,8 @@ def _speed_lines(run: MachinePerformance) -> list[str]:
     return [
         f"Decoding: {_speed(run.decode_tokens_per_s)} with {_run_words(run.run)}; whole requests: "
         f"{_speed(run.output_tokens_per_s)}; first token after {show_quantity(run.ttft_s, TIME)}.",
-        f"Weights {digits(run.run.weight_bytes_per_card / GB)} GB per card, cache for {run.run.kv_tokens:,} tokens.",
+        f"Weights {digits(run.run.weight_bytes_per_card / GB)} GB per card, cache for {run.run.kv_tokens:,} tokens"
+        + (f": {run.run.num_waiting} of the streams wait for a place in it." if run.run.num_waiting else "."),
     ]
 
 

@@ -124,7 +124,7 @@ LINES: Final[dict[str, Bill]] = {
         ("ram", 1, "DDR4"),
     ],
     "HP Z440 Workstation Xeon E5-1650 v4 3.6GHz 64GB DDR4 ECC 700W PSU - $220": [
-        ("unknown", 1, "Z440"),
+        ("board", 1, "HP Z440"),
         ("cpu", 1, "E5-1650 v4"),
         ("ram", 1, "DDR4"),
         ("psu", 1, "700W"),

@@ -72,7 +72,7 @@ def test_no_word_of_the_table_is_english_or_changes_twice() -> None:
     for word, foreign in (*tables["words"].items(), *tables["numbers"].items()):
         for each in foreign:
             found = write_in_english(f"{each} RTX 3090")
-            assert word.lower() in found.lower().split()[0]
+            assert found.lower().strip().startswith(word.lower()) or word.lower() in found.lower().split()[0]
             assert write_in_english(found) == found
 
 
@@ -163,7 +163,7 @@ def test_the_bill_of_a_used_machine_is_a_list(tmp_path: Path) -> None:
     assert listed == pytest.approx(build.performance.decode_tokens_per_s.value, rel=0.02)
 
 
-@pytest.mark.parametrize("price", ["899,00 €", "£700", "CA$900", "-$50", "abc", "$1.2.3"])
+@pytest.mark.parametrize("price", ["-$50", "abc", "$1.2.3"])
 def test_a_price_that_is_none_is_refused_with_its_row(price: str, tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="row 3"):
         read_file(tmp_path, "list.csv", f'name,price\nRyzen 5 5600,100\nRTX 3090,"{price}"\n')

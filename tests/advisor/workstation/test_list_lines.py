@@ -174,12 +174,9 @@ def test_parts_joined_in_a_line_share_its_price() -> None:
         "-3x RTX 3090",
         "0x RTX 3090",
         "100000x RTX 3090",
-        "RTX 3090 €700",
-        "RTX 3090 700 EUR",
-        "RTX 3090 C$900",
     ],
 )
-def test_a_line_that_contradicts_itself_or_has_another_currency_is_refused(text: str) -> None:
+def test_a_line_that_contradicts_itself_is_refused(text: str) -> None:
     with pytest.raises(InputFileError):
         read(text)
 

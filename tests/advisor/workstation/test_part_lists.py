@@ -24,11 +24,11 @@ VERDICTS: Final[dict[str, tuple[set[str], set[str]]]] = {
     "single-4090-sound.txt": (set(), set()),
     "dual-3090-sound.txt": (set(), set()),
     # 900 W behind a supply of 1000 W; nobody says how the board feeds a second card.
-    "dual-3090-small-supply.txt": ({"psu-headroom"}, {"slots", "pcie-lanes", "psu-transient", *PLUGS}),
+    "dual-3090-small-supply.txt": ({"psu-headroom"}, {"psu-transient", *PLUGS}),
     "5090-on-750w.txt": ({"psu-headroom"}, {"psu-transient", *PLUGS}),
     "ddr4-on-am5.txt": ({"memory-kind"}, {"part-known", *PLUGS}),
     # A Threadripper that is no PRO does not start on WRX90; the cards find slots far enough apart.
-    "threadripper-on-wrx90.txt": ({"socket"}, {"part-known", "eps-plugs", *PLUGS}),
+    "threadripper-on-wrx90.txt": ({"socket"}, {"eps-plugs", *PLUGS}),
     # Engines map the files: memory smaller than the model is slow to start, and works.
     "too-little-memory.txt": (set(), PLUGS),
     "two-cards-on-mini-itx.txt": ({"slots", "pcie-lanes", "psu-headroom"}, set()),
@@ -115,7 +115,6 @@ def test_equal_rows_are_one_part_twice() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("Video Card: NVIDIA GeForce RTX 3090 24 GB Video Card  (€700.00 @ Amazon)", "row 3: price"),
         ("Video Card: NVIDIA GeForce RTX 3090 24 GB Video Card  ($-700.00 @ Amazon)", "row 3: price"),
         ("Video Card: NVIDIA GeForce RTX 3090 24 GB Video Card  ($0 @ Amazon)", "row 3: price"),
         ("Video Card:   ($700.00 @ Amazon)", "row 3"),

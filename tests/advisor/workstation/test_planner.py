@@ -12,8 +12,9 @@ from advisor.catalog.schema.part import RamKit
 from advisor.workstation.assembly import Assembly, Memory, Supplies, host_bytes_per_s
 from advisor.workstation.candidates import PartCandidate, SearchLimits
 from advisor.workstation.hardware import Hardware
+from advisor.workstation.listing import read_listing
 from advisor.workstation.optimiser import Program
-from advisor.workstation.performance import MachineLoad, best_run
+from advisor.workstation.performance import MachineLoad, _replica, best_run
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import USED_LEADS_FROM, complete_question, plan, program_for
 from advisor.workstation.rents import RentMarket
@@ -94,7 +95,7 @@ def test_no_machine_for_the_money_is_faster_than_the_plan(name: str) -> None:
     )
     program = program_of(name)
     rng = random.Random(name)
-    machines = [found for _ in range(40) if (found := random_machine(program, rng, asked, best)) is not None]
+    machines = [found for _ in range(80) if (found := random_machine(program, rng, asked, best)) is not None]
     assert len(machines) >= 3
     for machine, usd in machines:
         assert asked.budget_usd is not None
@@ -310,3 +311,61 @@ def test_a_used_machine_heads_an_answer_only_if_it_is_far_faster() -> None:
             assert decode_of(builds[0]) == used
         elif new:
             assert not builds[0].is_used
+
+
+HAVE = (
+    "Ryzen 9 5900X",
+    "ASUS X570 ROG Crosshair VIII Dark Hero",
+    "64GB DDR4-3600 (4x16GB)",
+    "RTX 3090",
+    "Corsair HX1200i",
+    "Fractal Define 7 XL",
+    "2TB 990 Pro",
+    "Noctua NH-D15",
+)
+
+
+@pytest.mark.parametrize("model", ["gpt-oss-120b", "qwen3-32b", "70b"])
+@pytest.mark.parametrize("usd", [1.0, 300.0, 1500.0])
+def test_an_upgrade_is_never_slower_than_what_is_there(model: str, usd: float) -> None:
+    """Advice that the parts at hand do not keep forces no others on the user."""
+    book = price_book(used=True)
+    have = read_listing(None, book, HAVE).machine
+    load = MachineLoad(models.get(model).record)
+    hardware = hardware_of(have)
+    assert hardware is not None
+    now = best_run(hardware, load)
+    assert now is not None
+    asked = Question(load, budget_usd=usd, have=have, systems=False, used=True)
+    builds = plan(asked, book, NO_RENT).builds
+    assert builds[0].total_usd <= usd
+    assert decode_of(builds[0]) >= 0.98 * now.output_tokens_per_s.value
+    assert len({build.total_usd for build in builds}) == len(builds)
+
+
+@pytest.mark.parametrize("accelerator", ["rtx-3090", "rtx-5090", "rtx-pro-6000-ws", "rx-7900-xtx"])
+def test_streams_without_a_place_in_the_cache_wait(accelerator: str) -> None:
+    """A machine serves as many streams at once as its cache holds; more streams make it no slower, and never faster
+    than a cache for all of them would."""
+    hardware = Hardware(accelerator, 2, pcie_generation=4, pcie_lanes=16)
+    load = MachineLoad(models.get("qwen3-32b").record, input_tokens=16_000)
+    runs = {num: best_run(hardware, replace(load, concurrency=num)) for num in (1, 4, 16, 64)}
+    previous = 0.0
+    for num, run in runs.items():
+        assert run is not None
+        assert run.num_waiting == max(0, num - run.kv_tokens // load.context_tokens)
+        assert run.output_tokens_per_s.value >= 0.999 * previous
+        previous = run.output_tokens_per_s.value
+        larger = replace(hardware, memory_bytes=4e12)
+        whole = best_run(larger, replace(load, concurrency=num))
+        assert whole is not None
+        assert not whole.num_waiting
+        assert whole.output_tokens_per_s.value >= 0.999 * run.output_tokens_per_s.value
+
+
+def test_long_prompts_of_many_streams_build_no_longer_tables() -> None:
+    """The tables of a replica are as long as one request, however many streams there are."""
+    load = MachineLoad(models.get("qwen3-14b").record, 64, 32_000)
+    replica = _replica(Hardware("rtx-4090", 4), load, "llama.cpp", "q4_k_m", 1, 4)
+    assert replica is not None
+    assert len(replica.surface.mixed_base_ps) == load.context_tokens + 1

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog import parts
-from advisor.catalog.schema.part import GpuCard, Psu, PsuLink, Slot
+from advisor.catalog.schema.part import GpuCard, Psu, PsuLink, Riser, Slot
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Setting, Supplies
 from advisor.workstation.rule_book import judge, rules_for, violations
 from advisor.workstation.rules_fit import needed_positions
@@ -84,7 +84,10 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "card-length": (cards(length_m=0.45), Setting()),
     "card-cooling": (cards(cooling="passive"), Setting()),
     "card-spacing": (cards(cooling="open", slots=3), Setting()),
-    "risers": (both(part("case", **FRAME), lambda m: replace(m, risers=Risers())), Setting()),
+    "risers": (
+        both(part("case", **FRAME), lambda m: replace(m, risers=Risers(parts.planner_parts(Riser)[0], 1))),
+        Setting(),
+    ),
     "psu-fits": (psu(length_m=0.3), Setting()),
     "cooler-socket": (part("cooler", sockets=("AM5",)), Setting()),
     "cooler-height": (part("cooler", height_m=0.2), Setting()),
@@ -123,7 +126,11 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
 }  # fmt: skip
 
 
-IMPLIES: Final = {"cpu-cores": ("cpu-class",), "model-memory": ("ram-loading",)}
+IMPLIES: Final = {
+    "resizable-bar": ("peer-to-peer",),
+    "cpu-cores": ("cpu-class",),
+    "model-memory": ("ram-loading",),
+}
 """Rules that a machine cannot keep if it breaks another."""
 CHECKS_OF_LISTS: Final = {"cpu-count"}
 """Checks that only a list needs: a machine of the planner has one CPU."""

@@ -1,0 +1,189 @@
+"""Text as forums, shops and programs print it, put into plain rows with a part in each, for the reader of lists."""
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_MARKUP: Final = re.compile(
+    r"\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
+    r"|</?(?:b|i|u|s|em|strong|a|p|br|li|ul|ol|td|tr|th|table|tbody|div|span|h\d)(?:\s[^>]*)?/?>",
+    re.IGNORECASE,
+)
+"""Marks of BBCode and HTML."""
+_EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
+_HEADING: Final = re.compile(
+    r"^\s*(?:\$\s+[a-z]|[\w.-]+@[\w.-]+\S*\s*(?:[#$]\s.*)?$|#{1,6}\s|【[^】]*】\s*$|-{3,}|={3,}|>+\s*$|\[[^\]]*\]\s*$)"
+)
+"""Row that is a heading, a rule or a command that was typed, and names no part."""
+
+_PCI: Final = re.compile(r"^\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\s+(.*)$", re.IGNORECASE)
+_PCI_CARD: Final = re.compile(r"^(?:VGA|3D|Display)[^:]*:\s*(.*?)\s*(?:\(rev \w+\))?\s*$", re.IGNORECASE)
+_IN_BRACKETS: Final = re.compile(r"\[([^\]]*\d[^\]]*)\]")
+_LSHW: Final = re.compile(
+    r"^(?:/\S*|H/W path)?\s+(?:\S+\s+)?(Class|bus|processor|memory|display|disk|storage|system|bridge|network|"
+    r"volume|generic|input|"
+    r"multimedia|communication|power)\s+(.*)$"
+)
+_SMI_LIST: Final = re.compile(r"^\s*GPU \d+:\s*(.*?)\s*\(UUID.*$")
+_SMI_ROW: Final = re.compile(r"^\|\s+\d+\s+(\S.*?)\s+(?:On|Off|N/A|WDDM|TCC)\s*\|")
+_SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
+_SMI_MARK: Final = re.compile(r"\bNVIDIA-SMI\b")
+_INXI_MARK: Final = re.compile(r"\bMobo: \S+.*\bmodel: |\bDevice-1: ", re.MULTILINE)
+_INTEGRATED: Final = re.compile(
+    r"\b(?:ASPEED|Matrox|UHD|HD Graphics|Iris|Raphael|Granite Ridge|Cezanne|Renoir|Picasso|Phoenix\d?|Rembrandt|"
+    r"Lucienne|"
+    r"Barcelo|Alder Lake|Raptor Lake|Arrow Lake|Vega Series|Integrated|Virtio|VMware)\b",
+    re.IGNORECASE,
+)
+"""Graphics of a CPU or of a board's controller, which are no card."""
+_FETCH_MARK: Final = re.compile(
+    r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)):", re.MULTILINE
+)
+
+_INXI_CPU: Final = re.compile(
+    r"(?:\bmodel: |\bInfo: (?:\dx )?[\w-]+-core )(?!model)(.*?)"
+    r"(?: bits: .*| type: .*| arch: .*| \[M.*| speed.*| cache: .*)?$"
+)
+"""CPU in a row of inxi, in the forms of its releases."""
+_ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+"""Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
+_TOTAL: Final = re.compile(r"\btotal:\s*([\d.]+)\s*Gi?B?", re.IGNORECASE)
+_USED_OF: Final = re.compile(r"([\d.]+)\s*([MG])i?B\s*(?:\(\d+%\))?\s*$", re.IGNORECASE)
+
+
+def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield number and text of each row that may name a part, and whether a program printed it.
+
+    Marks of forums are left out; of what lspci, lshw, inxi, nvidia-smi, lscpu and neofetch print, only the rows that
+    name parts are kept, as a list would name them.
+    """
+    if "<tr" in text.lower():
+        text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
+    rows = [_without_marks(row) for row in text.splitlines()]
+    plain = "\n".join(rows)
+    if _INXI_MARK.search(plain):
+        yield from ((number, found, True) for number, found in _inxi_rows(rows))
+        return
+    is_smi = _SMI_MARK.search(plain) is not None
+    is_fetch = _FETCH_MARK.search(plain) is not None
+    has_modules = any("DIMM" in row for row in rows if _LSHW.match(row))
+    for number, row in enumerate(rows, 1):
+        if not row.strip() or _HEADING.match(row):
+            continue
+        found: str | None = row
+        if (pci := _PCI.match(row)) is not None:
+            found = _pci_card(pci.group(1))
+        elif (lshw := _LSHW.match(row)) is not None:
+            found = _lshw_part(row, lshw.group(1), lshw.group(2), has_modules=has_modules)
+        elif (smi := _SMI_LIST.match(row) or (_SMI_ROW.match(row) if is_smi else None)) is not None:
+            found = f"GPU: {smi.group(1)}"
+        elif is_smi and _SMI_OTHER.match(row):
+            found = None
+        elif is_fetch:
+            found = _fetch_part(row, plain)
+        if found:
+            yield number, found, found is not row
+
+
+def _without_marks(row: str) -> str:
+    """Return a row without marks of BBCode, HTML and emphasis; cells between bars keep theirs, which name a kind."""
+    row = (
+        html.unescape(_MARKUP.sub(" ", re.sub(r"</t[dh]>\s*(?=<t[dh])", " | ", row, flags=re.IGNORECASE)))
+        .replace("\u00a0", " ")
+        .replace("\u3000", " ")
+    )
+    return row if "|" in row else _EMPHASIS.sub(" ", row)
+
+
+def _pci_card(text: str) -> str | None:
+    """Return the graphics card of a row of lspci; None for any other device."""
+    card = _PCI_CARD.match(text)
+    if card is None or _INTEGRATED.search(text):
+        return None
+    named = _IN_BRACKETS.findall(card.group(1))
+    return f"GPU: {named[-1] if named else card.group(1)}"
+
+
+def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool) -> str | None:
+    """Return the part of a row of `lshw -short`; None for what no list names."""
+    what = what.strip()
+    if kind == "display":
+        named = _IN_BRACKETS.findall(what)
+        return None if _INTEGRATED.search(what) else f"GPU: {named[-1] if named else what}"
+    if kind == "processor":
+        return f"CPU: {what}"
+    if kind == "bus" and re.match(r"/0\s", row):
+        return f"Motherboard: {what}"
+    if kind == "memory" and ("DIMM" in what or ("System Memory" in what and not has_modules)):
+        return None if "empty" in what.lower() else f"RAM: {what}"
+    if kind in ("disk", "storage") and re.search(r"\d[TG]B\b", what):
+        return f"Storage: {what}"
+    return None
+
+
+def _fetch_part(row: str, whole: str) -> str | None:
+    """Return the part of a row of lscpu, neofetch or fastfetch; None for what names none."""
+    label, colon, what = row.partition(":")
+    name = re.sub(r"^\W*|\s*\d*\s*(?:\(.*\))?\s*$", "", label).strip().lower()
+    what = what.strip()
+    if not colon or not what:
+        return row if not colon and re.search(r"\d", row) and "@" not in row else None
+    if name == "model name" or (name == "cpu" and not what.isdigit()):
+        sockets = re.search(r"^\s*Socket\(s\):\s*(\d+)", whole, re.MULTILINE)
+        count = f"{sockets.group(1)}x " if sockets and sockets.group(1) != "1" else ""
+        return f"CPU: {count}{re.sub(r' *(?:[(][0-9]+[)])? *@.*$', '', what)}"
+    if name == "gpu":
+        named = _IN_BRACKETS.findall(what)
+        return None if _INTEGRATED.search(what) else f"GPU: {named[0] if named else what}"
+    if name in ("memory", "mem"):
+        total = re.match(r"([\d.]+)\s*([MG])i\b", what) or _USED_OF.search(what)
+        return (
+            f"RAM: {_round_gib(float(total.group(1)) / (1024 if total.group(2) in 'Mm' else 1))}GB"
+            if total
+            else None
+        )
+    if name in ("host", "motherboard", "board"):
+        return f"Motherboard: {what}"
+    return row if name in ("psu", "power supply", "case", "cooler", "storage", "ram") else None
+
+
+def _inxi_rows(rows: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield the parts of a report of inxi: pairs of key and value under headings of sections."""
+    section = ""
+    has_modules = any(re.search(r"\bDevice-\d+:.*\btype: DDR", row) for row in rows)
+    for number, row in enumerate(rows, 1):
+        head = re.match(r"^([A-Z]\w+):\s*(.*)$", row)
+        if head is not None:
+            section = head.group(1).lower()
+            row = head.group(2)
+        row = row.strip()
+        board = re.search(
+            r"\bMobo: (\S+(?: \S+)*?) model: (.*?)(?: v(?:er)?: .*| serial: .*| BIOS: .*)?$", row
+        )
+        if board is not None:
+            yield number, f"Motherboard: {board.group(1)} {board.group(2)}"
+        elif section == "cpu" and (cpu := _INXI_CPU.search(row)):
+            times = re.search(r"\b(\d)x\b", row)
+            yield number, f"CPU: {times.group(1) + 'x ' if times else ''}{cpu.group(1)}"
+        elif section == "graphics" and (
+            card := re.match(r"Device-\d+: (.*?)(?: vendor: .*| driver: .*)?$", row)
+        ):
+            named = _IN_BRACKETS.findall(card.group(1))
+            if not _INTEGRATED.search(row):
+                yield number, f"GPU: {named[-1] if named else card.group(1)}"
+        elif section in ("memory", "info") and not has_modules and (total := _TOTAL.search(row)):
+            yield number, f"RAM: {_round_gib(float(total.group(1)))}GB"
+        elif section == "memory" and (
+            module := re.search(r"\btype: (DDR\d).*?size: (\d+) GiB(?:.*?speed: (\d+))?", row)
+        ):
+            yield number, f"RAM: {module.group(2)}GB {module.group(1)}-{module.group(3) or ''}".rstrip("-")
+        elif section == "drives" and (
+            drive := re.search(r"vendor: (.*?) model: (.*?) size: ([\d.]+ [TG]i?B)", row)
+        ):
+            yield number, f"Storage: {drive.group(1)} {drive.group(2)} {drive.group(3)}"
+
+
+def _round_gib(gib: float) -> int:
+    """Return the size of the modules behind a size that a kernel reports [GiB]."""
+    return next((size for size in _ROUND_SIZES_GIB if size >= 0.999 * gib), round(gib))
