@@ -302,17 +302,7 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
     if plan.shard_group and plan.sharding != "none":
         copies = max(1, plan.data_parallel * plan.context_parallel // plan.shard_group)
         flags.append(f"--num-distributed-optimizer-instances {copies}")
-    if plan.recompute == "selective":
-        flags.append("--recompute-granularity selective")
-    elif plan.recompute == "modules":
-        flags.append(
-            f"--recompute-granularity selective --recompute-modules {' '.join(recomputed_modules(job))}"
-        )
-    elif plan.recompute == "full":
-        how = "uniform --recompute-num-layers 1"
-        if plan.recompute_layers > 0:
-            how = f"block --recompute-num-layers {plan.recompute_layers}"
-        flags.append(f"--recompute-granularity full --recompute-method {how}")
+    flags.append(_megatron_recompute(job, plan))
     if "unfused_attention" in job.features:
         flags.append("--transformer-impl local")
     if "fp8_allgather" in job.features:
@@ -327,6 +317,20 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
             "--fine-grained-activation-offloading --offload-modules core_attn attn_proj mlp_norm moe_act"
         )
     return " ".join(filter(None, flags))
+
+
+def _megatron_recompute(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Return Megatron-LM's options of recomputation; empty without any."""
+    if plan.recompute == "none":
+        return ""
+    if plan.recompute == "modules":
+        return f"--recompute-granularity selective --recompute-modules {' '.join(recomputed_modules(job))}"
+    if plan.recompute == "selective":
+        return "--recompute-granularity selective"
+    how = "uniform --recompute-num-layers 1"
+    if plan.recompute_layers > 0:
+        how = f"block --recompute-num-layers {plan.recompute_layers}"
+    return f"--recompute-granularity full --recompute-method {how}"
 
 
 def recomputed_modules(job: TrainingJob) -> list[str]:
