@@ -183,12 +183,20 @@ _HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)
 """Folder of a repository in the cache of the hub's own client."""
 
 
+def _expand(path: str) -> Path:
+    """Return a path with its user's home folder; one whose home is not known stays as it is."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def name_in_path(name: str) -> str:
     """Return the name of the model in a path of another machine, as logs, results and start commands have it.
 
     /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A path that exists here stays as it is.
     """
-    if not name.startswith(("/", "./", "../", "~")) or Path(name).expanduser().exists():
+    if not name.startswith(("/", "./", "../", "~")) or _expand(name).exists():
         return name
     cached = _HUB_FOLDER.fullmatch(name)
     return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]
@@ -391,9 +399,9 @@ def _adapter_base(ref: str) -> str | None:
 
     Raises: InputFileError: the file names no base.
     """
-    path = Path(ref).expanduser()
+    path = _expand(ref)
     file = path if path.name == _ADAPTER else path / _ADAPTER
-    if not file.is_file() or _has_config(str(file.parent)):
+    if _has_config(str(file.parent)) or not file.is_file():
         return None
     base = read_json(file, "give the file as PEFT wrote it").get("base_model_name_or_path")
     if not isinstance(base, str) or not base or (Path(base) / _ADAPTER).is_file():

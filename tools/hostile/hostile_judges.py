@@ -62,6 +62,8 @@ _FORGED: Final = re.compile(r"^ {0,2}(?:error|To fix)?:? ?touch pwned\s*$", re.M
 _ADDRESS: Final = re.compile(r"--?[a-z_-]+|0\.0\.0\.0|\d+")
 """Words that tell an engine its address."""
 HELD: Final = {
+    "accelerate",
+    "bitsandbytes",
     "distributed",
     "huggingface_hub",
     "joblib",
@@ -71,6 +73,7 @@ HELD: Final = {
     "pyarrow",
     "ray",
     "sglang-router",
+    "transformers",
     "vllm-router",
 }
 """Packages of other projects that are named in docs, messages and scripts: each holds its name on the index."""
