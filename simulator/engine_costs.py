@@ -452,7 +452,7 @@ def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraK
     row_s = kernels.sequence_s
     if kernels.row_fraction > 0:
         flop = 2.0 * parameter_count(deployment.model).active / deployment.pipeline_parallel
-        peak = deployment.accelerator.peak_flop_per_s["bf16"] * kernels.row_fraction
+        peak = device_of(deployment.accelerator).peak_flop_per_s["bf16"] * kernels.row_fraction
         row_s += flop / (peak * deployment.ranks_per_stage)
     waits = num_collectives(deployment.model) if deployment.tensor_parallel > 1 else 0
     step_s = kernels.step_s + kernels.wait_s * waits / deployment.pipeline_parallel

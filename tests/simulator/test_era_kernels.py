@@ -5,7 +5,7 @@ import pytest
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.engine_costs import EraKernels, era_kernels, with_era_kernels
 from advisor.simulator.graph.model import parameter_count
-from advisor.simulator.replica_model import model_replica
+from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 
 LAYOUT = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
@@ -70,3 +70,12 @@ def test_a_release_without_terms_has_none_and_architectures_of_a_vendor_share_th
     assert era_kernels("vllm", "cdna3", version="0.6.4", weight_dtype="fp16") == recent
     assert hopper is not None
     assert hopper.step_s == pytest.approx(15.5e-3)
+
+
+@pytest.mark.parametrize("version", ["0.2.7", "0.6.3", "0.8.5", ""])
+@pytest.mark.parametrize("chip", ["rtx-2080-ti", "t4", "v100-sxm2-32gb"])
+def test_chips_without_bf16_run_every_release(chip: str, version: str) -> None:
+    layout = named_deployment("tinyllama-1.1b", chip, "vllm")
+    settings = EngineSettings(version=version)
+    replica = model_replica(layout, mean_input_tokens=512, mean_output_tokens=128, settings=settings)
+    assert decode_iteration_s(replica.surface, 8, 512) > 0.0
