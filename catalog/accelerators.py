@@ -41,13 +41,27 @@ def aliases() -> dict[str, str]:
 
 @functools.cache
 def by_id(id_: str) -> Accelerator:
-    """Return the accelerator with exactly this id.
+    """Return the accelerator with exactly this id, which may end in a smaller memory that is sold: m4-pro-48gb.
 
     Raises: UnknownNameError: no record has this id; `hint` lists near misses. InputFileError: the file is damaged.
     """
     if id_ not in all_ids():
+        if (smaller := _with_memory(id_)) is not None:
+            return smaller
         raise unknown(id_, all_ids(), aliases(), "accelerator")
     return read_accelerator(_FOLDER / f"{id_}.toml")
+
+
+def _with_memory(id_: str) -> Accelerator | None:
+    """Return the chip that an id names with one of the smaller memories that it is sold with; None if there is none."""
+    chip, _, memory = id_.removesuffix("gb").rpartition("-")
+    if chip not in all_ids() or not memory.isdigit():
+        return None
+    record = by_id(chip)
+    if int(memory) not in record.smaller_memories_gib:
+        return None
+    changes = {"id": id_, "name": f"{record.name} {memory} GB", "memory_bytes": int(memory) * GIB}
+    return record.model_copy(update=changes | {"smaller_memories_gib": ()})
 
 
 def get(name: str) -> Chosen[Accelerator]:
@@ -104,6 +118,10 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
         except UnknownNameError:
             continue
         held = record.memory_bytes
+        if stated and (smaller := _with_memory(f"{record.id}-{stated[1]}gb")) is not None:
+            return Chosen(
+                smaller, f"accelerator '{name}' is taken as {smaller.id}" if name != smaller.id else ""
+            )
         if stated and held and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE:
             raise UnknownNameError(
                 f"{record.id} has {held / GIB:.0f} GiB in the catalog, not {stated[1]}",

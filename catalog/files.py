@@ -316,7 +316,7 @@ _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d+,\d+")
 
 def with_commas(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a table divided by commas; semicolons or tabs, as spreadsheets of other languages write them,
-    become commas, and decimal commas points.
+    become commas, and decimal commas points. A table in Markdown is read as well.
 
     Assumes: the first line that is no comment is the header; what it is divided by divides all lines.
     """
@@ -326,7 +326,14 @@ def with_commas(lines: Iterable[str]) -> Iterator[str]:
             yield line
             continue
         divider = next((each for each in ";\t" if each in line and "," not in line), "")
-        rest = itertools.chain([line], rows)
+        rest: Iterable[str] = itertools.chain([line], rows)
+        if line.startswith("|"):
+            divider = "|"
+            rest = (
+                re.sub(r"\s*\|\s*", "|", row.strip().strip("|").strip())
+                for row in rest
+                if set(row) - set("|-: \n")
+            )
         yield from _divided_anew(rest, divider) if divider else rest
         return
 

@@ -174,8 +174,8 @@ def _load(result: BenchmarkResult, stated: Stated) -> dict[str, str]:
     rate = result.request_rate_per_s
     if result.concurrency:
         return {"load": "closed", "concurrency": str(result.concurrency)}
-    if rate is not None and math.isinf(rate) and result.num_requests:
-        return {"load": "offline"}
+    if rate is not None and math.isinf(rate):
+        return {"load": "offline"} if result.num_requests else {}
     return {} if rate is None else {"load": "poisson", "request_rate": f"{rate:g}"}
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from advisor.catalog.errors import InputFileError
+from advisor.catalog import accelerators
+from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.link_report import HealthCheck, LinkReport
 from advisor.catalog.formats.nccl_tests import NcclTestsRun
 from advisor.catalog.formats.registry import FORMATS
@@ -20,9 +21,11 @@ from advisor.probes.network import check_network
 from advisor.probes.pasted_network import is_pci_list, is_port_list, read_pci_list, read_port_list
 from advisor.probes.pasted_smi import (
     SmiReport,
+    is_smi_csv,
     is_smi_list,
     is_smi_query,
     is_smi_table,
+    read_smi_csv,
     read_smi_list,
     read_smi_query,
     read_smi_table,
@@ -104,7 +107,11 @@ def _take_query(proof: PastedProof, text: str) -> bool:
 def _take_table(proof: PastedProof, text: str) -> bool:
     if is_smi_table(text):
         proof.table = read_smi_table(text)
-    return is_smi_table(text)
+    elif is_smi_csv(text):
+        proof.table = read_smi_csv(text)
+    else:
+        return False
+    return True
 
 
 def _take_list(proof: PastedProof, text: str) -> bool:
@@ -208,7 +215,7 @@ def assess_proof(
     """Return the machine, the board that it is judged as, and all checks of the pasted texts against the order."""
     machine = machine_of(proof)
     named = any(gpu.accelerator or gpu.name for gpu in machine.gpus)
-    board = ordered or (claimed_board(machine) if named else None)
+    board = ordered or _board_by_name(machine) or (claimed_board(machine) if named else None)
     checks = check_machine(machine, board, num_ordered)
     checks += check_conditions(_states(machine), machine.gpus)
     checks += check_errors(machine.gpus)
@@ -221,6 +228,16 @@ def assess_proof(
     checks += [with_text(check) for check in (*health, *_sums(proof))]
     checks += [with_text(check) for check in (_consistency(proof, machine), _coverage(proof, machine))]
     return machine, board, checks
+
+
+def _board_by_name(machine: ProbedMachine) -> Accelerator | None:
+    """Return the board that the driver's name of the first GPU means where no text states a PCI id; None if unknown."""
+    if not machine.gpus or any(gpu.accelerator for gpu in machine.gpus):
+        return None
+    try:
+        return accelerators.get(machine.gpus[0].name).record
+    except UnknownNameError:
+        return None
 
 
 def _states(machine: ProbedMachine) -> list[Measurement]:

@@ -1,5 +1,6 @@
 """GPUs in the pasted output of `nvidia-smi`, `nvidia-smi -q`, `nvidia-smi -L` and `nvidia-smi nvlink -s`."""
 
+import csv
 import datetime
 import re
 from collections.abc import Iterator, Mapping
@@ -66,6 +67,44 @@ def is_smi_list(text: str) -> bool:
 def is_smi_table(text: str) -> bool:
     """Whether a text is the table that `nvidia-smi` prints."""
     return "NVIDIA-SMI" in text and "Driver Version" in text
+
+
+def is_smi_csv(text: str) -> bool:
+    """Whether a text is what `nvidia-smi --query-gpu=name,... --format=csv` prints, with its header."""
+    titles = [title.strip() for title in text.lstrip().partition("\n")[0].split(",")]
+    return "name" in titles and any(
+        title.startswith(("memory.", "driver_", "uuid", "pci.")) for title in titles
+    )
+
+
+def read_smi_csv(text: str) -> SmiReport:
+    """Return the GPUs of `nvidia-smi --query-gpu=name,... --format=csv`: names, memory, UUIDs, driver.
+
+    Raises: InputFileError: the text has no GPU.
+    """
+    rows = csv.DictReader(text.strip().splitlines(), skipinitialspace=True)
+    gpus: list[Gpu] = []
+    driver = ""
+    for row in rows:
+        cells = {str(title).partition(" [")[0]: str(cell or "").strip() for title, cell in row.items()}
+        memory = cells.get("memory.total", "").removesuffix("MiB").strip()
+        driver = cells.get("driver_version", driver)
+        gpus.append(
+            Gpu(
+                index=len(gpus),
+                name=cells["name"],
+                vendor="nvidia",
+                uuid=cells.get("uuid", ""),
+                memory_bytes=float(memory) * MIB if memory.isdigit() else None,
+            )
+        )
+    if not gpus:
+        raise InputFileError(
+            "the CSV of nvidia-smi has no GPU",
+            why="no row follows its header",
+            fix="paste all that it printed",
+        )
+    return SmiReport(tuple(gpus), driver=driver)
 
 
 def read_smi_table(text: str) -> SmiReport:

@@ -9,9 +9,19 @@ from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 STDIN: Final = Path("-")
 
 
+_SUMMARY: Final = "summary.json"
+"""File in which a sweep repeats the results of its other files."""
+
+
 def text_of(path: Path) -> str:
-    """Return the text of a file or of standard input. Raises: InputFileError: it cannot be read."""
-    return _read_standard_input() if path == STDIN else read_text(path)
+    """Return the text of a file, of standard input, or of all JSON files in a folder, one a line, as sweeps leave them.
+
+    Raises: InputFileError: it cannot be read.
+    """
+    if path == STDIN:
+        return _read_standard_input()
+    files = sorted(one for one in path.rglob("*.json") if one.name != _SUMMARY) if path.is_dir() else []
+    return "\n".join(" ".join(read_text(one).split("\n")) for one in files) if files else read_text(path)
 
 
 def _read_standard_input() -> str:

@@ -101,7 +101,8 @@ def _task(
     precisions = names_of(where.precision, "--precision")
     for name in precisions:
         known_value(name, COMPUTE_DTYPES, "precision")
-    asked = [family_asked(name) for name in names_of(typed.framework, "--framework")]
+    named = names_of(typed.framework, "--framework")
+    asked = [family_asked(name, is_loop=rollout is not None) for name in named]
     frameworks = tuple(dict.fromkeys(family for family, _ in asked))
     notes = (*notes, *(note for _, note in asked))
     version = typed.framework_version or ""

@@ -4,19 +4,30 @@ import difflib
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.ask.measures import parse_count
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value
+from advisor.cli.launch_files import is_launch_file, options_of_file, start_commands
 
 _PYTHON: Final = r"(?:\S*/)?python[\d.]*"
 _OLLAMA: Final = "ollama"
 _LEVEL: Final = re.compile(r"-O\d")
 """vLLM's level of compilation, which joins its value."""
 _MLX_TOOL: Final = "mlx without a server"
-_ENGINES: Final = {_OLLAMA: "llama.cpp", _MLX_TOOL: "mlx"}
+_KOBOLD: Final = "koboldcpp"
+_LLAMAFILE: Final = "llamafile"
+_APHRODITE: Final = "aphrodite"
+_ENGINES: Final = {
+    _OLLAMA: "llama.cpp",
+    _KOBOLD: "llama.cpp",
+    _LLAMAFILE: "llama.cpp",
+    _APHRODITE: "vllm",
+    _MLX_TOOL: "mlx",
+}
 """Engines by programs that run them with options of their own."""
 _STARTS: Final = (
     ("vllm", r"(?:\S*/)?vllm serve"),
@@ -30,8 +41,17 @@ _STARTS: Final = (
     (_MLX_TOOL, rf"(?:\S*/)?mlx_lm\.(?:generate|chat)|{_PYTHON} -m mlx_lm(?:\.| )(?:generate|chat)"),
     (_OLLAMA, r"(?:\S*/)?ollama run"),
     ("tgi", r"(?:\S*/)?text-generation-launcher"),
+    (_KOBOLD, rf"(?:\S*/)?koboldcpp(?:[-_][\w.-]+)?|{_PYTHON} (?:\S*/)?koboldcpp\.py"),
+    (_LLAMAFILE, r"(?:\S*/)?llamafile(?:-[\d.]+)?(?:\.exe)?"),
+    (_APHRODITE, r"(?:\S*/)?aphrodite (?:run|serve)"),
+    ("vllm", rf"{_PYTHON} -m dynamo\.vllm"),
+    ("sglang", rf"{_PYTHON} -m dynamo\.sglang"),
+    ("tensorrt-llm", rf"{_PYTHON} -m dynamo\.trtllm"),
     ("vllm", r"(?:\S*/)?vllm-openai(?:-\w+)?(?::\S+)?"),
     ("llama.cpp", r"(?:\S*/)?llama\.cpp:server\S*"),
+    (_KOBOLD, r"(?:\S*/)?koboldai/koboldcpp(?::\S+)?"),
+    (_APHRODITE, r"(?:\S*/)?aphrodite-(?:engine|openai)(?::\S+)?"),
+    ("lmdeploy", r"(?:\S*/)?openmmlab/lmdeploy(?::\S+)?"),
     ("tgi", r"(?:\S*/)?text-generation-inference(?::\S+)?"),
 )
 """Words with which the start command of an engine begins, as a regular expression of words between single spaces; the
@@ -60,10 +80,28 @@ _LLAMA_CPP: Final = {
 """Long words, or those of other engines that mean the same, for llama.cpp's options."""
 _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
     "llama.cpp": _LLAMA_CPP,
-    "lmdeploy": {"--session-len": "--max-model-len"},
-    "tgi": {"--num-shard": "--tensor-parallel-size", "--max-total-tokens": "--max-model-len"},
+    _LLAMAFILE: _LLAMA_CPP,
+    _KOBOLD: {"--contextsize": "--ctx-size", "--quantkv": "--kv-cache-dtype"},
+    "lmdeploy": {
+        "--session-len": "--max-model-len",
+        "--quant-policy": "--kv-cache-dtype",
+        "--model-format": "--quantization",
+    },
+    "tgi": {
+        "--num-shard": "--tensor-parallel-size",
+        "--max-total-tokens": "--max-model-len",
+        "--quantize": "--quantization",
+    },
 }
 """Words of other engines that mean the same, by engine."""
+_NUMBERED: Final[Mapping[str, Mapping[str, str]]] = {
+    "--quantkv": {"0": "fp16", "1": "q8_0", "2": "q4_0"},
+    "--quant-policy": {"0": "fp16", "4": "int4", "8": "int8"},
+}
+"""Formats of the cache by the numbers that stand for them. Source: options of KoboldCpp and LMDeploy."""
+_CONFIG: Final = "--config"
+_CONFIGURED: Final = ("vllm", "sglang", _APHRODITE)
+"""Engines whose option --config names a file with further options."""
 _OLLAMA_VARIABLES: Final = {
     "OLLAMA_CONTEXT_LENGTH": "--max-model-len",
     "OLLAMA_KV_CACHE_TYPE": "--kv-cache-dtype",
@@ -92,7 +130,10 @@ def with_pasted_command(
     Raises: AdvisorError: the command chooses a deployment by itself, or a count of tokens is malformed.
     Source: options of the engines' releases, data/support/flags.csv.
     """
+    notes: list[str] = []
     start = _find_start(arguments)
+    if start is None:
+        start, notes = _find_in_files(arguments)
     if start is None:
         return list(arguments), ()
     # They load the catalog, without which help appears at once.
@@ -106,10 +147,12 @@ def with_pasted_command(
             fix="advisor memory --gpu ID, or advisor simulate serve --gpu ID, before the pasted command",
         )
     typed = list(start.front)
+    engine = _ENGINES.get(start.engine, start.engine)
+    given = {word.partition("=")[0] for word in typed}
+    _check_is_planned(engine, given)
     said: dict[str, str] = {}
     left: list[str] = []
     unknown: list[str] = []
-    engine = _ENGINES.get(start.engine, start.engine)
     release = launch_options().get(start.engine)
     options = release.takes_value if release else {}
     for name, value in _options_of(start, options):
@@ -139,11 +182,36 @@ def with_pasted_command(
     if start.release and "--engine-version" in known:
         said.setdefault("--engine-version", start.release)
     said.setdefault("--engine", engine)
-    given = {word.partition("=")[0] for word in typed}
     for name, value in said.items():
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value else [name]
-    return typed, tuple(_notes(engine, left, unknown, release.release if release else "", options))
+    return typed, (*notes, *_notes(engine, left, unknown, release.release if release else "", options))
+
+
+def _check_is_planned(engine: str, given: Collection[str]) -> None:
+    """Refuse the command of an engine that the catalog does not have, unless another engine was named for it."""
+    from advisor.catalog import engines
+
+    if engine not in engines.all_ids() and "--engine" not in given:
+        raise AdvisorError(
+            f"nothing is planned with {engine}",
+            why="the catalog does not have that engine",
+            fix="--engine vllm before the pasted command: the same model and settings under vLLM",
+        )
+
+
+def _find_in_files(arguments: Sequence[str]) -> tuple[_Start | None, list[str]]:
+    """Return the first start command in a file that was named instead of one, and a note if it holds others."""
+    for place, argument in enumerate(arguments):
+        if (place and arguments[place - 1].startswith("-")) or not is_launch_file(argument):
+            continue
+        rest = arguments[place + 1 :]
+        found = [start for words in start_commands(Path(argument)) if (start := _find_start(words))]
+        if found:
+            first = found[0]._replace(front=(*arguments[:place], *rest))
+            others = len({start.words for start in found}) - 1
+            return first, [f"{argument}: the first of {1 + others} start commands is taken"] if others else []
+    return None, []
 
 
 def _find_start(arguments: Sequence[str]) -> _Start | None:
@@ -200,6 +268,8 @@ def _options_of(start: _Start, options: Mapping[str, bool]) -> Iterator[tuple[st
     An option that the release does not have takes the word behind it as its value.
     """
     words = list(start.words)
+    if start.engine in _CONFIGURED:
+        words += _words_of_config(words)
     is_first = True
     while words:
         word = words.pop(0)
@@ -210,11 +280,21 @@ def _options_of(start: _Start, options: Mapping[str, bool]) -> Iterator[tuple[st
             continue
         is_first = False
         name, equals, value = word.partition("=")
+        numbered = _NUMBERED.get(name, {})
         name = _OTHERS.get(start.engine, {}).get(name, name)
         takes = options.get(name, options.get(name.replace("-", "_").replace("__", "--", 1)))
         if not equals and takes is not False and words and not words[0].startswith("-"):
             value = words.pop(0)
-        yield name, value or None
+        yield name, numbered.get(value, value) or None
+
+
+def _words_of_config(words: Sequence[str]) -> list[str]:
+    """Return the options of the file that --config names; what the command states itself counts before them."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == _CONFIG and (equals or words[place + 1 : place + 2]):
+            return options_of_file(Path(value if equals else words[place + 1]))
+    return []
 
 
 def _divide_among_slots(said: dict[str, str], known: Collection[str], *, each_has_all: bool) -> None:

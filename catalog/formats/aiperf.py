@@ -1,8 +1,10 @@
-"""Results of AIPerf and of GenAI-Perf, its predecessor: JSON or CSV of metrics that each state their unit."""
+"""Results of AIPerf and of GenAI-Perf, its predecessor: JSON, CSV, one line a request or the printed table; each metric
+states its unit."""
 
 import csv
 import io
 import re
+import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,10 +19,12 @@ from advisor.catalog.formats.benchmark_result import (
     seconds_in,
     whole_of,
 )
-from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
+from advisor.catalog.formats.file_format import FileFormat, has_keys, json_object, read_object
 
 _TITLE: Final = "result of AIPerf or GenAI-Perf"
 _HEAD: Final = re.compile(r"^Metric,(?:avg|Value)\b", re.MULTILINE)
+_NAMES_OF_TABLE: Final = ("Statistic", "Metric")
+_TABLE: Final = re.compile(r"^\s*[┃│|]\s*(?:Statistic|Metric)\s*[┃│|]\s*avg\s*[┃│|]", re.MULTILINE)
 _METRIC: Final = re.compile(r"^(.*?)\s*(?:\(([^()]*)\))?$")
 _TOKEN_RATES: Final = ("tokens/sec", "tokens/s", "tokens/second")
 _REQUEST_RATES: Final = ("requests/sec", "requests/s", "requests/second")
@@ -34,14 +38,20 @@ def read_aiperf(text: str) -> tuple[BenchmarkResult, ...]:
     Raises: InputFileError: the text is not whole, holds no figure, or a metric has no unit or an unknown one.
     Source: ai-dynamo/aiperf docs/reference/json-export-schema.md; triton-inference-server/perf_analyzer genai-perf.
     """
-    found = _of_csv(text) if _HEAD.search(text) else read_object(text, _TITLE)
+    if _is_of_requests(text):
+        found = _of_requests(text)
+    elif _TABLE.search(text):
+        found = _of_csv("\n".join(_rows_of_table(text)))
+    else:
+        found = _of_csv(text) if _HEAD.search(text) else read_object(text, _TITLE)
     records = found.get("records")
     metrics = records if isinstance(records, Mapping) else found
     typed = found.get("input_config")
     settings = dict(_leaves(typed)) if isinstance(typed, Mapping) else {}
     concurrency = whole_of(settings.get("concurrency")) or None
     rate = rate_of(settings.get("request_rate"))
-    lacks = "a CSV export has no settings" if _HEAD.search(text) else "the file has no input_config"
+    is_json = text.lstrip()[:1] == "{" and not _is_of_requests(text)
+    lacks = "the file has no input_config" if is_json else "only the JSON export has settings"
     notes = () if settings else (f"{lacks}: it does not say how requests were sent",)
     result = BenchmarkResult(
         tool="aiperf" if "aiperf" in text.lower() else "genai-perf",
@@ -89,6 +99,61 @@ def _of_csv(text: str) -> Mapping[str, Any]:
             values["avg"] = values.pop("Value")
         found[name] = {"unit": unit, **values}
     return found
+
+
+def _rows_of_table(text: str) -> Iterator[str]:
+    """Yield the rows of the printed table as those of the CSV export."""
+    for line in text.splitlines():
+        cells = [cell.strip().replace(",", "") for cell in re.split("[│┃|]", line)[1:-1]]
+        if len(cells) > 1 and cells[0]:
+            yield ",".join(["Metric" if cells[0] in _NAMES_OF_TABLE else cells[0], *cells[1:]])
+
+
+def _is_of_requests(text: str) -> bool:
+    return has_keys(text, "metadata", "metrics", "request_latency") and "request_start_ns" in text
+
+
+def _of_requests(text: str) -> Mapping[str, Any]:
+    """Return the metrics of an export with one line a request: means and percentiles over those that succeeded, in the
+    phase that counts, and rates over the time from the first start to the last end.
+
+    Raises: InputFileError: no line is whole.
+    """
+    rows = [one for line in text.splitlines() if (one := json_object(line)) and one.get("metrics")]
+    rows = [one for one in rows if one["metadata"].get("benchmark_phase", "profiling") == "profiling"]
+    values: dict[str, list[float]] = {}
+    units: dict[str, str] = {}
+    for one in rows:
+        for name, metric in one["metrics"].items():
+            number = number_of(metric.get("value")) if isinstance(metric, Mapping) else None
+            if number is not None:
+                values.setdefault(name, []).append(number)
+                units[name] = metric.get("unit")
+    spans = [
+        (number_of(one["metadata"].get("request_start_ns")), number_of(one["metadata"].get("request_end_ns")))
+        for one in rows
+    ]
+    whole = [(start, end) for start, end in spans if start is not None and end is not None]
+    found: dict[str, Any] = {name: _statistics(numbers, units[name]) for name, numbers in values.items()}
+    if whole and len(whole) == len(rows):
+        seconds = (max(end for _, end in whole) - min(start for start, _ in whole)) * 1e-9
+        tokens = sum(values.get("output_sequence_length", ()))
+        found["request_throughput"] = {"unit": "requests/sec", "avg": len(rows) / seconds}
+        found["output_token_throughput"] = {"unit": "tokens/sec", "avg": tokens / seconds}
+    return found | {"request_count": {"unit": "requests", "avg": len(rows)}}
+
+
+def _statistics(numbers: list[float], unit: str) -> Mapping[str, Any]:
+    """Return mean, median, 99th percentile and spread of a metric, as the other exports state them."""
+    ordered = sorted(numbers)
+    p99 = ordered[min(len(ordered) - 1, round(0.99 * (len(ordered) - 1)))]
+    return {
+        "unit": unit,
+        "avg": statistics.fmean(numbers),
+        "p50": statistics.median(numbers),
+        "p99": p99,
+        "std": statistics.pstdev(numbers),
+    }
 
 
 def _leaves(typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -150,7 +215,7 @@ def _length_dist(metrics: Mapping[str, Any]) -> str:
 
 
 def _is_aiperf(text: str) -> bool:
-    if _HEAD.search(text):
+    if _HEAD.search(text) or _TABLE.search(text):
         return "Token" in text or "Request" in text
     return has_keys(text, "time_to_first_token", "unit") or has_keys(
         text, "output_token_throughput", "unit", "avg"

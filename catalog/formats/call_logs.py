@@ -1,12 +1,13 @@
-"""Logs of calls to a model's API as requests of a trace: LiteLLM, Langfuse, Helicone, responses of OpenAI's and
-Anthropic's interfaces; and what is no trace: totals by day, texts without counts."""
+"""Logs of calls to a model's API as requests of a trace: gateways, observers, responses of interfaces, sessions of
+coding agents, whatever wraps them; and what is no trace: totals by day, texts without counts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.benchmark_result import number_of
-from advisor.catalog.formats.trace_layouts import clock_s
+from advisor.catalog.formats.trace_layouts import clock_s, milliseconds
 
 Row = Mapping[str, Any]
 _STARTS: Final = (
@@ -16,14 +17,30 @@ _STARTS: Final = (
     "createdAt",
     "created_at",
     "created",
+    "createTime",
+    "started_at",
     "timestamp",
+    "@timestamp",
 )
 """Names of the instant at which a call began, the most specific first."""
 _UNIX: Final = ("created", "created_at")
 """Names whose numbers are seconds since 1970 in OpenAI's interfaces; other numbers have no known unit."""
-_USAGE: Final = ("usageDetails", "usage_details", "usage")
-_INPUTS: Final = ("prompt_tokens", "input_tokens", "promptTokens", "inputTokens", "input")
-_OUTPUTS: Final = ("completion_tokens", "output_tokens", "completionTokens", "outputTokens", "output")
+_MILLISECONDS: Final = ("started_at",)
+"""Names whose numbers are milliseconds since 1970 (Kong)."""
+_INPUTS: Final = (
+    *("prompt_tokens", "input_tokens", "promptTokens", "inputTokens", "input"),
+    *("promptTokenCount", "inputTokenCount", "prompt_eval_count", "tokens_prompt", "req_units"),
+)
+_OUTPUTS: Final = (
+    *("completion_tokens", "output_tokens", "completionTokens", "outputTokens", "output"),
+    *("candidatesTokenCount", "outputTokenCount", "eval_count", "tokens_completion", "res_units"),
+)
+_THOUGHT: Final = "thoughtsTokenCount"
+"""Tokens of an output that Gemini's interface counts apart from `candidatesTokenCount`."""
+_SUMS: Final = ("total_token_usage",)
+"""Keys of sums over the calls so far (Codex); the call's own counts have another key."""
+_DEEPEST: Final = 6
+"""Levels of objects in which a call is looked for: Kong's and OpenAI's batches have four."""
 _CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Tokens of a prompt that Anthropic's interface counts apart from `input_tokens`."""
 _COUNT: Final = "num_model_requests"
@@ -34,31 +51,63 @@ _TEXTS: Final = ("conversations", "messages", "prompt", "text", "conversation")
 def call_of(row: Row) -> Row | None:
     """Return a call as a request with `called_at` [s], `prompt_tokens` and `completion_tokens`; None for any other row.
 
-    Source: BerriAI/litellm (spend logs), langfuse API (observations), Helicone (request export), OpenAI and Anthropic
-        API references (usage of a response).
+    Source: BerriAI/litellm (spend logs), langfuse API (observations), Helicone (request export), Portkey (log export),
+        OpenRouter (activity), Kong (AI proxy's log), Amazon Bedrock (model invocation log), OpenAI, Anthropic, Gemini
+        and Ollama API references (usage of a response), sessions of Claude Code and Codex.
     """
-    start = next((name for name in _STARTS if row.get(name) not in (None, "")), None)
-    usage: Row = next((row[name] for name in _USAGE if isinstance(row.get(name), Mapping)), row)
-    inputs = next((usage[name] for name in _INPUTS if number_of(usage.get(name)) is not None), None)
-    outputs = next((usage[name] for name in _OUTPUTS if number_of(usage.get(name)) is not None), None)
-    if start is None or inputs is None or outputs is None:
+    layers = tuple(_layers(row))
+    whole = {name: value for layer in reversed(layers) for name, value in layer.items()}
+    counts = ((_first(one, _INPUTS), _first(one, _OUTPUTS), one) for one in (*layers, whole))
+    found = next((each for each in counts if each[0] is not None and each[1] is not None), None)
+    times = (_instant_s(layer, name) for layer in layers for name in _STARTS if name in layer)
+    begun = next((time for time in times if time is not None), None)
+    if found is None or begun is None:
         return None
-    begun = number_of(row[start]) if start in _UNIX else None
-    try:
-        begun = clock_s(row[start]) if begun is None else begun
-    except ValueError:
-        return None  # a number whose unit is not known
-    cached = sum(number_of(usage.get(name)) or 0.0 for name in _CACHED)
+    inputs, outputs, usage = found
     return {
         "called_at": begun,
-        "prompt_tokens": float(inputs) + cached,
-        "completion_tokens": outputs,
+        "prompt_tokens": (inputs or 0.0) + sum(number_of(usage.get(name)) or 0.0 for name in _CACHED),
+        "completion_tokens": (outputs or 0.0) + (number_of(usage.get(_THOUGHT)) or 0.0),
+        "call_id": next((layer["requestId"] for layer in layers if "requestId" in layer), None),
     }
 
 
+def _layers(row: Row) -> Iterator[Row]:
+    """Yield a row and the objects within it, the outer ones first; a text that is JSON is the object that it holds."""
+    level = [row]
+    for _ in range(_DEEPEST):
+        yield from level
+        inner = [value for one in level for name, value in one.items() if name not in _SUMS]
+        texts = [_parse(value) if isinstance(value, str) and value[:1] == "{" else value for value in inner]
+        level = [value for value in texts if isinstance(value, Mapping)]
+
+
+def _parse(text: str) -> Any:
+    try:
+        return parsed_json(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _first(usage: Row, names: tuple[str, ...]) -> float | None:
+    """Return the first of the numbers that an object has under one of several names."""
+    return next((value for name in names if (value := number_of(usage.get(name))) is not None), None)
+
+
+def _instant_s(row: Row, name: str) -> float | None:
+    """Return the instant under a name [s since 1970]; None for a number whose unit is not known."""
+    number = number_of(row[name])
+    if number is not None:
+        return number if name in _UNIX else milliseconds(number) if name in _MILLISECONDS else None
+    try:
+        return clock_s(row[name])
+    except ValueError:
+        return None
+
+
 def is_other_event(row: Row) -> bool:
-    """Whether a row of a log is a step beside the calls: a span or an event without tokens (Langfuse)."""
-    return str(row.get("type", "")).upper() in ("SPAN", "EVENT", "TRACE", "TOOL") and "startTime" in row
+    """Whether a row of a log is no call: a span (Langfuse), a person's turn (coding agents), a failure."""
+    return isinstance(row.get("type"), str) or (row.get("response", row) is None and "error" in row)
 
 
 def check_is_no_total(row: Row, where: str) -> None:
@@ -83,7 +132,9 @@ def check_has_counts(row: Row, where: str) -> None:
     Raises: InputFileError: the row holds such a text.
     Source: ShareGPT's and OpenAI's formats of conversations.
     """
-    text = next((name for name in _TEXTS if isinstance(row.get(name), str | list)), None)
+    text = next(
+        (name for layer in _layers(row) for name in _TEXTS if isinstance(layer.get(name), str | list)), None
+    )
     if text is not None:
         raise InputFileError(
             f"{where}: {text} holds text, and nothing counts its tokens",

@@ -18,7 +18,7 @@ from advisor.catalog.formats.benchmark_result import (
 )
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.units import MILLISECOND_S
+from advisor.catalog.units import MICROSECOND_S, MILLISECOND_S, MINUTE_S
 
 _Times = tuple[str, str, str]
 """Places of the mean, the median and the 99th percentile; empty where a tool has none."""
@@ -217,20 +217,109 @@ _TOOLS: Final = (
         MILLISECOND_S,
         notes=(_WHOLE,),
     ),
+    _Tool(
+        "evalscope perf",
+        ("Number of concurrency", "Average time to first token (s)"),
+        {
+            "concurrency": "Number of concurrency",
+            "num_requests": "Succeed requests",
+            "num_failed": "Failed requests",
+            "mean_input_tokens": "Average input tokens per request",
+            "mean_output_tokens": "Average output tokens per request",
+            "output_tokens_per_s": "Output token throughput (tok/s)",
+            "total_tokens_per_s": "Total token throughput (tok/s)",
+            "requests_per_s": "Request throughput (req/s)",
+        },
+        {
+            "ttft": ("Average time to first token (s)", "", ""),
+            "tpot": ("Average time per output token (s)", "", ""),
+            "e2e": ("Average latency (s)", "", ""),
+        },
+        1.0,
+    ),
+    _Tool(
+        "oha or hey",
+        ("requestsPerSec", "latencyPercentiles"),
+        {"num_requests": "statusCodeDistribution/200", "requests_per_s": "summary/requestsPerSec"},
+        {"e2e": ("summary/average", "latencyPercentiles/p50", "latencyPercentiles/p99")},
+        1.0,
+        notes=(_WHOLE,),
+    ),
+    _Tool(
+        "wrk",
+        ("Req/Sec", "Requests/sec"),
+        {"concurrency": "connections", "num_requests": "requests", "requests_per_s": "Requests/sec"},
+        {"e2e": ("Latency", "50%", "99%")},
+        1.0,
+        notes=(_WHOLE,),
+    ),
+    _Tool(
+        "vegeta",
+        ("latencies", "bytes_in", "status_codes"),
+        {"request_rate_per_s": "rate", "num_requests": "requests", "requests_per_s": "throughput"},
+        {"e2e": ("latencies/mean", "latencies/50th", "latencies/99th")},
+        1e-9,
+        notes=(_WHOLE,),
+    ),
+    _Tool(
+        "MLPerf Offline",
+        ("SUT name", "Offline"),
+        {
+            "num_requests": "qsl_reported_performance_count",
+            "output_tokens_per_s": "Tokens per second",
+            "requests_per_s": "Samples per second",
+        },
+        {},
+        1.0,
+        sends="at once",
+    ),
+    _Tool(
+        "MLPerf Server",
+        ("SUT name", "Server"),
+        {
+            "request_rate_per_s": "Scheduled samples per second",
+            "output_tokens_per_s": "Completed tokens per second",
+            "requests_per_s": "Completed samples per second",
+        },
+        {
+            "ttft": (
+                "Mean First Token latency (ns)",
+                "50.00 percentile first token latency (ns)",
+                "99.00 percentile first token latency (ns)",
+            ),
+            "tpot": (
+                "Mean Time to Output Token (ns)",
+                "50.00 percentile time to output token (ns)",
+                "99.00 percentile time to output token (ns)",
+            ),
+        },
+        1e-9,
+    ),
 )
 """Tools that are read.
 
 Source: ray-project/llmperf token_benchmark_ray.py; kubernetes-sigs/inference-perf inference_perf/reportgen/base.py;
 NVIDIA/TensorRT-LLM tensorrt_llm/bench/dataclasses/reporting.py (--report_json); sgl-project/sglang
 bench_one_batch.py, bench_one_batch_server.py; ggml-org/llama.cpp tools/batched-bench; vllm-project/vllm
-vllm/benchmarks/latency.py, throughput.py (--output-json); Grafana k6 (summary export); Locust (_stats.csv).
+vllm/benchmarks/latency.py, throughput.py (--output-json); Grafana k6 (summary export); Locust (_stats.csv);
+modelscope/evalscope perf; hatoo/oha (--output-format json), rakyll/hey; wg/wrk; tsenart/vegeta (report -type=json);
+mlcommons/inference loadgen (mlperf_log_summary.txt).
 """
 _TITLE: Final = (
-    "result of llmperf, inference-perf, trtllm-bench, bench_one_batch, batched-bench, k6 or Locust"
+    "result of llmperf, inference-perf, trtllm-bench, bench_one_batch, batched-bench, evalscope, MLPerf, k6, Locust, "
+    "oha, hey, wrk or vegeta"
 )
 _LATENCY: Final = re.compile(r"^Avg latency: ([\d.e-]+) seconds", re.MULTILINE)
 _PERCENTILE: Final = re.compile(r"^(\d+)% percentile latency: ([\d.e-]+) seconds", re.MULTILINE)
 _TABLE: Final = re.compile(r"^\|\s*PP\s*\|.*\bS_PP t/s\s*\|.*\bS_TG t/s\s*\|", re.MULTILINE)
+_SUMMARY: Final = re.compile(r"^Summary:\s*$.*^\s+Requests/sec:", re.MULTILINE | re.DOTALL)
+"""Printed summary of oha and hey, whose figures are those of oha's JSON."""
+_SHARES: Final = re.compile(r"^\s+(\d+)(?:\.00)?%%? in ([\d.]+) (m?s)ecs?", re.MULTILINE)
+_WRK: Final = re.compile(r"^\s+Thread Stats\s.*^Requests/sec:", re.MULTILINE | re.DOTALL)
+_SPAN: Final = re.compile(r"^\s+(Latency|\d+%)\s+([\d.]+)(us|ms|s|m)\b", re.MULTILINE)
+_UNITS_S: Final = {"us": MICROSECOND_S, "ms": MILLISECOND_S, "s": 1.0, "m": MINUTE_S}
+_MLPERF: Final = re.compile(r"^SUT name\s*:.*^Scenario\s*:", re.MULTILINE | re.DOTALL)
+_PRINTED: Final = (_LATENCY, _TABLE, _SUMMARY, _WRK, _MLPERF)
 _QUANTISED: Final = {"fp8": "fp8", "nvfp4": "nvfp4", "w4a8_mxfp4_mxfp8": "mxfp4"}
 
 
@@ -269,6 +358,8 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
         yield {"avg_latency": printed[1], "percentiles": dict(_PERCENTILE.findall(text))}
     elif _TABLE.search(text):
         yield from _table_rows(text)
+    elif any(printed.search(text) for printed in _PRINTED):
+        yield _printed_summary(text)
     elif text.lstrip()[:1] not in ("{", "["):
         rows = csv.DictReader(io.StringIO(text))
         yield from (row for row in rows if row.get("Name") == "Aggregated")
@@ -278,6 +369,26 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
         except (ValueError, RecursionError):
             whole = [_parsed_line(line) for line in text.splitlines()]
         yield from (one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict))
+
+
+def _printed_summary(text: str) -> Mapping[str, Any]:
+    """Return the figures of a summary printed for people as its program's JSON has them, else by their names."""
+    named = {
+        name.strip(): value for name, value in re.findall(r"^([^:\n]+?)\s*:\s+(\S+)", text, re.MULTILINE)
+    }
+    if _WRK.search(text):
+        spans = {name: float(value) * _UNITS_S[unit] for name, value, unit in reversed(_SPAN.findall(text))}
+        counts = re.findall(r"(\d+) (connections|requests)\b", text)
+        return {**named, **spans, "Req/Sec": "", **{name: count for count, name in counts}}
+    if not _SUMMARY.search(text):
+        return {**named, str(named.get("Scenario")): ""}
+    shares = {f"p{share}": float(value) * _UNITS_S[unit] for share, value, unit in _SHARES.findall(text)}
+    answered = re.search(r"\[200\]\s+(\d+) responses", text)
+    return {
+        "summary": {"average": named.get("Average"), "requestsPerSec": named.get("Requests/sec")},
+        "latencyPercentiles": shares,
+        "statusCodeDistribution": {"200": answered[1]} if answered else {},
+    }
 
 
 def _parsed_line(line: str) -> object:
@@ -355,6 +466,9 @@ def _tool_of(text: str) -> _Tool | None:
         return next(tool for tool in _TOOLS if tool.id == "vllm bench latency")
     if _TABLE.search(text):
         return next(tool for tool in _TOOLS if tool.id == "llama-batched-bench")
+    if any(printed.search(text) for printed in _PRINTED):
+        found = _printed_summary(text)
+        return next((tool for tool in _TOOLS if all(_holds(found, mark) for mark in tool.marks)), None)
     head = text.lstrip("\ufeff").partition("\n")[0]
     return next(
         (

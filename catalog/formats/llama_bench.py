@@ -37,6 +37,12 @@ _VERBOSE: Final = (
     re.compile(r"^eval count:\s*(\d+) token.*?^eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
 )
 """Tokens and rates as `ollama run --verbose` prints them."""
+_MLX: Final = (
+    re.compile(r"^Prompt: (\d+) tokens, ([\d.]+) tokens-per-sec", re.MULTILINE),
+    re.compile(r"^Generation: (\d+) tokens, ([\d.]+) tokens-per-sec", re.MULTILINE),
+)
+"""Tokens and rates as `mlx_lm.generate` prints them."""
+_PRINTED: Final = (_VERBOSE, _MLX, _TIMINGS)
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
 
@@ -201,7 +207,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int) -> LlamaBenc
 
 def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
     """Yield the prompt and the output of the last request whose timings a text holds."""
-    of_prompt, of_output = _VERBOSE if _VERBOSE[1].search(text) else _TIMINGS
+    of_prompt, of_output = next((pair for pair in _PRINTED if pair[1].search(text)), _TIMINGS)
     prompts = of_prompt.findall(text)
     outputs = of_output.findall(text)
     stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text)
@@ -238,7 +244,7 @@ def _is_table(text: str) -> bool:
 def _is_llama_bench(text: str) -> bool:
     if text.lstrip()[:1] in ("{", "["):
         return has_keys(text, "avg_ts", "n_prompt")
-    timings = (*_TIMINGS, *_VERBOSE)
+    timings = [each for pair in _PRINTED for each in pair]
     if (
         _is_table(text)
         or any(each.search(text) for each in timings)

@@ -1,11 +1,13 @@
 """Output of nccl-tests and rccl-tests: operation, group, device and one timing per message size."""
 
+import itertools
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import GB, MICROSECOND_S
 
@@ -25,6 +27,8 @@ _NUMBER: Final = re.compile(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$")
 _ROOT: Final = re.compile(r"^-?\d+$")
 _RANK: Final = re.compile(r"#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)")
 _UNITS: Final = re.compile(r"#\s+\(B\)\s+\(elements\)(.*)")
+_KEYS: Final = ("results", "alg_bw", "bus_bw")
+"""Keys of the file that `-J` writes."""
 _TIMED: Final = 4
 """Number of columns of one timing: time, algbw, busbw, errors."""
 _SAME_RATIO: Final = 0.03
@@ -87,6 +91,7 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
         took part.
     Source: NVIDIA/nccl-tests src/common.cu, src/*.cu (output format; which collectives print an operator and a root).
     """
+    text = "\n".join(_lines_of_json(text)) if has_keys(text, *_KEYS) else text
     _check_units(text)
     with_root = bool(re.search(r"\btype\b.*\broot\b.*\btime\b", text))
     lines = [found for line in without_prefixes(text) if (found := _line(line, with_root)) is not None]
@@ -112,6 +117,37 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
         rows=rows,
         assumed=assumed,
     )
+
+
+def _lines_of_json(text: str) -> Iterator[str]:
+    """Yield the lines that nccl-tests prints beside the JSON of `-J`, which lists the first device of each process.
+
+    Raises: InputFileError: the text is not whole.
+    Source: NVIDIA/nccl-tests src/util.cu (writeDeviceReport, writeBenchmarkLineBody).
+    """
+    found = read_object(text, "JSON of nccl-tests")
+    config = found.get("config")
+    settings: Mapping[str, Any] = config if isinstance(config, Mapping) else {}
+    yield f"# {found.get('args', '')}"
+    each = int(settings.get("nthreads", 1)) * int(settings.get("ngpus", 1))
+    devices = settings.get("devices") or found.get("devices") or ()
+    ranks = sorted(one["rank"] for one in devices)
+    gaps = {later - rank for rank, later in itertools.pairwise(ranks)}
+    of_process = each if gaps <= {each} else 1
+    for one in devices:
+        for rank in range(one["rank"], one["rank"] + of_process):
+            name = one.get("device_info", "")
+            yield f"#  Rank {rank} on {one.get('hostname', '-')} device {one.get('device', 0)} [-] {name}"
+    yield "#  size  count  type  redop  root  time  algbw  busbw  #wrong"
+    for row in found["results"]:
+        timings = (row.get(place) for place in ("out_of_place", "in_place"))
+        cells = [
+            str("N/A" if one.get(name) is None else one[name])
+            for one in timings
+            if isinstance(one, Mapping)
+            for name in ("time" if "time" in one else "cpu_time", "alg_bw", "bus_bw", "nwrong")
+        ]
+        yield " ".join(map(str, (row["size"], row["count"], row["type"], row["redop"], row["root"], *cells)))
 
 
 def _check_units(text: str) -> None:
@@ -205,7 +241,7 @@ def _ranks_from_ratio(operation: CollectiveName, rows: tuple[NcclTestsRow, ...])
 
 
 def _is_nccl_tests(text: str) -> bool:
-    return bool(
+    return has_keys(text, *_KEYS) or bool(
         re.search(r"#\s+size\s+count(?:\s*\(elements\))?\s+type", text)
         or _RANK.search(text)
         or re.search(r"nThread \d+ nGpus \d+ minBytes", text)

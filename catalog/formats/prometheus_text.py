@@ -1,15 +1,15 @@
-"""Metrics of a running server in Prometheus' text format: what it served since its start."""
+"""Metrics of a running server since its start, as it states them or as Prometheus answers a query."""
 
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes, ratio_of
-from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
 
 _SAMPLE: Final = re.compile(
     r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([+-]?(?:\d[\d.eE+-]*|Inf|NaN))(?:\s+\d+)?\s*$", re.MULTILINE
@@ -22,12 +22,13 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "time_per_output_token_seconds",
         "inter_token_latency_seconds",
     ),
-    "e2e": ("e2e_request_latency_seconds",),
-    "inputs": ("request_prompt_tokens", "prompt_tokens_histogram"),
-    "outputs": ("request_generation_tokens", "generation_tokens_histogram"),
+    "e2e": ("e2e_request_latency_seconds", "request_duration"),
+    "inputs": ("request_prompt_tokens", "prompt_tokens_histogram", "request_input_length"),
+    "outputs": ("request_generation_tokens", "generation_tokens_histogram", "request_generated_tokens"),
 }
 """Histograms by what they measure, the best first, without the engine's prefix."""
-_ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
+_ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tgi": ""}
+"""Engines by the prefix of their metrics; empty for one that is not planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +61,19 @@ class _Samples:
 
 
 def read_prometheus_text(text: str) -> ServerMetrics:
-    """Return what the metrics of vLLM, SGLang or TensorRT-LLM say.
+    """Return what the metrics of vLLM, SGLang, TensorRT-LLM or TGI say.
 
     Raises: InputFileError: no metric of such a server, or no request was counted.
     Source: Prometheus exposition format; vllm v1/metrics/loggers.py; sglang srt/observability/metrics_collector.py.
     """
+    if _is_answer(text):
+        text = "\n".join(_lines_of_answer(text))
     prefix = next((name for name in _ENGINES if re.search(rf"^{name}[:_]", text, re.MULTILINE)), "")
     samples = _samples(text)
     if not prefix:
         raise InputFileError(
-            "no metrics of vLLM, SGLang or TensorRT-LLM in the text",
-            why="names that begin with vllm:, sglang: or trtllm_ are read; llama.cpp and TGI count no requests' tokens",
+            "no metrics of vLLM, SGLang, TensorRT-LLM or TGI in the text",
+            why="names that begin with vllm:, sglang:, trtllm_ or tgi_ are read; llama.cpp counts no requests' tokens",
             fix="give what the server answers at /metrics, or the timings that llama.cpp prints for a request",
         )
     found = {what: _histogram(samples, prefix, names) for what, names in _NAMES.items()}
@@ -137,6 +140,26 @@ def _with_gauges(result: BenchmarkResult, samples: _Samples, prefix: str) -> Ser
         prefix_hit_fraction=ratio_of(hits, queries) if queries else gauge("cache_hit_rate"),
         num_preemptions=gauge("num_preemptions_total"),
     )
+
+
+def _lines_of_answer(text: str) -> Iterator[str]:
+    """Yield the samples of an answer of Prometheus' HTTP API in the text format; of a range the last ones.
+
+    Raises: InputFileError: the text is not whole.
+    Source: Prometheus, HTTP API (query, query_range).
+    """
+    data = read_object(text, "answer of Prometheus").get("data")
+    rows = data.get("result") if isinstance(data, Mapping) else None
+    for row in rows if isinstance(rows, list) else ():
+        labels = dict(row.get("metric") or {})
+        name = labels.pop("__name__", "")
+        within = ",".join(f'{label}="{value}"' for label, value in labels.items())
+        values = row.get("values") or [row.get("value") or (0, "")]
+        yield f"{name}{{{within}}} {values[-1][1]}"
+
+
+def _is_answer(text: str) -> bool:
+    return has_keys(text, "resultType", "result", "metric")
 
 
 def _samples(text: str) -> _Samples:
@@ -208,7 +231,7 @@ def _percentile(buckets: Mapping[float, float], fraction: float) -> float | None
 
 
 def _is_prometheus_text(text: str) -> bool:
-    return bool(
+    return _is_answer(text) or bool(
         re.search(r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_|llamacpp:|tgi_)\w+", text, re.MULTILINE)
     )
 

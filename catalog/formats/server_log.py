@@ -58,7 +58,7 @@ class ServerLog:
 
 
 def read_server_log(text: str) -> ServerLog:
-    """Return what a start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp says.
+    """Return what a start-up log of vLLM, SGLang, TensorRT-LLM, llama.cpp or Ollama says.
 
     Raises: InputFileError: it has neither weights nor a KV cache; says which line is missing.
     Source: vllm v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py; sglang model_executor/model_runner.py,
@@ -158,7 +158,7 @@ def _vllm(text: str) -> ServerLog:
             text,
         ),
         model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text)
-        or _last(r"\bmodel=['\"]([^'\"]+)", text)
+        or _last(r"\bmodel(?:=|['\"]: )['\"]([^'\"]+)", text)
         or _last(r"[█▄▀]\s+model\s+(\S+)", text),
         weight_bytes=weights,
         kv_bytes=cache,
@@ -277,31 +277,41 @@ def _llama_cpp(text: str) -> ServerLog:
     buffers: dict[str, float] = {}
     for name, size in re.findall(_ON_DEVICE + r"model buffer size\s*=\s*([\d.]+) MiB", text):
         buffers[name] = max(buffers.get(name, 0.0), float(size) * MIB)
+    for name, size, unit in re.findall(rf'msg="model weights" device=(?!CPU)(\w+) size="{_SIZE}"', text):
+        buffers[name] = float(size) * _UNITS[unit]
     held = {name: size for name, size in buffers.items() if size}
     layers = re.findall(r"offloaded (\d+)/(\d+) layers", text)
     is_whole = all(some == every for some, every in layers)
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
-    slots = _whole(r"n_seq_max\s*=\s*(\d+)", text) or 1
+    of_ollama = _last_by_device(text)
+    slots = _whole(r"n_seq_max\s*=\s*(\d+)|Operation:commit .*Parallel:(\d+)", text) or 1
     return ServerLog(
         engine="llama.cpp",
         model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
         or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held and is_whole else None,
-        kv_bytes=sum(map(float, caches)) * MIB if caches else None,
-        kv_tokens=_whole(r"n_ctx\s*=\s*(\d+)", text),
+        kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
+        kv_tokens=_whole(r"n_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)", text),
         max_model_len=_whole(r"n_ctx_per_seq\s*=\s*(\d+)", text),
         tensor_parallel=1,
         pipeline_parallel=len(held) or None,
         weight_dtype=format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),
-        kv_dtype=_last(r"\bK \((\w+)\)", text),
+        kv_dtype=_last(r"\bK \((\w+)\)|Operation:commit .*KvCacheType:(\w+)", text),
         max_num_seqs=slots,
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
-        device=device_of(text),
+        device=device_of(text) or _last(r'msg="inference compute".* (?:name|description)="([^"]{4,})"', text),
         sizes_by_context=True,
         notes=()
         if is_whole
         else ("part of the layers is in host memory: weights on the accelerators are not compared",),
     )
+
+
+def _last_by_device(text: str) -> float | None:
+    """Return the KV cache of all devices in the log of Ollama's own runner [bytes]; None if it states none."""
+    sizes = re.findall(rf'msg="kv cache" device=(\w+) size="{_SIZE}"', text)
+    found = {device: float(size) * _UNITS[unit] for device, size, unit in sizes}
+    return sum(found.values()) if found else None
 
 
 _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]] = {
@@ -313,7 +323,14 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
         (r"\[TensorRT-LLM\]", r"\[TRT-LLM\]", r"for max tokens in paged KV cache"),
         _tensorrt_llm,
     ),
-    "llama.cpp": ((r"load_tensors:.* model buffer size", r"llama_kv_cache\w*:.* KV buffer size"), _llama_cpp),
+    "llama.cpp": (
+        (
+            r"load_tensors:.* model buffer size",
+            r"llama_kv_cache\w*:.* KV buffer size",
+            r'msg="(?:model weights|kv cache)" device=',
+        ),
+        _llama_cpp,
+    ),
     "vllm": (
         (
             r"GPU KV cache size:",

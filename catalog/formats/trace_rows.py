@@ -14,6 +14,8 @@ from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 Row = Mapping[str, Any]
 NANOSECONDS: Final = 1_000_000_000
 _NANOSECONDS_PER_MICROSECOND: Final = 1000
+_PAGES: Final = ("data", "events")
+"""Keys under which an interface lists requests: Langfuse, CloudWatch."""
 _PARQUET: Final = b"PAR1"
 _INPUTS: Final = (
     "gen_ai.usage.input_tokens",
@@ -39,6 +41,7 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
     Raises: InputFileError: the file cannot be read, or a row is malformed.
     """
     is_known: bool | None = None
+    last: tuple[int, Row] | None = None
     for number, row in _rows(path):
         if is_known is None:
             check_is_no_total(row, f"{path}: row {number}")
@@ -46,11 +49,15 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
         if is_known:
             yield number, row
         elif (call := call_of(row)) is not None:
-            yield number, call
+            if last is not None and (call["call_id"] is None or call["call_id"] != last[1]["call_id"]):
+                yield last
+            last = number, call  # an agent writes each part of an answer with the counts of the call so far
         elif not is_other_event(row):
             if not any(layout.holds(row) for layout in LAYOUTS):
                 check_has_counts(row, f"{path}: row {number}")
             yield number, row
+    if last is not None:
+        yield last
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -142,10 +149,10 @@ def _expand(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
         yield from ((number, row) for row in _agent_requests(found, f"{path}: row {number}"))
     elif isinstance(found.get("spans"), list) and "traceID" in found:
         yield from ((number, row) for row in _jaeger_spans(found["spans"]))
-    elif (
-        isinstance(found.get("data"), list) and "object" not in found
-    ):  # a page of an interface that lists requests
-        yield from _expand(path, number, found["data"])
+    elif "object" not in found and (
+        page := next((found[key] for key in _PAGES if isinstance(found.get(key), list)), None)
+    ):
+        yield from _expand(path, number, page)
     elif isinstance(found.get("attributes"), dict):
         row = _span(found["attributes"], found.get("start_time"))
         yield from () if row is None else ((number, row),)

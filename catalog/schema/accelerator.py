@@ -105,6 +105,8 @@ class Accelerator(Record):
     slowest machine that its users report. Taken for predictions over several nodes and said there."""
     unified_memory: bool = False
     """Whether the CPU shares the memory; memory_bytes is then the largest configuration sold."""
+    smaller_memories_gib: tuple[int, ...] = ()
+    """Smaller memories with which the chip is also sold [GiB]: `m4-max-40-core-64gb` is the chip with one of them."""
     msrp_usd: float | None = Field(default=None, gt=0)
     engines: tuple[str, ...] = ()
     """Ids of the engines that run on it."""

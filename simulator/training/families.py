@@ -13,6 +13,7 @@ _FAMILIES: Final = (
         (
             "peft",
             "transformers",
+            "accelerate",
             "unsloth",
             "axolotl",
             "trl",

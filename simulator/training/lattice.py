@@ -68,6 +68,8 @@ class ModelLimits:
     num_layers: int
     num_heads: int
     num_experts: int
+    key_heads: frozenset[int]
+    """Numbers of heads of keys and values, of attention that is not latent."""
 
 
 def model_limits(model: Model) -> ModelLimits:
@@ -75,22 +77,24 @@ def model_limits(model: Model) -> ModelLimits:
 
     Source: definition.
     """
-    heads = [layer.attention.num_heads for layer in layers_of(model) if layer.attention is not None]
+    attention = [layer.attention for layer in layers_of(model) if layer.attention is not None]
+    heads = [one.num_heads for one in attention]
     experts = [experts.num_experts for _, experts in routed_layers(model)]
     return ModelLimits(
         num_layers=num_layers(model),
         num_heads=math.gcd(*heads) if heads else 1 << 20,
         num_experts=math.gcd(*experts) if experts else 0,
+        key_heads=frozenset(one.num_kv_heads for one in attention if not one.latent),
     )
 
 
 def enumerate_lattice(job: TrainingJob, num_accelerators: int, limits: LatticeLimits) -> PlanLattice:
     """Return all plans of exactly num_accelerators accelerators, before memory decides.
 
-    Tensor parallelism divides the heads and stays in a domain; stages divide the layers; context ranks divide the
-    sequence in halves; expert ranks divide the experts and tensor × context × data ranks; micro-batches divide the
-    batch of a data-parallel rank; interleaved chunks divide a stage's layers and need micro-batches in multiples of
-    the stages.
+    Tensor parallelism divides the heads, divides those of keys or is a multiple of their number, and stays in a domain;
+    stages divide the layers; context ranks divide the sequence in halves; expert ranks divide the experts and tensor ×
+    context × data ranks; micro-batches divide the batch of a data-parallel rank; interleaved chunks divide a stage's
+    layers and need micro-batches in multiples of the stages.
 
     Source: own enumeration; rules of Megatron-Core's argument checks and of the schedules' definitions.
     """
@@ -125,6 +129,7 @@ def _dense_degrees(
     stages = limits.pipeline_parallel or [p for p in _divisors(num_accelerators) if p <= shape.num_layers]
     for tp, cp, pp in product(tensor, context, stages):
         divides = num_accelerators % (tp * cp * pp) == 0 and shape.num_heads % tp == 0
+        divides = divides and not any(heads % tp and tp % heads for heads in shape.key_heads)
         if divides and pp <= shape.num_layers and tp <= limits.domain:
             yield tp, pp, cp
 

@@ -10,7 +10,12 @@ from advisor.catalog.training import defines_model, flavor_of, model_words
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
-from advisor.simulator.training.launch_start import megatron_start, nemo_start, torchtitan_start
+from advisor.simulator.training.launch_start import (
+    maxtext_start,
+    megatron_start,
+    nemo_start,
+    torchtitan_start,
+)
 from advisor.simulator.training.launch_tuning import deepspeed_flags, deepspeed_runs, trl_flags, trl_runs
 from advisor.simulator.training.plan import Schedule, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
@@ -39,6 +44,9 @@ _MEGATRON_OPTIMIZERS: Final = {
     "sgd": "--optimizer sgd",
     "muon": "--optimizer muon",
 }
+_MUON_IN_PARTS: Final = "--optimizer dist_muon"
+"""Muon that divides its states by layers. Source: Megatron-Core 0.16.0, core/optimizer/muon.py, which refuses the
+distributed optimizer, as the trainer refuses overlap of its collectives."""
 _NEMO_PRECISIONS: Final = {
     "bf16": "bf16_mixed",
     "fp16": "fp16_mixed",
@@ -52,6 +60,8 @@ _TITAN_PRECISIONS: Final = {
     "fp8": "--model.converters quantize.linear.float8 --quantize.linear.float8.recipe_name rowwise",
     "mxfp8": "--model.converters quantize.linear.mx --quantize.linear.mx.recipe_name mxfp8_cublas",
 }
+_FLEX_ATTENTION: Final = ("llama4", "deepseek_v2", "deepseek_v3", "kimi_k2")
+"""Model types whose sizes in torchtitan 0.2.0 have FlexAttention. Source: models/llama4 and models/deepseek_v3."""
 _MAXTEXT_OPTIMIZERS: Final = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
 _MAXTEXT_RECOMPUTES: Final = {"none": "minimal_with_context", "full": "full"}
 """Smallest recomputation that MaxText offers: norms and activation functions, as compiled layers do anyway."""
@@ -90,6 +100,7 @@ def launch_flags(
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
     num_steps: int = 0,
     is_tuning: bool = False,
+    on_tpus: bool = False,
 ) -> dict[str, str]:
     """Return, by framework, the command that makes it run this plan; frameworks that lack an option for any part are
     left out.
@@ -99,12 +110,13 @@ def launch_flags(
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
     leaves the frameworks their defaults. `is_tuning`: the job starts from published weights, which trainers for
-    pre-training load only if they are told to.
+    pre-training load only if they are told to. `on_tpus`: the accelerators are TPUs, which find each other.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
     """
-    found = _all_flags(job, plan, on_bus=on_bus, layout=layout, node_size=node_size, num_steps=num_steps)
+    machines = (node_size, on_bus, on_tpus)
+    found = _all_flags(job, plan, machines, layout=layout, num_steps=num_steps)
     if layout or replicas_apart:
         found = {name: flags for name, flags in found.items() if name in _STAGES_FIRST}
     if replicas_apart:
@@ -116,8 +128,9 @@ def launch_flags(
 
 
 def _all_flags(
-    job: TrainingJob, plan: TrainingPlan, *, on_bus: bool, layout: str, node_size: int, num_steps: int
+    job: TrainingJob, plan: TrainingPlan, machines: tuple[int, bool, bool], *, layout: str, num_steps: int
 ) -> dict[str, str]:
+    node_size, on_bus, on_tpus = machines
     found = {}
     tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps)
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
@@ -127,7 +140,11 @@ def _all_flags(
     if job.method != "full":
         return found | ({"trl": tuned()} if trl_runs(job, plan) else {})
     if job.framework == "maxtext":
-        return {"maxtext": maxtext_flags(job, plan, num_steps)} if _maxtext_runs(job, plan) else {}
+        if not _maxtext_runs(job, plan):
+            return {}
+        start = "" if on_tpus else maxtext_start(plan, node_size)
+        device = "" if on_tpus else " hardware=gpu"
+        return {"maxtext": f"{start}{maxtext_flags(job, plan, num_steps)}{device}"}
     if _megatron_runs(job, plan):
         options = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
         length = f" --train-iters {num_steps}" if num_steps else ""
@@ -152,9 +169,15 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Gradients and parameters are divided only by Megatron's own FSDP, which has no pipeline. It has attention, Mamba-2
     and gated delta rules as layers, no other recurrence.
 
-    Source: NVIDIA/Megatron-LM, megatron/core/ssm, megatron/core/transformer.
+    Source: NVIDIA/Megatron-LM, megatron/core/ssm, megatron/core/transformer, training/arguments.py (validate_args).
     """
     divided = plan.sharding in ("zero2", "zero3")
+    if job.optimizer == "muon" and (
+        divided or plan.offload_optimizer or job.compute_dtype in ("fp16", "fp8", "mxfp8")
+    ):
+        return False  # Weights kept in 8 bits need the distributed optimizer.
+    if job.compute_dtype == "fp8" and plan.recompute == "modules":
+        return False  # Delayed scales are not kept for a second pass of layer norms and activation functions.
     return (
         not any(isinstance(group.mixer, GatedLinearAttention | Rwkv7) for group in job.model.layers)
         and plan.schedule in ("1f1b", "interleaved")
@@ -169,9 +192,22 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether torchtitan has options for all of a plan.
 
     Host memory takes weights, gradients and optimizer together or none of them; AdamW is the only optimizer that is an
-    option; layers are recomputed all, or one in a fixed number.
+    option; layers are recomputed all, or one in a fixed number. Whole copies of the states exclude other parallelism;
+    expert ranks take whole groups of context and tensor ranks; models with FlexAttention have no context ranks.
+
+    Source: pytorch/torchtitan 0.2.0, distributed/parallel_dims.py, models/llama3/infra/parallelize.py.
     """
     parts = (plan.offload_optimizer, plan.offload_parameters)
+    whole = plan.sharding == "none" and plan.data_parallel * plan.context_parallel > 1
+    if whole and max(plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel) > 1:
+        return False
+    shared = plan.context_parallel * (1 if plan.expert_tensor_parallel > 1 else plan.tensor_parallel)
+    if plan.expert_parallel > 1 and plan.expert_parallel % shared:
+        return False
+    if plan.context_parallel > 1 and job.model.family in _FLEX_ATTENTION:
+        return False
+    if any(heads % plan.tensor_parallel for heads in model_limits(job.model).key_heads):
+        return False  # Its attention splits columns into whole heads of keys.
     return (
         defines_model("torchtitan", job.model.family)
         and plan.schedule in TORCH_SCHEDULES
@@ -227,6 +263,7 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
 
     Source: NVIDIA/Megatron-LM, megatron/training/arguments.py; Megatron Core parallelism strategies guide.
     """
+    in_parts = job.optimizer == "muon" and plan.sharding == "zero1"
     flags = [
         f"--tensor-model-parallel-size {plan.tensor_parallel}",
         f"--pipeline-model-parallel-size {plan.pipeline_parallel}",
@@ -234,7 +271,7 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
         f"--global-batch-size {job.global_batch}",
         f"--seq-length {job.sequence_tokens}",
         _MEGATRON_PRECISIONS[job.compute_dtype],
-        _MEGATRON_OPTIMIZERS[job.optimizer],
+        _MUON_IN_PARTS if in_parts else _MEGATRON_OPTIMIZERS[job.optimizer],
     ]
     if layout := layout or stage_layout(job, plan):
         flags.append(f'--pipeline-model-parallel-layout "{layout}"')
@@ -250,28 +287,22 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
     if model_limits(job.model).num_experts:
         flags.append(f"--expert-model-parallel-size {plan.expert_parallel}")
         flags.append(f"--expert-tensor-parallel-size {plan.expert_tensor_parallel or plan.tensor_parallel}")
-    if plan.sharding == "none" and (plan.offload_optimizer or job.optimizer == "adamw_bf16"):
-        # Megatron-Core refuses the precision-aware optimizer without it; on one rank it divides nothing.
+        # Single matmuls of all experts, which recomputation of their activation functions needs too.
+        flags.append("--moe-grouped-gemm --moe-token-dispatcher-type alltoall")
+    needs_parts = job.optimizer == "adamw_bf16" or "fp8_allgather" in job.features
+    if plan.sharding == "none" and (plan.offload_optimizer or needs_parts):
+        # Megatron refuses the precision-aware optimizer and 8-bit weights without it; on one rank it divides nothing.
         flags.append("--use-distributed-optimizer")
-    if plan.sharding == "zero1":
+    if plan.sharding == "zero1" and not in_parts:
         flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
-    elif plan.sharding != "none":
+    elif plan.sharding in ("zero2", "zero3"):
         strategy = "optim_grads" if plan.sharding == "zero2" else "optim_grads_params"
         flags.append(f"--use-megatron-fsdp --data-parallel-sharding-strategy {strategy}")
+        flags.append("--ckpt-format fsdp_dtensor")
     if plan.shard_group and plan.sharding != "none":
         copies = max(1, plan.data_parallel * plan.context_parallel // plan.shard_group)
         flags.append(f"--num-distributed-optimizer-instances {copies}")
-    if plan.recompute == "selective":
-        flags.append("--recompute-granularity selective")
-    elif plan.recompute == "modules":
-        flags.append(
-            f"--recompute-granularity selective --recompute-modules {' '.join(recomputed_modules(job))}"
-        )
-    elif plan.recompute == "full":
-        how = "uniform --recompute-num-layers 1"
-        if plan.recompute_layers > 0:
-            how = f"block --recompute-num-layers {plan.recompute_layers}"
-        flags.append(f"--recompute-granularity full --recompute-method {how}")
+    flags.append(_megatron_recompute(job, plan))
     if "unfused_attention" in job.features:
         flags.append("--transformer-impl local")
     if "fp8_allgather" in job.features:
@@ -286,6 +317,20 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
             "--fine-grained-activation-offloading --offload-modules core_attn attn_proj mlp_norm moe_act"
         )
     return " ".join(filter(None, flags))
+
+
+def _megatron_recompute(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Return Megatron-LM's options of recomputation; empty without any."""
+    if plan.recompute == "none":
+        return ""
+    if plan.recompute == "modules":
+        return f"--recompute-granularity selective --recompute-modules {' '.join(recomputed_modules(job))}"
+    if plan.recompute == "selective":
+        return "--recompute-granularity selective"
+    how = "uniform --recompute-num-layers 1"
+    if plan.recompute_layers > 0:
+        how = f"block --recompute-num-layers {plan.recompute_layers}"
+    return f"--recompute-granularity full --recompute-method {how}"
 
 
 def recomputed_modules(job: TrainingJob) -> list[str]:
@@ -315,10 +360,12 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
 
 
 def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, layout: str = "") -> str:
-    """Return the overrides of a NeMo (Megatron-Bridge) recipe.
+    """Return the overrides of a NeMo (Megatron-Bridge) recipe, of all that recipes set otherwise for some model.
 
-    Source: NVIDIA-NeMo/Megatron-Bridge, overrides of run_recipe.py.
+    Source: NVIDIA-NeMo/Megatron-Bridge 0.3.0, overrides of run_recipe.py; recipes. A part of a recipe that is None, as
+        `comm_overlap` of Qwen's, takes no override.
     """
+    stages = plan.virtual_stages if plan.virtual_stages > 1 else "null"
     flags = [
         f"model.tensor_model_parallel_size={plan.tensor_parallel}",
         f"model.pipeline_model_parallel_size={plan.pipeline_parallel}",
@@ -330,32 +377,37 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, la
         f"mixed_precision={_NEMO_PRECISIONS[job.compute_dtype]}",
         _NEMO_OPTIMIZERS[job.optimizer],
     ]
-    if plan.virtual_stages > 1:
-        flags.append(f"model.virtual_pipeline_model_parallel_size={plan.virtual_stages}")
+    flags.append(f"model.virtual_pipeline_model_parallel_size={stages}")
+    flags += [f"model.account_for_{end}_in_pipeline_split=false" for end in ("embedding", "loss")]
+    flags += ["model.mtp_num_layers=0"] if job.model.mtp_layers else []
     if layout := layout or stage_layout(job, plan):
         flags.append(f"model.pipeline_model_parallel_layout='{layout}'")
     else:
+        flags.append("model.pipeline_model_parallel_layout=null")
         for place, layers in (("first", plan.first_stage_layers), ("last", plan.last_stage_layers)):
             flags += [f"model.num_layers_in_{place}_pipeline_stage={layers}"] if layers else []
     if plan.sequence_parallel and plan.tensor_parallel > 1 and not on_bus:
-        flags.append("comm_overlap.tp_comm_overlap=true")
+        flags.append("model.tp_comm_overlap=true")
     if model_limits(job.model).num_experts:
         flags.append(f"model.expert_model_parallel_size={plan.expert_parallel}")
         etp = plan.expert_tensor_parallel or plan.tensor_parallel
         flags.append(f"model.expert_tensor_parallel_size={etp}")
-    if plan.sharding == "none" and plan.offload_optimizer:
-        flags.append("ddp.use_distributed_optimizer=true")
-    if plan.sharding == "zero1":
+    if plan.sharding == "none":
+        needed = plan.offload_optimizer or "fp8_allgather" in job.features
+        flags += [f"{part}.use_distributed_optimizer={str(needed).lower()}" for part in ("ddp", "optimizer")]
+        flags.append("ddp.overlap_param_gather=false")
+    elif plan.sharding == "zero1":
         flags.append("ddp.use_distributed_optimizer=true ddp.overlap_grad_reduce=true")
-    elif plan.sharding != "none":
+    else:
         strategy = "optim_grads" if plan.sharding == "zero2" else "optim_grads_params"
         flags.append(f"ddp.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={strategy}")
+        flags.append("checkpoint.ckpt_format=fsdp_dtensor")
     if plan.recompute == "full":
         layers, method = (plan.recompute_layers, "block") if plan.recompute_layers > 0 else (1, "uniform")
         flags.append(f"model.recompute_granularity=full model.recompute_method={method}")
         flags.append(f"model.recompute_num_layers={layers}")
-    elif plan.recompute != "none":
-        flags.append("model.recompute_granularity=selective")
+    else:
+        flags.append(f"model.recompute_granularity={'null' if plan.recompute == 'none' else 'selective'}")
     if plan.recompute == "modules":
         flags.append(f"model.recompute_modules=[{','.join(recomputed_modules(job))}]")
     if plan.shard_group and plan.sharding != "none":

@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
-from advisor.simulator.training.launch_start import ranks_in_node
+from advisor.simulator.training.launch_start import ranks_in_node, ray_start
 from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of, wide_weights
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -31,6 +31,8 @@ class LoopShape:
     ranks_per_node: int
     num_steps: int = 0
     """Number of steps of the loop; 0 leaves the framework its default."""
+    reward_model: str = ""
+    """Repository or folder of the model that judges outputs; empty if a rule does."""
 
 
 def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -65,6 +67,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
     weights, first = wide_weights(job.model)
     name = shlex.quote(weights)
     in_node = ranks_in_node(loop.num_rollout_accelerators, loop.ranks_per_node)
+    nodes = loop.num_rollout_accelerators // in_node
     micro = plan.micro_batch
     in_megatron = job.framework == "megatron"
     config = " --config-name=ppo_megatron_trainer" if in_megatron else ""
@@ -81,8 +84,12 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={micro}",
         f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={loop.samples}",
         f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
-        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={loop.num_rollout_accelerators // in_node}",
+        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={nodes}",
     ]
+    if loop.reward_model:
+        judge = "reward_model"
+        flags.append(f"{judge}.enable=True {judge}.model.path={shlex.quote(loop.reward_model)}")
+        flags.append(f"{judge}.micro_batch_size_per_gpu={micro}")
     if sum(loop.lengths) > _VERL_BATCHED_TOKENS:
         flags.append(f"actor_rollout_ref.rollout.max_num_batched_tokens={sum(loop.lengths)}")
     if loop.num_steps:
@@ -95,14 +102,19 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         flags.append(f"critic.model.path={name} critic.ppo_micro_batch_size_per_gpu={micro}")
     flags += _verl_megatron(job, plan, actor) if in_megatron else _verl_fsdp(plan, actor)
     if in_megatron:
-        others = ("actor_rollout_ref.ref", *(("critic",) if loop.algorithm == "ppo" else ()))
+        critic = ("critic",) if loop.algorithm == "ppo" else ()
+        others = ("actor_rollout_ref.ref", *critic, *(("reward_model",) if loop.reward_model else ()))
         flags += [word for other in others for word in _verl_degrees(plan, f"{other}.megatron")]
+        # Without it weights of the hub are read for dense models alone; the others take it from the actor.
+        flags += [f"{one}.megatron.use_mbridge=True" for one in (actor, *critic)]
     if job.method != "full":
         alpha = LORA_ALPHA_PER_RANK * job.lora_rank
         flags.append(
             f"actor_rollout_ref.model.lora_rank={job.lora_rank} actor_rollout_ref.model.lora_alpha={alpha}"
         )
-    return first + " ".join(flags)
+        # The generating engine takes adapters alone from the trainer, and loads the weights itself.
+        flags.append("actor_rollout_ref.rollout.load_format=safetensors")
+    return first + ray_start(" ".join(flags), nodes, loop.num_rollout_accelerators)
 
 
 def _verl_megatron(job: TrainingJob, plan: TrainingPlan, actor: str) -> list[str]:
@@ -180,12 +192,16 @@ def openrlhf_flags(
     in_node = ranks_in_node(count, loop.ranks_per_node)
     nodes = count // in_node
     roles = ("actor", "ref", "critic") if loop.algorithm == "ppo" else ("actor", "ref")
+    judge = "--remote_rm_url REWARD.py"
+    if loop.reward_model and together:
+        roles = (*roles, "reward")
+        judge = f"--reward_pretrain {shlex.quote(loop.reward_model)}"
     flags = [f"python3 -m openrlhf.cli.train_ppo_ray --pretrain {name}"]
     flags += [f"--{role}_num_nodes {nodes} --{role}_num_gpus_per_node {in_node}" for role in roles]
     engines = loop.num_rollout_accelerators // loop.rollout_tensor_parallel
     flags += [
         f"--vllm_num_engines {engines} --vllm_tensor_parallel_size {loop.rollout_tensor_parallel}",
-        f"--advantage_estimator {_ESTIMATORS[loop.algorithm]} --remote_rm_url REWARD.py --prompt_data PROMPTS",
+        f"--advantage_estimator {_ESTIMATORS[loop.algorithm]} {judge} --prompt_data PROMPTS",
         f"--rollout_batch_size {loop.prompts} --n_samples_per_prompt {loop.samples}",
         f"--train_batch_size {loop.prompts * loop.samples}",
         f"--micro_train_batch_size {micro} --micro_rollout_batch_size {micro}",
@@ -212,4 +228,6 @@ def openrlhf_flags(
     if job.method == "lora":
         alpha = LORA_ALPHA_PER_RANK * job.lora_rank
         flags.append(f"--lora_rank {job.lora_rank} --lora_alpha {alpha} --target_modules all-linear")
-    return first + " ".join(flags)
+    total = max(loop.num_rollout_accelerators, count) if together else loop.num_rollout_accelerators + count
+    machines = -(-total // min(total, loop.ranks_per_node))
+    return first + ray_start(" ".join(flags), machines, total)

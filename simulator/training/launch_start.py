@@ -11,6 +11,8 @@ from advisor.simulator.training.plan import TrainingPlan
 
 PORT: Final = 29500
 """Port at which the first machine waits for the others: the default of torch.distributed."""
+RAY_PORT: Final = 6379
+"""Port of the first machine at which the others join a cluster of Ray: its default."""
 
 _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "$RANK": "number of the machine on which the line runs, from 0",
@@ -29,9 +31,10 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "PROMPTS": "data set of prompts: a name on the Hugging Face hub, or a local folder",
     "model_name=MODEL": "model's name in MaxText, or a definition of one's own by base_emb_dim and its other options",
     "dataset_path=DATA": "folder of MaxText's data set, c4/en:3.0.1 unless dataset_name says another",
-    "run_name=RUN": "name of the run, under which its checkpoints are kept",
+    "run_name=RUN": "name of the run, under which its checkpoints are kept; run the line on every host",
     "NAME": "model's name in torchtitan",
-    "FLAVOR": "model's size in torchtitan",
+    "FLAVOR": "name for the model's size, which torchtitan's release lacks: add its dimensions to the sizes in "
+    "torchtitan/models",
 }
 """Meaning of each word of a command that the program cannot know, as it stands in the command."""
 
@@ -73,6 +76,8 @@ def megatron_start(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     divided = plan.tensor_parallel > 1 or plan.context_parallel > 1
     # Megatron-LM refuses to start such a layout without it; its FSDP refuses to start with it.
     queue = "CUDA_DEVICE_MAX_CONNECTIONS=1 " if divided and plan.sharding in ("none", "zero1") else ""
+    if plan.offload_activations:
+        queue += "NVTE_CPU_OFFLOAD_V1=1 "  # Transformer Engine 2.10 and later moves weights too without it.
     return f"{queue}{_static(plan, node_size)} {script} $MODEL"
 
 
@@ -93,6 +98,38 @@ def torchtitan_start(plan: TrainingPlan, node_size: int) -> str:
     meeting = f'--rdzv_id 1 --rdzv_backend c10d --rdzv_endpoint "$HEAD:{PORT}"'
     where = "--standalone" if nodes == 1 else f"--nnodes {nodes} {meeting}"
     return f"torchrun {where} --nproc_per_node {in_node} -m torchtitan.train --job.config_file CONFIG.toml"
+
+
+def maxtext_start(plan: TrainingPlan, node_size: int) -> str:
+    """Return the variables by which MaxText's processes on GPUs, one a machine, find each other; empty for one machine.
+
+    Source: AI-Hypercomputer/maxtext, maxtext/utils/max_utils.py, initialize_jax_for_gpu.
+    """
+    nodes, _ = _machines(plan, node_size)
+    if nodes == 1:
+        return ""
+    where = f'JAX_COORDINATOR_IP="$HEAD" JAX_COORDINATOR_PORT={PORT}'
+    return f'NNODES={nodes} NODE_RANK="$RANK" {where} '
+
+
+def ray_start(command: str, nodes: int, num_accelerators: int) -> str:
+    """Return a command that Ray spreads over machines, on each of which the lines run: the first one starts it when the
+    accelerators of all have joined.
+
+    Source: docs.ray.io, `ray start`; verl 0.6.0 and OpenRLHF 0.9.1, whose ray.init() finds the running cluster.
+    """
+    if nodes == 1:
+        return command
+    count = (
+        "import ray; ray.init('auto', log_to_driver=False); print(int(ray.cluster_resources().get('GPU', 0)))"
+    )
+    return f"""if [ "$RANK" != 0 ]; then
+    until ray start --address="$HEAD:{RAY_PORT}" --block; do sleep 5; done
+else
+    ray start --head --port={RAY_PORT}
+    until [ "$(python3 -c "{count}" | tail -n 1)" = {num_accelerators} ]; do sleep 5; done
+    {command}
+fi"""
 
 
 def _static(plan: TrainingPlan, node_size: int) -> str:

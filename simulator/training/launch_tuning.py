@@ -108,11 +108,18 @@ SFTTrainer(
     model=$model,
     args=SFTConfig($arguments),
     train_dataset=load_dataset("DATASET", split="train"),
-    peft_config=IA3Config(task_type="CAUSAL_LM"),
+    peft_config=IA3Config(task_type="CAUSAL_LM"$modules),
 ).train()
 EOF
 $start"""
 """Program for a kind of adapter that no command of TRL has an option for."""
+_IA3_MODULES: Final = ', target_modules=["k_proj", "v_proj", "down_proj"], feedforward_modules=["down_proj"]'
+_IA3_DEFAULTS: Final = (
+    *("llama", "llama4", "mistral", "mixtral", "gemma", "gemma2", "gemma3_text", "qwen2", "qwen3", "phi"),
+    *("bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj", "mt5", "opt", "t5"),
+)
+"""Model types for which PEFT chooses the matrices itself. Source: PEFT 0.21.2, utils/constants.py,
+TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING."""
 
 
 def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: int) -> str:
@@ -121,6 +128,7 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
     Source: TRL 1.16.0, SFTTrainer(peft_config); PEFT, IA3Config.
     """
     arguments: dict[str, Any] = {
+        "model_init_kwargs": {"dtype": "float16" if job.compute_dtype == "fp16" else "bfloat16"},
         "max_length": job.sequence_tokens,
         "packing": not job.mean_sequence_tokens,
         "per_device_train_batch_size": plan.micro_batch,
@@ -138,6 +146,7 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
     name, first = wide_weights(job.model)
     return first + Template(_IA3).substitute(
         model=repr(name),
+        modules="" if job.model.family in _IA3_DEFAULTS else _IA3_MODULES,
         arguments=", ".join(f"{name}={value!r}" for name, value in arguments.items()),
         start=start,
     )

@@ -3,10 +3,12 @@
 import json
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from advisor.catalog.errors import AdvisorError
 from advisor.cli.engine_command import with_pasted_command
 
 Cli = Callable[[str], Any]
@@ -157,3 +159,72 @@ def test_a_pasted_command_is_answered_as_its_options(cli: Cli) -> None:
         "--json vllm serve Qwen/Qwen3-8B --swap-space 16"
     )
     assert replayed.code == 0, replayed.err
+
+
+VLLM = "vllm serve x/y --tensor-parallel-size 2 --max-model-len 16384"
+CONTAINERS = {
+    "text": f"services: {{v: {{image: other, command: '{VLLM}'}}}}",
+    "shell": f"spec: {{containers: [{{command: [/bin/bash, -lc], args: ['exec {VLLM}']}}]}}",
+    "image": "spec: {containers: [{image: 'vllm/vllm-openai:latest', "
+    "args: [--model, x/y, --tensor-parallel-size=2, --max-model-len, '16384']}]}",
+    "default": f"services: {{v: {{command: '{VLLM.replace('16384', '${LENGTH:-16384}')}'}}}}",
+    "second document": f"kind: Service\n---\nspec: {{containers: [{{command: {VLLM.split()}}}]}}",
+    "macro": f"macros: {{start: '{VLLM}'}}\nmodels: {{a: {{cmd: '${{start}} --port ${{PORT}}'}}}}",
+}
+
+
+@pytest.mark.parametrize("form", CONTAINERS)
+def test_a_file_of_containers_is_the_command_that_it_starts(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "compose.yaml"
+    file.write_text(CONTAINERS[form])
+    assert understand(str(file)) == understand(VLLM)
+
+
+def test_scripts_modelfiles_and_files_of_options_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    over_lines = VLLM.replace(" --", " \\\n  --")
+    Path("serve.sh").write_text(f"#!/bin/bash\nexport A=1\n# vllm serve a/b\n{over_lines}\n")
+    assert understand("serve.sh") == understand(VLLM)
+    Path("options.yaml").write_text(
+        "model: x/y\ntensor_parallel_size: 4\nmax-model-len: 16384\nstream: false\n"
+    )
+    assert understand("vllm serve --config options.yaml --tensor-parallel-size 2") == understand(VLLM)
+    Path("Modelfile").write_text("FROM qwen3:8b\nPARAMETER num_ctx 8192\nSYSTEM be brief\n")
+    assert understand("Modelfile") == understand("OLLAMA_CONTEXT_LENGTH=8192 ollama run qwen3:8b")
+    Path("two.yaml").write_text("models: {a: {cmd: vllm serve x/y}, b: {cmd: vllm serve a/b}}")
+    words, notes = with_pasted_command(["two.yaml"], KNOWN)
+    assert words == ["--model", "x/y", "--engine", "vllm"]
+    assert "the first of 2" in notes[0]
+    assert with_pasted_command(["--price-file", "two.yaml"], KNOWN)[0] == ["--price-file", "two.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("command", "like"),
+    [
+        (
+            "python koboldcpp.py --model y.gguf --contextsize 8192 --quantkv 1 --usecublas",
+            "llama-server -m y.gguf -c 8192 -ctk q8_0",
+        ),
+        ("./llamafile --server -m y.gguf -c 8192", "llama-server -m y.gguf -c 8192"),
+        ("aphrodite run x/y -tp 2", "vllm serve x/y -tp 2"),
+        ("python3 -m dynamo.sglang --model-path x/y --tp 2", "sglang serve --model-path x/y --tp 2"),
+    ],
+)
+def test_a_relative_of_an_engine_is_planned_as_that_engine(command: str, like: str) -> None:
+    assert understand(command) == understand(like)
+
+
+def test_an_engine_that_is_not_known_names_the_way_out() -> None:
+    pasted = "text-generation-launcher --model-id x/y --num-shard 2 --quantize fp8"
+    with pytest.raises(AdvisorError, match="tgi") as refused:
+        understand(pasted)
+    assert "--engine vllm" in refused.value.fix
+    assert understand(f"--engine vllm {pasted}") == {
+        "--gpu": "h100-sxm",
+        "--engine": "vllm",
+        "--model": "x/y",
+        "--tp": "2",
+        "--precision": "fp8",
+    }

@@ -536,3 +536,14 @@ def test_an_old_release_and_a_power_limit_are_slower(cli: Cli) -> None:
     )
     assert old > usual
     assert capped > usual
+
+
+@pytest.mark.parametrize("name", ["verl", "OpenRLHF"])
+def test_frameworks_of_loops_are_taken_for_loops_and_refused_elsewhere(cli: Cli, name: str) -> None:
+    rest = "--gpu h100-sxm --gpus 8 --as-of 2026-11-20 --top 1"
+    taken = cli(f"advisor recommend --model 8b --workload rl --framework {name} {rest} --json")
+    assert taken.code == 0
+    assert name.casefold() in json.loads(taken.out)["options"][0]["launch"]["flags"]
+    refused = cli(f"advisor recommend --model 8b --workload train --tokens 1B --framework {name} {rest}")
+    assert refused.code != 0
+    assert "--workload rl" in refused.err

@@ -6,16 +6,21 @@ from typing import Any, Final
 
 import pytest
 
+from advisor.ask.texts import text_of
 from advisor.catalog import accelerators, prices
 from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.formats.aiperf import read_aiperf
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.copy_matrices import read_copy_matrices
 from advisor.catalog.formats.flat_results import read_flat_results
 from advisor.catalog.formats.guidellm import read_guidellm
 from advisor.catalog.formats.llama_bench import read_llama_bench
+from advisor.catalog.formats.nccl_tests import parse_nccl_tests
 from advisor.catalog.formats.prometheus_text import read_prometheus_text
 from advisor.catalog.formats.server_log import read_server_log
 from advisor.catalog.formats.vllm_bench import read_vllm_bench
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import GIB
 from advisor.evidence.own_server import local_row_of
 from advisor.simulator.serving.trace_files import read_trace
 
@@ -223,7 +228,7 @@ def test_metrics_of_servers_that_count_no_requests_are_refused_with_a_reason() -
     assert "llama.cpp" in raised.value.why
 
 
-CALLS: Final = {
+CALLS = {
     "litellm": '[{"startTime": "2025-09-01T10:00:00.5", "endTime": "x", "prompt_tokens": 800, "completion_tokens": 40},'
     ' {"startTime": "2025-09-01T10:00:04.5", "prompt_tokens": 300, "completion_tokens": 90}]',
     "litellm csv": "request_id,startTime,prompt_tokens,completion_tokens\na,2025-09-01 10:00:00.5+00,800,40\n"
@@ -244,6 +249,67 @@ CALLS: Final = {
     '"output_tokens": 40}}\n{"timestamp": "2025-09-01T10:00:04Z", "usage": '
     '{"input_tokens": 300, "output_tokens": 90}}\n',
     "sheet": "arrived_at_s;input_tokens;output_tokens\n0,5;800;40\n4,5;300;90\n",
+    "ollama": '{"created_at": "2025-09-01T10:00:00.1Z", "prompt_eval_count": 800, "eval_count": 40}\n'
+    '{"created_at": "2025-09-01T10:00:04.1Z", "prompt_eval_count": 300, "eval_count": 90}\n',
+    "gemini": '{"createTime": "2025-09-01T10:00:00Z", "usageMetadata": {"promptTokenCount": 800, '
+    '"candidatesTokenCount": 30, "thoughtsTokenCount": 10}}\n{"createTime": "2025-09-01T10:00:04Z", '
+    '"usageMetadata": {"promptTokenCount": 300, "candidatesTokenCount": 90}}\n',
+    "openrouter": "created_at,tokens_prompt,tokens_completion\n2025-09-01 10:00:00,800,40\n"
+    "2025-09-01 10:00:04,300,90\n",
+    "portkey": "created_at,req_units,res_units\n2025-09-01 10:00:00,800,40\n2025-09-01 10:00:04,300,90\n",
+    "kong": '{"started_at": 1756720000000, "ai": {"proxy": {"usage": '
+    '{"prompt_tokens": 800, "completion_tokens": 40}}}}\n'
+    '{"started_at": 1756720004000, "ai": {"proxy": {"usage": {"prompt_tokens": 300, "completion_tokens": 90}}}}\n',
+}
+BEDROCK: Final = (
+    '{"timestamp": "2025-09-01T10:00:00Z", "input": {"inputTokenCount": 800}, "output": {"outputTokenCount": 40}}',
+    '{"timestamp": "2025-09-01T10:00:04Z", "input": {"inputTokenCount": 300}, "output": {"outputTokenCount": 90}}',
+)
+AGENT: Final = (
+    {"type": "summary", "summary": "x"},
+    {"type": "user", "timestamp": "2025-09-01T09:59:00Z", "message": {"content": "x"}},
+    {
+        "type": "assistant",
+        "requestId": "a",
+        "timestamp": "2025-09-01T09:59:59Z",
+        "message": {"usage": {"input_tokens": 100, "cache_read_input_tokens": 700, "output_tokens": 7}},
+    },
+    {
+        "type": "assistant",
+        "requestId": "a",
+        "timestamp": "2025-09-01T10:00:00Z",
+        "message": {"usage": {"input_tokens": 100, "cache_read_input_tokens": 700, "output_tokens": 40}},
+    },
+    {
+        "type": "assistant",
+        "requestId": "b",
+        "timestamp": "2025-09-01T10:00:04Z",
+        "message": {"usage": {"input_tokens": 300, "output_tokens": 90}},
+    },
+)
+CODEX: Final = [
+    {
+        "type": "event_msg",
+        "timestamp": f"2025-09-01T10:00:0{second}Z",
+        "payload": {
+            "info": {
+                "total_token_usage": {"input_tokens": 9999, "output_tokens": 999},
+                "last_token_usage": {"input_tokens": inputs, "output_tokens": outputs},
+            }
+        },
+    }
+    for second, inputs, outputs in ((0, 800, 40), (4, 300, 90))
+]
+CALLS |= {
+    "bedrock": "\n".join(BEDROCK),
+    "events of cloudwatch": json.dumps({"events": [{"timestamp": 1, "message": one} for one in BEDROCK]}),
+    "claude code": "\n".join(map(json.dumps, AGENT)),
+    "codex": "\n".join(map(json.dumps, ({"type": "session_meta", "payload": {"id": "x"}}, *CODEX))),
+    "batch of openai": "\n".join(
+        json.dumps({"id": "r", "response": {"status_code": 200, "body": json.loads(line)}, "error": None})
+        for line in CALLS["openai"].splitlines()
+    )
+    + '\n{"id": "r", "response": null, "error": {"code": "x"}}',
 }
 
 
@@ -253,6 +319,15 @@ def test_a_log_of_calls_is_a_trace(name: str, tmp_path: Path) -> None:
     file.write_text(CALLS[name], encoding="utf-8")
     trace = read_trace(file)
     assert (trace.times_s, trace.pairs) == ((0.0, 4.0), ((800, 40), (300, 90)))
+
+
+def test_texts_within_a_request_are_not_counted(tmp_path: Path) -> None:
+    file = tmp_path / "batch.jsonl"
+    file.write_text(
+        '{"custom_id": "a", "body": {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}}\n'
+    )
+    with pytest.raises(InputFileError, match="messages holds text"):
+        read_trace(file)
 
 
 def test_totals_give_their_means_and_texts_are_not_counted(tmp_path: Path) -> None:
@@ -275,6 +350,7 @@ def test_totals_give_their_means_and_texts_are_not_counted(tmp_path: Path) -> No
 
 SHEETS: Final = {
     "commas": "gpu,price\nH100 SXM,$2.49/hr\n",
+    "markdown": "| GPU | VRAM | Price/hr |\n|-----|-----:|---|\n| H100 SXM | 80 GB | $2.49 |\n",
     "semicolons": "GPU;Price per hour\nNVIDIA H100;2,49\n",
     "title with units": 'Provider,GPU Type,GPU Count,Price/hr (USD)\nacme,H100 SXM,8,"$19.92"\n',
     "tabs": "GPU\tHourly price ($)\tCloud\nH100\t2.49\tacme\n",
@@ -326,7 +402,198 @@ def test_an_accelerator_goes_by_the_names_of_drivers_and_shops(name: str, accele
     assert accelerators.get(name).record.id == accelerator
 
 
-@pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 4090 Laptop GPU", "RTX 3060 8GB", "M4 Max 64GB"])
+@pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 4090 Laptop GPU", "RTX 3060 8GB", "M4 Max 63GB"])
 def test_another_board_or_memory_is_not_taken_for_a_record(name: str) -> None:
     with pytest.raises(UnknownNameError):
         accelerators.get(name)
+
+
+@pytest.mark.parametrize("chip", [one for one in accelerators.all_accelerators() if one.smaller_memories_gib])
+def test_a_chip_is_sold_with_smaller_memories(chip: Accelerator) -> None:
+    for memory in chip.smaller_memories_gib:
+        found = accelerators.get(f"{chip.id} {memory}GB").record
+        assert found == accelerators.by_id(f"{chip.id}-{memory}gb")
+        assert found.memory_bytes == memory * GIB < (chip.memory_bytes or 0.0)
+        assert found.bandwidth_bytes_per_s == chip.bandwidth_bytes_per_s
+
+
+OHA: Final = {
+    "summary": {"average": 0.82, "requestsPerSec": 9.7},
+    "latencyPercentiles": {"p50": 0.81, "p99": 1.15},
+    "statusCodeDistribution": {"200": 117},
+}
+SUMMARIES: Final = {
+    "oha": json.dumps(OHA),
+    "oha printed": "Summary:\n  Success rate:\t100.00%\n  Average:\t0.8200 secs\n  Requests/sec:\t9.7000\n\n"
+    "Response time distribution:\n  50.00% in 0.8100 secs\n  99.00% in 1.1500 secs\n\n  [200] 117 responses\n",
+    "hey": "\nSummary:\n  Total:\t12.0 secs\n  Average:\t0.8200 secs\n  Requests/sec:\t9.7000\n\n"
+    "Latency distribution:\n  50%% in 0.8100 secs\n  99%% in 1.1500 secs\n\nStatus code distribution:\n"
+    "  [200]\t117 responses\n",
+    "wrk": "Running 12s test @ http://localhost\n  2 threads and 8 connections\n  Thread Stats   Avg      Stdev\n"
+    "    Latency   820.00ms   60.11ms   1.20s    80.00%\n    Req/Sec     5.10      1.50    12.00     70.00%\n"
+    "  Latency Distribution\n     50%  810.00ms\n     99%    1.15s\n  117 requests in 12.00s, 1.10MB read\n"
+    "Requests/sec:      9.70\n",
+    "vegeta": json.dumps(
+        {
+            "latencies": {"mean": 820_000_000, "50th": 810_000_000, "99th": 1_150_000_000},
+            "bytes_in": {"total": 1},
+            "requests": 117,
+            "rate": 10.0,
+            "throughput": 9.7,
+            "status_codes": {"200": 117},
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_programs_that_time_whole_requests_say_one_thing(name: str) -> None:
+    (found,) = read_flat_results(SUMMARIES[name])
+    assert (found.num_requests, found.requests_per_s) == (117, 9.7)
+    assert (found.e2e.mean_s, found.e2e.p50_s, found.e2e.p99_s) == pytest.approx((0.82, 0.81, 1.15))
+
+
+def test_scenarios_of_mlperf_send_requests_as_they_are_called() -> None:
+    head = "SUT name : vllm\nScenario : {}\nMode     : PerformanceOnly\n"
+    (offline,) = read_flat_results(
+        head.format("Offline") + "Samples per second: 10.5\nTokens per second: 3100.2\n"
+    )
+    assert (offline.request_rate_per_s, offline.output_tokens_per_s) == (float("inf"), 3100.2)
+    (server,) = read_flat_results(
+        head.format("Server")
+        + "Scheduled samples per second : 9.01\nCompleted samples per second    : 8.90\n"
+        "Mean First Token latency (ns)                : 500000000\n"
+        "Mean Time to Output Token (ns)              : 60000000\n"
+    )
+    assert (server.request_rate_per_s, server.requests_per_s) == (9.01, 8.9)
+    assert (server.ttft.mean_s, server.tpot.mean_s) == pytest.approx((0.5, 0.06))
+
+
+OLLAMA: Final = """\
+time=x msg="inference compute" id=GPU-1 library=cuda name="NVIDIA GeForce RTX 3090" total="23.7 GiB"
+time=x msg="model weights" device=CUDA0 size="4.5 GiB"
+time=x msg="model weights" device=CPU size="333.8 MiB"
+time=x msg="kv cache" device=CUDA0 size="1.1 GiB"
+time=x msg="offloaded 37/37 layers to GPU"
+time=x msg=load request="{Operation:alloc Parallel:1 KvSize:4096 KvCacheType: NumThreads:8}"
+time=x msg=load request="{Operation:commit Parallel:2 KvSize:8192 KvCacheType:q8_0 NumThreads:8}"
+"""
+
+
+def test_the_log_of_ollama_states_weights_cache_and_slots() -> None:
+    found = read_server_log(OLLAMA)
+    assert (found.weight_bytes, found.kv_bytes) == (4.5 * GIB, 1.1 * GIB)
+    assert (found.kv_tokens, found.max_num_seqs, found.kv_dtype) == (8192, 2, "q8_0")
+    assert found.device == "NVIDIA GeForce RTX 3090"
+
+
+def test_vllm_names_its_model_among_its_arguments() -> None:
+    log = "vLLM API server version 0.10.2\nnon-default args: {'model': 'x/y', 'max_model_len': 16384}\n"
+    assert read_server_log(f"{log}GPU KV cache size: 168,928 tokens\n").model == "x/y"
+
+
+METRICS: Final = {
+    "vllm:e2e_request_latency_seconds_sum": 900,
+    "vllm:e2e_request_latency_seconds_count": 1000,
+    "vllm:prompt_tokens_total": 500_000,
+    "vllm:generation_tokens_total": 100_000,
+}
+
+
+@pytest.mark.parametrize("key", ["value", "values"])
+def test_an_answer_of_prometheus_is_the_metrics_that_it_holds(key: str) -> None:
+    text = "\n".join(f'{name}{{model_name="x/y"}} {value}' for name, value in METRICS.items())
+    rows = [
+        {
+            "metric": {"__name__": name, "model_name": "x/y"},
+            key: [1, str(value)] if key == "value" else [[0, "0"], [1, str(value)]],
+        }
+        for name, value in METRICS.items()
+    ]
+    answer = {"status": "success", "data": {"resultType": "vector", "result": rows}}
+    assert read_prometheus_text(json.dumps(answer)) == read_prometheus_text(text)
+
+
+def test_metrics_of_tgi_state_lengths_and_whole_requests() -> None:
+    names = ("request_duration", "request_input_length", "request_generated_tokens")
+    text = "".join(
+        f"tgi_{name}_sum {value}\ntgi_{name}_count 10\n"
+        for name, value in zip(names, (9, 5000, 1000), strict=True)
+    )
+    found = read_prometheus_text(text).result
+    assert (found.e2e.mean_s, found.mean_input_tokens, found.mean_output_tokens) == (0.9, 500.0, 100.0)
+
+
+def test_generations_of_mlx_are_a_prompt_and_an_output_behind_it() -> None:
+    text = (
+        "==========\nPrompt: 512 tokens, 560.1 tokens-per-sec\nGeneration: 200 tokens, 62.0 tokens-per-sec\n"
+    )
+    prompt, output = read_llama_bench(text)
+    assert (prompt.num_prompt_tokens, prompt.tokens_per_s) == (512, 560.1)
+    assert (output.num_output_tokens, output.depth_tokens, output.tokens_per_s) == (200, 512, 62.0)
+
+
+def request_of(start_ns: int, latency_ms: float, phase: str = "profiling") -> str:
+    lengths = {"input_sequence_length": 1000, "output_sequence_length": 100}
+    metrics = {
+        "request_latency": {"value": latency_ms, "unit": "ms"},
+        "time_to_first_token": {"value": 50, "unit": "ms"},
+    }
+    end_ns = start_ns + round(latency_ms * 1e6)
+    counted = {name: {"value": value, "unit": "tokens"} for name, value in lengths.items()}
+    return json.dumps(
+        {
+            "metadata": {"request_start_ns": start_ns, "request_end_ns": end_ns, "benchmark_phase": phase},
+            "metrics": metrics | counted,
+        }
+    )
+
+
+def test_lines_of_requests_give_means_and_rates_over_the_time_that_they_took() -> None:
+    lines = [request_of(0, 9e9, "warmup"), request_of(10**18, 1000.0), request_of(10**18 + 10**9, 3000.0)]
+    (found,) = read_aiperf("\n".join(lines))
+    assert (found.e2e.mean_s, found.ttft.p50_s, found.num_requests) == (2.0, 0.05, 2)
+    assert (found.requests_per_s, found.output_tokens_per_s) == pytest.approx((0.5, 50.0))
+    assert (found.mean_input_tokens, found.length_dist) == (1000.0, "fixed")
+
+
+def test_the_printed_table_of_genai_perf_is_its_csv() -> None:
+    csv = "Metric,avg,min,max,p99,p90,p75\nTime To First Token (ms),60.00,50.1,80.12,79.00,70.00,65.00\n"
+    table = (
+        "  NVIDIA GenAI-Perf | LLM Metrics\n┃ Statistic ┃ avg ┃ min ┃ max ┃ p99 ┃ p90 ┃ p75 ┃\n"
+        "│ Time To First Token (ms) │ 60.00 │ 50.1 │ 80.12 │ 79.00 │ 70.00 │ 65.00 │\n"
+    )
+    assert read_aiperf(table)[0].ttft == read_aiperf(csv)[0].ttft
+
+
+@pytest.mark.parametrize("is_one_process", [True, False])
+def test_json_of_nccl_tests_is_what_it_prints(is_one_process: bool) -> None:
+    timing = {"time": 31800.0, "alg_bw": 270.1, "bus_bw": 472.7, "nwrong": 0.0}
+    devices = [
+        {"rank": rank, "hostname": "n0", "device": rank, "device_info": "NVIDIA H200"}
+        for rank in range(1 if is_one_process else 8)
+    ]
+    config = {"nthreads": 1, "ngpus": 8 if is_one_process else 1, "devices": devices}
+    row = {"size": 8 << 30, "count": 2 << 30, "type": "float", "redop": "sum", "root": "    -1"}
+    whole = {"config": config, "results": [row | {"out_of_place": timing, "in_place": timing}]}
+    ranks = "\n".join(
+        f"#  Rank {rank} Group 0 Pid 1 on n0 device {rank} [0x1] NVIDIA H200" for rank in range(8)
+    )
+    printed = f"{ranks}\n{8 << 30} {2 << 30} float sum -1 31800 270.1 472.7 0 31800 270.1 472.7 0\n"
+    assert parse_nccl_tests(json.dumps(whole)) == parse_nccl_tests(printed)
+
+
+def test_a_folder_of_a_sweep_is_each_of_its_results(tmp_path: Path) -> None:
+    saved = {
+        "backend": "vllm",
+        "model_id": "x/y",
+        "completed": 9,
+        "total_input_tokens": 900,
+        "total_output_tokens": 90,
+    }
+    for clients in (1, 8):
+        (tmp_path / f"run-{clients}.json").write_text(
+            json.dumps(saved | {"max_concurrency": clients, "output_throughput": 9.0}, indent=2)
+        )
+    (tmp_path / "summary.json").write_text("[]")
+    assert [one.concurrency for one in read_vllm_bench(text_of(tmp_path))] == [1, 8]

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from advisor.catalog.units import MIB
+from advisor.probes.pasted import assess_proof, read_proof
+
 FILES = {
     name: f"{name}.txt" for name in ("nvidia_smi_q", "topo", "nvbandwidth", "nccl_tests", "dcgmi", "ibstat")
 }
@@ -217,3 +220,15 @@ def test_the_answer_for_people_says_how_sure_it_is(cli):
     run = cli(f"advisor probe read {PASTED}/topo.txt {PASTED}/nvbandwidth.txt --expect 8xh100-sxm")
     assert run.out.startswith("By pasted text, 8 x h100-sxm: WARN")
     assert "whoever sends it can edit it" in run.out
+
+
+def test_the_csv_of_a_query_is_the_list_of_its_boards() -> None:
+    text = (
+        "index, name, uuid, memory.total [MiB], driver_version\n"
+        "0, NVIDIA RTX A6000, GPU-1, 49140 MiB, 550.54.15\n1, NVIDIA RTX A6000, GPU-2, 49140 MiB, 550.54.15\n"
+    )
+    proof = read_proof([("q.csv", text)])
+    machine, board, _ = assess_proof(proof, None, None, "")
+    assert board is not None
+    assert (board.id, len(machine.gpus), machine.driver) == ("rtx-a6000", 2, "550.54.15")
+    assert machine.gpus[0].memory_bytes == 49140 * MIB

@@ -205,9 +205,15 @@ def _launch(run: TrainRun) -> Mapping[str, str]:
     found = run.found
     bus = on_bus(found.cluster, found.plan.tensor_parallel)
     order = islands_flags(run.islands[1]) if run.islands else {}
-    node_size = found.cluster.accelerator.node_size
+    accelerator = found.cluster.accelerator
     return launch_flags(
-        found.job, found.plan, on_bus=bus, as_priced=run.names_framework, node_size=node_size, **order
+        found.job,
+        found.plan,
+        on_bus=bus,
+        as_priced=run.names_framework,
+        node_size=accelerator.node_size,
+        on_tpus=accelerator.vendor == "google",
+        **order,
     )
 
 

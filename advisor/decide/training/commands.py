@@ -1,10 +1,12 @@
 """Launch options of training plans: whether a framework has them for all of a plan, which a pick needs, and what they
 are."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.catalog import models as model_catalog
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import RolloutTask
 from advisor.simulator.training.cluster import TrainingCluster, on_bus
@@ -17,7 +19,7 @@ from advisor.simulator.training.launch_loops import (
     verl_flags,
     verl_runs,
 )
-from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
+from advisor.simulator.training.launch_tuning import trl_flags, trl_runs, weights_of
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.reinforcement import RULES, Algorithm, generates
 
@@ -47,7 +49,13 @@ def has_command(job: TrainingJob, plan: TrainingPlan, loop: LoopKind | None = No
 
 
 def _trl_loops(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> bool:
-    """Whether TRL has a script of the algorithm and options for all of a plan."""
+    """Whether TRL has a script of the algorithm and options for all of a plan: pairs, and the estimate that KTO makes
+    of others' outputs, take two sequences of a micro-batch.
+
+    Source: TRL 1.16.0, trl/trainer/kto_trainer.py.
+    """
+    if not generates(algorithm) and plan.micro_batch < 2:
+        return False
     return algorithm in _TRL_SCRIPTS and job.method != "ia3" and trl_runs(job, plan)
 
 
@@ -84,6 +92,7 @@ def commands_of(
             node_size=node_size,
             num_steps=num_steps,
             is_tuning=is_tuning,
+            on_tpus=cluster.accelerator.vendor == "google",
         )
     # Longer outputs than the training sequences that were planned would not fit the memory of the plan.
     lengths = (task.prompt_tokens, task.response_tokens)
@@ -103,12 +112,18 @@ def commands_of(
         loop.num_rollout_accelerators,
         min(cluster.domain, node_size),
         num_steps,
+        _judge_of(task),
     )
     late = loop.steps_off_policy
     if openrlhf_runs(job, plan) and openrlhf_places(LoopKind(task.algorithm, not together, late)):
         flags["openrlhf"] = openrlhf_flags(job, plan, shape, steps_off_policy=late, together=together)
     whole = {"verl": verl_flags(job, plan, shape)} if together and verl_runs(job, plan) else {}
     return whole | flags
+
+
+def _judge_of(task: RolloutTask) -> str:
+    """Return where the frameworks find the model that judges outputs; empty if a rule judges."""
+    return weights_of(model_catalog.get(task.reward_model).record) if task.reward_model else ""
 
 
 def _trl_loop(
@@ -129,7 +144,14 @@ def _trl_loop(
         engine = "--use_vllm --vllm_mode colocate" + (
             f" --vllm_tensor_parallel_size {ways}" if ways > 1 else ""
         )
-        more = f"{limits} --reward_funcs REWARD {engine}"
+        judge = (
+            f"--reward_model_name_or_path {shlex.quote(named)}"
+            if (named := _judge_of(task))
+            else "--reward_funcs REWARD"
+        )
+        # GRPO's default loads no reference, whose passes the plan counts.
+        distance = " --beta 0.001" if name == "grpo" else ""
+        more = f"{limits} {judge} {engine}{distance}"
     else:
         more = f"--max_length {sum(lengths)}"
         if RULES[name].given_answers == 2:

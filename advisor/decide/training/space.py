@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.catalog.resolve import known_value
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.resolve import drop_separators, known_value
 from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRanked, NoUnits, Reason
 from advisor.decide.training.conditions import cluster_of
@@ -121,12 +122,26 @@ class Variant:
     """Only where no other fits: host memory is slow, and at the mercy of the host."""
 
 
-def family_asked(name: str) -> tuple[str, str]:
+_LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
+"""Frameworks whose commands are printed for loops of generation and training, and which train nothing else here."""
+
+
+def family_asked(name: str, *, is_loop: bool = False) -> tuple[str, str]:
     """Return the family of frameworks that a user names, and a note if the name is another one of its frameworks'.
 
-    Raises: UnknownNameError: no family has such a framework.
+    `is_loop`: the job is a loop of generation and training, whose own frameworks start plans of FSDP.
+
+    Raises: UnknownNameError: no family has such a framework. AdvisorError: it runs loops alone, and the job is none.
     """
     family = name if name in RULES else family_by_whole_name(name)
+    if drop_separators(name) in _LOOP_FRAMEWORKS:
+        if not is_loop:
+            raise AdvisorError(
+                f"--framework {name} does not go with this job",
+                why=f"{name} runs loops of generation and training",
+                fix="advisor recommend --workload rl, or --framework fsdp",
+            )
+        family = "fsdp"
     known_value(family or name, tuple(RULES), "framework")
     return family, "" if family == name else f"framework '{name}' is taken as {family}"
 

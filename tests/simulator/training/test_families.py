@@ -16,6 +16,7 @@ from advisor.simulator.training.families import family_by_whole_name, named_fami
         ("torchtune", "fsdp"),
         ("LLaMA-Factory", "peft"),
         ("huggingface", "peft"),
+        ("Accelerate", "peft"),
         ("MaxText", "maxtext"),
         ("Megatron-DeepSpeed", "deepspeed"),
     ],

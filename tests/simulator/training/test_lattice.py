@@ -127,7 +127,7 @@ def test_the_nearest_plan_is_itself_where_it_is_valid() -> None:
 
 def test_model_limits() -> None:
     assert model_limits(MIXTURE.model).num_experts == 8
-    assert model_limits(DENSE.model) == type(model_limits(DENSE.model))(32, 32, 0)
+    assert model_limits(DENSE.model) == type(model_limits(DENSE.model))(32, 32, 0, frozenset({8}))
 
 
 def test_words() -> None:

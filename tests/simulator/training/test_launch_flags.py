@@ -14,8 +14,9 @@ from advisor.catalog import models
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
 from advisor.catalog.schema import Model
+from advisor.decide.training.space import features_of
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
-from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
+from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice, model_limits
 from advisor.simulator.training.launch_flags import launch_flags, megatron_flags, stage_layout
 from advisor.simulator.training.launch_loops import (
     LoopShape,
@@ -26,7 +27,7 @@ from advisor.simulator.training.launch_loops import (
 )
 from advisor.simulator.training.launch_start import placeholders_of
 from advisor.simulator.training.launch_tuning import trl_flags
-from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, TrainingPlan
+from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, PlanLattice, TrainingPlan
 
 OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
 STARTED = ("megatron-lm", "nemo", "torchtitan")
@@ -39,12 +40,23 @@ COMMANDS = {
     "maxtext": ("python3", "-m", "maxtext.trainers.pre_train.train"),
     "openrlhf": ("python3", "-m", "openrlhf.cli.train_ppo_ray"),
 }
+VARIABLES = {
+    *("CUDA_DEVICE_MAX_CONNECTIONS", "TRANSFORMER_BASED_WRAP", "GPU"),
+    *("NNODES", "NODE_RANK", "JAX_COORDINATOR_IP", "JAX_COORDINATOR_PORT"),
+}
+"""Capital words of commands that their user does not fill in."""
 DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
 
 def wrong(framework: str, command: str) -> list[str]:
     """Parts of a command that its framework would refuse."""
     command = command.rpartition("\nEOF\n")[2]  # a program before it that writes weights out in 16 bits
+    command = (
+        command.partition("; do sleep 5; done\nelse\n")[2].rpartition("done\n")[2].removesuffix("\nfi")
+        or command
+    )
+    while re.match(r"[A-Z_0-9]+=", command):
+        command = command.partition(" ")[2]
     if framework in STARTED:
         start, command = split_start(framework, command)
         found = wrong("torchrun", start)
@@ -94,7 +106,9 @@ def is_allowed(kind: Any, values: list[str], framework: str) -> bool:
         return not values
     if kind == "json":
         return len(values) == 1 and not wrong_keys(json.loads(values[0]), OPTIONS[framework]["keys"])
-    if kind in ("int", "axis", "number"):
+    if kind == "int or null" and values == ["null"]:
+        return True
+    if kind in ("int", "int or null", "axis", "number"):
         digits = (
             values[0].removeprefix("-") if kind == "axis" else values[0].replace(".", "", kind == "number")
         )
@@ -251,7 +265,7 @@ def test_every_word_that_is_not_known_is_explained() -> None:
         for word in sorted(told, key=len, reverse=True):
             left = left.replace(word, "")
         rest = set(re.findall(r"(?<![\w.-])\$?[A-Z]{3,}\b", left))
-        assert rest <= {"CUDA_DEVICE_MAX_CONNECTIONS", "TRANSFORMER_BASED_WRAP"}, (rest, command)
+        assert rest <= VARIABLES, (rest, command)
 
 
 def test_every_printed_command_parses() -> None:
@@ -378,6 +392,92 @@ def test_loops_of_openrlhf_parse(together: bool) -> None:
             assert "--ring_attn_size 2" in command
             assert "--train_batch_size 512" in command
     assert not openrlhf_runs(DENSE, replace(plan, tensor_parallel=2))
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adamw_bf16", "sgd", "muon"])
+@pytest.mark.parametrize("precision", ["bf16", "fp8", "mxfp8", "fp16"])
+def test_no_command_of_megatron_breaks_a_rule_between_its_options(optimizer: Any, precision: str) -> None:
+    """Source: Megatron-LM core_v0.16.0, validate_args; transformer_config.py and optimizer/muon.py of the core."""
+    features = features_of("full", "megatron", precision)
+    for job, plan in plans():
+        asked = replace(job, optimizer=optimizer, compute_dtype=precision, features=features)
+        command = launch_flags(asked, plan).get("megatron-lm", "")
+        words = set(command.split())
+        divided = bool({"--use-distributed-optimizer", "--use-megatron-fsdp"} & words)
+        assert ("--use-megatron-fsdp" in words) == ("fsdp_dtensor" in words)
+        assert "moe_act" not in words or "--moe-grouped-gemm" in words or "--offload-modules" in words
+        assert "--fp8-param-gather" not in words or divided
+        assert not {"delayed", "layernorm"} <= words
+        assert not {"dist_muon", "muon"} & words or not (divided or "--overlap-grad-reduce" in words)
+        assert ("--fine-grained-activation-offloading" in words) == ("NVTE_CPU_OFFLOAD_V1=1" in words)
+
+
+def test_overrides_of_a_recipe_leave_none_of_its_own_layout() -> None:
+    """Recipes have stages, recomputation and sharding for some accelerators: a plan states its own, also if none."""
+    stated = (
+        "virtual_pipeline_model_parallel_size",
+        "pipeline_model_parallel_layout",
+        "recompute_granularity",
+    )
+    for job, plan in plans():
+        command = launch_flags(job, plan).get("nemo", "")
+        if command:
+            assert all(f" model.{name}=" in command for name in stated)
+            assert "use_distributed_optimizer=" in command or "use_megatron_fsdp=true" in command
+            assert ("model.mtp_num_layers=0" in command) == bool(job.model.mtp_layers)
+            assert " comm_overlap." not in command, "recipes without that part refuse it"
+
+
+def test_torchtitan_has_the_mesh_of_every_offered_plan() -> None:
+    """Source: torchtitan 0.2.0, distributed/parallel_dims.py, models/llama3/infra/parallelize.py."""
+    mixed = TrainingJob(models.get("qwen3-30b-a3b").record, 8192, 2048)
+    lattice = enumerate_lattice(mixed, 64, LatticeLimits(8, sharding=SHARDINGS))
+    for job, plan in (*plans(), *((mixed, lattice.plan(row)) for row in range(0, len(lattice), 7))):
+        if "torchtitan" not in launch_flags(job, plan):
+            continue
+        if plan.sharding == "none" and plan.data_parallel > 1:
+            assert plan.num_accelerators == plan.data_parallel
+        if plan.expert_parallel > 1 and plan.expert_tensor_parallel <= 1:
+            assert plan.expert_parallel % (plan.context_parallel * plan.tensor_parallel) == 0
+        assert plan.context_parallel == 1 or job.model.id != "deepseek-v3"
+
+
+@pytest.mark.parametrize("model", models.all_models())
+def test_tensor_ranks_hold_whole_heads_of_keys_or_copies_of_them(model: Model) -> None:
+    job = TrainingJob(model, 4096, 64)
+    tried = {plan.tensor_parallel for plan in _some(enumerate_lattice(job, 8, LatticeLimits(8)))}
+    heads = model_limits(model).key_heads
+    assert all(one % tp == 0 or tp % one == 0 for one in heads for tp in tried)
+
+
+def _some(lattice: PlanLattice) -> Iterator[TrainingPlan]:
+    yield from (lattice.plan(row) for row in range(0, len(lattice), max(1, len(lattice) // 50)))
+
+
+def test_machines_of_a_loop_join_before_it_starts() -> None:
+    plan = TrainingPlan(data_parallel=16, sharding="zero3")
+    job = replace(DENSE, framework="fsdp")
+    for count, is_spread in ((8, False), (16, True)):
+        loop = LoopShape("grpo", 64, 8, (512, 1024), 1, count, 8, reward_model="org/judge")
+        for command in (
+            verl_flags(job, replace(plan, data_parallel=count), loop),
+            openrlhf_flags(job, replace(plan, data_parallel=count), loop),
+        ):
+            subprocess.run(["bash", "-n"], input=command.encode(), check=True)
+            assert ("ray start --head" in command) == ('ray start --address="$HEAD' in command) == is_spread
+            assert f" = {count} ]" in command or not is_spread
+            assert "org/judge" in command
+
+
+def test_gpus_of_maxtext_are_named_and_find_each_other() -> None:
+    job = replace(DENSE, framework="maxtext")
+    plan = TrainingPlan(data_parallel=16, sharding="zero3")
+    on_gpus = launch_flags(job, plan)["maxtext"]
+    on_tpus = launch_flags(job, plan, on_tpus=True)["maxtext"]
+    assert 'NNODES=2 NODE_RANK="$RANK" JAX_COORDINATOR_IP="$HEAD"' in on_gpus
+    assert "hardware=gpu" in on_gpus
+    assert "hardware" not in on_tpus
+    assert "$HEAD" not in on_tpus
 
 
 def test_what_is_printed_for_a_priced_plan_is_of_its_family() -> None:
