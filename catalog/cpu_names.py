@@ -102,6 +102,8 @@ def find_cpu(text: str, *, is_labelled: bool = False) -> Cpu | None:
         version = name[-1] if _VERSION.fullmatch(name[-1]) else ""
         if version and version not in words:
             continue
+        if not version and "xeon" in name and any(map(_VERSION.fullmatch, words)):
+            continue  # an E5-2680 v4 is no E5-2680
         is_plain = number[-1].isdigit() or len(number[-1]) < 5
         families = CPU_WORDS | {"tr"} | set(name[:1]) | (_FAMILY_CODES & set(name))
         if needs_family and is_plain and not is_labelled and not words & families:

@@ -348,7 +348,7 @@ def _layout(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the board's slots from entries position.generation, and its lanes by number of cards."""
     pairs = (text.split(".") for text in entry["slots"])
     return {
-        "slots_known": True,
+        "slots_known": entry.get("slots_known", True),
         "slots": [{"position": int(position), "pcie_generation": int(gen)} for position, gen in pairs],
         "lane_modes": [[int(lanes) for lanes in mode.split()] for mode in entry["lane_modes"]],
     }

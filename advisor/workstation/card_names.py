@@ -26,7 +26,10 @@ _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
 """Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
 _RATES: Final = frozenset(
-    ("2400", "2666", "2933", "3200", "3600", "4800", "5200", "5600", "6000", "6400", "7200", "8000")
+    (
+        *("2400", "2666", "2933", "3200", "3600", "4800", "5200", "5600", "6000", "6400", "6600", "6800"),
+        *("7200", "7600", "8000"),
+    )
 )
 """Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
 _MODIFIED: Final = "modified"
@@ -60,7 +63,11 @@ def find_card_name(text: str) -> CardName | None:
             window = words[start : start + length]
             family = known.get(tuple(sorted(window)))
             is_bare = length == 1 and window[0].isdigit()
-            if family is None or (is_bare and (CPU_WORDS & set(words) or window[0] in _RATES)):
+            # Round thousands are also rates, cases and professional cards, whose family is written: 4000D, RTX 5000.
+            is_other = is_bare and (
+                CPU_WORDS & set(words) or window[0] in _RATES or window[0].endswith("000")
+            )
+            if family is None or is_other:
                 continue
             return _among(family, words, start + length, " ".join(window))
     return None
@@ -139,6 +146,7 @@ def _words_of(text: str) -> list[str]:
     """Return the words of a name in the form in which they are compared: `RTX3090Ti 24 GB` is rtx, 3090, ti, 24gb."""
     plain = re.sub(r"\bddr[345][- ]?\d{4,5}\b", " ", text.lower())  # a rate of modules is no number of a card
     plain = re.sub(r"max[- ]q", "maxq", plain)
+    plain = re.sub(r"\bradeon[- ]vii\b", "radeon7", plain)  # VII alone is a version of many products
     plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
     plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)\b", r"\1 \2", plain)
     plain = re.sub(r"\b(\d{1,3})\s*(?:gb|gib|g)\b", r"\1gb", plain)

@@ -295,9 +295,9 @@ _FRAME_TERMS: Final = (
 )
 """Words of an open frame that name no model."""
 _RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
-_READ_FIRST: Final = {"board": 0, "cpu": 1, "riser": 3}
+_READ_FIRST: Final = {"board": 0, "cpu": 1, "riser": 3, "bridge": 3}
 """Order of reading by category, where it matters: the kind of memory follows from board and CPU, the number of risers
-from the cards."""
+and the kind of bridge from the cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +360,11 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     found = [replace(line, what=pieces[0].strip(), text=pieces[0], category=None)]
     found += [replace(read_line(piece, line.where), text=piece) for piece in pieces[1:]]
     kinds = [_kind_of(one) for one in found]
+    if {"cpu", "board"} & set(kinds):  # a size beside them is their memory
+        bare = [
+            kind is None and _BARE_SIZE.fullmatch(one.what) for kind, one in zip(kinds, found, strict=True)
+        ]
+        kinds = ["ram" if is_bare else kind for kind, is_bare in zip(kinds, bare, strict=True)]
     if (
         kinds[0] is None
         and len(pieces[0].split()) > 1
@@ -892,7 +897,9 @@ class _ListingReader:
         return found[0], line.quantity
 
     def bridge(self, line: TypedLine) -> tuple[Part | None, int]:
-        bridge = parts.planner_parts(Bridge)[0]
+        sold = parts.planner_parts(Bridge)
+        held = {card.accelerator for card in self._machine.get("cards", ())}
+        bridge = next((one for one in sold if held <= set(one.accelerators)), sold[0])
         spacing = _BRIDGE_SPACING.search(line.what)
         if spacing is not None and int(spacing.group(1)) != bridge.spacing_slots:
             slots = int(spacing.group(1))
@@ -931,6 +938,8 @@ class _ListingReader:
         found = all_by_words(words, parts.planner_parts(Board), strict=True) or all_by_words(
             words, parts.parts_for_lists(Board), strict=True
         )
+        # Boards of one name are sold for either kind of modules: the list's memory tells which.
+        found = [board for board in found if board.ram_type == self._ram_type] or found
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
             raise ambiguous_part(line, "board", found)
         return min(found, key=lambda board: (len(board.name), board.name), default=None)

@@ -23,12 +23,14 @@ FILLER: Final = frozenset(
     ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
 )
 _GENERIC: Final = re.compile(
-    "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80|80[+]|plus|bronze|silver|gold|"
+    "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
     "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
     "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
 )
 """Words that name the kind of a part, not the model."""
+_GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
+"""Mark before the grade of a supply; in other names Plus is the model's (B650-Plus)."""
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
 _OF_A_SIZE: Final = re.compile(r"\b(?:mini|micro|nano|compact|xl)\b(?![- ]?(?:itx|atx|tower|dp|hdmi))")
 """Words that make another product of the same name: a Meshify C Mini is no Meshify C."""
@@ -89,6 +91,8 @@ _OTHER_WORDS: Final = frozenset(
     )
 )
 """Words of things that no rule reads: priced, not judged."""
+_MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
+"""Maker whose name has the word of one kind of its parts."""
 _DOCK: Final = re.compile(
     r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b",
     re.IGNORECASE,
@@ -108,6 +112,7 @@ REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\
 """Revision of a board, or its edition with another network chip: sockets, slots and memory are the same."""
 _SUPPLY_LINE: Final = re.compile(
     r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
+    r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
     r"|\b(?:hela|leadex|toughpower|supernova|focus|prime|dark power|straight power|thor|edison|vertex|ion)\b"
     r".*?\b[a-z]{0,2}-?(\d{3,4})[a-z]{0,2}\b",
     re.IGNORECASE,
@@ -155,7 +160,9 @@ _BOARD_MODEL: Final = re.compile(
 )
 """Board by its maker and a chipset, such as `Huananzhi X99-F8D`, of which no record may exist."""
 _COOLER_MODEL: Final = re.compile(
-    r"\bnh-[a-z]\d|\b(?:thermalright|deepcool ak\d|peerless assassin)\b", re.IGNORECASE
+    r"\bnh-[a-z]\d|\bsnk-p\d|\bxe\d{2,3}-(?:tr|sp)\d"
+    r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
+    re.IGNORECASE,
 )
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
@@ -216,7 +223,7 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
 
 def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> list[PartT]:
     """Return every part that the words of a text may mean."""
-    pool = [(part, set(_telling(part.name))) for part in found]
+    pool = [(part, set(_telling(f"{part.manufacturer} {part.name}"))) for part in found]
     words = _telling(text)
     if not strict:
         known = set().union(*(names for _, names in pool)) if pool else set()
@@ -234,7 +241,7 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
 
 def _telling(text: str) -> list[str]:
     """Return the words that distinguish a part from others of its kind; a size is one word with its unit."""
-    joined = _JOINED_UNIT.sub(r"\1\2", _MEASURE.sub(" ", text))
+    joined = _JOINED_UNIT.sub(r"\1\2", _MEASURE.sub(" ", _GRADE_MARK.sub(" ", text)))
     return [
         _ROMAN.get(word, word.strip("."))
         for word in plain_words(joined).split()
@@ -276,7 +283,7 @@ def category_of(line: TypedLine) -> str:
 
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
-    words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
+    words = set(re.findall(r"[a-z0-9.\-]+", _MAKER_OF_MORE.sub(" ", line.what.lower())))
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
     category = _category_by_model(line, words) or _category_by_words(line.what, words)
     if category is not None:
@@ -286,6 +293,8 @@ def category_of(line: TypedLine) -> str:
         pool = (*found, *parts.named_parts(category))
         if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
             return category
+    if is_rating(line.what):
+        return "psu"
     names = [part.name for found in parts.all_parts().values() for part in found]
     raise unknown_part(line, "part", [*gpu_names(), *names])
 
@@ -351,6 +360,8 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "other"
     if _BENCH.search(text):
         return "case"
+    if "breakout" in words:
+        return "other"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             return category
@@ -594,6 +605,13 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
         flags=(PLUGS_UNKNOWN,) if stated else (PLUGS_UNKNOWN, GRADE_UNKNOWN),
         source="your list",
     )
+
+
+def is_rating(text: str) -> bool:
+    """Whether a line states the rating of a supply, of which those for servers and miners bear no word that tells."""
+    found = WATTS.search(text)
+    watts = float(found.group(1)) if found else 0.0
+    return watts % 50 == 0 and _LEAST_SUPPLY_W <= watts <= MOST_SUPPLY_W
 
 
 def watts_of_label(text: str) -> float:

@@ -115,6 +115,9 @@ class SumRule:
     """Places without which the rule has no result."""
     in_doubt: Callable[[Assembly], bool] = lambda machine: False
     """Whether the figure that makes a machine fail is in no record."""
+    error: float = 0.0
+    """Error of the rule's estimates, over what the parts give: within it a machine gets a warning. The planner does not
+    use it."""
 
     def coefficient(self, place: str, part: Choice, setting: Setting) -> float:
         """Need minus give of one part: its coefficient on the left of Σ coefficients ≤ bound."""
@@ -141,10 +144,12 @@ class SumRule:
         actual = self.show(need)
         limit = self.show(give)
         why, remedy = self.words(actual, limit, machine, setting)
-        is_unknown = not passed and self.in_doubt(machine)
-        return Check(
-            self.id, self.title, actual, limit, self.unit, passed, self.severity, why, remedy, is_unknown
-        )
+        is_near = not passed and need <= give * (1 + self.error)
+        if is_near:
+            why += f"; the estimate errs by {self.error:.0%}, so this may hold"
+        severity: Severity = "advice" if is_near else self.severity
+        is_unknown = not passed and not is_near and self.in_doubt(machine)
+        return Check(self.id, self.title, actual, limit, self.unit, passed, severity, why, remedy, is_unknown)
 
 
 Rule = MatchRule | SumRule

@@ -12,11 +12,15 @@ _MEMORY: Final = re.compile(r"(\d{2,4})gb")
 def find_systems(text: str) -> tuple[System, ...]:
     """Return the complete machines whose name or other name stands in a line, whatever their memory."""
     words = set(_words_of(text))
-    found = tuple(
-        system
+    named = [
+        (system, identity)
         for system in parts.systems()
-        if any(_identity(name) and _identity(name) <= words for name in (system.name, *system.aliases))
-    )
+        for identity in map(_identity, (system.name, *system.aliases))
+        if identity and identity <= words
+    ]
+    # A Mac mini M4 Pro is no Mac mini M4.
+    longest = [one for one, identity in named if not any(identity < other for _, other in named)]
+    found = tuple({system.id: system for system in longest}.values())
     # A product's name tells more than that of the chip, under which several makers sell machines.
     return tuple(system for system in found if system.manufacturer != "several") or found
 

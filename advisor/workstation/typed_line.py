@@ -15,7 +15,8 @@ _LEADING: Final = re.compile(
 )
 _LEADING_BARE: Final = re.compile(
     r"^\s*(\d{1,2})\s+(?!(?:gb|gib|tb|w|watts?|mm|cm|m|ghz|mhz|v|a|cores?|channels?|lanes?|bays?|slots?|ports?|pins?|"
-    r"phases?|u|nm|k|fans?|x|pcs?|pieces?|units)\b)(?=[A-Za-z])",
+    r"phases?|u|nm|k|fans?|x|pcs?|pieces?|units)\b"
+    r"|(?:gpus?|cards?)\s+(?:\w+\s+)?(?:frame|rig|case|chassis)\b)(?=[A-Za-z])",
     re.IGNORECASE,
 )
 """Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
@@ -46,7 +47,7 @@ _INSIDE: Final = re.compile(
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
 _UNIT_WORDS: Final = re.compile(
     r"(\d)\s*(?:gigs?|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
-    r"|(?<![\w.])((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
+    r"|(?<![\w./])((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
     r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
     re.IGNORECASE,
 )
@@ -55,9 +56,11 @@ _AFTER_PCIE: Final = re.compile(
     r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
 )
 """Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
-_AHEAD_OF_COUNT: Final = re.compile(r"^\s*(?:[A-Za-z][A-Za-z /]{1,24}:|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)")
-"""Words with a colon that are no label of a part, or the number of a row, before a number of pieces: `Cluster: 3x Mac
-Studio`."""
+_AHEAD_OF_COUNT: Final = re.compile(
+    r"^\s*(?:[A-Za-z][A-Za-z /]{1,24}:|[A-Za-z][A-Za-z ,']{1,60}[.!?]+|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)"
+)
+"""Words with a colon that are no label of a part, a sentence, or the number of a row, before a number of pieces:
+`Cluster: 3x Mac Studio`, `Done! 4x MI50`."""
 _AFTER_SIZE: Final = re.compile(
     r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
 )
@@ -69,6 +72,12 @@ _SHOP: Final = re.compile(
     re.IGNORECASE,
 )
 """Shop before the name of a part."""
+_BREAKOUT: Final = re.compile(
+    r"(\b(?:\d{3,4}\s?W|psus?|supply|supplies)\b.*?)[\s,+&(]+(?:(?:and|with|w/)\s+)?(?:an?\s+)?breakout"
+    r"(?:\s+(?:boards?|adapters?|kits?))?\)?",
+    re.IGNORECASE,
+)
+"""Board that leads the power of a server's supply to plugs, named with the supply."""
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
 _KIND_OF_MODULE: Final = re.compile(
@@ -278,6 +287,7 @@ def read_line(text: str, where: str) -> TypedLine:
 def _write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
+    text = _BREAKOUT.sub(r"\1", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
     text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):

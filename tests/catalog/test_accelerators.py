@@ -25,6 +25,7 @@ FILES = sorted((DATA_DIR / "accelerators").glob("*.toml"))
 
 # Dense 16-bit flop per clock of one SM, compute unit or core with FP32 accumulation.
 FLOP_PER_CLOCK_PER_SM = {
+    "maxwell": 256,
     "pascal": 256,  # of the fp32 units, which multiply 16-bit weights too
     "volta": 1024,
     "turing": 1024,
@@ -191,7 +192,7 @@ def test_known_traps_are_not_in_the_catalog() -> None:
 
 def test_geforce_and_consumer_arc_have_no_peer_access_over_pcie() -> None:
     for record in ALL:
-        has_none = "GeForce" in record.name or record.id in ("arc-a770", "arc-b580")
+        has_none = "GeForce" in record.name or re.match(r"Intel Arc [AB]\d", record.name) is not None
         assert record.pcie_peer_to_peer is not has_none, record.id
 
 

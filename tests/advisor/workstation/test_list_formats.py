@@ -12,6 +12,7 @@ from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.parts import FOLDER
 from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing, read_listing
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
@@ -189,9 +190,69 @@ def test_a_title_is_no_part_and_a_bare_size_is_memory(tmp_path: Path) -> None:
 
 
 def test_nvlink_that_changes_no_speed_is_told() -> None:
-    for text in ("4x V100 SXM2 32GB with NVLink", "2x RTX 2080 Ti with NVLink"):
+    for text in ("4x V100 SXM2 32GB with NVLink", "2x RTX 4090 with NVLink"):
         assert any("NVLink" in note and "no speed" in note for note in read(text, "case").notes)
-    assert not any("no speed" in note for note in read("2x RTX 3090 with NVLink", "case").notes)
+
+
+@pytest.mark.parametrize(
+    "card", ["RTX 3090", "RTX 3090 Ti", "RTX 2080 Ti 22GB", "Quadro RTX 8000", "RTX A5500"]
+)
+def test_a_bridge_is_that_of_the_cards_and_shortens_their_sums(card: str) -> None:
+    listing = read(f"2x {card} with NVLink", "case")
+    assert not any("no speed" in note for note in listing.notes)
+    (bridge,) = listing.machine.bridges
+    assert listing.machine.cards is not None
+    assert set(listing.machine.cards.accelerators) <= set(bridge.accelerators)
+    (accelerator,) = listing.machine.cards.accelerators
+    apart = Hardware(accelerator, 2).record()
+    assert apart.scale_up is None
+    joined = Hardware(accelerator, 2, bridged=True).record()
+    assert joined.scale_up is not None
+    assert joined.scale_up.max_domain == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "name"),
+    [
+        ("Corsair 5000D", "case", "5000D"),
+        ("Corsair 4000D Airflow", "case", "4000D"),
+        ("Cooler Master HAF 700", "case", "HAF 700"),
+        ("HP 1200W server PSU with breakout board", "psu", "HP 1200W"),
+        ("Parallel Miner 1600W", "psu", "1600W"),
+        ("Xeon E5-2680 v4", "cpu", "v4"),
+        ("Xeon E5-2680", "cpu", "Intel Xeon E5-2680"),
+        ("ASUS TUF Gaming B650-Plus WiFi", "board", "B650-PLUS"),
+        ("Gigabyte TRX50 AERO D", "board", "TRX50 AERO D"),
+        ("ASUS WS X299 SAGE/10G", "board", "SAGE/10G"),
+        ("Radeon VII", "gpu", "Radeon VII"),
+        ("32GB DDR5 6800", "ram", "16 GB DDR5"),
+    ],
+)
+def test_words_that_several_kinds_share_name_the_part_that_they_stand_beside(
+    text: str, category: str, name: str
+) -> None:
+    (line,) = read(text).bill
+    assert line.category == category
+    assert name.lower() in line.name.lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("Finally done! 4x MI50 32GB", {"gpu": 4}),
+        ("6 GPU mining frame", {"case": 1}),
+        ("2x Xeon Gold 6248 and 12x 32GB", {"cpu": 2, "ram": 12}),
+    ],
+)
+def test_a_number_counts_the_part_that_follows_it(text: str, counts: dict[str, int]) -> None:
+    assert {line.category: line.quantity for line in read(text).bill} == counts
+
+
+def test_memory_of_the_list_tells_boards_of_one_name_apart() -> None:
+    for kind in ("DDR4", "DDR5"):
+        board = read("MSI Pro Z790-P", f"64GB {kind}").machine.board
+        assert board is not None
+        assert board.ram_type == kind
 
 
 def test_cards_on_narrow_risers_want_as_many_lanes_as_those_carry() -> None:

@@ -271,3 +271,20 @@ def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
         needs = rule.needs["cards"]
         card = next(c for c in parts.planner_parts(GpuCard) if c.cooling == "open")
         assert needs(Cards((card,), low), Setting()) <= needs(Cards((card,), high), Setting()) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("over", "verdict"), [(0.99, "ok"), (1.01, "advice"), (1.09, "advice"), (1.12, "broken")]
+)
+def test_an_estimate_breaks_a_list_only_beyond_its_own_error(
+    machine: Assembly, over: float, verdict: str
+) -> None:
+    from advisor.workstation.rules_power import psu_transient
+
+    loaded = both(psu(power_w=1400, num_16_pin=0), cards(power_w=500))(machine)
+    check = psu_transient.check(loaded, Setting())
+    assert check is not None
+    fitting = 1400 * check.actual / check.limit
+    near = psu_transient.check(psu(power_w=fitting / over, num_16_pin=0)(loaded), Setting())
+    assert near is not None
+    assert near.verdict == verdict
