@@ -21,6 +21,7 @@ GIB: Final = 1024.0**3
 
 MILLISECOND_S: Final = 1e-3
 MICROSECOND_S: Final = 1e-6
+NANOSECOND_S: Final = 1e-9
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0

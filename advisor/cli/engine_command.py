@@ -162,14 +162,7 @@ def with_pasted_command(
         if name in ("-ts", "--tensor-split") and value and "," in value:
             said.setdefault("--pp", str(1 + value.count(",")))
             continue
-        own = own_option(name, known)
-        if name == "--ctx-size":
-            own = next((each for each in _CONTEXT if each in known), "")
-        elif name == "--parallel":
-            own = "--max-num-seqs"
-        translated = own_value(own, value or "")
-        if own == "--swap-space" and translated.isdigit():
-            translated += "GiB"  # vLLM counts it in GiB
+        own, translated = _translate(name, value or "", known)
         is_told = own in known and own in STATED_BY_A_COMMAND
         if is_told and (own != "--precision" or _is_format(translated)):
             said.setdefault(own, translated)
@@ -186,6 +179,19 @@ def with_pasted_command(
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value else [name]
     return typed, (*notes, *_notes(engine, left, unknown, release.release if release else "", options))
+
+
+def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]:
+    """Return an engine's option and its value in this program's words."""
+    own = own_option(name, known)
+    if name == "--ctx-size":
+        own = next((each for each in _CONTEXT if each in known), "")
+    elif name == "--parallel":
+        own = "--max-num-seqs"
+    translated = own_value(own, value)
+    if own == "--swap-space" and translated.isdigit():
+        translated += "GiB"  # vLLM counts it in GiB
+    return own, translated
 
 
 def _check_is_planned(engine: str, given: Collection[str]) -> None:

@@ -139,7 +139,7 @@ def _header(values: Mapping[str, str]) -> str:
 
 def _resave(source: str, target: str, stored: str, weight_dtype: str, runs_code: bool) -> str:
     """Return the lines that write a checkpoint in 16 bits, or in NF4 and, if it has fewer bits, in 16 bits before."""
-    lines = "pip install transformers accelerate bitsandbytes\n"
+    lines = "pip install transformers accelerate bitsandbytes" + "\n"
     if weight_dtype == "nf4" and stored not in SIXTEEN_BIT:
         lines += resaving_program(source, _WIDENED, "bf16", runs_code=runs_code)
         source = _WIDENED

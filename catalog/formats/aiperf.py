@@ -20,6 +20,7 @@ from advisor.catalog.formats.benchmark_result import (
     whole_of,
 )
 from advisor.catalog.formats.file_format import FileFormat, has_keys, json_object, read_object
+from advisor.catalog.units import NANOSECOND_S
 
 _TITLE: Final = "result of AIPerf or GenAI-Perf"
 _HEAD: Final = re.compile(r"^Metric,(?:avg|Value)\b", re.MULTILINE)
@@ -133,10 +134,10 @@ def _of_requests(text: str) -> Mapping[str, Any]:
         (number_of(one["metadata"].get("request_start_ns")), number_of(one["metadata"].get("request_end_ns")))
         for one in rows
     ]
-    whole = [(start, end) for start, end in spans if start is not None and end is not None]
+    whole = [(start, end) for start, end in spans if start is not None and end is not None and end > start]
     found: dict[str, Any] = {name: _statistics(numbers, units[name]) for name, numbers in values.items()}
     if whole and len(whole) == len(rows):
-        seconds = (max(end for _, end in whole) - min(start for start, _ in whole)) * 1e-9
+        seconds = (max(end for _, end in whole) - min(start for start, _ in whole)) * NANOSECOND_S
         tokens = sum(values.get("output_sequence_length", ()))
         found["request_throughput"] = {"unit": "requests/sec", "avg": len(rows) / seconds}
         found["output_token_throughput"] = {"unit": "tokens/sec", "avg": tokens / seconds}

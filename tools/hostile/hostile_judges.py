@@ -74,6 +74,7 @@ HELD: Final = {
     "ray",
     "sglang-router",
     "transformers",
+    "vllm-bnb-plugin",
     "vllm-router",
 }
 """Packages of other projects that are named in docs, messages and scripts: each holds its name on the index."""

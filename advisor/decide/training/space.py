@@ -454,10 +454,18 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
             micro_batch=_COARSE_MICRO_BATCH,
             shard_groups=(0,),
             schedules=tuple(s for s in rules.schedules if s not in ("zbv", "dualpipe")),
-            sharding=tuple(s for s in rules.shardings if s != "none") or rules.shardings,
+            sharding=_coarse_shardings(job, rules.shardings),
             context_parallel=limits.context_parallel if rules.only_data_parallel else _COARSE_CONTEXT,
         )
     return limits
+
+
+def _coarse_shardings(job: TrainingJob, shardings: tuple[Sharding, ...]) -> tuple[Sharding, ...]:
+    """Return the ways to shard of a first look: whole copies of the states only where adapters leave few to shard, as
+    gathering the frozen weights would there take most of a step over slow links."""
+    if job.method != "full":
+        return shardings
+    return tuple(each for each in shardings if each != "none") or shardings
 
 
 def counts_of(accelerator: Accelerator, largest: int) -> Iterator[int]:
