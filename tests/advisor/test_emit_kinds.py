@@ -301,7 +301,7 @@ def test_a_format_outside_the_core_of_the_release_names_its_package(release: str
     for dtype in ("nf4", "fp8"):
         layout = dataclasses.replace(one.replica_layout, weight_dtype=dtype, engine_version=release or None)
         plan = plan_of("llama", dataclasses.replace(one, layout=layout))
-        assert any("the package vllm-bnb-plugin" in line for line in plan.checks) == (
+        assert any("pip install vllm-bnb-plugin" in line for line in plan.checks) == (
             needs and dtype == "nf4"
         )
 

@@ -200,7 +200,8 @@ def start_command(option: Option) -> str:
     if not option.parts:
         layout = option.replica_layout
         plugin = plugin_for(by_id(layout.engine), layout.weight_dtype, layout.engine_version or "")
-        return f"# once: pip install {plugin}\n{option.started.command}" if plugin else option.started.command
+        once = (f"# once: pip install {plugin}",) if plugin else ()
+        return "\n".join((*once, option.started.command))
     return "\n".join(
         f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"
         for part in option.parts
