@@ -279,7 +279,7 @@ class Plan:
             )
         if plugin := plugin_for(self.engine, one.replica_layout.weight_dtype, self.release):
             lines.append(
-                f"first: pip install {plugin} where the engine runs, in its image too: without it "
+                f"first: pip install {plugin}, where the engine runs and in its image too: without it "
                 f"{self.engine.name} {self.release} loads no {one.replica_layout.weight_dtype} weights"
             )
         guess = one.levers.get("speculation")
