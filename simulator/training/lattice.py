@@ -45,6 +45,8 @@ class LatticeLimits:
     recompute_shares: tuple[float, ...] = (1.0,)
     """Fractions of a stage's layers with full recomputation."""
     sharding: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
+    whole_copies_alone: bool = False
+    """Whether several whole copies of the states exclude tensor, pipeline and context parallelism."""
     schedules: tuple[Schedule, ...] = ("1f1b", "interleaved")
     shard_groups: tuple[int, ...] = (0,)
     offload: tuple[bool, ...] = (False,)
@@ -262,10 +264,12 @@ def _block(
     what: tuple[_Choices, list[int], _Choices],
     limits: LatticeLimits,
 ) -> _Block:
-    tp, _, cp, dp = degrees
+    tp, pp, cp, dp = degrees
     experts, micro_batches, recomputes = what
     alone = ("none", "zero3") if any(limits.offload_parameters) and any(limits.offload) else ("none",)
     shardings = [s for s in limits.sharding if s in alone or dp * cp > 1] or ["none"]
+    if limits.whole_copies_alone and dp * cp > 1 and max(tp, pp, cp) > 1:
+        shardings = [s for s in shardings if s != "none"] or shardings
     groups = [g for g in limits.shard_groups if g == 0 or (1 < g < dp * cp and dp * cp % g == 0)] or [0]
     kinds = [SHARDINGS.index(s) for s in shardings]
     single = (micro_batches, kinds, groups, limits.offload, limits.offload_parameters)

@@ -89,6 +89,8 @@ class FrameworkRules:
     """Combinations of state that a full training may keep in host memory: (optimizer, parameters), and how ranks
     divide the rest."""
     no_stages: bool = False
+    whole_copies_alone: bool = False
+    """Several whole copies of the states exclude other parallelism."""
 
 
 RULES: Final[Mapping[str, FrameworkRules]] = {
@@ -99,7 +101,7 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "torchtitan": FrameworkRules(
         ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
         recompute_shares=(0.25, 0.5, 1.0), hybrid_sharding=True,
-        host=((True, True, ("zero3",)),),
+        host=((True, True, ("zero3",)),), whole_copies_alone=True,
     ),
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(
@@ -434,6 +436,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     limits = LatticeLimits(
         domain=cluster.domain,
         sharding=rules.shardings,
+        whole_copies_alone=rules.whole_copies_alone,
         schedules=rules.schedules,
         recompute=rules.recompute,
         shard_groups=(0, cluster.domain) if rules.hybrid_sharding and cluster.domain <= 72 else (0,),
