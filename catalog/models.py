@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from advisor.catalog import hub
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_json, read_toml, toml_names
+from advisor.catalog.home import expand_home
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, drop_separators, resolve
 from advisor.catalog.schema import Model
@@ -183,20 +184,12 @@ _HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)
 """Folder of a repository in the cache of the hub's own client."""
 
 
-def _expand(path: str) -> Path:
-    """Return a path with its user's home folder; one whose home is not known stays as it is."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
-
-
 def name_in_path(name: str) -> str:
     """Return the name of the model in a path of another machine, as logs, results and start commands have it.
 
     /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A path that exists here stays as it is.
     """
-    if not name.startswith(("/", "./", "../", "~")) or _expand(name).exists():
+    if not name.startswith(("/", "./", "../", "~")) or expand_home(name).exists():
         return name
     cached = _HUB_FOLDER.fullmatch(name)
     return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]
@@ -399,7 +392,7 @@ def _adapter_base(ref: str) -> str | None:
 
     Raises: InputFileError: the file names no base.
     """
-    path = _expand(ref)
+    path = expand_home(ref)
     file = path if path.name == _ADAPTER else path / _ADAPTER
     if _has_config(str(file.parent)) or not file.is_file():
         return None

@@ -2,11 +2,11 @@
 
 import re
 import socket
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
+from advisor.catalog.home import expand_home
 from advisor.catalog.schema import Record
 
 Status = Literal["pass", "warn", "fail", "info", "not_measured"]
@@ -215,7 +215,7 @@ _TRACES = re.compile(
 
 def without_traces(text: str, machine: ProbedMachine) -> str:
     """Return the output of a crashed worker without host name, addresses, home, UUIDs and serial numbers."""
-    known = {socket.gethostname(), machine.host_name, str(Path.home())}
+    known = {socket.gethostname(), machine.host_name, str(expand_home("~"))}
     known |= {name for gpu in machine.gpus for name in (gpu.uuid, gpu.serial)}
     for name in sorted(known, key=len, reverse=True):
         if len(name) > 2:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from advisor.ask.options import Effect
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.home import expand_home
 from advisor.cli.command import COMMANDS
 
 FILE_NAME: Final = "advisor.toml"
@@ -155,7 +156,7 @@ def _variable(option: str) -> str:
 def user_file(environment: Mapping[str, str]) -> Path:
     """Return the place of the user's own file: below XDG_CONFIG_HOME, or below .config in the home folder."""
     base = environment.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(base).expanduser() / USER_FOLDER / FILE_NAME
+    return expand_home(base) / USER_FOLDER / FILE_NAME
 
 
 def default_files(environment: Mapping[str, str], folder: Path) -> tuple[Path, ...]:

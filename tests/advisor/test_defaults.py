@@ -101,3 +101,12 @@ def test_a_file_that_is_named_must_be_there(
 
 def test_nothing_set_is_said(cli: Cli, settings: Callable[[str], None]) -> None:
     assert cli("advisor config show").out.startswith("No defaults are set")
+
+
+def test_a_user_without_a_home_is_answered(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers run under numbers that no file of users names."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", dict[int, str]().__getitem__)
+    run = cli("advisor catalog gpus -q")
+    assert (run.code, run.err) == (0, "")
