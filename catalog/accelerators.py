@@ -96,7 +96,7 @@ def get(name: str) -> Chosen[Accelerator]:
 
 _BESIDE_THE_NAME: Final = re.compile(
     r"\b(?:nvidia|geforce|amd|radeon|instinct|intel|apple|tesla|graphics|generation|blackwell|edition|imac|with"
-    r"|mac ?(?:studio|mini|book ?(?:pro|air))|hbm\d?e?|gddr\d\w?)\b|\((?:r|tm)\)",
+    r"|mac ?(?:studio|mini|book ?(?:pro|air))|hbm\d?e?|gddr\d\w?|oam)\b|\((?:r|tm)\)",
     re.IGNORECASE,
 )
 """Words that drivers and shops write around the name of a board or chip."""
@@ -112,7 +112,9 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
     bare = " ".join(_BESIDE_THE_NAME.sub(" ", name).split()).strip(" -,")
     stated = _MEMORY.search(bare)
     unnumbered = re.sub(r"(?<=sxm)\d", "", bare, flags=re.IGNORECASE)
-    for plain in (bare, unnumbered, " ".join(_MEMORY.sub(" ", unnumbered).split())):
+    without_memory = " ".join(_MEMORY.sub(" ", unnumbered).split())
+    with_memory_last = f"{without_memory} {stated[1]}gb" if stated else bare
+    for plain in (bare, unnumbered, with_memory_last, without_memory):
         try:
             record = by_id(resolve(plain, all_ids(), aliases(), "accelerator").id)
         except UnknownNameError:
@@ -122,7 +124,7 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
             return Chosen(
                 smaller, f"accelerator '{name}' is taken as {smaller.id}" if name != smaller.id else ""
             )
-        if stated and held and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE:
+        if stated and held and plain == without_memory and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE:
             raise UnknownNameError(
                 f"{record.id} has {held / GIB:.0f} GiB in the catalog, not {stated[1]}",
                 why="its memory decides what fits and is not changed by a name",

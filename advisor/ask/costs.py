@@ -87,11 +87,11 @@ def _check_volume(asked: TypedCosts) -> None:
 def _question(scenario: Scenario, asked: TypedCosts) -> CostQuestion:
     """Return the question of a scenario, whose rate is taken as the mean of a day."""
     if len(scenario.constraints.own) > 1:
-        first = (asked.own or "").split(",")[0].strip()
+        kinds = [f"{count}x{id_}" for count, id_ in scenario.constraints.own]
         raise AdvisorError(
-            f"--own {asked.own}: one kind of hardware at a time",
+            f"--own {','.join(kinds)}: one kind of hardware at a time",
             why="owning is compared with renting and APIs by one price of purchase and its years",
-            fix=f"--own {first}, or advisor recommend --own {asked.own}, whose kinds serve together",
+            fix=f"--own {kinds[0]}, or advisor recommend --own {','.join(kinds)}, whose kinds serve together",
         )
     shape = get_load_shape(asked.shape)
     mean = scenario.traffic.rate_per_s

@@ -9,6 +9,7 @@ from typing import Final
 from advisor.ask.measures import parse_bytes, parse_length_dist, parse_seconds
 from advisor.ask.names import release_notes
 from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
+from advisor.ask.texts import listed_machine
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.accelerators import nearest_served
@@ -51,6 +52,18 @@ def deployment_of(
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
     """
+    if (listed := listed_machine(gpu, "--gpu")) is not None:
+        (count, board), *others = listed.counts
+        if others:
+            raise InfeasibleError(
+                f"--gpu {gpu}: lists {len(listed.counts)} kinds of accelerators",
+                why="one replica runs on accelerators of one kind",
+                fix=f"--gpu {board}, or advisor recommend --own {gpu}, whose kinds serve together",
+            )
+        found, notes = deployment_of(model, board, typed, version)
+        used = found.accelerators_per_replica * found.num_replicas
+        idle = (f"{used} of them {'is' if used == 1 else 'are'} planned: --tp {count} takes all",)
+        return found, (*listed.notes, *(idle if used < count else ()), *notes)
     if typed.engine is None:
         name, engine_note = usual_engine(model, gpu, typed.precision, version)
         chosen_deployment, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name), version)

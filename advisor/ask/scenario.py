@@ -9,10 +9,12 @@ from advisor.ask.names import names_of, release_notes, releases_of
 from advisor.ask.options import LoadOptions, SharedOptions, Where, today
 from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
+from advisor.ask.texts import listed_machine
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.formats.machine_listing import ListedMachine
 from advisor.catalog.prices import bundled_prices, catalogue_notes
 from advisor.catalog.regions import EU_COUNTRIES, all_regions
 from advisor.catalog.resolve import known_value
@@ -59,18 +61,24 @@ def refuse_goal(objectives: TypedObjectives, workload: str) -> None:
         )
 
 
-def parse_own(text: str) -> tuple[tuple[int, str], ...]:
-    """Return hardware that is already there, written 8xh100-sxm or 2xl40s,4xa100.
+def parse_own(text: str) -> ListedMachine:
+    """Return hardware that is already there: written 8xh100-sxm or 2xl40s,4xa100, or listed by a program.
 
-    Raises: AdvisorError: it is written otherwise. UnknownNameError: no such accelerator.
+    Raises: AdvisorError: it is written otherwise. UnknownNameError: no such accelerator. InputFileError: a listing
+        names no accelerator.
     """
+    if (listed := listed_machine(text, "--own")) is not None:
+        return listed
     own = []
     for part in names_of(text, "--own"):
         match = _OWN.fullmatch(part)
         if match is None or int(match.group(1)) < 1:
-            raise AdvisorError(f"--own {part}: not a count and an accelerator", fix="e.g. --own 8xh100-sxm")
+            raise AdvisorError(
+                f"--own {part}: not a count and an accelerator",
+                fix="e.g. --own 8xh100-sxm, or a file with what nvidia-smi -L or lspci prints",
+            )
         own.append((int(match.group(1)), accelerators.get(match.group(2)).record.id))
-    return tuple(own)
+    return ListedMachine(tuple(own))
 
 
 def _regions(text: str | None) -> tuple[str, ...]:
@@ -131,6 +139,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         known_value(term, get_args(Term), "term")
     for tenancy in (tenancies := names_of(where.tenancy, "--tenancy")):
         known_value(tenancy, get_args(Tenancy), "tenancy")
+    own = parse_own(where.own) if where.own else ListedMachine(())
     constraints = Constraints(
         accelerators=tuple(choice.record.id for choice in chosen),
         providers=names_of(where.provider, "--provider"),
@@ -138,7 +147,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         engine_releases=releases_of(where.engine),
         precisions=tuple(name for name, _ in formats if name),
         terms=terms,
-        own=parse_own(where.own) if where.own else (),
+        own=own.counts,
         tenancies=cast(tuple[Tenancy, ...], tenancies),
         regions=_regions(where.region),
         countries=_countries(where.residency),
@@ -149,7 +158,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         price_cache=kept_prices(),
     )
     notes = [choice.note for choice in chosen] + [choice.note for choice in served]
-    notes += [note for _, note in formats] + [kept_prices_note()]
+    notes += [note for _, note in formats] + [kept_prices_note(), *own.notes]
     if where.price_file is not None and where.price_file.is_file():
         notes += catalogue_notes(where.price_file, today(), constraints.providers or None)
     return constraints, tuple(filter(None, notes))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
+from advisor.catalog.formats.machine_listing import ListedMachine, read_machine
 
 STDIN: Final = Path("-")
 
@@ -22,6 +23,30 @@ def text_of(path: Path) -> str:
         return _read_standard_input()
     files = sorted(one for one in path.rglob("*.json") if one.name != _SUMMARY) if path.is_dir() else []
     return "\n".join(" ".join(read_text(one).split("\n")) for one in files) if files else read_text(path)
+
+
+def listed_machine(typed: str, option: str) -> ListedMachine | None:
+    """Return the machine of a listing that is typed, pasted as it is or as the name of a file with it (`-` is standard
+    input), with a sentence that says what was read; None for any other words.
+
+    Raises: InputFileError: the file cannot be read, or the listing names no accelerator.
+    """
+    if "\n" in typed.strip():
+        text, name = typed, f"the text behind {option}"
+    elif typed == str(STDIN) or _is_file(typed):
+        text, name = text_of(Path(typed)), typed
+    else:
+        return None
+    found = read_machine(text, name)
+    words = ", ".join(f"{count} x {id_}" for count, id_ in found.counts)
+    return ListedMachine(found.counts, (f"{name} lists {words}", *found.notes))
+
+
+def _is_file(typed: str) -> bool:
+    try:
+        return Path(typed).is_file()
+    except (OSError, ValueError):  # a name that no system allows
+        return False
 
 
 def _read_standard_input() -> str:

@@ -18,13 +18,14 @@ _PREFIX: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""Colours and movements of a terminal."""
 
 
 def without_prefixes(text: str) -> Iterator[str]:
     """Yield the lines of a text without the prefixes of launchers and without colours of a terminal."""
     for line in text.splitlines():
-        rest = _ESCAPE.sub("", line)
+        rest = ESCAPE.sub("", line)
         while found := _PREFIX.match(rest):
             rest = rest[found.end() :]
         yield rest

@@ -83,7 +83,7 @@ def test_an_unknown_profile_and_a_missing_trace_are_refused() -> None:
 
 
 def test_own_hardware() -> None:
-    assert parse_own("8xh100, 2 x l40s") == ((8, "h100-sxm"), (2, "l40s"))
+    assert parse_own("8xh100, 2 x l40s").counts == ((8, "h100-sxm"), (2, "l40s"))
 
 
 @pytest.mark.parametrize("text", ["h100", "0xh100", "x", "8x", "8xh100,", "-2xh100"])

@@ -1,0 +1,329 @@
+"""Accelerators of a machine in the text of any program that lists hardware: drivers' tools, lspci, Kubernetes, Slurm.
+
+One law reads them all: a listing names each accelerator once in each kind of line that it has. A kind is what stands
+before the name, numbers apart; the kind with the most lines counts the accelerators.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+from advisor.catalog import accelerators
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.files import DATA_DIR, read_csv
+from advisor.catalog.formats.launcher_lines import ESCAPE
+from advisor.catalog.units import GIB, MIB
+
+_DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;]|(?<=[:=])\s*|\s->\s")
+_BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
+_BESIDE: Final = re.compile(
+    r"\((?:rev|uuid|mcm|[a-z0-9]{2,}\))[^)]*\)?|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[\s\"'>]+$|\bOAM\b.*|\s(?:on|off|n/a)$",
+    re.IGNORECASE,
+)
+"""Text that programs write around the name of a board within its cell: revisions, clocks, renderers."""
+_TIMES_AHEAD: Final = re.compile(r"^\W*(\d{1,4})\s*[x×]\s*(?=\D)", re.IGNORECASE)
+_TIMES_BEHIND: Final = re.compile(r"(?:\s[x×]\s?|[\s(]+[x×])(\d{1,4})\)?$", re.IGNORECASE)
+_CORES: Final = re.compile(r"\((\d{1,2})\)|\b(\d{1,2})[- ]?core GPU", re.IGNORECASE)
+_GPU_CORES: Final = re.compile(r"Total Number of Cores:\s*(\d{1,2})\s*$", re.MULTILINE)
+"""Cores of the GPU as system_profiler prints them under displays; those of the processor have their kinds behind."""
+_APPLE: Final = re.compile(r"\bapple m\d", re.IGNORECASE)
+_HOST_MEMORY: Final = re.compile(
+    r"^[^\n|]*\bMemory\s*:\s*(?:[\d.]+\s*[MG]i?B\s*/\s*)?([\d.]+)\s*(GB|GiB|MiB)", re.MULTILINE
+)
+_MEMORY: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?) ?(MiB|MB|GiB)\b(?!\s*/)")
+_CLOCK: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d(?:\.\d+)?\b(?!\.\d)")
+_NUMBERED: Final = re.compile(r"\S*\d\S*")
+_TOTALS: Final = re.compile(
+    r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
+    r"|\bacceleratorCount\W+|[\"']Count[\"']\s*:)\s*[\"']?(\d+)\b"
+)
+"""Numbers of accelerators of one machine."""
+_LABEL: Final = re.compile(
+    r"gpu[./-]product|gke-accelerator|product-name|instance-type|acceleratorType", re.IGNORECASE
+)
+"""Kinds of lines that stand once for each machine, whatever it holds."""
+_GRES: Final = re.compile(r"\bgpu:([A-Za-z][\w.-]*):(\d+)")
+_HOSTS: Final = re.compile(r"([\w-]+)\[([\d,-]+)\]")
+_DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
+_AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
+_GPU_WORDS: Final = re.compile(
+    r"\b(?:VGA|3D controller|Display controller|GPU|Card series|Graphics|Device Name|Chipset Model)\b.*",
+    re.IGNORECASE,
+)
+_PROCESSOR: Final = re.compile(r"^\s*(?:Model name|CPU|Version|Brand)\s*:\s*(.*\S)", re.MULTILINE)
+_LONGEST_NAME: Final = 60
+_SHORT: Final = 3
+"""Letters and figures up to which a name is that of an accelerator only beside its maker's: T4, P40, M3."""
+_MAKER: Final = re.compile(
+    r"nvidia|tesla|geforce|\bamd\b|instinct|apple|intel|\bgpu|accelerator", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedMachine:
+    """Accelerators that a listing shows, and what must be said about how it was read."""
+
+    counts: tuple[tuple[int, str], ...]
+    """Number and id of each kind of accelerator, in the order of the listing."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Lines that name one accelerator, by their kind."""
+
+    kinds: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    """Numbers that stand before the name, and how many accelerators the line states, by kind of line."""
+
+    def count(self, totals: list[int]) -> int:
+        """Return the number of accelerators, given those that the listing states for one machine."""
+        found = 0
+        stated = max(totals, default=0)
+        for kind, lines in self.kinds.items():
+            by_place = dict(lines) if all(place for place, _ in lines) else None
+            several = sum(by_place.values()) if by_place else sum(number for _, number in lines)
+            if stated:
+                several = several * stated if _LABEL.search(kind) else max(several, stated)
+            found = max(found, several)
+        return found
+
+
+def read_machine(text: str, name: str) -> ListedMachine:
+    """Return the accelerators of the machine, or of the machines, that a text lists; `name` names it in messages.
+
+    Raises: InputFileError: the text names no accelerator of the catalog, or one name that stands for several.
+    """
+    plain = ESCAPE.sub("", text)
+    if scheduled := _of_scheduler(plain):
+        return ListedMachine(tuple((count, id_) for id_, count in scheduled.items()))
+    seen: dict[str, _Seen] = defaultdict(_Seen)
+    left_out: dict[str, None] = {}
+    is_amd = bool(re.search(r"\brocm|\bamd-?smi", plain, re.IGNORECASE))
+    for line in plain.splitlines():
+        found = _accelerator_in(line, plain, is_amd=is_amd)
+        if found is not None:
+            kind, place, number, id_ = found
+            seen[id_].kinds[kind].append((place, number))
+        elif (other := _GPU_WORDS.search(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
+            left_out[" ".join(other[0].split())[:_LONGEST_NAME]] = None
+    if not seen and (rented := _of_instance(plain)):
+        return ListedMachine((rented,))
+    totals = [int(number) for number in _TOTALS.findall(plain)]
+    if not seen:
+        raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))
+    if "MIG" in plain and re.search(r"^\s*MIG \d", plain, re.MULTILINE):
+        raise InputFileError(
+            f"{name}: its GPUs are divided into MIG instances",
+            why="an instance has a part of a board's memory and rate, and only whole boards are planned",
+            fix="name the whole boards, e.g. --own 1xa100-80gb",
+        )
+    totals = totals if len(seen) == 1 else []
+    notes = (f"left out, as the catalog does not have it: {each}" for each in left_out if len(seen) == 1)
+    return ListedMachine(
+        tuple((one.count(totals), id_) for id_, one in seen.items()), () if totals else tuple(notes)
+    )
+
+
+def _accelerator_in(line: str, text: str, *, is_amd: bool) -> tuple[str, str, int, str] | None:
+    """Return kind, place, number and id of the accelerator that a line names; None for any other line."""
+    if known := _by_device_id(line, is_amd=is_amd):
+        start = line.lower().find("[" if not is_amd else "0x")
+        return (*_kind_of(line[:start]), 1, known)
+    for span in _spans(line):
+        if len(span) > _LONGEST_NAME or not _may_name(span, line):
+            continue
+        number = 1
+        if times := _TIMES_AHEAD.search(span) or _TIMES_BEHIND.search(span):
+            number = int(times[1])
+            bare = span[: times.start()] + span[times.end() :]
+        else:
+            bare = span
+        if (id_ := _resolve(bare, line, text)) is not None:
+            return (*_kind_of(line[: line.find(span)]), number, id_)
+    return None
+
+
+def _spans(line: str) -> Iterator[str]:
+    """Yield the parts of a line that may be a name alone: names in brackets first, then cells and values."""
+    yield from (inner.strip() for inner in _BRACKETS.findall(line))
+    for part in _DIVIDERS.split(line):
+        cell = (part or "").strip()
+        yield cell
+        numbered = re.sub(r"^(?:\[?\d+\]?:?|GPU\s*\d+:?|-)\s+", "", cell)
+        if numbered != cell:
+            yield numbered
+        if (key := re.match(r"[\w .()\[\]-]+?[:=]\s*(?=\S)", cell)) is not None:
+            yield cell[key.end() :]
+
+
+@cache
+def _name_words() -> frozenset[str]:
+    """Return the words with figures of all ids and aliases: 4090, h100, mi300x, 225."""
+    names = (*accelerators.all_ids(), *accelerators.aliases())
+    joined = {re.sub(r"[^a-z0-9]", "", name.lower()) for name in names}
+    words = {word for name in names for word in re.findall(r"[a-z0-9]+", name.lower())}
+    return frozenset(word for word in joined | words if re.search(r"\d", word))
+
+
+def _may_name(span: str, line: str) -> bool:
+    words = re.findall(r"[a-z0-9]+", span.lower())
+    known = [word for word in words if word in _name_words()]
+    return bool(known) and (max(map(len, known)) > _SHORT or len(words) > 1 or bool(_MAKER.search(line)))
+
+
+def _resolve(span: str, line: str, text: str) -> str | None:
+    """Return the id of the accelerator that a span means, with the memory that its line states; None if unknown.
+
+    Raises: InputFileError: the name stands for several boards, as those of lspci do.
+    """
+    bare = " ".join(_BESIDE.sub(" ", span).split())
+    cores = _CORES.search(span)
+    memory = _gib_in(line, span)
+    if _APPLE.search(bare):
+        bare = re.sub(r"\s*\(.*", "", bare)
+        count = cores[1] or cores[2] if cores else next(iter(_GPU_CORES.findall(text)), "")
+        bare = f"{bare} {count}-core" if count else bare
+        memory = _host_gib(text)
+        names = [f"{bare} {memory}GB", f"{bare.rpartition(' ')[0]} {memory}GB", bare]
+        names += [bare.rpartition(" ")[0]] if count else []
+    else:
+        names = [f"{bare} {memory}GB", bare] if memory and not re.search(r"\d\s?GB?\b", bare) else [bare]
+    for each in names:
+        try:
+            return accelerators.get(each).record.id
+        except UnknownNameError:
+            continue
+    if "/" in bare:
+        return _one_of_several(bare, memory)
+    return None
+
+
+def _one_of_several(name: str, memory_gib: int | None) -> str | None:
+    """Return the one board of a name of several, `Radeon RX 7900 XT/7900 XTX/7900M`, that has a memory.
+
+    Raises: InputFileError: several have it, or none is stated.
+    """
+    parts = [part.strip() for part in name.split("/")]
+    family = re.match(r"\D*", parts[0])
+    found: dict[str, None] = {}
+    for part in parts:
+        for spelt in (part, f"{family[0] if family else ''}{part}"):
+            try:
+                record = accelerators.get(spelt).record
+            except UnknownNameError:
+                continue
+            if memory_gib is None or record.memory_bytes == memory_gib * GIB:
+                found[record.id] = None
+            break
+    if len(found) > 1:
+        raise InputFileError(
+            f"{name!r} can mean {' or '.join(found)}",
+            why="the listing has one name for boards of one chip, and no memory that would tell them apart",
+            fix=f"name the board, e.g. --own 1x{next(iter(found))}",
+        )
+    return next(iter(found), None)
+
+
+def _gib_in(line: str, span: str) -> int | None:
+    """Return the largest memory that a line states beside a name, rounded up to whole even GiB; None if none."""
+    rest = line[line.find(span) + len(span) :]
+    sizes = [float(size) * (GIB if unit == "GiB" else MIB) / GIB for size, unit in _MEMORY.findall(rest)]
+    largest = max(sizes, default=0.0)
+    return round(largest) if largest >= 1.5 else None
+
+
+def _host_gib(text: str) -> int | None:
+    sizes = [float(size) / (1024.0 if unit == "MiB" else 1.0) for size, unit in _HOST_MEMORY.findall(text)]
+    return round(sizes[0]) if sizes else None
+
+
+def _kind_of(before: str) -> tuple[str, str]:
+    """Return the kind of a line and its place among those of the kind: the words before a name, and their numbers."""
+    plain = _CLOCK.sub("", before)
+    return " ".join(_NUMBERED.sub("#", plain).split()), " ".join(_NUMBERED.findall(plain))
+
+
+@cache
+def _boards_by_id() -> dict[str, str]:
+    rows = read_csv(DATA_DIR / "boards" / "pci_ids.csv", ("pci_id", "accelerator"))
+    return {row["pci_id"]: row["accelerator"] for _, row in rows}
+
+
+def _by_device_id(line: str, *, is_amd: bool) -> str:
+    """Return the accelerator of a PCI id in a line, of a vendor's tool without the vendor's id; empty if none."""
+    if found := _DEVICE_ID.search(line):
+        return _boards_by_id().get(f"{found[1]}:{found[2]}".lower(), "")
+    if is_amd and (found := _AMD_ID.search(line)):
+        return _boards_by_id().get(f"1002:{found[1].lower()}", "")
+    return ""
+
+
+def _of_scheduler(text: str) -> dict[str, int]:
+    """Return the accelerators of Slurm's nodes by id: `gpu:h100:8` on each node of its line."""
+    found: dict[str, int] = defaultdict(int)
+    hosts: set[str] = set()
+    titles: list[str] = []
+    for line in text.splitlines():
+        if "NODES" in line.split():
+            titles = line.split()
+        granted = _GRES.findall(line)
+        if not granted:
+            continue
+        named = {host for base, ranges in _HOSTS.findall(line) for host in _hosts_of(base, ranges)}
+        cells = line.split()
+        number = cells[titles.index("NODES")] if "NODES" in titles and len(cells) == len(titles) else ""
+        if named and named <= hosts:
+            continue
+        hosts |= named
+        for board, count in granted:
+            id_ = _resolve(board, line, text)
+            if id_ is not None:
+                nodes = int(number) if number.isdigit() else max(1, len(named))
+                found[id_] += int(count) * nodes
+    return dict(found)
+
+
+def _hosts_of(base: str, ranges: str) -> Iterator[str]:
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        yield from (f"{base}{number}" for number in range(int(first), int(last or first) + 1))
+
+
+def _of_instance(text: str) -> tuple[int, str] | None:
+    """Return number and id of the accelerators of a rented machine whose type a text names; None if none is known."""
+    from advisor.catalog.prices import bundled_prices
+
+    known = {price.sku.lower(): (price.num_accelerators, price.accelerator) for price in bundled_prices()}
+    words = re.findall(r"instance[-_ ]?type[\"']?\s*[:=]\s*[\"']?([\w.-]+)", text, re.IGNORECASE)
+    return next((known[word.lower()] for word in words if word.lower() in known), None)
+
+
+def _no_accelerator(text: str, name: str, total: int, others: tuple[str, ...]) -> InputFileError:
+    """Return the error for a text that names no accelerator of the catalog."""
+    if total:
+        return InputFileError(
+            f"{name}: states {total} accelerators without their name",
+            why="memory and rates depend on the board",
+            fix=f"--own {total}xID, e.g. --own {total}xh100-sxm",
+        )
+    if others:
+        return InputFileError(
+            f"{name}: names no accelerator that the catalog has",
+            why=f"it shows {'; '.join(others[:3])}",
+            fix="--own 1xID of one that advisor catalog gpus lists",
+        )
+    if processor := _PROCESSOR.search(text):
+        return InputFileError(
+            f"{name}: names no accelerator, only the processor {processor[1]}",
+            why="speeds are those of accelerators; a machine that computes with its processors alone is not modelled",
+            fix="add what lists the cards: nvidia-smi -L, rocm-smi --showproductname or lspci",
+        )
+    start = " ".join(text.split())[:_LONGEST_NAME]
+    return InputFileError(
+        f"{name}: names no accelerator" if start else f"{name}: is empty",
+        why=f"it begins with {start!r}" if start else "",
+        fix="give what nvidia-smi, rocm-smi, lspci, system_profiler, kubectl describe node or sinfo prints",
+    )
