@@ -12,6 +12,7 @@ from advisor.catalog.formats import (
     guidellm,
     inferencex,
     llama_bench,
+    named_results,
     nccl_tests,
     nvbandwidth,
     prometheus_text,
@@ -37,6 +38,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     gpu_topology.FORMAT,
     nccl_tests.FORMAT,
     server_log.FORMAT,
+    named_results.FORMAT,
 )
 """Formats in the order in which they are tried: the most specific marks first, logs last, because a log may contain
 anything."""
@@ -66,8 +68,8 @@ def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:
     """Return the format of a text, and the text without the prefixes of launchers if only so it is in a format."""
     stripped = "\n".join(without_prefixes(text))
     is_wrapped = text.lstrip("\n")[:1] != stripped.lstrip("\n")[:1]
-    for plain in (stripped, text) if is_wrapped else (text, stripped):
-        for one in FORMATS:
+    for one in FORMATS:
+        for plain in (stripped, text) if is_wrapped else (text, stripped):
             if one.is_it(plain):
                 return one, plain
     start = " ".join(text.split())[:60]

@@ -1,0 +1,162 @@
+"""Meanings of the names of fields, whichever program wrote them: one vocabulary for figures of serving benchmarks."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from advisor.catalog.units import HOUR_S, MICROSECOND_S, MILLISECOND_S, MINUTE_S, NANOSECOND_S
+
+Quantity = Literal[
+    "ttft", "tpot", "itl", "e2e",
+    "output_tokens_per_s", "total_tokens_per_s", "input_tokens_per_s", "tokens_per_s", "requests_per_s",
+    "tokens_per_s_and_user",
+    "concurrency", "request_rate_per_s", "num_requests", "num_failed",
+    "input_tokens", "output_tokens", "total_input_tokens", "total_output_tokens",
+    "duration", "model", "gpu", "engine", "weight_dtype",
+    "num_gpus", "tensor_parallel", "expert_parallel", "data_parallel", "max_num_seqs", "date",
+]  # fmt: skip
+Statistic = Literal["mean", "p50", "p99", "other", ""]
+
+TIMES: Final = ("ttft", "tpot", "itl", "e2e")
+RATES: Final = ("output_tokens_per_s", "total_tokens_per_s", "tokens_per_s", "requests_per_s")
+UNITS_S: Final = {
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds", "millis"), MILLISECOND_S),
+    **dict.fromkeys(("us", "usec", "µs", "μs", "microsecond", "microseconds", "micros"), MICROSECOND_S),
+    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds", "nanos", "nano"), NANOSECOND_S),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), MINUTE_S),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), HOUR_S),
+}
+"""Seconds of a unit of time as titles and cells write it."""
+_TOKENS: Final = r"(?:tok(?:en)?s?|tps|t)"
+_IN: Final = r"(?:input|prompt|in|isl|prefill|context)"
+_OUT: Final = r"(?:output|out|generat\w+|completion|decod\w+|gen|new|response|osl)"
+_PER_S: Final = r"per (?:s|secs?|seconds?)\b"
+_VOCABULARY: Final[tuple[tuple[Quantity, str], ...]] = (
+    ("tokens_per_s_and_user", rf"{_TOKENS} {_PER_S}.*\b(?:user|request|client|stream)\b|\b(?:user|request|client|stream) {_TOKENS} {_PER_S}|interactivity|per (?:user|request|client|stream) (?:output )?(?:throughput|speed|tps)|(?:throughput|tps) per (?:user|request|client|stream)"),
+    ("ttft", r"\bttft\b|(?:first|1st) (?:output )?token|\bttfb\b|first byte|prefill (?:latency|time)|\bt_pp\b"),
+    ("itl", r"\bitl\b|inter token|between tokens|\btbt\b|token to token"),
+    ("tpot", rf"\btpot\b|per (?:output |generated |decode )?tok(?:en)?\b(?! {_PER_S})|(?:decode|token) (?:latency|time|token)(?! throughput)|decode step"),
+    ("num_failed", r"\bfail\w*|\berrors?\b|error count|unsuccessful"),
+    ("input_tokens_per_s", rf"\b{_IN}\b.*{_TOKENS} {_PER_S}|\b{_IN}\b.*(?:throughput|tps)\b|throughput.*\b{_IN}\b"),
+    ("output_tokens_per_s", rf"\b{_OUT}\b.*\b{_TOKENS} {_PER_S}|\b{_OUT}\b.*(?:throughput|tps|speed)\b|(?:throughput|tps)\b.*\b{_OUT}\b"),
+    ("total_tokens_per_s", rf"\b(?:total|overall|combined|all)\b.*\b{_TOKENS} {_PER_S}|\b(?:total|overall|combined)\b.*\b(?:throughput|tps)\b(?!.*\breq)|(?:throughput|tps)\b.*\btotal\b(?!.*\breq)"),
+    ("requests_per_s", rf"(?:req(?:uest)?s?|queries|samples|seqs?|sequences|prompts) {_PER_S}|\b(?:rps|qps|req s)\b|request throughput|throughput.*\breq"),
+    ("tokens_per_s", rf"\b{_TOKENS} {_PER_S}|\btps\b|token throughput|^throughput$|\bthroughput\b"),
+    ("total_input_tokens", rf"\btotal\b.*\b{_IN}\b.*\b{_TOKENS}|total (?:input|prompt)s? len|\b{_IN}\b {_TOKENS} total"),
+    ("total_output_tokens", rf"\btotal\b.*\b{_OUT}\b.*\b{_TOKENS}|total output len|\b{_OUT}\b {_TOKENS} total"),
+    ("e2e", r"\be2el?\b|end to end|(?:request|response|total|overall|query|turnaround) (?:latency|time|duration)|\blatency\b|response time"),
+    ("concurrency", r"\bconc(?:urren\w*)?\b|\b(?:clients?|users|vus|workers|streams|threads|parallel(?:ism)? requests|simultaneous\w*)\b|batch(?: size)?$|\bbs\b|\bparallel$|in flight"),
+    ("duration", r"\bduration\b|elapsed|wall (?:time|clock)|benchmark time|run time|time taken|total time"),
+    ("input_tokens", rf"\bisl\b|\b{_IN}\b.*(?:\b{_TOKENS}|len\w*|size)\b|sequence length|prompt size|^(?:inputs?|prompts?)$"),
+    ("output_tokens", rf"\bosl\b|\b{_OUT}\b.*(?:\b{_TOKENS}|len\w*|size)\b|max (?:new |output |completion )?{_TOKENS}|^(?:outputs?|completions?)$"),
+    ("request_rate_per_s", r"(?:request|arrival|target|offered|send\w*|input|load|query) (?:rate|load|qps|rps)|\brate$"),
+    ("num_requests", r"(?:num(?:ber)?|completed|successful|succeeded|total|count|ok|finished|sent|of)\b.*\b(?:req(?:uest)?s?|prompts|samples|queries)\b|\b(?:req(?:uest)?s?|prompts?|samples|queries) (?:count|completed|sent|succeeded|ok)|^(?:requests|completed|successes|succeeded|n requests|n)$"),
+    ("tensor_parallel", r"\btp\b(?! \w)|tensor parallel\w*"),
+    ("expert_parallel", r"\bep\b|expert parallel\w*"),
+    ("data_parallel", r"\bdp\b|data parallel\w*"),
+    ("num_gpus", r"(?:num(?:ber)?|n|of|count)\b.*\b(?:gpus?|accelerators|devices|cards)\b|^gpus$|\b(?:gpus?|accelerators?|devices?) count|world size"),
+    ("gpu", r"\b(?:gpu|accelerator|hardware|hw|device|card)(?: (?:name|type|model|sku))?$"),
+    ("max_num_seqs", r"max num seqs|max running req\w*|max batch size"),
+    ("model", r"\bmodel\b(?! (?:size|load|params))|\bmodel (?:id|name|path)\b|\bllm\b"),
+    ("engine", r"\b(?:engine|backend|framework|server|runtime|serving)(?: (?:name|type))?$"),
+    ("weight_dtype", r"\b(?:precision|dtype|quant\w*|weight format)\b"),
+    ("date", r"\b(?:date|timestamp|time|day)$"),
+)  # fmt: skip
+"""Patterns of names in plain words by what they mean; the first that is found counts, so the longest phrases stand
+first."""
+_MEANS: Final = r"\b(?:mean|avg|average)\b"
+_MEDIANS: Final = r"\b(?:median|med|p50|50th|p 50|50 0|percentile 50|p50 0|50 percent\w*|50p)\b"
+_NINETY_NINTH: Final = r"\b(?:p99|99th|p 99|percentile 99|p99 0|99 percent\w*|99p)\b"
+_OTHER: Final = (
+    r"\b(?:std\w*|stdev|deviation|variance|min\w*|max(?:imum)?|lowest|highest|worst|best|p\d{1,2}(?: \d)?|p99 9\w*|p999|"
+    r"\d{1,2}th|p 9 ?\d|percentile \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
+)
+_STATISTICS: Final[tuple[tuple[Statistic, str], ...]] = (
+    ("other", r"\bp99 9\d*\b|\bp999\b|\b99 9\d*\b"),
+    ("p99", _NINETY_NINTH),
+    ("p50", _MEDIANS),
+    ("other", _OTHER),
+    ("mean", _MEANS),
+)
+_PER_GPU: Final = re.compile(r"\bper (?:gpu|accelerator|device|chip)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a field holds, as its name says."""
+
+    quantity: Quantity
+    statistic: Statistic = ""
+    """Empty if the name states none."""
+    unit: str = ""
+    """Word of the unit in the name; empty if it states none."""
+    per_gpu: bool = False
+    is_phase: bool = False
+    """Whether the name is that of the prefill alone: only a cell that states a time is the time to first token."""
+
+
+def plain_words(name: str) -> str:
+    """Return a name in lower-case words: `outputTokensPerSecond (tok/s)` is `output tokens per second tok per s`."""
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    text = text.replace("%", " percent ").lower().replace("μ", "µ")
+    text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
+    words = re.findall(r"[a-z0-9µ]+", text)
+    return re.sub(r"\b(tok(?:en)?s?|req(?:uest)?s?|t) (?:s|sec|second)\b", r"\1 per s", " ".join(words))
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """Return the meaning of the name of a field, with the names above it; None for a name without one."""
+    words = plain_words(name)
+    own = plain_words(name.rpartition(".")[2]) if "." in name else words
+    is_phase = _is_statistic(re.sub(r"\bprefill\b", "", words)) and "prefill" in words
+    for quantity, pattern in _VOCABULARY:
+        if is_phase or re.search(pattern, own):
+            quantity = "ttft" if is_phase else quantity
+            break
+    else:
+        for quantity, pattern in _VOCABULARY:
+            if quantity in _NESTED and _is_statistic(own) and re.search(pattern, words):
+                break
+        else:
+            return None
+    statistic: Statistic = ""
+    if quantity in _SPREAD:
+        statistic = next((each for each, form in _STATISTICS if re.search(form, words)), "")
+    unit = ""
+    if quantity in TIMES or quantity == "duration":
+        apart = re.sub(r"\bper (?:output )?tok\w*", "", words)
+        unit = next((word for word in reversed(apart.split()) if word in UNITS_S and word not in "mh"), "")
+    elif quantity in (*RATES, "input_tokens_per_s") and (
+        found := re.search(r"per (min\w*|hours?|h)\b", words)
+    ):
+        unit = found[1]
+    if "max" in words and quantity == "output_tokens":
+        statistic = ""
+    return Meaning(quantity, statistic, unit, bool(_PER_GPU.search(words)), is_phase)
+
+
+
+_SPREAD: Final = (
+    *TIMES,
+    *RATES,
+    "tokens_per_s_and_user",
+    "input_tokens",
+    "output_tokens",
+    "input_tokens_per_s",
+)
+_NESTED: Final = (*_SPREAD, "concurrency", "num_requests")
+"""Quantities whose fields may be statistics alone, below the quantity's name."""
+
+
+def _is_statistic(words: str) -> bool:
+    """Whether the words of a name are a statistic, perhaps with a unit, and nothing else."""
+    rest = words
+    for _, pattern in _STATISTICS:
+        rest = re.sub(pattern, "", rest)
+    left = [
+        word
+        for word in rest.split()
+        if word not in UNITS_S and word not in ("value", "quantiles", "percentiles", "unit")
+    ]
+    return not left

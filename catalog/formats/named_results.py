@@ -1,0 +1,338 @@
+"""Results of serving benchmarks in any container whose fields have known meanings, whichever program wrote them."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from advisor.catalog.dtypes import known_dtype
+from advisor.catalog.errors import AdvisorError, InputFileError
+from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes, number_of, rate_of
+from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.meanings import RATES, TIMES, UNITS_S, Meaning, Quantity, Statistic, meaning_of
+from advisor.catalog.formats.records import Record, read_records
+
+_CELL: Final = re.compile(
+    r"^[~≈$]?\s*([\d.,]*\d(?:e[-+]?\d+)?)\s*(?:±\s*[\d.]+\s*)?([a-zA-Zµμ/]*)", re.IGNORECASE
+)
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
+_SCALES: Final = {"k": 1e3, "m": 1e6}
+_COUNTED: Final = re.compile(r"^(\d+)\s*[x×]\s*(.+)$|^(.+?)\s*[x×]\s*(\d+)$", re.IGNORECASE)
+_ENGINES: Final = (
+    ("vllm", "vllm"),
+    ("sglang", "sglang"),
+    ("trt", "tensorrt-llm"),
+    ("tensorrt", "tensorrt-llm"),
+    ("llama.cpp", "llama.cpp"),
+    ("llama-server", "llama.cpp"),
+)
+_NEAR: Final = 0.03
+"""Largest difference at which a rate of tokens counts as requests times lengths. Own choice: rounding of both."""
+_WHOLE: Final[tuple[Quantity, ...]] = (
+    "concurrency",
+    "num_requests",
+    "num_failed",
+    "num_gpus",
+    "tensor_parallel",
+    "expert_parallel",
+    "data_parallel",
+    "max_num_seqs",
+)
+_CONDITIONS: Final[tuple[Quantity, ...]] = (
+    "concurrency",
+    "request_rate_per_s",
+    "input_tokens",
+    "output_tokens",
+)
+_TITLE: Final = "table or record of benchmark figures whose names are known"
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Values of one record by what they mean, and the names under which they stood."""
+
+    numbers: dict[tuple[Quantity, Statistic], float] = field(default_factory=dict)
+    words: dict[Quantity, str] = field(default_factory=dict)
+    names: dict[tuple[Quantity, Statistic], str] = field(default_factory=dict)
+    unit_less: dict[str, None] = field(default_factory=dict)
+    """Names of times without a unit."""
+    per_gpu: set[tuple[Quantity, Statistic]] = field(default_factory=set)
+
+    @property
+    def figures(self) -> list[tuple[Quantity, Statistic]]:
+        """Places of what was measured."""
+        measured = (*TIMES, *RATES, "tokens_per_s_and_user")
+        return [place for place in self.numbers if place[0] in measured]
+
+    def conditions(self) -> tuple[float | None, ...]:
+        """Load and lengths, by which records of several tables about one run are joined."""
+        return tuple(self.of(one) for one in _CONDITIONS)
+
+    def of(self, quantity: Quantity, *statistics: Statistic) -> float | None:
+        """Return the value of a quantity under the first of some statistics that is stated."""
+        wanted = statistics or ("", "mean", "p50")
+        return next((self.numbers[quantity, one] for one in wanted if (quantity, one) in self.numbers), None)
+
+
+def read_named_results(text: str) -> tuple[BenchmarkResult, ...]:
+    """Return one result for each load that the records of a text state.
+
+    Raises: InputFileError: a time has no unit, or a rate of tokens may be that of outputs or of all tokens.
+    """
+    readings = _join(_readings(text))
+    found = [reading for reading in readings if reading.figures or reading.unit_less]
+    if not found:
+        raise InputFileError(
+            "no latency and no rate among the fields",
+            why="nothing in it can be compared with a prediction",
+            fix="give times to first token, per output token or per request, or rates, with their units",
+        )
+    return tuple(_result(reading) for reading in found)
+
+
+def _readings(text: str) -> Iterator[_Reading]:
+    known: dict[str, Meaning | None] = {}
+    for record in read_records(text):
+        for name in record:
+            if name not in known:
+                known[name] = meaning_of(name)
+        yield _read(record, known)
+
+
+def _read(record: Record, known: Mapping[str, Meaning | None]) -> _Reading:
+    found = _Reading()
+    general = next(
+        (str(record[name]) for name in record if re.fullmatch(r"(?:time_?)?units?", name, re.I)), ""
+    )
+    for name, cell in record.items():
+        meaning = known[name]
+        if meaning is None or meaning.statistic == "other" or cell in (None, ""):
+            continue
+        place = (meaning.quantity, meaning.statistic)
+        if meaning.quantity in ("model", "gpu", "engine", "weight_dtype", "date"):
+            found.words.setdefault(meaning.quantity, str(cell).strip())
+            continue
+        number, unit = _number_in(cell)
+        if meaning.quantity == "request_rate_per_s" and (rate := rate_of(cell)) is not None:
+            number = rate
+        if number is None or place in found.numbers:
+            continue
+        if meaning.is_phase and unit not in UNITS_S:
+            continue
+        if meaning.quantity in TIMES:
+            beside = str(record.get(f"{name.rpartition('.')[0]}.unit", "")) if "." in name else ""
+            word = unit if unit in UNITS_S else meaning.unit or beside.lower() or general.lower()
+            if word not in UNITS_S:
+                found.unit_less[name] = None
+                continue
+            number *= UNITS_S[word]
+        elif meaning.unit:
+            number /= UNITS_S.get(meaning.unit, 1.0)
+        if meaning.per_gpu:
+            found.per_gpu.add(place)
+        found.numbers[place] = number
+        found.names[place] = name
+    return found
+
+
+def _number_in(cell: Any) -> tuple[float | None, str]:
+    """Return the number of a cell and the word of its unit: `1,234.5 ms`, `12.3k tok/s`, `0.5 ± 0.1`."""
+    if not isinstance(cell, str):
+        return number_of(cell), ""
+    match = _CELL.match(cell.strip())
+    if match is None:
+        return None, ""
+    digits = _THOUSANDS.sub("", match[1])
+    number = number_of(digits.replace(",", ".") if digits.count(",") == 1 and "." not in digits else digits)
+    unit = match[2].lower().replace("μ", "µ")
+    if number is not None and unit in _SCALES and not cell.strip().endswith(match[2]):
+        return number * _SCALES[unit], ""
+    return number, unit
+
+
+def _join(readings: Iterator[_Reading]) -> list[_Reading]:
+    """Return the readings, those joined that state different figures of one load; a reading without figures says what
+    holds for those behind it."""
+    found: list[_Reading] = []
+    shared = _Reading()
+    for reading in readings:
+        if not (reading.figures or reading.unit_less):
+            shared.numbers |= reading.numbers
+            shared.words |= reading.words
+            continue
+        for place, number in shared.numbers.items():
+            reading.numbers.setdefault(place, number)
+        reading.words = {**shared.words, **reading.words}
+        twin = next((one for one in found if one.conditions() == reading.conditions()), None)
+        if twin is not None and not set(twin.figures) & set(reading.figures):
+            twin.numbers |= reading.numbers
+            twin.names |= reading.names
+            twin.per_gpu |= reading.per_gpu
+            twin.unit_less |= reading.unit_less
+        else:
+            found.append(reading)
+    return found
+
+
+def _result(reading: _Reading) -> BenchmarkResult:
+    if reading.unit_less and not any(quantity in TIMES for quantity, _ in reading.figures):
+        raise InputFileError(
+            f"{', '.join(list(reading.unit_less)[:3])}: seconds or milliseconds",
+            why="neither the name nor the cell states a unit, and units are not guessed from the size of a number",
+            fix="write the unit into the name, e.g. ttft_ms",
+        )
+    notes = [_words(reading)]
+    if reading.unit_less:
+        notes.append(f"not read, as they state no unit: {', '.join(reading.unit_less)}")
+    gpu, num_gpus = _accelerator(reading)
+    tensor = reading.of("tensor_parallel")
+    if num_gpus and not (tensor or reading.of("data_parallel")):
+        tensor = num_gpus
+        if num_gpus > 1:
+            notes.append(f"its {num_gpus:g} accelerators are taken to share the model (--tp)")
+    rates = _rates(reading, num_gpus or tensor, notes)
+    count = reading.of("num_requests")
+    engine = reading.words.get("engine", "")
+    inputs = reading.of("input_tokens") or _ratio(reading.of("total_input_tokens"), count)
+    outputs = reading.of("output_tokens") or _ratio(reading.of("total_output_tokens"), count)
+    whole = {name: round(value) for name in _WHOLE if (value := reading.of(name)) is not None}
+    whole |= {"num_gpus": round(num_gpus)} if num_gpus else {}
+    whole |= {"tensor_parallel": round(tensor)} if tensor else {}
+    if not whole.get("concurrency"):
+        whole.pop("concurrency", None)
+    fields: dict[str, Any] = {**rates, **whole}
+    return BenchmarkResult(
+        tool="the file",
+        model=reading.words.get("model", ""),
+        gpu=gpu,
+        engine=next((id_ for word, id_ in _ENGINES if word in engine.lower()), ""),
+        weight_dtype=_dtype(reading.words.get("weight_dtype", "")),
+        request_rate_per_s=reading.of("request_rate_per_s"),
+        mean_input_tokens=inputs,
+        mean_output_tokens=outputs,
+        ttft=_times(reading, "ttft"),
+        tpot=_token_times(reading),
+        e2e=_times(reading, "e2e"),
+        notes=tuple(notes),
+        **fields,
+    )
+
+
+def _words(reading: _Reading) -> str:
+    parts = (
+        f"{' '.join(filter(None, (statistic, quantity.replace('_', ' '))))} from {name!r}"
+        for (quantity, statistic), name in reading.names.items()
+    )
+    return f"read by the names of its fields: {', '.join(parts)}"
+
+
+def _accelerator(reading: _Reading) -> tuple[str, float | None]:
+    """Return name and number of the accelerators, of which `8xH100` states both."""
+    name = reading.words.get("gpu", "")
+    number = reading.of("num_gpus")
+    if counted := _COUNTED.match(name):
+        return (counted[2] or counted[3]).strip(), float(counted[1] or counted[4])
+    return name, number
+
+
+def _ratio(total: float | None, count: float | None) -> float | None:
+    return total / count if total and count else None
+
+
+def _dtype(word: str) -> str:
+    try:
+        return known_dtype(word)[0] or "" if word else ""
+    except AdvisorError:
+        return ""
+
+
+def _times(reading: _Reading, quantity: Quantity) -> MeasuredTimes:
+    mean = reading.of(quantity, "mean", "")
+    return MeasuredTimes(
+        mean or None, reading.of(quantity, "p50") or None, reading.of(quantity, "p99") or None
+    )
+
+
+def _token_times(reading: _Reading) -> MeasuredTimes:
+    """Return the times per output token; else the mean of the gaps between tokens, or of the rate of one request."""
+    stated = _times(reading, "tpot")
+    if not stated.is_empty:
+        return stated
+    speed = reading.of("tokens_per_s_and_user", "mean", "", "p50")
+    gap = reading.of("itl", "mean", "")
+    return MeasuredTimes(gap or (1.0 / speed if speed else None), reading.of("itl", "p50"))
+
+
+def _rates(reading: _Reading, num_gpus: float | None, notes: list[str]) -> dict[str, float]:
+    """Return the rates of the whole server.
+
+    Raises: InputFileError: the only figure is a rate of tokens that does not say of which.
+    """
+    found: dict[str, float] = {}
+    for quantity in RATES:
+        place = next(
+            ((quantity, one) for one in ("", "mean", "p50") if (quantity, one) in reading.numbers), None
+        )
+        if place is None:
+            continue
+        scale = 1.0
+        if place in reading.per_gpu:
+            if not num_gpus:
+                notes.append(
+                    f"not compared, as the number of accelerators is not stated: {reading.names[place]}"
+                )
+                continue
+            scale = num_gpus
+        found[quantity] = reading.numbers[place] * scale
+    unclear = found.pop("tokens_per_s", None)
+    if unclear and "output_tokens_per_s" not in found:
+        quantity = _tokens_meant(unclear, reading, found)
+        if quantity:
+            found[quantity] = unclear
+        elif found or any(each in TIMES for each, _ in reading.figures):
+            notes.append(
+                f"not compared: {_name_of(reading)} may be the rate of output tokens or of all tokens"
+            )
+        else:
+            raise InputFileError(
+                f"{_name_of(reading)}: output tokens or all tokens per second",
+                why="its name says neither, and prompts count in one of them",
+                fix="name it output_tokens_per_s or total_tokens_per_s",
+            )
+    return found
+
+
+def _name_of(reading: _Reading) -> str:
+    return next(repr(name) for (quantity, _), name in reading.names.items() if quantity == "tokens_per_s")
+
+
+def _tokens_meant(rate: float, reading: _Reading, found: Mapping[str, float]) -> str:
+    """Return which tokens a rate counts where requests and lengths tell it; empty if they do not."""
+    requests = found.get("requests_per_s")
+    inputs = reading.of("input_tokens")
+    outputs = reading.of("output_tokens")
+    if not requests or not outputs:
+        return ""
+    products = {"output_tokens_per_s": requests * outputs}
+    if inputs:
+        products["total_tokens_per_s"] = requests * (inputs + outputs)
+    return next(
+        (name for name, product in products.items() if math.isclose(rate, product, rel_tol=_NEAR)), ""
+    )
+
+
+def _is_named_results(text: str) -> bool:
+    """Whether a record of the text has a figure and something else that is known."""
+    for place, reading in enumerate(_readings(text)):
+        measured = reading.figures or reading.unit_less
+        if measured and len(reading.numbers) + len(reading.words) + len(reading.unit_less) > 1:
+            return True
+        if place > 200:
+            break
+    return False
+
+
+FORMAT: Final = FileFormat(
+    "named-results", _TITLE, "serving benchmark", _is_named_results, read_named_results
+)

@@ -1,0 +1,277 @@
+"""Records of named fields in any container: CSV, Markdown, aligned or boxed tables, JSON of any depth, `name: value`.
+
+A record is a mapping from the name of a field, with the names above it, to its cell. What names mean is not known here
+(`meanings.py`).
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from advisor.catalog.files import parsed_json
+from advisor.catalog.formats.launcher_lines import without_prefixes
+
+Record = Mapping[str, Any]
+MOST_RECORDS: Final = 100_000
+"""Maximum number of records of one text: no sweep and no list of prices has more."""
+_DEEPEST: Final = 12
+_RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞╡╭╮╰╯┏┓┗┛┡┩╇╋┠┨┳┻]+$")
+_BARS: Final = re.compile(r"[|│┃║]")
+_GAP: Final = re.compile(r"\s{2,}|\t")
+_PAIR: Final = re.compile(
+    r"^\s*([^\W\d_][^:=]*?|\d+(?:th|%)[^:=]*?|[pP]\d\d[^:=]*?)\s*(?:\.{2,}|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
+)
+_STATISTIC: Final = re.compile(
+    r"^(?:mean|avg|average|median|lowest|highest|min(?:imum)?|max(?:imum)?|std\w*|stddev|count|sum|total|[pP]?\d{1,3}(?:\.\d+)?(?:th|%)?"
+    r"|percentile.?\d*|values?|units?)$",
+    re.IGNORECASE,
+)
+_MEASURE: Final = re.compile(
+    r"(?:metrics?|parameters?|settings?|statistics?|measure(?:ment)?s?|step|phase|stage|figures?|propert(?:y|ies)|fields?|)",
+    re.IGNORECASE,
+)
+"""Titles of a first column that names what the other columns of its row hold."""
+_UNIT: Final = re.compile(r"units?", re.IGNORECASE)
+_VALUE: Final = re.compile(r"values?|results?", re.IGNORECASE)
+_NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
+
+
+def read_records(text: str) -> list[Record]:
+    """Return the records of a text, those of its largest container first; none if it has no named fields."""
+    if text.lstrip("\ufeff \n\r\t")[:1] in ("{", "["):
+        return list(_of_json(text))[:MOST_RECORDS]
+    lines = [line for line in without_prefixes(text.lstrip("\ufeff")) if not line.startswith("#")]
+    for read in (_of_bars, _of_delimited, _of_columns):
+        if found := list(read(lines)):
+            return found[:MOST_RECORDS]
+    return list(_of_pairs(lines))
+
+
+def _of_json(text: str) -> Iterator[Record]:
+    try:
+        whole = parsed_json(text)
+    except (ValueError, RecursionError):
+        values = []
+        for line in text.splitlines():
+            try:
+                values.append(parsed_json(line.strip().rstrip(",")))
+            except (ValueError, RecursionError):
+                continue
+        whole = [value for value in values if isinstance(value, dict)]
+    yield from _expand(whole, "", {}, _DEEPEST)
+
+
+def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record]:
+    """Yield the records of a JSON value: fields of an object, those of objects within it, and one for each of a list."""
+    if isinstance(value, list):
+        for one in value:
+            if isinstance(one, dict | list):
+                yield from _expand(one, path, above, depth)
+        return
+    fields = dict(above)
+    lists: list[tuple[str, list[Any]]] = []
+    _flatten(value, path, fields, lists, depth)
+    many = [(name, inner) for name, inner in lists if len(inner) > 1]
+    for name, inner in lists:
+        if len(inner) == 1:
+            _flatten(inner[0], name, fields, many, depth)
+    if not many:
+        yield fields
+    for name, inner in many:
+        yield from _expand(inner, name, fields, depth - 1)
+
+
+def _flatten(
+    value: Mapping[str, Any],
+    path: str,
+    fields: dict[str, Any],
+    lists: list[tuple[str, list[Any]]],
+    depth: int,
+) -> None:
+    rows = _rows_by_key(value)
+    if rows is not None and depth:
+        lists.append((path, rows))
+        return
+    rows = _numbered_rows(value) if depth else {}
+    lists += [(path, list(rows.values()))] if rows else []
+    for key, inner in value.items():
+        if key in rows:
+            continue
+        name = f"{path}.{key}" if path else str(key)
+        if isinstance(inner, dict) and depth:
+            _flatten(inner, name, fields, lists, depth - 1)
+        elif isinstance(inner, list):
+            objects = [one for one in inner if isinstance(one, dict)]
+            if objects:
+                lists.append((name, objects))
+        else:
+            fields[name] = inner
+
+
+def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the objects of an object that is a list by name, each with its key; None for any other object.
+
+    Keys that are statistics, or objects of numbers alone, are fields of one record: {"ttft": {"mean": 1, "p99": 2}}.
+    """
+    inner = list(value.values())
+    if not inner or not all(isinstance(one, dict) for one in inner):
+        return None
+    keys = [str(key) for key in value]
+    if all(_STATISTIC.match(key) for key in keys if not key.isdigit()) and not all(map(str.isdigit, keys)):
+        return None
+    shared = set.intersection(*(set(one) for one in inner))
+    has_words = any(isinstance(cell, str | dict | list) for one in inner for cell in one.values())
+    if (
+        len(inner) > 1
+        and has_words
+        and len(shared) >= 0.5 * max(len(one) for one in inner)
+        and len(shared) > 1
+    ):
+        return [{"key": key, **one} for key, one in value.items()]
+    return None
+
+
+def _numbered_rows(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the objects of an object whose keys differ by a number alone, with it as a field: {"concurrency_8": {}}."""
+    found: dict[str, dict[str, Any]] = {}
+    names: set[str] = set()
+    for key, inner in value.items():
+        numbered = _NUMBERED.match(str(key))
+        if numbered and isinstance(inner, dict) and (str(key).isdigit() or not _STATISTIC.match(str(key))):
+            names.add(numbered[1])
+            found[key] = {numbered[1] or "key": int(numbered[2]), **inner}
+    return found if len(found) > 1 and len(names) == 1 else {}
+
+
+def _of_bars(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield the rows of tables in Markdown or in boxes, whose header is their first row."""
+    table: list[list[str]] = []
+    for line in [*lines, ""]:
+        if len(_BARS.findall(line)) >= 1 and not _RULE.match(line):
+            inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", line)
+            table.append([re.sub(r"[*`]", "", cell).strip() for cell in _BARS.split(inner)])
+        elif not _RULE.match(line) or not line.strip():
+            yield from _of_grid(table)
+            table = []
+
+
+def _of_delimited(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield the rows of a table divided by commas, semicolons or tabs, behind lines of other kinds."""
+    for place, line in enumerate(lines[:40]):
+        for divider in (",", ";", "\t"):
+            if line.count(divider) and _is_header(line.split(divider)):
+                rows = _divided(lines[place:], divider)
+                if len(rows) > 1:
+                    yield from _of_grid(rows)
+                    return
+
+
+def _divided(lines: Sequence[str], divider: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    try:
+        for cells in csv.reader(io.StringIO("\n".join(lines)), delimiter=divider, skipinitialspace=True):
+            if cells and rows and len(cells) != len(rows[0]):
+                if len(rows) > 1 and len(cells) < 2:
+                    break
+                continue
+            if cells:
+                rows.append([cell.strip() for cell in cells])
+    except csv.Error:
+        return []
+    return rows
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether cells are names: most begin with a letter and none is a number alone."""
+    bare = [cell.strip().strip('"') for cell in cells]
+    named = [
+        cell
+        for cell in bare
+        if re.match(r"[^\W\d_]|[pP]?\d+(?:th|%)", cell) and not re.search(r"[.:]\s", cell)
+    ]
+    return len(named) >= 2 and len(named) >= 0.7 * len(bare) and not any(_is_number(cell) for cell in bare)
+
+
+def _is_number(cell: str) -> bool:
+    return bool(re.fullmatch(r"[-+$€£]?[\d.,]+(?:e[+-]?\d+)?%?", cell))
+
+
+def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield the rows of a table aligned by two or more blanks, each with as many cells as its header."""
+    table: list[list[str]] = []
+    for line in [*lines, ""]:
+        cells = [cell.strip() for cell in _GAP.split(line.strip()) if cell.strip()]
+        if _RULE.match(line or " ") and line.strip():
+            continue
+        if (
+            table
+            and len(cells) == len(table[0])
+            and any(_is_number(re.sub(r"[^\d.]*$", "", cell)) for cell in cells)
+        ):
+            table.append(cells)
+            continue
+        if len(table) > 1:
+            yield from _of_grid(table)
+        if table and len(table) == 1 and line.strip() and len(cells) != len(table[0]):
+            words = line.split()
+            names = " ".join(table[0]).split()
+            if len(words) == len(names):
+                table = [names, words]
+                continue
+        table = [cells] if len(cells) > 2 and _is_header(cells) else []
+
+
+def _of_grid(table: Sequence[Sequence[str]]) -> Iterator[Record]:
+    """Yield the records of rows below their header. A table whose header holds statistics, or whose first column
+    names what is measured, is one record: its fields are row and column."""
+    if len(table) < 2:
+        return
+    names, *rows = table
+    rows = [row for row in rows if len(row) == len(names)]
+    statistics = [place for place, name in enumerate(names) if place and _is_statistic(name)]
+    others = [place for place in range(1, len(names)) if place not in statistics]
+    by_row = bool(_MEASURE.fullmatch(names[0])) or (not others and not _is_all_numbers(rows))
+    if not by_row or not (statistics or len(names) == 2):
+        yield from (dict(zip(names, row, strict=True)) for row in rows)
+        return
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    label = ""
+    for row in rows:
+        label = row[0] or label
+        conditions = {names[place]: row[place] for place in others if not _UNIT.fullmatch(names[place])}
+        unit = next((f" ({row[place]})" for place in range(len(names)) if _UNIT.fullmatch(names[place])), "")
+        record = found.setdefault(tuple(conditions.values()) if statistics else (), dict(conditions))
+        for place in statistics or others:
+            if row[place] and not _UNIT.fullmatch(names[place]):
+                statistic = "" if _VALUE.fullmatch(names[place]) or not statistics else f" {names[place]}"
+                record[f"{label}{statistic}{unit}"] = row[place]
+    yield from found.values()
+
+
+def _is_statistic(name: str) -> bool:
+    return bool(_STATISTIC.match(re.sub(r"\s*\(.*", "", name)))
+
+
+def _is_all_numbers(rows: Sequence[Sequence[str]]) -> bool:
+    return all(_is_number(row[0]) for row in rows if row)
+
+
+def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield a record of lines `name: value`, below the heading above them; a name that comes again begins another."""
+    record: dict[str, Any] = {}
+    heading = ""
+    for line in lines:
+        pair = _PAIR.match(line)
+        if pair is not None:
+            name = pair[1].strip(" -*>")
+            full = f"{heading}.{name}" if heading and _STATISTIC.match(name.split("(")[0].strip()) else name
+            if full in record:
+                yield record
+                record = {}
+            record[full] = pair[2]
+        elif bare := line.strip(" -=*#─━:[]"):
+            heading = bare if len(bare) < 60 else ""
+    if record:
+        yield record
