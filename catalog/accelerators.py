@@ -124,7 +124,12 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
             return Chosen(
                 smaller, f"accelerator '{name}' is taken as {smaller.id}" if name != smaller.id else ""
             )
-        if stated and held and plain == without_memory and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE:
+        if (
+            stated
+            and held
+            and plain == without_memory
+            and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE
+        ):
             raise UnknownNameError(
                 f"{record.id} has {held / GIB:.0f} GiB in the catalog, not {stated[1]}",
                 why="its memory decides what fits and is not changed by a name",

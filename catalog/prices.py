@@ -5,6 +5,7 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 `valid_from` on. A price that was read after the requested day is not known on that day.
 """
 
+import dataclasses
 import datetime
 import heapq
 import itertools
@@ -198,25 +199,33 @@ def _catalogue_rows(
 ) -> CatalogueRows:
     """Return the rows of another catalogue's file as prices of the one provider that is named."""
     named = [PROVIDER_ALIASES.get(name, name) for name in providers or ()]
-    known = {(price.provider, price.sku): price.accelerator for price in bundled_prices()}
     prices: dict[Offer, Price] = {}
     taken: dict[str, str] = {}
     unknown: dict[str, None] = {}
     for row in catalogue_prices(path, catalogue):
-        provider = row.provider or (named[0] if len(named) == 1 else "")
+        provider = PROVIDER_ALIASES.get(row.provider, row.provider) or (named[0] if len(named) == 1 else "")
+        provider = provider or ("" if row.gpu else _provider_of(row.sku))
+        if not provider and not row.gpu:
+            unknown[row.sku] = None
+            continue
         if not provider:
             raise InputFileError(
                 f"{path}: does not say whose prices it holds",
                 why=f"{TITLES[catalogue]} lists one provider's machines without its name",
                 fix="--provider NAME with that provider alone, or a column provider",
             )
-        record, is_certain = accelerator_of(row)
-        listed = known.get((provider, row.sku))
-        name = listed or (record.id if record else "")
-        if not name:
-            unknown[row.gpu] = None
+        record, is_certain = accelerator_of(row) if row.gpu else (None, False)
+        listed = _product_of(provider, row.sku)
+        name = listed[0] if listed else (record.id if record else "")
+        count = row.num_accelerators or (str(listed[1]) if listed and listed[1] else "")
+        if not name or not count:
+            unknown[row.gpu or row.sku] = None
             continue
-        if not (listed or is_certain):
+        if row.is_each and row.gpu:
+            each = float(row.usd_per_hour) * whole_count(count, f"{path}: row {row.row}")
+            row = dataclasses.replace(row, usd_per_hour=repr(each))
+        row = dataclasses.replace(row, num_accelerators=count)
+        if row.gpu and not (listed or is_certain):
             taken[row.gpu] = name
         price = _catalogue_price(row, provider, name, f"{path}: row {row.row}", day)
         rival = prices.get(offer_of(price))
@@ -231,6 +240,22 @@ def _catalogue_rows(
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
     return CatalogueRows(tuple(prices.values()), taken, tuple(unknown))
+
+
+def _product_of(provider: str, sku: str) -> tuple[str, int | None] | None:
+    """Return accelerator and number of a provider's product; None if the catalog does not describe it."""
+    from advisor.catalog.refresh.identify import product_of
+    from advisor.catalog.refresh.quote import Quote
+
+    found = product_of(Quote(provider, sku, "", "on_demand", 1.0, "", newest_reading())) if sku else None
+    return (found.accelerator, found.num_accelerators) if found else None
+
+
+def _provider_of(sku: str) -> str:
+    """Return the one provider that has a product of this name; empty if none has, or several do."""
+    known = {price.provider for price in bundled_prices()}
+    found = [provider for provider in sorted(known) if _product_of(provider, sku)] if sku else []
+    return found[0] if len(found) == 1 else ""
 
 
 def _catalogue_price(

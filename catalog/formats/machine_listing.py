@@ -127,6 +127,15 @@ def read_machine(text: str, name: str) -> ListedMachine:
     )
 
 
+def accelerator_named(line: str) -> tuple[int, str] | None:
+    """Return number and id of the accelerator that a line names; None if it names none, or one of several boards."""
+    try:
+        found = _accelerator_in(line, line, is_amd=False)
+    except InputFileError:
+        return None
+    return found and found[2:]
+
+
 def _accelerator_in(line: str, text: str, *, is_amd: bool) -> tuple[str, str, int, str] | None:
     """Return kind, place, number and id of the accelerator that a line names; None for any other line."""
     if known := _by_device_id(line, is_amd=is_amd):

@@ -98,7 +98,7 @@ class Meaning:
 
 def plain_words(name: str) -> str:
     """Return a name in lower-case words: `outputTokensPerSecond (tok/s)` is `output tokens per second tok per s`."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", name)
     text = text.replace("%", " percent ").lower().replace("μ", "µ")
     text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
     words = re.findall(r"[a-z0-9µ]+", text)
@@ -134,7 +134,6 @@ def meaning_of(name: str) -> Meaning | None:
     if "max" in words and quantity == "output_tokens":
         statistic = ""
     return Meaning(quantity, statistic, unit, bool(_PER_GPU.search(words)), is_phase)
-
 
 
 _SPREAD: Final = (

@@ -1,77 +1,121 @@
-"""Rows of other price catalogues (SkyPilot's `vms.csv`, gpuhunt, Vantage, own sheets) as rows of a price file."""
+"""Prices by the hour in any container, whoever wrote it: sheets, pasted tables, catalogues, answers of providers' APIs.
+
+A field means what its name says: accelerator, number, price, spot price, region. A name of a rented machine that the
+catalog knows says which accelerators it has.
+"""
 
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import read_csv, read_lines, with_commas
+from advisor.catalog.files import MOST_PRICES_BYTES, read_csv, read_text, with_commas
+from advisor.catalog.formats.machine_listing import accelerator_named
+from advisor.catalog.formats.meanings import plain_words
+from advisor.catalog.formats.records import Record, read_records
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import GIB
+from advisor.catalog.schema.price import Term
+from advisor.catalog.units import GIB, MIB
 
-PriceCatalogue = Literal["skypilot", "gpuhunt", "sheet"]
+PriceCatalogue = Literal["skypilot", "gpuhunt", "sheet", "lines"]
 TITLES: Final[Mapping[PriceCatalogue, str]] = {
     "skypilot": "SkyPilot's vms.csv",
     "gpuhunt": "rows of gpuhunt",
     "sheet": "a sheet of prices by the hour",
+    "lines": "lines with an accelerator and a price by the hour",
 }
 _MARKS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
     "skypilot": ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price"),
     "gpuhunt": ("instance_name", "gpu_name", "gpu_count", "price"),
 }
-_OTHERS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
-    "skypilot": (
-        "vCPUs",
-        "MemoryGiB",
-        "Region",
-        "SpotPrice",
-        "AvailabilityZone",
-        "GpuInfo",
-        "Generation",
-        "AcceleratorMemoryGiB",
-        "LocalDisk",
-        "Arch",
-    ),
-    "gpuhunt": (
-        "location",
-        "cpu",
-        "memory",
-        "gpu_memory",
-        "spot",
-        "disk_size",
-        "gpu_vendor",
-        "provider",
-        "cpu_arch",
-        "flags",
-        "provider_data",
-    ),
+"""Columns of lists whose program is known: only the title in an answer depends on them."""
+_OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
+_FIELDS: Final[Mapping[str, str]] = {
+    "gpu": r"(?:gpu|accelerator|card|chip)(?: (?:name|model|type|display name))?|(?:graphics|video) card|"
+    r"display name|gpu description",
+    "count": r"gpus|(?:num(?:ber of)?|no of|n|max)? ?(?:gpus|accelerators|cards)|(?:gpu|accelerator|card)s? (?:count|num(?:ber)?|quantity)|"
+    r"gpus per \w+|count|quantity|qty|max gpu count",
+    "provider": r"provider|vendor|cloud|company|seller|host",
+    "sku": r"api name|instance(?: (?:name|type|size))?|sku(?: name)?|arm sku name|machine(?: type)?|shape|flavou?r|plan|vm(?: size)?|name|key|id",
+    "description": r"(?:instance type )?description|specs?|configuration|product",
+    "region": r"(?:arm )?regions?(?: name)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
+    "currency": r"currency(?: code)?",
+    "memory": r"(?:gpu )?(?:ram|memory|vram)(?: (?:in )?(?:gb|gib|mb|mib))?|gpu (?:mem|memory size)|accelerator memory gi ?b|vram",
+    "memory of all": r"gpu total ram|total (?:gpu memory|vram)",
+    "term": r"(?:pricing |price |purchase |billing |usage |rental |lease )?(?:term|type|model|option|plan|kind|commitment)(?: type)?|availability|interruptible|spot",
+    "years": r"reservation term|lease contract length|commitment(?: length| period)?",
+    "unit": r"unit(?: of measure)?|billing (?:unit|period)|per",
+    "system": r"(?:operating system|os|product name|platform)",
 }
-_TITLES_OF_SHEET: Final[Mapping[str, str]] = {
-    "gpu": r"gpu|gpu (?:name|model|type)|accelerator(?: name)?|(?:graphics )?card",
-    "count": r"gpus|(?:num(?:ber of)?|no of) gpus|gpu count|gpus per \w+|"
-    r"(?:num )?accelerators?(?: count)?|count|quantity",
-    "spot": r"spot(?: price)?|linux spot (?:minimum|average) cost",
-    "provider": r"provider|vendor|cloud|company|seller",
-    "sku": r"api name|instance(?: (?:name|type))?|sku|machine|name",
-    "region": r"region|location|zone",
-    "currency": r"currency",
-}
-"""Titles of the columns of a sheet in lower case, letters and figures alone, by what they hold; the first that fits."""
+"""Names of fields in plain words by what they hold; the first name that fits counts."""
 _PRICE_WORDS: Final = frozenset(
-    ["on", "demand", "price", "cost", "rate", "hourly", "usd", "per", "a", "hour", "hr", "h"]
+    "price cost rate hourly usd dph bid amount retail unit list per a hour hr hrs h linux instance total base min current"
+    " minimum the in dollars dollar from public net".split()
 )
-"""Words of the title of a price by the hour; with one of an accelerator it is that of one of them."""
-_MEANS_A_PRICE: Final = frozenset(["demand", "price", "cost", "rate", "hourly", "usd", "hour", "hr", "h"])
-_ONE: Final = frozenset(("gpu", "card", "accelerator"))
-_HOURLY: Final = re.compile(
-    r"(?:usd|us\$|\$)?\s*([\d.,]+)\s*(?:usd|\$)?\s*(?:hourly|(?:/|per )\s*h(?:ou)?r?s?)?", re.IGNORECASE
+_MEANS_A_PRICE: Final = frozenset("price cost rate hourly usd dph bid hour hr hrs amount demand spot".split())
+_ONE: Final = frozenset("gpu gpus card accelerator".split())
+_TERMS: Final[tuple[tuple[Term, str], ...]] = (
+    ("reserved_3y", r"\b(?:3|three|36) ?-?(?:yr?s?|years?|months?|mo)\b|\b3y"),
+    ("reserved_1y", r"\b(?:1|one|12) ?-?(?:yr?s?|years?|months|mo)\b|\b1y|\bannual commit\w*"),
+    ("reserved_3m", r"\b(?:3|three) ?(?:m|mo|months?)\b"),
+    ("reserved_1m", r"\b(?:1|one) ?(?:m|mo|month)\b commit\w*"),
+    ("reserved_unspecified", r"\breserv\w*|\bcommit\w*|\bcud\b|savings plan"),
+    ("spot", r"\bspot\b|preempt\w*|(?<!un)interruptible|\bbid\b|low priority"),
+    ("community", r"\bcommunity\b"),
+    ("on_demand", r"on ?demand|pay ?g\b|pay as you go|\bsecure\b|consumption|uninterruptible|\bflex\b"),
 )
-"""A price by the hour in dollars, with or without its unit."""
-_NO_PRICE: Final = ("", "-", "n/a", "na", "none", "unavailable", "on request", "contact us")
+_PRICE: Final = frozenset("price cost rate hourly usd dph bid hour hr hrs amount demand spot".split())
+_ONE: Final = frozenset("gpu gpus card accelerator".split())
+_TERMS: Final[tuple[tuple[Term, str], ...]] = (
+    ("reserved_3y", r"\b(?:3|three|36) ?-?(?:yr?s?|years?|months?|mo)\b|\b3y"),
+    ("reserved_1y", r"\b(?:1|one|12) ?-?(?:yr?s?|years?|months|mo)\b|\b1y|\bannual commit\w*"),
+    ("reserved_3m", r"\b(?:3|three) ?(?:m|mo|months?)\b"),
+    ("reserved_1m", r"\b(?:1|one) ?(?:m|mo|month)\b commit\w*"),
+    ("reserved_unspecified", r"\breserv\w*|\bcommit\w*|\bcud\b|savings plan"),
+    ("spot", r"\bspot\b|preempt\w*|(?<!un)interruptible|\bbid\b|low priority"),
+    ("community", r"\bcommunity\b"),
+    ("on_demand", r"on ?demand|pay ?g\b|pay as you go|\bsecure\b|consumption|uninterruptible|\bflex\b"),
+)
+_HOURS: Final[tuple[tuple[str, float], ...]] = (
+    (r"\b(?:month|monthly|mo|mth)\b", 730.0),
+    (r"\b(?:year|yearly|yr|annual)\b", 8760.0),
+    (r"\b(?:day|daily)\b", 24.0),
+    (r"\b(?:minute|minutes|min)\b", 1 / 60),
+    (r"\b(?:second|seconds|sec)\b", 1 / 3600),
+)
+"""Hours of the unit in which a price is stated, if it is not the hour."""
+_PRICE: Final = re.compile(
+    r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*[a-z]+\b\s*)*)",
+    re.IGNORECASE,
+)
+_UNIT_WORDS: Final = frozenset("per gpu card accelerator hour hours hr hrs h hourly".split())
+_HOURS_PER_YEAR: Final = 8760.0
+_IN_LINE: Final = re.compile(
+    r"\$\s*([\d,]*\.?\d+)\s*((?:/|per )\s*(?:gpu|card|accelerator)[-\s/]*)?(?:/|per )?\s*(?:gpu[- ])?(?:h(?:ou)?rs?|h)?\b",
+    re.IGNORECASE,
+)
+_NO_PRICE: Final = (
+    "",
+    "-",
+    "–",
+    "—",
+    "n/a",
+    "na",
+    "none",
+    "null",
+    "unavailable",
+    "on request",
+    "contact us",
+    "contact sales",
+)
+_IS_WINDOWS: Final = re.compile(r"windows|rhel|suse", re.IGNORECASE)
+_DESCRIBED: Final = re.compile(
+    r"^(?:(\d+)\s*[x×]\s*)?(.*?)(?:\s+(?:gpu|running in|attached to)\b.*)?$", re.IGNORECASE
+)
 _MEMORY_TOLERANCE: Final = 0.15
 """Tolerance between two statements of an accelerator's memory, as for refreshed lists."""
 
@@ -85,104 +129,261 @@ class CataloguePrice:
     """Provider that the row states; empty for most catalogues."""
     sku: str
     region: str
-    term: Literal["on_demand", "spot"]
+    term: Term
     usd_per_hour: str
     num_accelerators: str
+    """Number of accelerators; empty if only the name of the machine says it."""
     gpu: str
-    """Name of the accelerator in the catalogue."""
+    """Name of the accelerator in the catalogue; empty if only the name of the machine says it."""
     memory_bytes: float | None
     """Memory of one accelerator [bytes]; None if the row does not state it."""
     currency: str = ""
     """Currency that the row states."""
+    is_each: bool = False
+    """Whether the price is that of one accelerator."""
 
 
 def catalogue_of(path: Path) -> PriceCatalogue | None:
-    """Return the catalogue whose columns a file's header has; None for any other file.
+    """Return the kind of list that a file is, by the names of its fields; None for a file of own columns.
 
     Raises: InputFileError: the file cannot be read.
     """
-    titles = _header(path)
+    text = read_text(path, MOST_PRICES_BYTES)
+    titles = _header(text)
+    if any(own <= set(titles) for own in _OWN_COLUMNS):
+        return None
     known = next((name for name, marks in _MARKS.items() if set(titles).issuperset(marks)), None)
-    if known is not None or "usd_per_hour" in titles:
+    if known is not None:
         return known
-    columns = _sheet_columns(titles)
-    return "sheet" if "gpu" in columns and columns.keys() & {"price", "price of one", "spot"} else None
+    if any(_is_priced(_fields_of(tuple(record))) for record in _first_records(titles, text)):
+        return "sheet"
+    if next(_of_lines(text), None) is not None:
+        return "lines"
+    _check_dollars(titles, path)
+    return None
 
 
-def _header(path: Path) -> list[str]:
-    lines = (line for line in with_commas(read_lines(path)) if line.strip() and not line.startswith("#"))
+def _check_dollars(titles: list[str], path: Path) -> None:
+    """Refuse a sheet of accelerators whose prices are in another currency or unit.
+
+    Raises: InputFileError: a title says so.
+    """
+    other = [title for title in titles if set(plain_words(title).split()) & _MEANS_A_PRICE]
+    if other and "gpu" in _fields_of(tuple(titles)):
+        raise InputFileError(
+            f"{path}: column {other[0]!r} is no price in dollars per hour",
+            why="other currencies and months are not converted",
+            fix="write the number of dollars per hour in a column price",
+        )
+
+
+def _first_records(titles: list[str], text: str) -> list[Record]:
+    """Return records that show the fields: the header of CSV, else the first of the text."""
+    if _is_priced(_fields_of(tuple(titles))):
+        return [dict.fromkeys(titles)]
+    return read_records(text)[:50]
+
+
+def _is_priced(fields: Mapping[str, list[str]]) -> bool:
+    return bool(fields.keys() & {"gpu", "sku", "description"}) and any(
+        what.startswith("price") for what in fields
+    )
+
+
+def _header(text: str) -> list[str]:
+    if text.lstrip()[:1] in ("{", "["):
+        return []
+    lines = (line for line in with_commas(text.splitlines()) if line.strip() and not line.startswith("#"))
     return [title.strip() for title in next(csv.reader(lines), [])]
 
 
-def _sheet_columns(titles: list[str]) -> dict[str, str]:
-    """Return the titles of a sheet's columns by what they hold."""
-    plain = {
-        title: " ".join(re.findall(r"[a-z0-9]+", title.lower().replace("$", " usd "))) for title in titles
-    }
-    found = {
-        what: title
-        for what, pattern in _TITLES_OF_SHEET.items()
-        if (title := next((title for title in titles if re.fullmatch(pattern, plain[title])), None))
-    }
-    for title, text in plain.items():
-        words = set(text.split())
-        if words & _MEANS_A_PRICE and words <= _PRICE_WORDS | _ONE:
-            found.setdefault("price of one" if words & _ONE else "price", title)
+def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the names of fields by what they hold; prices are `price`, with what `_price_kind` says of them."""
+    found: dict[str, list[str]] = {}
+    for title in titles:
+        own = plain_words(title.rpartition(".")[2].replace("$", " usd "))
+        above = plain_words(title.rpartition(".")[0])
+        what = next((what for what, form in _FIELDS.items() if re.fullmatch(form, own)), "")
+        if what:
+            found.setdefault(what, []).append(title)
+        if price := _price_kind(own, above):
+            found.setdefault(price, []).append(title)
     return found
 
 
+def _price_kind(own: str, above: str) -> str:
+    """Return `price`, term, `each` and `cents` of a name of a price, joined by bars; empty for any
+    other name: a price of storage has a word that no price of machines has."""
+    words = own
+    term = next((each for each, form in _TERMS if re.search(form, own) or re.search(form, above)), "")
+    for _, form in _TERMS:
+        words = re.sub(form, " ", words)
+    if own and not words.split() and own != "commitment":
+        words = "price"
+    cents = bool(re.search(r"\bcents?\b", words))
+    left = set(re.sub(r"\bcents?\b", " ", words).split())
+    if own == "usd" and "price" in above:
+        return "" if term.startswith("reserved") else f"price|{term}||"
+    means = left & _MEANS_A_PRICE
+    if own == "usd" or not means or not left <= _PRICE_WORDS | _ONE:
+        return ""
+    return f"price|{term}|{'each' if left & _ONE else ''}|{'cents' if cents else ''}"
+
+
 def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[CataloguePrice]:
-    """Yield the priced machines with accelerators, on demand and spot.
+    """Yield the priced machines with accelerators, for each term that their rows price.
 
-    Raises: InputFileError: the file cannot be read or is not CSV.
+    Raises: InputFileError: the file cannot be read, or a price is no number of dollars.
     Source: skypilot-org/skypilot-catalog catalogs/v8/*/vms.csv; dstackai/gpuhunt src/gpuhunt (columns of its CSV);
-        instances.vantage.sh (columns of its CSV).
+        instances.vantage.sh (columns of its CSV); AWS Price List, Azure Retail Prices, Google Cloud Billing Catalog,
+        RunPod, Vast.ai and Lambda API references (fields of their answers).
     """
-    if catalogue == "sheet":
-        titles = _header(path)
-        columns = _sheet_columns(titles)
-        for number, cells in read_csv(path, tuple(columns.values()), tuple(titles)):
-            yield from _of_sheet(
-                number, {what: cells[title].strip() for what, title in columns.items()}, str(path)
-            )
+    text = read_text(path, MOST_PRICES_BYTES)
+    if catalogue == "lines":
+        yield from _of_lines(text)
         return
-    marks = _MARKS[catalogue]
-    for number, cells in read_csv(path, marks, _OTHERS[catalogue]):
-        yield from (_skypilot if catalogue == "skypilot" else _gpuhunt)(number, cells)
+    titles = _header(text)
+    known = _fields_of(tuple(titles))
+    is_csv = _is_priced(known) and len(titles) > 1
+    rows: Iterator[tuple[int, Record]] = (
+        iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
+    )
+    fields: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for number, record in rows:
+        names = tuple(record)
+        if names not in fields:
+            fields[names] = _fields_of(names)
+        yield from _of_record(number, record, fields[names], str(path))
 
 
-def _of_sheet(number: int, cells: Mapping[str, str], path: str) -> Iterator[CataloguePrice]:
-    """Yield the prices of one row of a sheet, which is one accelerator's where it states no number."""
-    if cells["gpu"].lower() in _NO_PRICE:
+def _of_record(
+    number: int, record: Record, fields: Mapping[str, list[str]], path: str
+) -> Iterator[CataloguePrice]:
+    """Yield the prices of one record."""
+    cells = {
+        what: next((text for name in names if (text := _text_of(record[name]))), "")
+        for what, names in fields.items()
+    }
+    if "gpu" in cells and cells["gpu"].lower() in _NO_PRICE:
         return
-    count = cells.get("count") or "1"
-    for term, what in (("on_demand", "price"), ("on_demand", "price of one"), ("spot", "spot")):
-        cell = cells.get(what, "")
-        if what == "price of one" and cells.get("price"):
+    if _IS_WINDOWS.search(cells.get("system", "")):
+        return
+    machines = [
+        text for name in sorted(fields.get("sku", ()), key=_is_vague) if (text := _text_of(record[name]))
+    ]
+    if machines:
+        cells["sku"] = machines[0]
+    if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
+        cells["count"] = cells.pop("gpu")
+    plain = _described(cells)
+    if plain is None:
+        return
+    memory = _memory_bytes(cells, record, fields)
+    term, hours = _stated_term(cells, " ".join([*machines, cells.get("description", "")]))
+    if term is None:
+        return
+    found: dict[Term, CataloguePrice] = {}
+    for what in [one for one in fields if one.startswith("price|")]:
+        _, named_term, each, cents = what.split("|")
+        cell = next((text for name in fields[what] if (text := _text_of(record[name]))), "")
+        if cell.lower() in (*_NO_PRICE, "true", "false"):
             continue
-        if cell.lower() in _NO_PRICE:
+        usd, is_each = _usd_per_hour(cell, f"{path}: row {number}")
+        if usd == 0.0:
             continue
-        found = _HOURLY.fullmatch(cell)
-        if found is None:
-            raise InputFileError(
-                f"{path}: row {number}: price {cell!r}",
-                why="prices are dollars per hour; other currencies and months are not converted",
-                fix="write the number of dollars per hour",
-            )
-        yield CataloguePrice(
-            number,
-            cells.get("provider", "").lower(),
-            cells.get("sku", ""),
-            cells.get("region", ""),
-            "spot" if term == "spot" else "on_demand",
-            repr(_dollars(found[1]) * whole_count(count, path))
-            if what == "price of one"
-            else str(_dollars(found[1])),
-            count,
-            cells["gpu"],
-            None,
-            cells.get("currency", ""),
+        divisor = (100.0 if cents else 1.0) * hours
+        one = replace(
+            plain,
+            row=number,
+            region=cells.get("region", "").split(",")[0].strip(),
+            currency=cells.get("currency", ""),
+            memory_bytes=memory,
+            term=next((each for each, _ in _TERMS if each == named_term), term),
+            usd_per_hour=repr(usd / divisor) if divisor > 1 or usd != _number(cell) else cell,
+            is_each=bool(each) or is_each or "running in" in cells.get("description", "").lower(),
         )
+        rival = found.get(one.term)
+        if rival is None or (rival.is_each and not one.is_each):
+            found[one.term] = one
+    yield from found.values()
+
+
+def _text_of(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()
+
+
+def _described(cells: Mapping[str, str]) -> CataloguePrice | None:
+    """Return the machine of a row without its price; None for one without accelerators."""
+    count = cells.get("count", "")
+    gpu = cells.get("gpu", "")
+    sku = cells.get("sku", "")
+    if "count" in cells and _number(count) == 0.0:
+        return None
+    if gpu and "count" in cells and not count:
+        return None
+    for text in (gpu, *(() if gpu else (cells.get("description", ""), sku))):
+        described = _DESCRIBED.match(text)
+        name = described[2] if described else text
+        if described and described[1] and not (count and _number(count) not in (None, 1.0)):
+            count = described[1]
+        if (gpu and text == gpu) or _is_accelerator(name):
+            gpu = re.sub(r"\s*[()]\s*", " ", name).strip()
+            break
+    return CataloguePrice(
+        0,
+        cells.get("provider", "").lower(),
+        sku,
+        "",
+        "on_demand",
+        "",
+        count or ("1" if gpu else ""),
+        gpu,
+        None,
+    )
+
+
+def _is_accelerator(name: str) -> bool:
+    return bool(name) and accelerator_of(_named(name))[0] is not None
+
+
+def _named(name: str) -> CataloguePrice:
+    bare = re.sub(r"\s*[()]\s*", " ", name).strip()
+    return CataloguePrice(0, "", "", "", "on_demand", "", "1", bare, None)
+
+
+def _is_vague(title: str) -> bool:
+    """Whether a name of a machine's name is that of anything's: the type of an instance says which machine it is."""
+    return not re.search(r"arm|instance|api|machine|type", title, re.IGNORECASE)
+
+
+def _stated_term(cells: Mapping[str, str], names: str) -> tuple[Term | None, float]:
+    """Return the term that a row states, None for a unit of price other than the hour, and the hours that its price
+    pays for: a reservation of Azure's states the price of its whole term."""
+    words = plain_words(f"{cells.get('years', '')} {cells.get('term', '')} {names}")
+    if cells.get("term", "").lower() in ("true", "yes"):
+        words = "spot"
+    term = next((each for each, form in _TERMS if re.search(form, words)), "on_demand")
+    unit = plain_words(cells.get("unit", ""))
+    if unit and not re.search(r"\bh(?:ou)?r?s?\b", unit):
+        return None, 1.0
+    years = {"reserved_1y": 1.0, "reserved_3y": 3.0}.get(term, 0.0) if "reservation" in words else 0.0
+    return term, years * _HOURS_PER_YEAR or 1.0
+
+
+def _usd_per_hour(cell: str, where: str) -> tuple[float, bool]:
+    """Return the dollars of a cell, and whether they are the price of one accelerator.
+
+    Raises: InputFileError: it is no number of dollars per hour.
+    """
+    found = _PRICE.fullmatch(cell)
+    unit = set(re.findall(r"[a-z]+", found[3].lower())) if found else {""}
+    if found is None or not unit <= _UNIT_WORDS:
+        raise InputFileError(
+            f"{where}: price {cell!r}",
+            why="prices are dollars per hour; other currencies and months are not converted",
+            fix="write the number of dollars per hour",
+        )
+    return _dollars(found[1]) / (100.0 if found[2] else 1.0), bool(unit & _ONE)
 
 
 def _dollars(text: str) -> float:
@@ -190,54 +391,45 @@ def _dollars(text: str) -> float:
     return _number(re.sub(r",(?=\d{3}(?:\D|$))", "", text).replace(",", ".")) or 0.0
 
 
-def _skypilot(number: int, cells: Mapping[str, str]) -> Iterator[CataloguePrice]:
-    if not cells["AcceleratorName"].strip():
-        return
-    memory = _number(cells.get("AcceleratorMemoryGiB", "")) or _memory_gib(
-        cells.get("GpuInfo", ""), cells["AcceleratorName"]
-    )
-    for term, column in (("on_demand", "Price"), ("spot", "SpotPrice")):
-        if cells.get(column, "").strip():
-            yield CataloguePrice(
-                number,
-                "",
-                cells["InstanceType"],
-                cells.get("Region", ""),
-                "spot" if term == "spot" else "on_demand",
-                cells[column],
-                cells["AcceleratorCount"],
-                cells["AcceleratorName"],
-                memory * GIB if memory else None,
-            )
-
-
 _SIZE_OF_ONE: Final = re.compile(r"['\"]SizeInMiB['\"]\s*:\s*(\d+)")
 _SKYPILOT_GIB: Final = {"A100": 40.0, "V100": 16.0}
 """Memory of boards whose larger siblings have it in their names: A100-80GB, V100-32GB [GiB]. Source: names of
 skypilot-org/skypilot-catalog, catalogs/v8/common/metadata.csv."""
+_MOST_GIB: Final = 2000.0
+"""Largest memory of one accelerator that is stated in GiB; Vast.ai's fields of the same name count MiB."""
 
 
-def _memory_gib(stated: str, name: str) -> float | None:
-    """Return the memory of one accelerator from the machine's description, or as SkyPilot means its name [GiB]."""
-    found = _SIZE_OF_ONE.search(stated)
-    return float(found[1]) / 1024 if found else _SKYPILOT_GIB.get(name.strip())
+def _memory_bytes(cells: Mapping[str, str], record: Record, fields: Mapping[str, list[str]]) -> float | None:
+    """Return the memory of one accelerator that a row states [bytes]; None if it states none."""
+    if found := _SIZE_OF_ONE.search(_text_of(record.get("GpuInfo"))):
+        return float(found[1]) * MIB
+    if "AcceleratorName" in record:
+        stated = _number(_text_of(record.get("AcceleratorMemoryGiB"))) or _SKYPILOT_GIB.get(cells["gpu"])
+        return stated * GIB if stated else None
+    names = [
+        name for name in fields.get("memory", ()) if re.search("gpu|vram|accel|memoryIn", name, re.IGNORECASE)
+    ]
+    size = re.match(r"[\d.]+", next((_text_of(record[name]) for name in names), ""))
+    number = _number(size[0]) if size else None
+    if not number:
+        return None
+    return number * (MIB if number > _MOST_GIB else GIB)
 
 
-def _gpuhunt(number: int, cells: Mapping[str, str]) -> Iterator[CataloguePrice]:
-    if not _number(cells["gpu_count"]) or not cells["gpu_name"].strip():
-        return
-    memory = _number(cells.get("gpu_memory", ""))
-    yield CataloguePrice(
-        number,
-        cells.get("provider", "").strip(),
-        cells["instance_name"],
-        cells.get("location", ""),
-        "spot" if cells.get("spot", "").strip().lower() == "true" else "on_demand",
-        cells["price"],
-        cells["gpu_count"],
-        cells["gpu_name"],
-        memory * GIB if memory else None,
-    )
+def _of_lines(text: str) -> Iterator[CataloguePrice]:
+    """Yield the prices of lines that name an accelerator and an amount of dollars, as pages of prices are pasted."""
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _IN_LINE.search(line)
+        if found is None or "$" not in line:
+            continue
+        named = accelerator_named(line[: found.start()]) or accelerator_named(line[found.end() :])
+        if named is not None:
+            count, id_ = named
+            term = next((each for each, form in _TERMS if re.search(form, plain_words(line))), "on_demand")
+            yield CataloguePrice(
+                number, "", "", "", term, repr(_dollars(found[1])), str(count), id_, None,
+                is_each=bool(found[2]) or bool(re.search(r"(?:/|per )\s*gpu", line, re.IGNORECASE)),
+            )  # fmt: skip
 
 
 def _number(text: str) -> float | None:

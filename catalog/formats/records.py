@@ -16,6 +16,7 @@ from advisor.catalog.formats.launcher_lines import without_prefixes
 Record = Mapping[str, Any]
 MOST_RECORDS: Final = 100_000
 """Maximum number of records of one text: no sweep and no list of prices has more."""
+NANO: Final = 1e-9
 _DEEPEST: Final = 12
 _RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞╡╭╮╰╯┏┓┗┛┡┩╇╋┠┨┳┻]+$")
 _BARS: Final = re.compile(r"[|│┃║]")
@@ -100,14 +101,30 @@ def _flatten(
         if key in rows:
             continue
         name = f"{path}.{key}" if path else str(key)
-        if isinstance(inner, dict) and depth:
+        if isinstance(inner, str) and inner[:1] == "{":
+            inner = _parse(inner)
+        if isinstance(inner, dict) and inner.keys() >= {"units", "nanos"}:  # google.type.Money
+            fields[name] = float(inner["units"] or 0) + float(inner["nanos"] or 0) * NANO
+            fields[f"{name}.currency"] = inner.get("currencyCode", "")
+        elif isinstance(inner, dict) and depth:
             _flatten(inner, name, fields, lists, depth - 1)
         elif isinstance(inner, list):
-            objects = [one for one in inner if isinstance(one, dict)]
+            parsed = [_parse(one) if isinstance(one, str) and one[:1] == "{" else one for one in inner]
+            objects = [one for one in parsed if isinstance(one, dict)]
             if objects:
                 lists.append((name, objects))
+            elif inner and all(isinstance(one, str) for one in inner):
+                fields[name] = ", ".join(inner)
         else:
             fields[name] = inner
+
+
+def _parse(text: str) -> Any:
+    """Return the object of a text that is JSON, as AWS nests it; else the text."""
+    try:
+        return parsed_json(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
