@@ -114,7 +114,8 @@ _NO_PRICE: Final = (
 )
 _IS_WINDOWS: Final = re.compile(r"windows|rhel|suse", re.IGNORECASE)
 _DESCRIBED: Final = re.compile(
-    r"^(?:(\d+)\s*[x×]\s*)?(.*?)(?:\s+(?:gpu|running in|attached to)\b.*)?$", re.IGNORECASE
+    r"^(?:(?:spot|preemptible)\s+)*(?:(\d+)\s*[x×]\s*)?(.*?)(?:\s+(?:gpu|running in|attached to)\b.*)?$",
+    re.IGNORECASE,
 )
 _MEMORY_TOLERANCE: Final = 0.15
 """Tolerance between two statements of an accelerator's memory, as for refreshed lists."""

@@ -36,6 +36,7 @@ _MEASURE: Final = re.compile(
 """Titles of a first column that names what the other columns of its row hold."""
 _UNIT: Final = re.compile(r"units?", re.IGNORECASE)
 _VALUE: Final = re.compile(r"values?|results?", re.IGNORECASE)
+_SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
 _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
 
 
@@ -44,10 +45,22 @@ def read_records(text: str) -> list[Record]:
     if text.lstrip("\ufeff \n\r\t")[:1] in ("{", "["):
         return list(_of_json(text))[:MOST_RECORDS]
     lines = [line for line in without_prefixes(text.lstrip("\ufeff")) if not line.startswith("#")]
-    for read in (_of_bars, _of_delimited, _of_columns):
+    for read in (_of_settings, _of_bars, _of_delimited, _of_columns):
         if found := list(read(lines)):
             return found[:MOST_RECORDS]
     return list(_of_pairs(lines))
+
+
+def flat_fields(row: Mapping[str, Any]) -> Record:
+    """Return the fields of an object, those of objects within it by their names joined with dots."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        inner = _parse(value) if isinstance(value, str) and value[:1] == "{" else value
+        if isinstance(inner, Mapping):
+            found |= {f"{name}.{key}": cell for key, cell in flat_fields(inner).items()}
+        else:
+            found[str(name)] = inner
+    return found
 
 
 def _of_json(text: str) -> Iterator[Record]:
@@ -273,6 +286,13 @@ def _is_statistic(name: str) -> bool:
 
 def _is_all_numbers(rows: Sequence[Sequence[str]]) -> bool:
     return all(_is_number(row[0]) for row in rows if row)
+
+
+def _of_settings(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield a record of each line of `name=value`, as structured logs write their events."""
+    found = [pairs for line in lines if len(pairs := _SETTING.findall(line)) >= 3]
+    if len(found) >= 0.5 * sum(bool(line.strip()) for line in lines):
+        yield from ({name: quoted or bare for name, quoted, bare in pairs} for pairs in found)
 
 
 def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:

@@ -193,6 +193,19 @@ LAYOUTS: Final = (
         is_sorted=False,
     ),
     TraceLayout(
+        "named",
+        "requests by the names of their fields",
+        "named_at_s",
+        "named_inputs",
+        "named_outputs",
+        float,
+        "the unit of their name or of a clock",
+        is_sorted=False,
+    ),
+    TraceLayout(
+        "named-lengths", "lengths without times", "", "named_inputs", "named_outputs", float, _NO_TIMES
+    ),
+    TraceLayout(
         "lengths", "lengths without times", "", "input_length", "output_length", milliseconds, _NO_TIMES
     ),
     TraceLayout(

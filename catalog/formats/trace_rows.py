@@ -8,7 +8,10 @@ from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_lines, read_text, with_commas
+from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.call_logs import call_of, check_has_counts, check_is_no_total, is_other_event
+from advisor.catalog.formats.named_requests import check_is_no_access_log, request_of
+from advisor.catalog.formats.records import read_records
 from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 
 Row = Mapping[str, Any]
@@ -53,9 +56,11 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 yield last
             last = number, call  # an agent writes each part of an answer with the counts of the call so far
         elif not is_other_event(row):
-            if not any(layout.holds(row) for layout in LAYOUTS):
-                check_has_counts(row, f"{path}: row {number}")
-            yield number, row
+            where = f"{path}: row {number}"
+            named = request_of(row, where)
+            if named is None and not any(layout.holds(row) for layout in LAYOUTS):
+                check_has_counts(row, where)
+            yield number, named or row
     if last is not None:
         yield last
 
@@ -64,7 +69,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     if _is_parquet(path):
         return _parquet_rows(path)
     first = next(read_lines(path), "").lstrip("\ufeff \t\r\n")
-    return _json_rows(path, first) if first[:1] in ("{", "[") else _csv_rows(path)
+    return _json_rows(path, first) if first[:1] in ("{", "[") else _table_rows(path, first)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -96,6 +101,16 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise InputFileError(
             f"{path}: not whole Parquet", why=str(error)[:200], fix="give the whole file"
         ) from None
+
+
+def _table_rows(path: Path, first: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of CSV, line by line; of a table in another form, or of a log of `name=value`, as a whole."""
+    titles = next(csv.reader(with_commas([first])), [])
+    if len(titles) > 1 and "=" not in first and not any(map(number_of, titles)):
+        return _csv_rows(path)
+    text = read_text(path)
+    check_is_no_access_log(text.splitlines(), str(path))
+    return enumerate(read_records(text), 1)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:

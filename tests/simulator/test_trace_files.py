@@ -287,7 +287,7 @@ def test_a_trace_in_parquet_is_read(tmp_path: Path) -> None:
     assert (trace.times_s, trace.pairs) == ((0.0, 0.5), ((20, 2), (10, 1)))
 
 
-@pytest.mark.parametrize("column", ["arrived_at_ms", "ts", "startTime", "delay_s"])
+@pytest.mark.parametrize("column", ["arrived_at", "ts", "startTime", "delay_s"])
 def test_times_in_an_unknown_unit_are_named_and_not_left_out(tmp_path: Path, column: str) -> None:
     file = tmp_path / "trace.csv"
     file.write_text(f"{column},input_tokens,output_tokens\n0,100,10\n1000,200,20\n")

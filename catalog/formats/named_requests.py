@@ -1,0 +1,130 @@
+"""Requests of traffic in rows of any names whose meanings are known: when each came, tokens of its prompt and output."""
+
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.benchmark_result import number_of
+from advisor.catalog.formats.meanings import UNITS_S, plain_words
+from advisor.catalog.formats.records import flat_fields
+from advisor.catalog.formats.trace_layouts import clock_s
+
+_ARRIVAL: Final = re.compile(
+    r"\b(?:arriv\w*|arrival|timestamp|datetime|date|time|ts|start\w*|created|received|submitted|begin|began|sent|offset"
+    r"|issued|enqueued|at)\b"
+)
+_NO_ARRIVAL: Final = re.compile(
+    r"\b(?:end\w*|finish\w*|complet\w*|latenc\w*|duration|delay|first token|ttft|tpot|itl|took|elapsed|response time"
+    r"|generation time|processing|timeout|queue|wait\w*|prefill|decode|total time|last|updated|inter\w*|gap)\b"
+)
+_TOKENS: Final = r"(?:tok(?:en)?s?|len(?:gth)?|size|count)"
+_IN: Final = r"(?:inputs?|prompts?|in|context|prefill|query|request|isl)"
+_OUT: Final = r"(?:outputs?|completions?|out|generat\w+|decode|response|answer|new|reply|osl)"
+_INPUTS: Final = re.compile(rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:in|{_IN})\b|^isl$")
+_OUTPUTS: Final = re.compile(rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:out|{_OUT})\b|^osl$")
+_OTHER_TOKENS: Final = re.compile(
+    r"\b(?:total|cache\w*|max\w*|limit|price|cost|per|rate|details|audio|reasoning|id)\b"
+)
+_GAPS: Final = re.compile(r"\bdelay|\binter ?arrival|\bgap\b|\bsince (?:last|previous)")
+_EPOCH: Final = (1.2e9, 2.2e9)
+"""Seconds since 1970 of the years 2008 to 2039: in one unit alone a number of a clock lies within them."""
+_ACCESS: Final = re.compile(
+    r"^\S+ \S+ \S+ \[(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})\] \"(?:GET|POST|PUT)"
+)
+_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+
+
+def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
+    """Return a row as a request with `named_at_s`, `named_inputs` and `named_outputs`; None for any other row. A row
+    without times has the lengths alone.
+
+    Raises: InputFileError: two fields may be the same figure, or a time has no unit.
+    """
+    fields = flat_fields(row)
+    inputs, outputs, time = _places(tuple(fields))
+    if inputs is None or outputs is None:
+        return None
+    found = {"named_inputs": fields[inputs], "named_outputs": fields[outputs]}
+    if time is None and (gaps := [name for name in fields if _GAPS.search(plain_words(name))]):
+        raise InputFileError(
+            f"{where}: column {gaps[0]} holds gaps, and no column says when a request came",
+            why="a gap may count from the start or from the end of the request before",
+            fix="add a column arrived_at_s",
+        )
+    if time is not None and fields[time] not in (None, ""):
+        found["named_at_s"] = _instant_s(fields[time], time, where)
+    return found
+
+
+@cache
+def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]:
+    """Return the names of prompt tokens, output tokens and arrival; None for each that no name means."""
+    plain = {name: plain_words(name.rpartition(".")[2]) for name in names}
+    counts = {name: words for name, words in plain.items() if not _OTHER_TOKENS.search(words)}
+    inputs = [name for name, words in counts.items() if _INPUTS.search(words)]
+    outputs = [name for name, words in counts.items() if _OUTPUTS.search(words) and name not in inputs]
+    times = [
+        name for name, words in plain.items() if _ARRIVAL.search(words) and not _NO_ARRIVAL.search(words)
+    ]
+    arrivals = [
+        name for name in times if re.search(r"arriv|request|start|sent|created|submitted", plain[name])
+    ]
+    return _one_of(inputs, plain), _one_of(outputs, plain), next(iter(arrivals or times), None)
+
+
+def _one_of(names: list[str], plain: Mapping[str, str]) -> str | None:
+    """Return the name that says tokens, of several that mean one figure."""
+    said = [name for name in names if re.search(r"\btok", plain[name])]
+    return next(iter(said or names), None)
+
+
+def _instant_s(cell: Any, name: str, where: str) -> float:
+    """Return the instant of a cell [s]: a calendar's, in the unit of its name, or since 1970 in the one unit that gives
+    a year of this age.
+
+    Raises: InputFileError: a number has no unit.
+    """
+    number = number_of(cell)
+    if number is None:
+        try:
+            return clock_s(cell)
+        except ValueError:
+            raise InputFileError(
+                f"{where}: field {name}: {cell!r}", why="not a time", fix="write it as 2026-01-31T12:00:00Z"
+            ) from None
+    unit = next((UNITS_S[word] for word in reversed(plain_words(name).split()) if word in UNITS_S), None)
+    if unit is None:
+        units = (1.0, 1e-3, 1e-6, 1e-9)
+        unit = next((one for one in units if _EPOCH[0] <= number * one <= _EPOCH[1]), None)
+    if unit is None or not math.isfinite(number):
+        raise InputFileError(
+            f"{where}: column {name} holds times, whose unit is not known",
+            why="it may be seconds or milliseconds, and a unit is not guessed from the size of a number",
+            fix=f"name the column {name}_s or {name}_ms",
+        )
+    return number * unit
+
+
+def check_is_no_access_log(lines: list[str], where: str) -> None:
+    """Refuse the access log of a web server, which counts no tokens, with the rate that it shows.
+
+    Raises: InputFileError: the lines are of such a log.
+    Source: nginx and Apache, combined log format.
+    """
+    found = [match for line in lines if (match := _ACCESS.match(line))]
+    if not found:
+        return
+    times = [
+        clock_s(f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{hour}:{minute}:{second}{zone[:3]}:{zone[3:]}")
+        for day, month, year, hour, minute, second, zone in (match.groups() for match in found)
+    ]
+    span_s = max(times) - min(times)
+    rate = f" --rate {(len(times) - 1) / span_s:.4g}" if span_s > 0 else " --rate R"
+    raise InputFileError(
+        f"{where}: an access log of {len(found):,} requests, without their tokens",
+        why="it counts bytes of text, and tokens are not guessed from them",
+        fix=f"--input-tokens N --output-tokens N{rate} instead of the trace, or a log that counts tokens",
+    )
