@@ -19,6 +19,9 @@ _STATUSES: Final[Mapping[str, Status]] = {
 }
 _ACROSS_SOCKETS: Final = 0.7
 """Rate of a PCIe copy across two processors over that within one: healthy hosts lose up to 30 % (probes.fabric)."""
+_PORT_FRACTION: Final = 0.9
+"""Fraction of a port's rate that one test between two hosts must reach. Own assumption: headers take 2 to 6 %; at 0.95
+ports of 400 Gb/s with small frames fail."""
 _SLOW_LINKS: Final = ("SYS", "NODE")
 """Links that leave a processor's root complex: copies between such GPUs cross the processor or the socket."""
 
@@ -49,8 +52,9 @@ def judge_links(report: LinkReport, accelerator: Accelerator | None) -> JudgedLi
     Source: probes.verdict.
     """
     topology = parse(report.matrix) if report.matrix else None
+    ports = [_judge_port(rate, accelerator) for rate in report.rates if rate.check == "network.port"]
     num_gpus = _num_gpus(report, topology)
-    plain = [measurement_of(rate, num_gpus) for rate in report.rates]
+    plain = [measurement_of(rate, num_gpus) for rate in report.rates if rate.check != "network.port"]
     machine = None
     if topology is not None:
         gpus = tuple(Gpu(index=number) for number in range(num_gpus))
@@ -58,11 +62,37 @@ def judge_links(report: LinkReport, accelerator: Accelerator | None) -> JudgedLi
     judged = excuse_sockets(judge(plain, accelerator, machine), accelerator)
     return JudgedLinks(
         accelerator=accelerator.id if accelerator else "",
-        measurements=tuple(judged),
+        measurements=(*judged, *ports),
         checks=report.checks,
         topology=topology,
         remarks=_remarks(topology, accelerator, plain),
         unread=report.unread,
+    )
+
+
+def _judge_port(rate: LinkRate, accelerator: Accelerator | None) -> Measurement:
+    """Return a rate between two hosts judged by the port that an accelerator's node has for each; without a recorded
+    port nothing is expected."""
+    port = accelerator and (accelerator.scale_out_bytes_per_s or accelerator.assumed_network_bytes_per_s)
+    found = Measurement(
+        id=rate.check,
+        instrument="pasted",
+        pattern=rate.test,
+        value=rate.bytes_per_s,
+        unit="bytes/s",
+        status="info",
+    )
+    if not port:
+        return found
+    status: Status = "pass" if rate.bytes_per_s >= _PORT_FRACTION * port else "fail"
+    return found.model_copy(
+        update={
+            "expected": port,
+            "required": _PORT_FRACTION * port,
+            "status": status,
+            "note": "one port for each accelerator of its node is taken",
+            "source": "record of the accelerator",
+        }
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-LinkCheck = Literal["peer.copy", "host_link.h2d", "host_link.d2h"]
+LinkCheck = Literal["peer.copy", "host_link.h2d", "host_link.d2h", "network.port"]
 
 
 @dataclass(frozen=True, slots=True)

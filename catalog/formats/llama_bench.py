@@ -42,7 +42,26 @@ _MLX: Final = (
     re.compile(r"^Generation: (\d+) tokens, ([\d.]+) tokens-per-sec", re.MULTILINE),
 )
 """Tokens and rates as `mlx_lm.generate` prints them."""
-_PRINTED: Final = (_VERBOSE, _MLX, _TIMINGS)
+_RATE: Final = r"([\d.]+) ?(?:tokens? per second|tokens?/s(?:ec(?:ond)?)?|tok/s|t/s)\b"
+_NAMED: Final = (
+    re.compile(
+        rf"\b(?:prompt|prefill|process(?:ed|ing)?|input)\b[^\n;|]*?(?<![\d.])(\d+) (?:new |prompt |input )?tok(?:en)?s?\b(?!/)[^\n;|]*?{_RATE}",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(\d+) tok(?:en)?s? generated in(?=[^\n]*Generate)[^\n]*?Generate\w*: {_RATE}"
+        rf"|\b(?:generat\w+|decod\w+|response|output|completion|eval)\b[^\n;|]*?(?<![\d.])(\d+) (?:new |output )?tok(?:en)?s?\b(?!/)[^\n;|]*?{_RATE}",
+        re.IGNORECASE,
+    ),
+)
+"""Tokens and rates beside the words for prompt and output, whichever program prints them: TabbyAPI, ExLlama, LM Studio."""
+_KOBOLD: Final = (
+    re.compile(r"CtxLimit:(\d+)/\d+, Amt:(\d+)/.*?Process:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
+    re.compile(r"Amt:(\d+)/.*?Generate:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
+)
+"""Tokens in the context, of which the output is `Amt`, and rates as KoboldCpp prints them."""
+_PRINTED: Final = (_VERBOSE, _MLX, _TIMINGS, _KOBOLD, _NAMED)
+_JSON: Final = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
 
@@ -80,7 +99,7 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
     Source: ggml-org/llama.cpp tools/llama-bench/README.md, src/llama-context.cpp (perf), tools/server; ollama/ollama
         api/types.go (Metrics.Summary).
     """
-    if text.lstrip()[:1] in ("{", "["):
+    if _JSON.match(text):
         rows = [_of_fields(one) for one in _objects(text)]
     elif _INSERT.search(text):
         rows = [_of_fields(one) for one in _sql(text)]
@@ -208,12 +227,12 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int) -> LlamaBenc
 def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
     """Yield the prompt and the output of the last request whose timings a text holds."""
     of_prompt, of_output = next((pair for pair in _PRINTED if pair[1].search(text)), _TIMINGS)
-    prompts = of_prompt.findall(text)
-    outputs = of_output.findall(text)
+    prompts = [_counted(each) for each in of_prompt.findall(text)]
+    outputs = [_counted(each) for each in of_output.findall(text)]
     stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text)
     depth = int(prompts[-1][0]) if prompts else 0
     for found, is_prompt in ((prompts, True), (outputs, False)):
-        if found:
+        if found and int(found[-1][0]):
             tokens, rate = found[-1]
             yield LlamaBenchRow(
                 model="",
@@ -229,6 +248,12 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
             )
 
 
+def _counted(groups: tuple[str, ...]) -> tuple[str, str]:
+    """Return tokens and rate of a match; of three numbers the second is taken off the first."""
+    parts = [part for part in groups if part]
+    return (str(int(parts[0]) - int(parts[1])), parts[2]) if len(parts) == 3 else (parts[0], parts[1])
+
+
 def format_of(name: str) -> str:
     """Return the format that a model's or file's name states: "Q4_K - Medium" is q4_k_m; empty if it states none."""
     name = re.sub(r" - (Small|Medium|Large)", lambda size: f"_{size[1][0]}", name)
@@ -242,7 +267,7 @@ def _is_table(text: str) -> bool:
 
 
 def _is_llama_bench(text: str) -> bool:
-    if text.lstrip()[:1] in ("{", "["):
+    if _JSON.match(text):
         return has_keys(text, "avg_ts", "n_prompt")
     timings = [each for pair in _PRINTED for each in pair]
     if (

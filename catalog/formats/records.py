@@ -42,7 +42,7 @@ _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
 
 def read_records(text: str) -> list[Record]:
     """Return the records of a text, those of its largest container first; none if it has no named fields."""
-    if text.lstrip("\ufeff \n\r\t")[:1] in ("{", "["):
+    if re.match(r"\ufeff?\s*(?:\{|\[\s*[\[{\"])", text):
         return list(_of_json(text))[:MOST_RECORDS]
     lines = [line for line in without_prefixes(text.lstrip("\ufeff")) if not line.startswith("#")]
     for read in (_of_settings, _of_bars, _of_delimited, _of_columns):

@@ -88,6 +88,8 @@ _WANTED: Final = {
     "sglang": "'Load weight end' and 'KV Cache is allocated'",
     "tensorrt-llm": "'Allocated ... for max tokens in paged KV cache'",
     "llama.cpp": "'model buffer size' and 'KV buffer size'",
+    "tgi": "'KV-cache blocks' or 'Setting max batch total tokens'",
+    "lmdeploy": "'[BlockManager] max_block_count' or 'num_gpu_blocks'",
 }
 
 
@@ -275,10 +277,15 @@ _ON_DEVICE: Final = r"\b((?!CPU|AMX|CUDA_Host|ROCm_Host|Vulkan_Host)[A-Za-z]+\d*
 
 def _llama_cpp(text: str) -> ServerLog:
     buffers: dict[str, float] = {}
-    for name, size in re.findall(_ON_DEVICE + r"model buffer size\s*=\s*([\d.]+) MiB", text):
+    for name, size in re.findall(
+        _ON_DEVICE + r"(?:model )?buffer size\s*=\s*([\d.]+) MiB",
+        "\n".join(re.findall(r"load_tensors:.*", text)),
+    ):
         buffers[name] = max(buffers.get(name, 0.0), float(size) * MIB)
     for name, size, unit in re.findall(rf'msg="model weights" device=(?!CPU)(\w+) size="{_SIZE}"', text):
         buffers[name] = float(size) * _UNITS[unit]
+    for size, unit in re.findall(rf'memory\.weights\.total="{_SIZE}"', text):
+        buffers = buffers or {"all": float(size) * _UNITS[unit]}
     held = {name: size for name, size in buffers.items() if size}
     layers = re.findall(r"offloaded (\d+)/(\d+) layers", text)
     is_whole = all(some == every for some, every in layers)
@@ -310,8 +317,79 @@ def _llama_cpp(text: str) -> ServerLog:
 def _last_by_device(text: str) -> float | None:
     """Return the KV cache of all devices in the log of Ollama's own runner [bytes]; None if it states none."""
     sizes = re.findall(rf'msg="kv cache" device=(\w+) size="{_SIZE}"', text)
+    sizes = sizes or [("all", *one) for one in re.findall(rf'memory\.required\.kv="{_SIZE}"', text)[-1:]]
     found = {device: float(size) * _UNITS[unit] for device, size, unit in sizes}
     return sum(found.values()) if found else None
+
+
+_PATTERNS: Final[Mapping[str, Mapping[str, str]]] = {
+    "tgi": {
+        "version": r"text-generation-(?:inference|launcher)[: ]v?(\d+\.\d+[\w.]*)",
+        "model": r"model_id: \"([^\"]+)\"|--model-id[= ](\S+)",
+        "kv_tokens": r"[Ss]etting max batch total tokens to (\d+)",
+        "kv_blocks": r"KV-cache blocks: (\d+)",
+        "block_tokens": r"KV-cache blocks: \d+, size: (\d+)",
+        "max_model_len": r"max_total_tokens: Some\((\d+)\)|--max-total-tokens[= ](\d+)",
+        "tensor_parallel": r"num_shard: Some\((\d+)\)|--num-shard[= ](\d+)",
+        "memory_fraction": r"cuda_memory_fraction: ([\d.]+)",
+        "weight_dtype": r"quantize: Some\(\s*\"?(\w+)|--quantize[= ](\S+)",
+        "kv_dtype": r"kv_cache_dtype: Some\(\s*\"?(\w+)",
+    },
+    "lmdeploy": {
+        "version": r"lmdeploy(?: version|==)[:\s]*v?(\d+\.\d+[\w.]*)",
+        "model": r"lmdeploy serve api_server (\S+)|model_path='([^']+)'|model_name: (\S+)",
+        "kv_tokens": r"max cached tokens:?\s*(\d+)",
+        "kv_blocks": r"max_block_count[ =:]+(\d+)|num_gpu_blocks=(\d+)",
+        "block_mib": r"\[BlockManager\] block_size = ([\d.]+) MB",
+        "block_tokens": r"cache_block_seq_len[ =:]+(\d+)|CacheConfig\(.*?\bblock_size=(\d+)",
+        "max_model_len": r"session_len[ =:]+(\d+)|--session-len[= ](\d+)",
+        "tensor_parallel": r"\btp=(\d+)|--tp[= ](\d+)",
+        "memory_fraction": r"cache_max_entry_count[ =:]+([\d.]+)",
+        "max_num_seqs": r"max_batch_size[ =:]+(\d+)|max_batches=(\d+)",
+    },
+}
+"""Places of figures in the logs of further engines, by field of the log, and what they are made of: blocks and their
+tokens, MiB of one block.
+
+Source: huggingface/text-generation-inference launcher and server/models/flash_causal_lm.py (log lines); InternLM/lmdeploy
+src/turbomind/models/llama/BlockManager.cc, lmdeploy/pytorch/engine/cache_engine.py.
+"""
+_WITHOUT_PLAN: Final = {"tgi": "Text Generation Inference"}
+"""Engines that are not planned: their logs are compared with a plan of vLLM."""
+_USUAL_BLOCK_TOKENS: Final = {"tgi": 1, "lmdeploy": 64}
+"""Tokens of a block where the log does not say it. Source: as `_PATTERNS`; lmdeploy --cache-block-seq-len."""
+
+
+def _read_by_patterns(name: str, text: str) -> ServerLog:
+    """Return what the patterns of an engine find in its log."""
+    found = {what: _last(pattern, text) for what, pattern in _PATTERNS[name].items()}
+    whole = {
+        what: int(value)
+        for what, value in found.items()
+        if value.isdigit() and what not in ("version", "model")
+    }
+    blocks = whole.pop("kv_blocks", None)
+    mib = found.get("block_mib", "")
+    size = whole.get("block_tokens", _USUAL_BLOCK_TOKENS[name])
+    fraction = found.get("memory_fraction", "")
+    notes = []
+    if name in _WITHOUT_PLAN:
+        notes.append(f"{_WITHOUT_PLAN[name]} is not planned: its log is compared with a plan of vLLM")
+    if blocks and "kv_tokens" not in whole:
+        whole["kv_tokens"] = blocks * size
+        notes.append(f"the cache is {blocks:,} blocks of {size} tokens")
+    fields = {what: whole[what] for what in whole if what in ServerLog.__slots__}
+    return ServerLog(
+        engine="vllm" if name in _WITHOUT_PLAN else name,
+        version="" if name in _WITHOUT_PLAN else found["version"],
+        model=found["model"],
+        kv_bytes=float(mib) * MIB * blocks if mib and blocks else None,
+        memory_fraction=float(fraction) if fraction and 0.0 < float(fraction) < 1.0 else None,
+        weight_dtype=found.get("weight_dtype", ""),
+        kv_dtype=found.get("kv_dtype", ""),
+        notes=tuple(notes),
+        **fields,  # type: ignore[arg-type]
+    )
 
 
 _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]] = {
@@ -325,11 +403,20 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
     ),
     "llama.cpp": (
         (
-            r"load_tensors:.* model buffer size",
+            r"load_tensors:.* buffer size",
+            r'msg="offload to ',
             r"llama_kv_cache\w*:.* KV buffer size",
             r'msg="(?:model weights|kv cache)" device=',
         ),
         _llama_cpp,
+    ),
+    "tgi": (
+        (r"text_generation_(?:launcher|router)", r"KV-cache blocks: \d+, size:"),
+        lambda text: _read_by_patterns("tgi", text),
+    ),
+    "lmdeploy": (
+        (r"\[TM\]\[\w+\]", r"\[BlockManager\]", r"CacheConfig\(max_batches="),
+        lambda text: _read_by_patterns("lmdeploy", text),
     ),
     "vllm": (
         (
@@ -354,7 +441,7 @@ def _is_server_log(text: str) -> bool:
 
 FORMAT: Final = FileFormat(
     "server-log",
-    "start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp",
+    "start-up log of vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, LMDeploy or TGI",
     "server log",
     _is_server_log,
     read_server_log,

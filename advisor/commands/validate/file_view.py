@@ -285,6 +285,8 @@ def _copy_words(m: Measurement) -> str:
     """Return source, target and test of a copy."""
     if m.id == "peer.copy":
         return m.pattern.partition(", ")[2]
+    if m.id == "network.port":
+        return f"host to host, {m.pattern}"
     way = f"host to GPU {m.gpu}" if m.id == "host_link.h2d" else f"GPU {m.gpu} to host"
     return f"{way}, {m.pattern}"
 

@@ -66,7 +66,7 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
         ids = {row["pci_id"]: row["accelerator"] for _, row in rows}
         if known := ids.get(f"{_NVIDIA}:{found.pci_device_id}"):
             return accelerators.by_id(known)
-    if found.rates:
+    if any(rate.check != "network.port" for rate in found.rates):
         raise InputFileError(
             "the report does not say which accelerator it is of",
             why=f"it names {found.device!r}, which the catalog does not have" if found.device else "",
