@@ -271,7 +271,7 @@ def _tensorrt_llm(text: str) -> ServerLog:
     )
 
 
-_ON_DEVICE: Final = r"\b((?!CPU|AMX|CUDA_Host|ROCm_Host|Vulkan_Host)[A-Za-z]+\d*)(?:_Mapped)? "
+_ON_DEVICE: Final = r"\b((?!CPU|AMX|CUDA_Host|ROCm_Host|Vulkan_Host|model\b)[A-Za-z]+\d*)(?:_Mapped)? "
 """Name of a buffer on an accelerator: CUDA0, ROCm1, Vulkan0, Metal; those of the host are left out."""
 
 
