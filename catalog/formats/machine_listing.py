@@ -35,6 +35,8 @@ _HOST_MEMORY: Final = re.compile(
 )
 _MEMORY: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?) ?(MiB|MB|GiB)\b(?!\s*/)")
 _CLOCK: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d(?:\.\d+)?\b(?!\.\d)")
+_WIDE: Final = re.compile(r"\s{3,}")
+"""Blanks between a picture, as neofetch draws it, and the words beside it."""
 _NUMBERED: Final = re.compile(r"\S*\d\S*")
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
@@ -188,7 +190,7 @@ def _resolve(span: str, line: str, text: str) -> str | None:
 
     Raises: InputFileError: the name stands for several boards, as those of lspci do.
     """
-    bare = " ".join(_BESIDE.sub(" ", span).split())
+    bare = " ".join(_BESIDE.sub(" ", span.replace("_", " ")).split())
     cores = _CORES.search(span)
     memory = _gib_in(line, span)
     if _APPLE.search(bare):
@@ -251,7 +253,8 @@ def _host_gib(text: str) -> int | None:
 
 def _kind_of(before: str) -> tuple[str, str]:
     """Return the kind of a line and its place among those of the kind: the words before a name, and their numbers."""
-    plain = _CLOCK.sub("", before)
+    plain = _CLOCK.sub("", _WIDE.split(before.rstrip())[-1])
+    plain = plain.rpartition(": ")[0] or plain
     return " ".join(_NUMBERED.sub("#", plain).split()), " ".join(_NUMBERED.findall(plain))
 
 

@@ -31,13 +31,14 @@ UNITS_S: Final = {
 _TOKENS: Final = r"(?:tok(?:en)?s?|tps|t)"
 _IN: Final = r"(?:input|prompt|in|isl|prefill|context)"
 _OUT: Final = r"(?:output|out|generat\w+|completion|decod\w+|gen|new|response|osl)"
-_PER_S: Final = r"per (?:s|secs?|seconds?)\b"
+_PER_S: Final = r"per (?:s|secs?|seconds?|mins?|minutes?|hours?)\b"
 _VOCABULARY: Final[tuple[tuple[Quantity, str], ...]] = (
     ("tokens_per_s_and_user", rf"{_TOKENS} {_PER_S}.*\b(?:user|request|client|stream)\b|\b(?:user|request|client|stream) {_TOKENS} {_PER_S}|interactivity|per (?:user|request|client|stream) (?:output )?(?:throughput|speed|tps)|(?:throughput|tps) per (?:user|request|client|stream)"),
     ("ttft", r"\bttft\b|(?:first|1st) (?:output )?token|\bttfb\b|first byte|prefill (?:latency|time)|\bt_pp\b"),
     ("itl", r"\bitl\b|inter token|between tokens|\btbt\b|token to token"),
     ("tpot", rf"\btpot\b|per (?:output |generated |decode )?tok(?:en)?\b(?! {_PER_S})|(?:decode|token) (?:latency|time|token)(?! throughput)|decode step"),
     ("num_failed", r"\bfail\w*|\berrors?\b|error count|unsuccessful"),
+    ("total_tokens_per_s", rf"\b{_IN}\b.*\b(?:output|completion|generat\w+|decode)\b.*(?:{_TOKENS} {_PER_S}|throughput|tps)|throughput.*\b{_IN}\b.*\b(?:output|completion|generat\w+|decode)\b"),
     ("input_tokens_per_s", rf"\b{_IN}\b.*{_TOKENS} {_PER_S}|\b{_IN}\b.*(?:throughput|tps)\b|throughput.*\b{_IN}\b"),
     ("output_tokens_per_s", rf"\b{_OUT}\b.*\b{_TOKENS} {_PER_S}|\b{_OUT}\b.*(?:throughput|tps|speed)\b|(?:throughput|tps)\b.*\b{_OUT}\b"),
     ("total_tokens_per_s", rf"\b(?:total|overall|combined|all)\b.*\b{_TOKENS} {_PER_S}|\b(?:total|overall|combined)\b.*\b(?:throughput|tps)\b(?!.*\breq)|(?:throughput|tps)\b.*\btotal\b(?!.*\breq)"),
@@ -69,7 +70,7 @@ _MEANS: Final = r"\b(?:mean|avg|average)\b"
 _MEDIANS: Final = r"\b(?:median|med|p50|50th|p 50|50 0|percentile 50|p50 0|50 percent\w*|50p)\b"
 _NINETY_NINTH: Final = r"\b(?:p99|99th|p 99|percentile 99|p99 0|99 percent\w*|99p)\b"
 _OTHER: Final = (
-    r"\b(?:std\w*|stdev|deviation|variance|min\w*|max(?:imum)?|lowest|highest|worst|best|p\d{1,2}(?: \d)?|p99 9\w*|p999|"
+    r"\b(?:std\w*|stdev|deviation|variance|min(?:imum)?|max(?:imum)?|lowest|highest|worst|best|p\d{1,2}(?: \d)?|p99 9\w*|p999|"
     r"\d{1,2}th|p 9 ?\d|percentile \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
 )
 _STATISTICS: Final[tuple[tuple[Statistic, str], ...]] = (

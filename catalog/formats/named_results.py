@@ -18,6 +18,9 @@ _CELL: Final = re.compile(
 )
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
 _SCALES: Final = {"k": 1e3, "m": 1e6}
+_TOKENS_PER_K: Final = 1024.0
+"""Tokens of a length written 1k, as benchmarks and `--context 32k` mean it."""
+_SUCCEEDED: Final = re.compile(r"succe|complet|\bok\b", re.IGNORECASE)
 _COUNTED: Final = re.compile(r"^(\d+)\s*[x×]\s*(.+)$|^(.+?)\s*[x×]\s*(\d+)$", re.IGNORECASE)
 _ENGINES: Final = (
     ("vllm", "vllm"),
@@ -58,6 +61,16 @@ class _Reading:
     unit_less: dict[str, None] = field(default_factory=dict)
     """Names of times without a unit."""
     per_gpu: set[tuple[Quantity, Statistic]] = field(default_factory=set)
+
+    num_instants: int = 1
+    """Instants of a time series of which the numbers are the mean."""
+
+    def add_instant(self, other: "_Reading") -> None:
+        """Take another instant of the same series into the means."""
+        self.num_instants += 1
+        for place in self.numbers:
+            if place in other.numbers:
+                self.numbers[place] += (other.numbers[place] - self.numbers[place]) / self.num_instants
 
     @property
     def figures(self) -> list[tuple[Quantity, Statistic]]:
@@ -100,12 +113,12 @@ def _readings(text: str) -> Iterator[_Reading]:
         yield _read(record, known)
 
 
-def _read(record: Record, known: Mapping[str, Meaning | None]) -> _Reading:
+def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
     found = _Reading()
     general = next(
         (str(record[name]) for name in record if re.fullmatch(r"(?:time_?)?units?", name, re.I)), ""
     )
-    for name, cell in record.items():
+    for name, cell in _apart(record, known):
         meaning = known[name]
         if meaning is None or meaning.statistic == "other" or cell in (None, ""):
             continue
@@ -116,7 +129,7 @@ def _read(record: Record, known: Mapping[str, Meaning | None]) -> _Reading:
         number, unit = _number_in(cell)
         if meaning.quantity == "request_rate_per_s" and (rate := rate_of(cell)) is not None:
             number = rate
-        if number is None or place in found.numbers:
+        if number is None or (place in found.numbers and not _SUCCEEDED.search(name)):
             continue
         if meaning.is_phase and unit not in UNITS_S:
             continue
@@ -136,6 +149,20 @@ def _read(record: Record, known: Mapping[str, Meaning | None]) -> _Reading:
     return found
 
 
+def _apart(record: Record, known: dict[str, Meaning | None]) -> Iterator[tuple[str, Any]]:
+    """Yield names and cells; a column of two figures, `ISL/OSL` with `1024/128`, is two columns."""
+    for name, cell in record.items():
+        names = [part.strip() for part in name.split("/")]
+        cells = [part.strip() for part in cell.split("/")] if isinstance(cell, str) else []
+        if len(names) == len(cells) > 1:
+            found = {part: meaning_of(part) for part in names}
+            if all(found.values()):
+                known |= found
+                yield from zip(names, cells, strict=True)
+                continue
+        yield name, cell
+
+
 def _number_in(cell: Any) -> tuple[float | None, str]:
     """Return the number of a cell and the word of its unit: `1,234.5 ms`, `12.3k tok/s`, `0.5 ± 0.1`."""
     if not isinstance(cell, str):
@@ -146,8 +173,9 @@ def _number_in(cell: Any) -> tuple[float | None, str]:
     digits = _THOUSANDS.sub("", match[1])
     number = number_of(digits.replace(",", ".") if digits.count(",") == 1 and "." not in digits else digits)
     unit = match[2].lower().replace("μ", "µ")
-    if number is not None and unit in _SCALES and not cell.strip().endswith(match[2]):
-        return number * _SCALES[unit], ""
+    if number is not None and unit in _SCALES and (unit == "k" or not cell.strip().endswith(match[2])):
+        scale = _TOKENS_PER_K if cell.strip().endswith(match[2]) else _SCALES[unit]
+        return number * scale, ""
     return number, unit
 
 
@@ -165,6 +193,9 @@ def _join(readings: Iterator[_Reading]) -> list[_Reading]:
             reading.numbers.setdefault(place, number)
         reading.words = {**shared.words, **reading.words}
         twin = next((one for one in found if one.conditions() == reading.conditions()), None)
+        if twin is not None and "date" in reading.words and set(twin.figures) == set(reading.figures):
+            twin.add_instant(reading)
+            continue
         if twin is not None and not set(twin.figures) & set(reading.figures):
             twin.numbers |= reading.numbers
             twin.names |= reading.names
@@ -185,6 +216,8 @@ def _result(reading: _Reading) -> BenchmarkResult:
     notes = [_words(reading)]
     if reading.unit_less:
         notes.append(f"not read, as they state no unit: {', '.join(reading.unit_less)}")
+    if reading.num_instants > 1:
+        notes.append(f"figures are means over {reading.num_instants:,} instants")
     gpu, num_gpus = _accelerator(reading)
     tensor = reading.of("tensor_parallel")
     if num_gpus and not (tensor or reading.of("data_parallel")):

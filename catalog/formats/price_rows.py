@@ -38,10 +38,10 @@ _FIELDS: Final[Mapping[str, str]] = {
     "gpu": r"(?:gpu|accelerator|card|chip)(?: (?:name|model|type|display name))?|(?:graphics|video) card|"
     r"display name|gpu description",
     "count": r"gpus|(?:num(?:ber of)?|no of|n|max)? ?(?:gpus|accelerators|cards)|(?:gpu|accelerator|card)s? (?:count|num(?:ber)?|quantity)|"
-    r"gpus per \w+|count|quantity|qty|max gpu count",
+    r"gpus per \w+|count|quantity|qty|n|max gpu count",
     "provider": r"provider|vendor|cloud|company|seller|host",
     "sku": r"api name|instance(?: (?:name|type|size))?|sku(?: name)?|arm sku name|machine(?: type)?|shape|flavou?r|plan|vm(?: size)?|name|key|id",
-    "description": r"(?:instance type )?description|specs?|configuration|product",
+    "description": r"(?:\w+ ){0,2}description|specs?|configuration|product",
     "region": r"(?:arm )?regions?(?: name)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
     "currency": r"currency(?: code)?",
     "memory": r"(?:gpu )?(?:ram|memory|vram)(?: (?:in )?(?:gb|gib|mb|mib))?|gpu (?:mem|memory size)|accelerator memory gi ?b|vram",
@@ -186,9 +186,7 @@ def _first_records(titles: list[str], text: str) -> list[Record]:
 
 
 def _is_priced(fields: Mapping[str, list[str]]) -> bool:
-    return bool(fields.keys() & {"gpu", "sku", "description"}) and any(
-        what.startswith("price") for what in fields
-    )
+    return any(what.startswith("price|") for what in fields) and len(fields) > 1
 
 
 def _header(text: str) -> list[str]:
@@ -204,10 +202,12 @@ def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
     for title in titles:
         own = plain_words(title.rpartition(".")[2].replace("$", " usd "))
         above = plain_words(title.rpartition(".")[0])
-        what = next((what for what, form in _FIELDS.items() if re.fullmatch(form, own)), "")
+        nested = f"{above.rpartition(' ')[2]} {own}" if above else own
+        forms = ((what, form, words) for words in (nested, own) for what, form in _FIELDS.items())
+        what = next((what for what, form, words in forms if re.fullmatch(form, words)), "")
         if what:
             found.setdefault(what, []).append(title)
-        if price := _price_kind(own, above):
+        if price := _price_kind(own, above) or _price_kind(nested, above):
             found.setdefault(price, []).append(title)
     return found
 
@@ -276,7 +276,7 @@ def _of_record(
         cells["sku"] = machines[0]
     if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
         cells["count"] = cells.pop("gpu")
-    plain = _described(cells)
+    plain = _described(cells, record)
     if plain is None:
         return
     memory = _memory_bytes(cells, record, fields)
@@ -313,16 +313,17 @@ def _text_of(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
 
 
-def _described(cells: Mapping[str, str]) -> CataloguePrice | None:
+def _described(cells: Mapping[str, str], record: Record) -> CataloguePrice | None:
     """Return the machine of a row without its price; None for one without accelerators."""
-    count = cells.get("count", "")
+    count = cells.get("count", "").strip("x×")
     gpu = cells.get("gpu", "")
     sku = cells.get("sku", "")
     if "count" in cells and _number(count) == 0.0:
         return None
     if gpu and "count" in cells and not count:
         return None
-    for text in (gpu, *(() if gpu else (cells.get("description", ""), sku))):
+    others = (cells.get("description", ""), sku, *(cell for cell in record.values() if isinstance(cell, str)))
+    for text in (gpu,) if gpu else others:
         described = _DESCRIBED.match(text)
         name = described[2] if described else text
         if described and described[1] and not (count and _number(count) not in (None, 1.0)):

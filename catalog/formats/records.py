@@ -44,7 +44,10 @@ def read_records(text: str) -> list[Record]:
     """Return the records of a text, those of its largest container first; none if it has no named fields."""
     if re.match(r"\ufeff?\s*(?:\{|\[\s*[\[{\"])", text):
         return list(_of_json(text))[:MOST_RECORDS]
-    lines = [line for line in without_prefixes(text.lstrip("\ufeff")) if not line.startswith("#")]
+    text = text.lstrip("\ufeff")
+    if found := list(_of_delimited([line for line in text.splitlines() if not line.startswith("#")])):
+        return found[:MOST_RECORDS]  # a prefix of a launcher may be the first cell of a row
+    lines = [line for line in without_prefixes(text) if not line.startswith("#")]
     for read in (_of_settings, _of_bars, _of_delimited, _of_columns):
         if found := list(read(lines)):
             return found[:MOST_RECORDS]
