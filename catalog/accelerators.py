@@ -96,7 +96,7 @@ def get(name: str) -> Chosen[Accelerator]:
 
 _BESIDE_THE_NAME: Final = re.compile(
     r"\b(?:nvidia|geforce|amd|radeon|instinct|intel|apple|tesla|graphics|generation|blackwell|edition|imac|with"
-    r"|mac ?(?:studio|mini|book ?(?:pro|air))|hbm\d?e?|gddr\d\w?|oam)\b|\((?:r|tm)\)",
+    r"|mac ?(?:studio|mini|book ?(?:pro|air))|hbm\d?e?|gddr\d\w?|oam|hgx)\b|\((?:r|tm)\)",
     re.IGNORECASE,
 )
 """Words that drivers and shops write around the name of a board or chip."""

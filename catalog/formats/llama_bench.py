@@ -49,7 +49,8 @@ _NAMED: Final = (
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(\d+) tok(?:en)?s? generated in(?=[^\n]*Generate)[^\n]*?Generate\w*: {_RATE}"
+        rf"\boutput generated in[^\n]*?\({_RATE}, (\d+) tokens"
+        rf"|(\d+) tok(?:en)?s? generated in(?=[^\n]*Generate)[^\n]*?Generate\w*: {_RATE}"
         rf"|\b(?:generat\w+|decod\w+|response|output|completion|eval)\b[^\n;|]*?(?<![\d.])(\d+) (?:new |output )?tok(?:en)?s?\b(?!/)[^\n;|]*?{_RATE}",
         re.IGNORECASE,
     ),
@@ -251,6 +252,8 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
 def _counted(groups: tuple[str, ...]) -> tuple[str, str]:
     """Return tokens and rate of a match; of three numbers the second is taken off the first."""
     parts = [part for part in groups if part]
+    if len(parts) == 2 and not parts[0].isdigit():
+        parts.reverse()  # text-generation-webui prints the rate before the tokens
     return (str(int(parts[0]) - int(parts[1])), parts[2]) if len(parts) == 3 else (parts[0], parts[1])
 
 

@@ -4,6 +4,7 @@ One law reads them all: a listing names each accelerator once in each kind of li
 before the name, numbers apart; the kind with the most lines counts the accelerators.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,14 +14,14 @@ from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, read_csv
+from advisor.catalog.files import DATA_DIR, parsed_json, read_csv
 from advisor.catalog.formats.launcher_lines import ESCAPE
 from advisor.catalog.units import GIB, MIB
 
 _DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;]|(?<=[:=])\s*|\s->\s")
 _BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
 _BESIDE: Final = re.compile(
-    r"\((?:rev|uuid|mcm|[a-z0-9]{2,}\))[^)]*\)?|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[\s\"'>]+$|\bOAM\b.*|\s(?:on|off|n/a)$",
+    r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[^\w)]+$|\bOAM\b.*|\s(?:on|off|n/a)$",
     re.IGNORECASE,
 )
 """Text that programs write around the name of a board within its cell: revisions, clocks, renderers."""
@@ -98,7 +99,7 @@ def read_machine(text: str, name: str) -> ListedMachine:
 
     Raises: InputFileError: the text names no accelerator of the catalog, or one name that stands for several.
     """
-    plain = ESCAPE.sub("", text)
+    plain = _one_field_a_line(ESCAPE.sub("", text))
     if scheduled := _of_scheduler(plain):
         return ListedMachine(tuple((count, id_) for id_, count in scheduled.items()))
     seen: dict[str, _Seen] = defaultdict(_Seen)
@@ -127,6 +128,16 @@ def read_machine(text: str, name: str) -> ListedMachine:
     return ListedMachine(
         tuple((one.count(totals), id_) for id_, one in seen.items()), () if totals else tuple(notes)
     )
+
+
+def _one_field_a_line(text: str) -> str:
+    """Return JSON with each field on a line of its own; any other text as it is."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        return json.dumps(parsed_json(text), indent=0)
+    except (ValueError, RecursionError):
+        return text
 
 
 def accelerator_named(line: str) -> tuple[int, str] | None:
@@ -163,6 +174,8 @@ def _spans(line: str) -> Iterator[str]:
     for part in _DIVIDERS.split(line):
         cell = (part or "").strip()
         yield cell
+        if "/" in cell and " " not in cell:  # an address of an interface, whose last part is the name
+            yield cell.rpartition("/")[2]
         numbered = re.sub(r"^(?:\[?\d+\]?:?|GPU\s*\d+:?|-)\s+", "", cell)
         if numbered != cell:
             yield numbered

@@ -47,7 +47,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, str], ...]] = (
     ("total_input_tokens", rf"\btotal\b.*\b{_IN}\b.*\b{_TOKENS}|total (?:input|prompt)s? len|\b{_IN}\b {_TOKENS} total"),
     ("total_output_tokens", rf"\btotal\b.*\b{_OUT}\b.*\b{_TOKENS}|total output len|\b{_OUT}\b {_TOKENS} total"),
     ("e2e", r"\be2el?\b|end to end|(?:request|response|total|overall|query|turnaround) (?:latency|time|duration)|\blatency\b|response time"),
-    ("concurrency", r"\bconc(?:urren\w*)?\b|\b(?:clients?|users|vus|workers|streams|threads|parallel(?:ism)? requests|simultaneous\w*)\b|batch(?: size)?$|\bbs\b|\bparallel$|in flight"),
+    ("concurrency", r"\bconc(?:urren\w*)?\b|\b(?:clients?|users|vus|workers|streams|threads|parallel(?:ism)? requests|simultaneous\w*)\b|batch(?: size)?$|\bbs\b|\bparallel$|in flight|^c$"),
     ("duration", r"\bduration\b|elapsed|wall (?:time|clock)|benchmark time|run time|time taken|total time"),
     ("input_tokens", rf"\bisl\b|\b{_IN}\b.*(?:\b{_TOKENS}|len\w*|size)\b|sequence length|prompt size|^(?:inputs?|prompts?)$"),
     ("output_tokens", rf"\bosl\b|\b{_OUT}\b.*(?:\b{_TOKENS}|len\w*|size)\b|max (?:new |output |completion )?{_TOKENS}|^(?:outputs?|completions?)$"),

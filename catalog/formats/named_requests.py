@@ -25,6 +25,8 @@ _IN: Final = r"(?:inputs?|prompts?|in|context|prefill|query|request|isl)"
 _OUT: Final = r"(?:outputs?|completions?|out|generat\w+|decode|response|answer|new|reply|osl)"
 _INPUTS: Final = re.compile(rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:in|{_IN})\b|^isl$")
 _OUTPUTS: Final = re.compile(rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:out|{_OUT})\b|^osl$")
+_BARE: Final = ("tokens", "token count", "count", "length", "len", "size")
+"""Names that say what they count only with the name above them."""
 _OTHER_TOKENS: Final = re.compile(
     r"\b(?:total|cache\w*|max\w*|limit|price|cost|per|rate|details|audio|reasoning|id)\b"
 )
@@ -63,6 +65,9 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
 def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]:
     """Return the names of prompt tokens, output tokens and arrival; None for each that no name means."""
     plain = {name: plain_words(name.rpartition(".")[2]) for name in names}
+    plain |= {
+        name: plain_words(" ".join(name.split(".")[-2:])) for name, words in plain.items() if words in _BARE
+    }
     counts = {name: words for name, words in plain.items() if not _OTHER_TOKENS.search(words)}
     inputs = [name for name, words in counts.items() if _INPUTS.search(words)]
     outputs = [name for name, words in counts.items() if _OUTPUTS.search(words) and name not in inputs]

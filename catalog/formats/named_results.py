@@ -207,7 +207,7 @@ def _join(readings: Iterator[_Reading]) -> list[_Reading]:
 
 
 def _result(reading: _Reading) -> BenchmarkResult:
-    if reading.unit_less and not any(quantity in TIMES for quantity, _ in reading.figures):
+    if reading.unit_less and not reading.figures:
         raise InputFileError(
             f"{', '.join(list(reading.unit_less)[:3])}: seconds or milliseconds",
             why="neither the name nor the cell states a unit, and units are not guessed from the size of a number",

@@ -22,7 +22,7 @@ _RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞
 _BARS: Final = re.compile(r"[|│┃║]")
 _GAP: Final = re.compile(r"\s{2,}|\t")
 _PAIR: Final = re.compile(
-    r"^\s*([^\W\d_][^:=]*?|\d+(?:th|%)[^:=]*?|[pP]\d\d[^:=]*?)\s*(?:\.{2,}|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
+    r"^\s*([^\W\d_][^:=]*?|\d+(?:th|%)[^:=]*?|[pP]\d\d[^:=]*?)\s*(?:\.{2,}\s*[:=]?|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
 )
 _STATISTIC: Final = re.compile(
     r"^(?:mean|avg|average|median|lowest|highest|min(?:imum)?|max(?:imum)?|std\w*|stddev|count|sum|total|[pP]?\d{1,3}(?:\.\d+)?(?:th|%)?"
@@ -34,6 +34,8 @@ _MEASURE: Final = re.compile(
     re.IGNORECASE,
 )
 """Titles of a first column that names what the other columns of its row hold."""
+_LOAD: Final = re.compile(r"([A-Za-z]+)[ =_-]*(\d+)|(\d+) ?([A-Za-z]+)", re.IGNORECASE)
+"""Title of a column that states a load, `c=8` or `8 users`, in a table whose rows are figures."""
 _UNIT: Final = re.compile(r"units?", re.IGNORECASE)
 _VALUE: Final = re.compile(r"values?|results?", re.IGNORECASE)
 _SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
@@ -265,6 +267,13 @@ def _of_grid(table: Sequence[Sequence[str]]) -> Iterator[Record]:
     rows = [row for row in rows if len(row) == len(names)]
     statistics = [place for place, name in enumerate(names) if place and _is_statistic(name)]
     others = [place for place in range(1, len(names)) if place not in statistics]
+    loads = [_LOAD.fullmatch(name) for name in names[1:]]
+    if len(names) > 2 and all(loads) and not _is_all_numbers(rows):
+        for place, load in enumerate(loads, 1):
+            label = (load[1] or load[4] or names[0]) if load else ""
+            number = (load[2] or load[3]) if load else ""
+            yield {label: number, **{row[0]: row[place] for row in rows if row[place]}}
+        return
     by_row = bool(_MEASURE.fullmatch(names[0])) or (not others and not _is_all_numbers(rows))
     if not by_row or not (statistics or len(names) == 2):
         yield from (dict(zip(names, row, strict=True)) for row in rows)
