@@ -60,10 +60,10 @@ def deployment_of(
                 why="one replica runs on accelerators of one kind",
                 fix=f"--gpu {board}, or advisor recommend --own {gpu}, whose kinds serve together",
             )
-        found, notes = deployment_of(model, board, typed, version)
-        used = found.accelerators_per_replica * found.num_replicas
+        planned, notes = deployment_of(model, board, typed, version)
+        used = planned.accelerators_per_replica * planned.num_replicas
         idle = (f"{used} of them {'is' if used == 1 else 'are'} planned: --tp {count} takes all",)
-        return found, (*listed.notes, *(idle if used < count else ()), *notes)
+        return planned, (*listed.notes, *(idle if used < count else ()), *notes)
     if typed.engine is None:
         name, engine_note = usual_engine(model, gpu, typed.precision, version)
         chosen_deployment, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name), version)

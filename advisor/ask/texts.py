@@ -32,9 +32,11 @@ def listed_machine(typed: str, option: str) -> ListedMachine | None:
     Raises: InputFileError: the file cannot be read, or the listing names no accelerator.
     """
     if "\n" in typed.strip():
-        text, name = typed, f"the text behind {option}"
+        text = typed
+        name = f"the text behind {option}"
     elif typed == str(STDIN) or _is_file(typed):
-        text, name = text_of(Path(typed)), typed
+        text = text_of(Path(typed))
+        name = typed
     else:
         return None
     found = read_machine(text, name)

@@ -43,19 +43,19 @@ _MLX: Final = (
 )
 """Tokens and rates as `mlx_lm.generate` prints them."""
 _RATE: Final = r"([\d.]+) ?(?:tokens? per second|tokens?/s(?:ec(?:ond)?)?|tok/s|t/s)\b"
+_COUNT: Final = r"(?<![\d.])(\d+) (?:new |prompt |input |output )?tok(?:en)?s?\b(?!/)"
 _NAMED: Final = (
     re.compile(
-        rf"\b(?:prompt|prefill|process(?:ed|ing)?|input)\b[^\n;|]*?(?<![\d.])(\d+) (?:new |prompt |input )?tok(?:en)?s?\b(?!/)[^\n;|]*?{_RATE}",
-        re.IGNORECASE,
+        rf"\b(?:prompt|prefill|process(?:ed|ing)?|input)\b[^\n;|]*?{_COUNT}[^\n;|]*?{_RATE}", re.IGNORECASE
     ),
     re.compile(
         rf"\boutput generated in[^\n]*?\({_RATE}, (\d+) tokens"
         rf"|(\d+) tok(?:en)?s? generated in(?=[^\n]*Generate)[^\n]*?Generate\w*: {_RATE}"
-        rf"|\b(?:generat\w+|decod\w+|response|output|completion|eval)\b[^\n;|]*?(?<![\d.])(\d+) (?:new |output )?tok(?:en)?s?\b(?!/)[^\n;|]*?{_RATE}",
+        rf"|\b(?:generat\w+|decod\w+|response|output|completion|eval)\b[^\n;|]*?{_COUNT}[^\n;|]*?{_RATE}",
         re.IGNORECASE,
     ),
 )
-"""Tokens and rates beside the words for prompt and output, whichever program prints them: TabbyAPI, ExLlama, LM Studio."""
+"""Tokens and rates behind the words for prompt and output, whichever program prints them: TabbyAPI, ExLlama."""
 _KOBOLD: Final = (
     re.compile(r"CtxLimit:(\d+)/\d+, Amt:(\d+)/.*?Process:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
     re.compile(r"Amt:(\d+)/.*?Generate:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
@@ -228,8 +228,8 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int) -> LlamaBenc
 def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
     """Yield the prompt and the output of the last request whose timings a text holds."""
     of_prompt, of_output = next((pair for pair in _PRINTED if pair[1].search(text)), _TIMINGS)
-    prompts = [_counted(each) for each in of_prompt.findall(text)]
-    outputs = [_counted(each) for each in of_output.findall(text)]
+    prompts = [_tokens_and_rate(each) for each in of_prompt.findall(text)]
+    outputs = [_tokens_and_rate(each) for each in of_output.findall(text)]
     stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text)
     depth = int(prompts[-1][0]) if prompts else 0
     for found, is_prompt in ((prompts, True), (outputs, False)):
@@ -249,7 +249,7 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
             )
 
 
-def _counted(groups: tuple[str, ...]) -> tuple[str, str]:
+def _tokens_and_rate(groups: tuple[str, ...]) -> tuple[str, str]:
     """Return tokens and rate of a match; of three numbers the second is taken off the first."""
     parts = [part for part in groups if part]
     if len(parts) == 2 and not parts[0].isdigit():

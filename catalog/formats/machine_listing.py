@@ -37,7 +37,7 @@ _HOST_MEMORY: Final = re.compile(
 _MEMORY: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?) ?(MiB|MB|GiB)\b(?!\s*/)")
 _CLOCK: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d(?:\.\d+)?\b(?!\.\d)")
 _WIDE: Final = re.compile(r"\s{3,}")
-"""Blanks between a picture, as neofetch draws it, and the words beside it."""
+"""Blanks between a picture, as neofetch draws it, and the words behind it."""
 _NUMBERED: Final = re.compile(r"\S*\d\S*")
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
@@ -59,7 +59,7 @@ _GPU_WORDS: Final = re.compile(
 _PROCESSOR: Final = re.compile(r"^\s*(?:Model name|CPU|Version|Brand)\s*:\s*(.*\S)", re.MULTILINE)
 _LONGEST_NAME: Final = 60
 _SHORT: Final = 3
-"""Letters and figures up to which a name is that of an accelerator only beside its maker's: T4, P40, M3."""
+"""Letters and figures up to which a name is an accelerator's only if its maker's is there too: T4, P40, M3."""
 _MAKER: Final = re.compile(
     r"nvidia|tesla|geforce|\bamd\b|instinct|apple|intel|\bgpu|accelerator", re.IGNORECASE
 )
@@ -252,7 +252,7 @@ def _one_of_several(name: str, memory_gib: int | None) -> str | None:
 
 
 def _gib_in(line: str, span: str) -> int | None:
-    """Return the largest memory that a line states beside a name, rounded up to whole even GiB; None if none."""
+    """Return the largest memory that a line states behind a name, rounded up to whole even GiB; None if none."""
     rest = line[line.find(span) + len(span) :]
     sizes = [float(size) * (GIB if unit == "GiB" else MIB) / GIB for size, unit in _MEMORY.findall(rest)]
     largest = max(sizes, default=0.0)

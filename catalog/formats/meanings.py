@@ -7,18 +7,45 @@ from typing import Final, Literal
 from advisor.catalog.units import HOUR_S, MICROSECOND_S, MILLISECOND_S, MINUTE_S, NANOSECOND_S
 
 Quantity = Literal[
-    "ttft", "tpot", "itl", "e2e",
-    "output_tokens_per_s", "total_tokens_per_s", "input_tokens_per_s", "tokens_per_s", "requests_per_s",
+    "ttft",
+    "tpot",
+    "itl",
+    "e2e",
+    "output_tokens_per_s",
+    "total_tokens_per_s",
+    "input_tokens_per_s",
+    "tokens_per_s",
+    "requests_per_s",
     "tokens_per_s_and_user",
-    "concurrency", "request_rate_per_s", "num_requests", "num_failed",
-    "input_tokens", "output_tokens", "total_input_tokens", "total_output_tokens",
-    "duration", "model", "gpu", "engine", "weight_dtype",
-    "num_gpus", "tensor_parallel", "expert_parallel", "data_parallel", "max_num_seqs", "date",
-]  # fmt: skip
+    "concurrency",
+    "request_rate_per_s",
+    "num_requests",
+    "num_failed",
+    "input_tokens",
+    "output_tokens",
+    "total_input_tokens",
+    "total_output_tokens",
+    "duration",
+    "model",
+    "gpu",
+    "engine",
+    "weight_dtype",
+    "num_gpus",
+    "tensor_parallel",
+    "expert_parallel",
+    "data_parallel",
+    "max_num_seqs",
+    "date",
+]
 Statistic = Literal["mean", "p50", "p99", "other", ""]
 
-TIMES: Final = ("ttft", "tpot", "itl", "e2e")
-RATES: Final = ("output_tokens_per_s", "total_tokens_per_s", "tokens_per_s", "requests_per_s")
+TIMES: Final[tuple[Quantity, ...]] = ("ttft", "tpot", "itl", "e2e")
+RATES: Final[tuple[Quantity, ...]] = (
+    "output_tokens_per_s",
+    "total_tokens_per_s",
+    "tokens_per_s",
+    "requests_per_s",
+)
 UNITS_S: Final = {
     **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds", "millis"), MILLISECOND_S),
     **dict.fromkeys(("us", "usec", "µs", "μs", "microsecond", "microseconds", "micros"), MICROSECOND_S),
@@ -32,46 +59,166 @@ _TOKENS: Final = r"(?:tok(?:en)?s?|tps|t)"
 _IN: Final = r"(?:input|prompt|in|isl|prefill|context)"
 _OUT: Final = r"(?:output|out|generat\w+|completion|decod\w+|gen|new|response|osl)"
 _PER_S: Final = r"per (?:s|secs?|seconds?|mins?|minutes?|hours?)\b"
-_VOCABULARY: Final[tuple[tuple[Quantity, str], ...]] = (
-    ("tokens_per_s_and_user", rf"{_TOKENS} {_PER_S}.*\b(?:user|request|client|stream)\b|\b(?:user|request|client|stream) {_TOKENS} {_PER_S}|interactivity|per (?:user|request|client|stream) (?:output )?(?:throughput|speed|tps)|(?:throughput|tps) per (?:user|request|client|stream)"),
-    ("ttft", r"\bttft\b|(?:first|1st) (?:output )?token|\bttfb\b|first byte|prefill (?:latency|time)|\bt_pp\b"),
-    ("itl", r"\bitl\b|inter token|between tokens|\btbt\b|token to token"),
-    ("tpot", rf"\btpot\b|per (?:output |generated |decode )?tok(?:en)?\b(?! {_PER_S})|(?:decode|token) (?:latency|time|token)(?! throughput)|decode step"),
-    ("num_failed", r"\bfail\w*|\berrors?\b|error count|unsuccessful"),
-    ("total_tokens_per_s", rf"\b{_IN}\b.*\b(?:output|completion|generat\w+|decode)\b.*(?:{_TOKENS} {_PER_S}|throughput|tps)|throughput.*\b{_IN}\b.*\b(?:output|completion|generat\w+|decode)\b"),
-    ("input_tokens_per_s", rf"\b{_IN}\b.*{_TOKENS} {_PER_S}|\b{_IN}\b.*(?:throughput|tps)\b|throughput.*\b{_IN}\b"),
-    ("output_tokens_per_s", rf"\b{_OUT}\b.*\b{_TOKENS} {_PER_S}|\b{_OUT}\b.*(?:throughput|tps|speed)\b|(?:throughput|tps)\b.*\b{_OUT}\b"),
-    ("total_tokens_per_s", rf"\b(?:total|overall|combined|all)\b.*\b{_TOKENS} {_PER_S}|\b(?:total|overall|combined)\b.*\b(?:throughput|tps)\b(?!.*\breq)|(?:throughput|tps)\b.*\btotal\b(?!.*\breq)"),
-    ("requests_per_s", rf"(?:req(?:uest)?s?|queries|samples|seqs?|sequences|prompts) {_PER_S}|\b(?:rps|qps|req s)\b|request throughput|throughput.*\breq"),
-    ("tokens_per_s", rf"\b{_TOKENS} {_PER_S}|\btps\b|token throughput|^throughput$|\bthroughput\b"),
-    ("total_input_tokens", rf"\btotal\b.*\b{_IN}\b.*\b{_TOKENS}|total (?:input|prompt)s? len|\b{_IN}\b {_TOKENS} total"),
-    ("total_output_tokens", rf"\btotal\b.*\b{_OUT}\b.*\b{_TOKENS}|total output len|\b{_OUT}\b {_TOKENS} total"),
-    ("e2e", r"\be2el?\b|end to end|(?:request|response|total|overall|query|turnaround) (?:latency|time|duration)|\blatency\b|response time"),
-    ("concurrency", r"\bconc(?:urren\w*)?\b|\b(?:clients?|users|vus|workers|streams|threads|parallel(?:ism)? requests|simultaneous\w*)\b|batch(?: size)?$|\bbs\b|\bparallel$|in flight|^c$"),
-    ("duration", r"\bduration\b|elapsed|wall (?:time|clock)|benchmark time|run time|time taken|total time"),
-    ("input_tokens", rf"\bisl\b|\b{_IN}\b.*(?:\b{_TOKENS}|len\w*|size)\b|sequence length|prompt size|^(?:inputs?|prompts?)$"),
-    ("output_tokens", rf"\bosl\b|\b{_OUT}\b.*(?:\b{_TOKENS}|len\w*|size)\b|max (?:new |output |completion )?{_TOKENS}|^(?:outputs?|completions?)$"),
-    ("request_rate_per_s", r"(?:request|arrival|target|offered|send\w*|input|load|query) (?:rate|load|qps|rps)|\brate$"),
-    ("num_requests", r"(?:num(?:ber)?|completed|successful|succeeded|total|count|ok|finished|sent|of)\b.*\b(?:req(?:uest)?s?|prompts|samples|queries)\b|\b(?:req(?:uest)?s?|prompts?|samples|queries) (?:count|completed|sent|succeeded|ok)|^(?:requests|completed|successes|succeeded|n requests|n)$"),
-    ("tensor_parallel", r"\btp\b(?! \w)|tensor parallel\w*"),
-    ("expert_parallel", r"\bep\b|expert parallel\w*"),
-    ("data_parallel", r"\bdp\b|data parallel\w*"),
-    ("num_gpus", r"(?:num(?:ber)?|n|of|count)\b.*\b(?:gpus?|accelerators|devices|cards)\b|^gpus$|\b(?:gpus?|accelerators?|devices?) count|world size"),
-    ("gpu", r"\b(?:gpu|accelerator|hardware|hw|device|card)(?: (?:name|type|model|sku))?$"),
-    ("max_num_seqs", r"max num seqs|max running req\w*|max batch size"),
-    ("model", r"\bmodel\b(?! (?:size|load|params))|\bmodel (?:id|name|path)\b|\bllm\b"),
-    ("engine", r"\b(?:engine|backend|framework|server|runtime|serving)(?: (?:name|type))?$"),
-    ("weight_dtype", r"\b(?:precision|dtype|quant\w*|weight format)\b"),
-    ("date", r"\b(?:date|timestamp|time|day)$"),
-)  # fmt: skip
+_BOTH: Final = rf"\b{_IN}\b.*\b(?:output|completion|generat\w+|decode)\b"
+_USER: Final = r"(?:user|request|client|stream)"
+_REQUESTS: Final = r"(?:req(?:uest)?s?|queries|samples|seqs?|sequences|prompts)"
+_GPUS: Final = r"(?:gpus?|accelerators?|devices?|cards)"
+_VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
+    (
+        "tokens_per_s_and_user",
+        (
+            rf"{_TOKENS} {_PER_S}.*\b{_USER}\b",
+            rf"\b{_USER} {_TOKENS} {_PER_S}",
+            r"interactivity",
+            rf"per {_USER} (?:output )?(?:throughput|speed|tps)",
+            rf"(?:throughput|tps) per {_USER}",
+        ),
+    ),
+    (
+        "ttft",
+        (
+            r"\bttft\b",
+            r"(?:first|1st) (?:output )?token",
+            r"\bttfb\b",
+            r"first byte",
+            r"prefill (?:latency|time)",
+            r"\bt_pp\b",
+        ),
+    ),
+    ("itl", (r"\bitl\b", "inter token", "between tokens", r"\btbt\b", "token to token")),
+    (
+        "tpot",
+        (
+            r"\btpot\b",
+            rf"per (?:output |generated |decode )?tok(?:en)?\b(?! {_PER_S})",
+            r"(?:decode|token) (?:latency|time|token)(?! throughput)",
+            "decode step",
+        ),
+    ),
+    ("num_failed", (r"\bfail\w*", r"\berrors?\b", "error count", "unsuccessful")),
+    ("total_tokens_per_s", (rf"{_BOTH}.*(?:{_TOKENS} {_PER_S}|throughput|tps)", rf"throughput.*{_BOTH}")),
+    (
+        "input_tokens_per_s",
+        (
+            rf"\b{_IN}\b.*{_TOKENS} {_PER_S}",
+            rf"\b{_IN}\b.*(?:throughput|tps)\b",
+            rf"throughput.*\b{_IN}\b",
+        ),
+    ),
+    (
+        "output_tokens_per_s",
+        (
+            rf"\b{_OUT}\b.*\b{_TOKENS} {_PER_S}",
+            rf"\b{_OUT}\b.*(?:throughput|tps|speed)\b",
+            rf"(?:throughput|tps)\b.*\b{_OUT}\b",
+        ),
+    ),
+    (
+        "total_tokens_per_s",
+        (
+            rf"\b(?:total|overall|combined|all)\b.*\b{_TOKENS} {_PER_S}",
+            r"\b(?:total|overall|combined)\b.*\b(?:throughput|tps)\b(?!.*\breq)",
+            r"(?:throughput|tps)\b.*\btotal\b(?!.*\breq)",
+        ),
+    ),
+    (
+        "requests_per_s",
+        (rf"{_REQUESTS} {_PER_S}", r"\b(?:rps|qps|req s)\b", "request throughput", r"throughput.*\breq"),
+    ),
+    ("tokens_per_s", (rf"\b{_TOKENS} {_PER_S}", r"\btps\b", r"\bthroughput\b")),
+    (
+        "total_input_tokens",
+        (
+            rf"\btotal\b.*\b{_IN}\b.*\b{_TOKENS}",
+            "total (?:input|prompt)s? len",
+            rf"\b{_IN}\b {_TOKENS} total",
+        ),
+    ),
+    (
+        "total_output_tokens",
+        (rf"\btotal\b.*\b{_OUT}\b.*\b{_TOKENS}", "total output len", rf"\b{_OUT}\b {_TOKENS} total"),
+    ),
+    (
+        "e2e",
+        (
+            r"\be2el?\b",
+            "end to end",
+            "(?:request|response|total|overall|query|turnaround) (?:latency|time|duration)",
+            r"\blatency\b",
+        ),
+    ),
+    (
+        "concurrency",
+        (
+            r"\bconc(?:urren\w*)?\b",
+            r"\b(?:clients?|users|vus|workers|streams|threads|simultaneous\w*)\b",
+            r"parallel(?:ism)? requests|\bparallel$",
+            r"batch(?: size)?$|\bbs\b",
+            "in flight",
+            "^c$",
+        ),
+    ),
+    (
+        "duration",
+        (r"\bduration\b|elapsed|wall (?:time|clock)|benchmark time|run time|time taken|total time",),
+    ),
+    (
+        "input_tokens",
+        (
+            r"\bisl\b",
+            rf"\b{_IN}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
+            "sequence length",
+            "prompt size",
+            "^(?:inputs?|prompts?)$",
+        ),
+    ),
+    (
+        "output_tokens",
+        (
+            r"\bosl\b",
+            rf"\b{_OUT}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
+            rf"max (?:new |output |completion )?{_TOKENS}",
+            "^(?:outputs?|completions?)$",
+        ),
+    ),
+    (
+        "request_rate_per_s",
+        (
+            r"(?:request|arrival|target|offered|send\w*|input|load|query) (?:rate|load|qps|rps)",
+            r"\brate$",
+        ),
+    ),
+    (
+        "num_requests",
+        (
+            r"(?:num(?:ber)?|completed|successful|succeeded|total|count|ok|finished|sent|of)\b.*"
+            r"\b(?:req(?:uest)?s?|prompts|samples|queries)\b",
+            r"\b(?:req(?:uest)?s?|prompts?|samples|queries) (?:count|completed|sent|succeeded|ok)",
+            "^(?:requests|completed|successes|succeeded|n requests|n)$",
+        ),
+    ),
+    ("tensor_parallel", (r"\btp\b(?! \w)", r"tensor parallel\w*")),
+    ("expert_parallel", (r"\bep\b", r"expert parallel\w*")),
+    ("data_parallel", (r"\bdp\b", r"data parallel\w*")),
+    (
+        "num_gpus",
+        (rf"(?:num(?:ber)?|n|of|count)\b.*\b{_GPUS}\b", "^gpus$", rf"\b{_GPUS} count", "world size"),
+    ),
+    ("gpu", (r"\b(?:gpu|accelerator|hardware|hw|device|card)(?: (?:name|type|model|sku))?$",)),
+    ("max_num_seqs", (r"max num seqs|max running req\w*|max batch size",)),
+    ("model", (r"\bmodel\b(?! (?:size|load|params))", r"\bmodel (?:id|name|path)\b", r"\bllm\b")),
+    ("engine", (r"\b(?:engine|backend|framework|server|runtime|serving)(?: (?:name|type))?$",)),
+    ("weight_dtype", (r"\b(?:precision|dtype|quant\w*|weight format)\b",)),
+    ("date", (r"\b(?:date|timestamp|time|day)$",)),
+)
 """Patterns of names in plain words by what they mean; the first that is found counts, so the longest phrases stand
 first."""
 _MEANS: Final = r"\b(?:mean|avg|average)\b"
 _MEDIANS: Final = r"\b(?:median|med|p50|50th|p 50|50 0|percentile 50|p50 0|50 percent\w*|50p)\b"
 _NINETY_NINTH: Final = r"\b(?:p99|99th|p 99|percentile 99|p99 0|99 percent\w*|99p)\b"
 _OTHER: Final = (
-    r"\b(?:std\w*|stdev|deviation|variance|min(?:imum)?|max(?:imum)?|lowest|highest|worst|best|p\d{1,2}(?: \d)?|p99 9\w*|p999|"
-    r"\d{1,2}th|p 9 ?\d|percentile \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
+    r"\b(?:std\w*|stdev|deviation|variance|min(?:imum)?|max(?:imum)?|lowest|highest|worst|best|p\d{1,2}(?: \d)?"
+    r"|\d{1,2}th|p 9 ?\d|percentile \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
 )
 _STATISTICS: Final[tuple[tuple[Statistic, str], ...]] = (
     ("other", r"\bp99 9\d*\b|\bp999\b|\b99 9\d*\b"),
@@ -85,7 +232,7 @@ _PER_GPU: Final = re.compile(r"\bper (?:gpu|accelerator|device|chip)\b")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a field holds, as its name says."""
+    """Quantity, statistic and unit that a name states."""
 
     quantity: Quantity
     statistic: Statistic = ""
@@ -111,13 +258,15 @@ def meaning_of(name: str) -> Meaning | None:
     words = plain_words(name)
     own = plain_words(name.rpartition(".")[2]) if "." in name else words
     is_phase = _is_statistic(re.sub(r"\bprefill\b", "", words)) and "prefill" in words
-    for quantity, pattern in _VOCABULARY:
-        if is_phase or re.search(pattern, own):
+    for quantity, patterns in _VOCABULARY:
+        if is_phase or any(re.search(pattern, own) for pattern in patterns):
             quantity = "ttft" if is_phase else quantity
             break
     else:
-        for quantity, pattern in _VOCABULARY:
-            if quantity in _NESTED and _is_statistic(own) and re.search(pattern, words):
+        if not _is_statistic(own):
+            return None
+        for quantity, patterns in _VOCABULARY:
+            if quantity in _NESTED and any(re.search(pattern, words) for pattern in patterns):
                 break
         else:
             return None

@@ -1,4 +1,4 @@
-"""Requests of traffic in rows of any names whose meanings are known: when each came, tokens of its prompt and output."""
+"""Requests of traffic in rows whose names are known: when each came, and the tokens of its prompt and output."""
 
 import math
 import re
@@ -36,7 +36,7 @@ _EPOCH: Final = (1.2e9, 2.2e9)
 _ACCESS: Final = re.compile(
     r"^\S+ \S+ \S+ \[(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})\] \"(?:GET|POST|PUT)"
 )
-_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:

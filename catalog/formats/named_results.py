@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ _WHOLE: Final[tuple[Quantity, ...]] = (
     "data_parallel",
     "max_num_seqs",
 )
+_CENTRAL: Final[tuple[Statistic, ...]] = ("", "mean", "p50")
+"""Statistics that stand for a quantity where its mean is wanted, the best first."""
 _CONDITIONS: Final[tuple[Quantity, ...]] = (
     "concurrency",
     "request_rate_per_s",
@@ -84,7 +86,7 @@ class _Reading:
 
     def of(self, quantity: Quantity, *statistics: Statistic) -> float | None:
         """Return the value of a quantity under the first of some statistics that is stated."""
-        wanted = statistics or ("", "mean", "p50")
+        wanted = statistics or _CENTRAL
         return next((self.numbers[quantity, one] for one in wanted if (quantity, one) in self.numbers), None)
 
 
@@ -229,7 +231,9 @@ def _result(reading: _Reading) -> BenchmarkResult:
     engine = reading.words.get("engine", "")
     inputs = reading.of("input_tokens") or _ratio(reading.of("total_input_tokens"), count)
     outputs = reading.of("output_tokens") or _ratio(reading.of("total_output_tokens"), count)
-    whole = {name: round(value) for name in _WHOLE if (value := reading.of(name)) is not None}
+    whole: dict[str, int] = {
+        str(name): round(value) for name in _WHOLE if (value := reading.of(name)) is not None
+    }
     whole |= {"num_gpus": round(num_gpus)} if num_gpus else {}
     whole |= {"tensor_parallel": round(tensor)} if tensor else {}
     if not whole.get("concurrency"):
@@ -304,9 +308,7 @@ def _rates(reading: _Reading, num_gpus: float | None, notes: list[str]) -> dict[
     """
     found: dict[str, float] = {}
     for quantity in RATES:
-        place = next(
-            ((quantity, one) for one in ("", "mean", "p50") if (quantity, one) in reading.numbers), None
-        )
+        place = next(((quantity, one) for one in _CENTRAL if (quantity, one) in reading.numbers), None)
         if place is None:
             continue
         scale = 1.0
@@ -320,9 +322,9 @@ def _rates(reading: _Reading, num_gpus: float | None, notes: list[str]) -> dict[
         found[quantity] = reading.numbers[place] * scale
     unclear = found.pop("tokens_per_s", None)
     if unclear and "output_tokens_per_s" not in found:
-        quantity = _tokens_meant(unclear, reading, found)
-        if quantity:
-            found[quantity] = unclear
+        meant = _tokens_meant(unclear, reading, found)
+        if meant:
+            found[meant] = unclear
         elif found or any(each in TIMES for each, _ in reading.figures):
             notes.append(
                 f"not compared: {_name_of(reading)} may be the rate of output tokens or of all tokens"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
@@ -34,33 +34,58 @@ _MARKS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
 }
 """Columns of lists whose program is known: only the title in an answer depends on them."""
 _OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
-_FIELDS: Final[Mapping[str, str]] = {
-    "gpu": r"(?:gpu|accelerator|card|chip)(?: (?:name|model|type|display name))?|(?:graphics|video) card|"
-    r"display name|gpu description",
-    "count": r"gpus|(?:num(?:ber of)?|no of|n|max)? ?(?:gpus|accelerators|cards)|(?:gpu|accelerator|card)s? (?:count|num(?:ber)?|quantity)|"
-    r"gpus per \w+|count|quantity|qty|n|max gpu count",
-    "provider": r"provider|vendor|cloud|company|seller|host",
-    "sku": r"api name|instance(?: (?:name|type|size))?|sku(?: name)?|arm sku name|machine(?: type)?|shape|flavou?r|plan|vm(?: size)?|name|key|id",
-    "description": r"(?:\w+ ){0,2}description|specs?|configuration|product",
-    "region": r"(?:arm )?regions?(?: name)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
-    "currency": r"currency(?: code)?",
-    "memory": r"(?:gpu )?(?:ram|memory|vram)(?: (?:in )?(?:gb|gib|mb|mib))?|gpu (?:mem|memory size)|accelerator memory gi ?b|vram",
-    "memory of all": r"gpu total ram|total (?:gpu memory|vram)",
-    "term": r"(?:pricing |price |purchase |billing |usage |rental |lease )?(?:term|type|model|option|plan|kind|commitment)(?: type)?|availability|interruptible|spot",
-    "years": r"reservation term|lease contract length|commitment(?: length| period)?",
-    "unit": r"unit(?: of measure)?|billing (?:unit|period)|per",
-    "system": r"(?:operating system|os|product name|platform)",
+_GPU: Final = r"(?:gpu|accelerator|card|chip)"
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gpu": (
+        rf"{_GPU}(?: (?:name|model|type|display name))?",
+        "(?:graphics|video) card",
+        "display name",
+        "gpu description",
+    ),
+    "count": (
+        "(?:num(?:ber)?(?: of)?|no of|n|max)? ?(?:gpus|accelerators|cards)",
+        rf"{_GPU}s? (?:count|num(?:ber)?|quantity)",
+        r"gpus per \w+",
+        "count|quantity|qty|n|max gpu count",
+    ),
+    "provider": ("provider|vendor|cloud|company|seller|host",),
+    "sku": (
+        "api name|arm sku name|sku(?: name)?",
+        "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?",
+        "shape|flavou?r|plan|name|key|id",
+    ),
+    "description": (r"(?:\w+ ){0,2}description|specs?|configuration|product",),
+    "region": (
+        "(?:arm )?regions?(?: name)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
+    ),
+    "currency": ("currency(?: code)?",),
+    "memory": (
+        "(?:gpu )?(?:ram|memory|vram)(?: (?:in )?(?:gb|gib|mb|mib))?",
+        "gpu (?:mem|memory size)|accelerator memory gi ?b",
+    ),
+    "term": (
+        "(?:pricing |price |purchase |billing |usage |rental |lease |consumption )?"
+        "(?:term|type|model|option|plan|kind|commitment)(?: type)?",
+        "availability|interruptible|spot",
+    ),
+    "years": ("reservation term|lease contract length|commitment(?: length| period)?",),
+    "unit": ("unit(?: of measure)?|billing (?:unit|period)|per",),
+    "system": ("operating system|os|product name|platform",),
 }
 """Names of fields in plain words by what they hold; the first name that fits counts."""
-_PRICE_WORDS: Final = frozenset(
-    "price cost rate hourly usd dph bid amount retail unit list per a hour hr hrs h linux instance total base min current"
-    " minimum the in dollars dollar from public net".split()
+_MEANS_A_PRICE: Final = frozenset(
+    ("price", "cost", "rate", "hourly", "usd", "dph", "bid", "hour", "hr", "hrs", "amount", "demand", "spot")
 )
-_MEANS_A_PRICE: Final = frozenset("price cost rate hourly usd dph bid hour hr hrs amount demand spot".split())
-_ONE: Final = frozenset("gpu gpus card accelerator".split())
+"""Words of which the name of a price has at least one."""
+_PRICE_WORDS: Final = _MEANS_A_PRICE | {
+    *("retail", "unit", "list", "per", "a", "h", "linux", "instance", "total", "base", "min", "minimum"),
+    *("current", "the", "in", "dollar", "dollars", "from", "public", "net"),
+}
+"""Words that the name of a price of machines may have; one of storage or of a month has another."""
+_ONE: Final = frozenset(("gpu", "gpus", "card", "accelerator"))
 _TERMS: Final[tuple[tuple[Term, str], ...]] = (
-    ("reserved_3y", r"\b(?:3|three|36) ?-?(?:yr?s?|years?|months?|mo)\b|\b3y"),
-    ("reserved_1y", r"\b(?:1|one|12) ?-?(?:yr?s?|years?|months|mo)\b|\b1y|\bannual commit\w*"),
+    ("reserved_3y", r"\b(?:(?:3|three) ?(?:yr?s?|years?)|36 ?(?:months?|mo))\b|\b3y"),
+    ("reserved_1y", r"\b(?:(?:1|one) ?(?:yr?s?|years?)|12 ?(?:months|mo))\b|\b1y|\bannual commit\w*"),
     ("reserved_3m", r"\b(?:3|three) ?(?:m|mo|months?)\b"),
     ("reserved_1m", r"\b(?:1|one) ?(?:m|mo|month)\b commit\w*"),
     ("reserved_unspecified", r"\breserv\w*|\bcommit\w*|\bcud\b|savings plan"),
@@ -68,49 +93,31 @@ _TERMS: Final[tuple[tuple[Term, str], ...]] = (
     ("community", r"\bcommunity\b"),
     ("on_demand", r"on ?demand|pay ?g\b|pay as you go|\bsecure\b|consumption|uninterruptible|\bflex\b"),
 )
-_PRICE: Final = frozenset("price cost rate hourly usd dph bid hour hr hrs amount demand spot".split())
-_ONE: Final = frozenset("gpu gpus card accelerator".split())
-_TERMS: Final[tuple[tuple[Term, str], ...]] = (
-    ("reserved_3y", r"\b(?:3|three|36) ?-?(?:yr?s?|years?|months?|mo)\b|\b3y"),
-    ("reserved_1y", r"\b(?:1|one|12) ?-?(?:yr?s?|years?|months|mo)\b|\b1y|\bannual commit\w*"),
-    ("reserved_3m", r"\b(?:3|three) ?(?:m|mo|months?)\b"),
-    ("reserved_1m", r"\b(?:1|one) ?(?:m|mo|month)\b commit\w*"),
-    ("reserved_unspecified", r"\breserv\w*|\bcommit\w*|\bcud\b|savings plan"),
-    ("spot", r"\bspot\b|preempt\w*|(?<!un)interruptible|\bbid\b|low priority"),
-    ("community", r"\bcommunity\b"),
-    ("on_demand", r"on ?demand|pay ?g\b|pay as you go|\bsecure\b|consumption|uninterruptible|\bflex\b"),
-)
-_HOURS: Final[tuple[tuple[str, float], ...]] = (
-    (r"\b(?:month|monthly|mo|mth)\b", 730.0),
-    (r"\b(?:year|yearly|yr|annual)\b", 8760.0),
-    (r"\b(?:day|daily)\b", 24.0),
-    (r"\b(?:minute|minutes|min)\b", 1 / 60),
-    (r"\b(?:second|seconds|sec)\b", 1 / 3600),
-)
-"""Hours of the unit in which a price is stated, if it is not the hour."""
+"""Words of terms, the most specific first."""
 _PRICE: Final = re.compile(
     r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*[a-z]+\b\s*)*)",
     re.IGNORECASE,
 )
-_UNIT_WORDS: Final = frozenset("per gpu card accelerator hour hours hr hrs h hourly".split())
-_HOURS_PER_YEAR: Final = 8760.0
-_IN_LINE: Final = re.compile(
-    r"\$\s*([\d,]*\.?\d+)\s*((?:/|per )\s*(?:gpu|card|accelerator)[-\s/]*)?(?:/|per )?\s*(?:gpu[- ])?(?:h(?:ou)?rs?|h)?\b",
-    re.IGNORECASE,
+_UNIT_WORDS: Final = frozenset(
+    ("per", "gpu", "card", "accelerator", "hour", "hours", "hr", "hrs", "h", "hourly")
 )
-_NO_PRICE: Final = (
-    "",
-    "-",
-    "–",
-    "—",
-    "n/a",
-    "na",
-    "none",
-    "null",
-    "unavailable",
-    "on request",
-    "contact us",
-    "contact sales",
+_HOURS_PER_YEAR: Final = 8760.0
+_IN_LINE: Final = re.compile(r"\$\s*([\d,]*\.?\d+)\s*((?:/|per )\s*(?:gpu|card|accelerator))?", re.IGNORECASE)
+_NO_PRICE: Final = frozenset(
+    (
+        "",
+        "-",
+        "–",
+        "—",
+        "n/a",
+        "na",
+        "none",
+        "null",
+        "unavailable",
+        "on request",
+        "contact us",
+        "contact sales",
+    )
 )
 _IS_WINDOWS: Final = re.compile(r"windows|rhel|suse", re.IGNORECASE)
 _DESCRIBED: Final = re.compile(
@@ -203,13 +210,19 @@ def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
         own = plain_words(title.rpartition(".")[2].replace("$", " usd "))
         above = plain_words(title.rpartition(".")[0])
         nested = f"{above.rpartition(' ')[2]} {own}" if above else own
-        forms = ((what, form, words) for words in (nested, own) for what, form in _FIELDS.items())
-        what = next((what for what, form, words in forms if re.fullmatch(form, words)), "")
+        what = next((what for words in (nested, own) if (what := _field_of(words))), "")
         if what:
             found.setdefault(what, []).append(title)
         if price := _price_kind(own, above) or _price_kind(nested, above):
             found.setdefault(price, []).append(title)
     return found
+
+
+def _field_of(words: str) -> str:
+    """Return what a name in plain words holds; empty if it is unknown."""
+    return next(
+        (what for what, forms in _FIELDS.items() if any(re.fullmatch(form, words) for form in forms)), ""
+    )
 
 
 def _price_kind(own: str, above: str) -> str:
@@ -276,7 +289,7 @@ def _of_record(
         cells["sku"] = machines[0]
     if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
         cells["count"] = cells.pop("gpu")
-    plain = _described(cells, record)
+    plain = _machine_of(cells, record)
     if plain is None:
         return
     memory = _memory_bytes(cells, record, fields)
@@ -287,7 +300,7 @@ def _of_record(
     for what in [one for one in fields if one.startswith("price|")]:
         _, named_term, each, cents = what.split("|")
         cell = next((text for name in fields[what] if (text := _text_of(record[name]))), "")
-        if cell.lower() in (*_NO_PRICE, "true", "false"):
+        if cell.lower() in _NO_PRICE | {"true", "false"}:
             continue
         usd, is_each = _usd_per_hour(cell, f"{path}: row {number}")
         if usd == 0.0:
@@ -313,7 +326,7 @@ def _text_of(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
 
 
-def _described(cells: Mapping[str, str], record: Record) -> CataloguePrice | None:
+def _machine_of(cells: Mapping[str, str], record: Record) -> CataloguePrice | None:
     """Return the machine of a row without its price; None for one without accelerators."""
     count = cells.get("count", "").strip("x×")
     gpu = cells.get("gpu", "")
@@ -345,10 +358,10 @@ def _described(cells: Mapping[str, str], record: Record) -> CataloguePrice | Non
 
 
 def _is_accelerator(name: str) -> bool:
-    return bool(name) and accelerator_of(_named(name))[0] is not None
+    return bool(name) and accelerator_of(_row_of(name))[0] is not None
 
 
-def _named(name: str) -> CataloguePrice:
+def _row_of(name: str) -> CataloguePrice:
     bare = re.sub(r"\s*[()]\s*", " ", name).strip()
     return CataloguePrice(0, "", "", "", "on_demand", "", "1", bare, None)
 
@@ -364,7 +377,7 @@ def _stated_term(cells: Mapping[str, str], names: str) -> tuple[Term | None, flo
     words = plain_words(f"{cells.get('years', '')} {cells.get('term', '')} {names}")
     if cells.get("term", "").lower() in ("true", "yes"):
         words = "spot"
-    term = next((each for each, form in _TERMS if re.search(form, words)), "on_demand")
+    term: Term = next((each for each, form in _TERMS if re.search(form, words)), "on_demand")
     unit = plain_words(cells.get("unit", ""))
     if unit and not re.search(r"\bh(?:ou)?r?s?\b", unit):
         return None, 1.0
@@ -427,11 +440,19 @@ def _of_lines(text: str) -> Iterator[CataloguePrice]:
         named = accelerator_named(line[: found.start()]) or accelerator_named(line[found.end() :])
         if named is not None:
             count, id_ = named
-            term = next((each for each, form in _TERMS if re.search(form, plain_words(line))), "on_demand")
+            words = plain_words(line)
             yield CataloguePrice(
-                number, "", "", "", term, repr(_dollars(found[1])), str(count), id_, None,
-                is_each=bool(found[2]) or bool(re.search(r"(?:/|per )\s*gpu", line, re.IGNORECASE)),
-            )  # fmt: skip
+                row=number,
+                provider="",
+                sku="",
+                region="",
+                term=next((each for each, form in _TERMS if re.search(form, words)), "on_demand"),
+                usd_per_hour=repr(_dollars(found[1])),
+                num_accelerators=str(count),
+                gpu=id_,
+                memory_bytes=None,
+                is_each=bool(found[2]) or "per gpu" in words,
+            )
 
 
 def _number(text: str) -> float | None:

@@ -83,7 +83,7 @@ def _of_json(text: str) -> Iterator[Record]:
 
 
 def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record]:
-    """Yield the records of a JSON value: fields of an object, those of objects within it, and one for each of a list."""
+    """Yield the records of a JSON value: fields of an object and of those within it, and one for each of a list."""
     if isinstance(value, list):
         for one in value:
             if isinstance(one, dict | list):
@@ -109,9 +109,9 @@ def _flatten(
     lists: list[tuple[str, list[Any]]],
     depth: int,
 ) -> None:
-    rows = _rows_by_key(value)
-    if rows is not None and depth:
-        lists.append((path, rows))
+    listed = _rows_by_key(value)
+    if listed is not None and depth:
+        lists.append((path, listed))
         return
     rows = _numbered_rows(value) if depth else {}
     lists += [(path, list(rows.values()))] if rows else []
@@ -169,7 +169,7 @@ def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _numbered_rows(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the objects of an object whose keys differ by a number alone, with it as a field: {"concurrency_8": {}}."""
+    """Return the objects whose keys differ by a number alone, with it as a field: {"concurrency_8": {}}."""
     found: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
     for key, inner in value.items():
@@ -197,13 +197,13 @@ def _of_delimited(lines: Sequence[str]) -> Iterator[Record]:
     for place, line in enumerate(lines[:40]):
         for divider in (",", ";", "\t"):
             if line.count(divider) and _is_header(line.split(divider)):
-                rows = _divided(lines[place:], divider)
+                rows = _rows_between(lines[place:], divider)
                 if len(rows) > 1:
                     yield from _of_grid(rows)
                     return
 
 
-def _divided(lines: Sequence[str], divider: str) -> list[list[str]]:
+def _rows_between(lines: Sequence[str], divider: str) -> list[list[str]]:
     rows: list[list[str]] = []
     try:
         for cells in csv.reader(io.StringIO("\n".join(lines)), delimiter=divider, skipinitialspace=True):

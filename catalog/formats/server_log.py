@@ -351,8 +351,8 @@ _PATTERNS: Final[Mapping[str, Mapping[str, str]]] = {
 """Places of figures in the logs of further engines, by field of the log, and what they are made of: blocks and their
 tokens, MiB of one block.
 
-Source: huggingface/text-generation-inference launcher and server/models/flash_causal_lm.py (log lines); InternLM/lmdeploy
-src/turbomind/models/llama/BlockManager.cc, lmdeploy/pytorch/engine/cache_engine.py.
+Source: huggingface/text-generation-inference launcher and server/models/flash_causal_lm.py (log lines);
+InternLM/lmdeploy src/turbomind/models/llama/BlockManager.cc, lmdeploy/pytorch/engine/cache_engine.py.
 """
 _WITHOUT_PLAN: Final = {"tgi": "Text Generation Inference"}
 """Engines that are not planned: their logs are compared with a plan of vLLM."""

@@ -86,6 +86,16 @@ def test_own_hardware() -> None:
     assert parse_own("8xh100, 2 x l40s").counts == ((8, "h100-sxm"), (2, "l40s"))
 
 
+def test_own_hardware_may_be_a_listing_pasted_or_in_a_file(tmp_path: Path) -> None:
+    listing = "GPU 0: NVIDIA L40S (UUID: GPU-a)\nGPU 1: NVIDIA L40S (UUID: GPU-b)\n"
+    file = tmp_path / "machine.txt"
+    file.write_text(listing)
+    for typed in (listing, str(file)):
+        found = parse_own(typed)
+        assert found.counts == ((2, "l40s"),)
+        assert "2 x l40s" in found.notes[0]
+
+
 @pytest.mark.parametrize("text", ["h100", "0xh100", "x", "8x", "8xh100,", "-2xh100"])
 def test_what_is_no_hardware_is_refused(text: str) -> None:
     with pytest.raises(AdvisorError):
