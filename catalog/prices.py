@@ -403,8 +403,13 @@ def _lowest_two(own: Iterable[Price]) -> dict[str, list[tuple[float, str]]]:
     }
 
 
+_MOST_TIMES_CHEAPEST: Final = 60.0
+"""Refuse a price of one accelerator above 60 times the cheapest other offer of it. Own choice: bundled rows reach 49
+times; a price in cents is 100 times, one of a month 730 times too high."""
+
+
 def _check_plausible(path: Path, own: Sequence[Price]) -> None:
-    """Refuse rows whose price of one accelerator is a small part of what every other provider of it asks.
+    """Refuse rows whose price of one accelerator is a small part, or many times, of what other providers of it ask.
 
     Raises: InputFileError: there is one, with its row.
     """
@@ -413,6 +418,12 @@ def _check_plausible(path: Path, own: Sequence[Price]) -> None:
         known = lowest.get(price.accelerator, ())
         others = [usd for usd, provider in known if provider != price.provider]
         each = price.usd_per_accelerator_hour
+        if others and not price.is_confirmed and each > _MOST_TIMES_CHEAPEST * others[0]:
+            raise InputFileError(
+                f"{path}: row {row}: ${each:g} an hour for one {price.accelerator}",
+                why=f"the cheapest other offer of it asks ${others[0]:.2f}; this looks like cents, or a month's price",
+                fix="write dollars per hour; if you do pay this, a column is_confirmed with yes in this row",
+            )
         if price.is_confirmed or not others or each >= _least_fraction(price) * others[0]:
             continue
         raise InputFileError(

@@ -21,7 +21,7 @@ from advisor.catalog.units import GIB, MIB
 _DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;]|(?<=[:=])\s*|\s->\s")
 _BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
 _BESIDE: Final = re.compile(
-    r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[^\w)]+$|\bOAM\b.*|\s(?:on|off|n/a)$",
+    r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[^\w)]+$|\bOAM\b.*|\bdeveloper kit\b.*|\s(?:on|off|n/a)$",
     re.IGNORECASE,
 )
 """Text that programs write around the name of a board within its cell: revisions, clocks, renderers."""
@@ -35,7 +35,7 @@ _HOST_MEMORY: Final = re.compile(
     r"^[^\n|]*\bMemory\s*:\s*(?:[\d.]+\s*[MG]i?B\s*/\s*)?([\d.]+)\s*(GB|GiB|MiB)", re.MULTILINE
 )
 _MEMORY: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?) ?(MiB|MB|GiB)\b(?!\s*/)")
-_CLOCK: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d(?:\.\d+)?\b(?!\.\d)")
+_CLOCK: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|(?<![\w:])\d\d:\d\d:\d\d(?:\.\d+)?\b(?!\.\d)")
 _WIDE: Final = re.compile(r"\s{3,}")
 """Blanks between a picture, as neofetch draws it, and the words behind it."""
 _NUMBERED: Final = re.compile(r"\S*\d\S*")

@@ -72,6 +72,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"interactivity",
             rf"per {_USER} (?:output )?(?:throughput|speed|tps)",
             rf"(?:throughput|tps) per {_USER}",
+            rf"\b{_USER} (?:output )?throughput.*\b{_TOKENS}\b",
         ),
     ),
     (
@@ -122,6 +123,10 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
         ),
     ),
     (
+        "request_rate_per_s",
+        (r"(?:request(?:ed)?|issue|arrival|target|offered|send\w*|query) (?:rate|load|qps|rps)",),
+    ),
+    (
         "requests_per_s",
         (rf"{_REQUESTS} {_PER_S}", r"\b(?:rps|qps|req s)\b", "request throughput", r"throughput.*\breq"),
     ),
@@ -147,6 +152,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"\blatency\b",
         ),
     ),
+    ("max_num_seqs", ("max num seqs", r"max running req\w*", "max (?:runtime )?batch size")),
     (
         "concurrency",
         (
@@ -163,16 +169,6 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
         (r"\bduration\b|elapsed|wall (?:time|clock)|benchmark time|run time|time taken|total time",),
     ),
     (
-        "input_tokens",
-        (
-            r"\bisl\b",
-            rf"\b{_IN}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
-            "sequence length",
-            "prompt size",
-            "^(?:inputs?|prompts?)$",
-        ),
-    ),
-    (
         "output_tokens",
         (
             r"\bosl\b",
@@ -182,12 +178,16 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
         ),
     ),
     (
-        "request_rate_per_s",
+        "input_tokens",
         (
-            r"(?:request|arrival|target|offered|send\w*|input|load|query) (?:rate|load|qps|rps)",
-            r"\brate$",
+            r"\bisl\b",
+            rf"\b{_IN}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
+            "sequence length",
+            "prompt size",
+            "^(?:inputs?|prompts?)$",
         ),
     ),
+    ("request_rate_per_s", (r"\brate$", r"\bload$")),
     (
         "num_requests",
         (
@@ -197,18 +197,20 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             "^(?:requests|completed|successes|succeeded|n requests|n)$",
         ),
     ),
-    ("tensor_parallel", (r"\btp\b(?! \w)", r"tensor parallel\w*")),
-    ("expert_parallel", (r"\bep\b", r"expert parallel\w*")),
-    ("data_parallel", (r"\bdp\b", r"data parallel\w*")),
+    ("tensor_parallel", (r"\btp(?: size| degree)?$", r"tensor parallel\w*")),
+    ("expert_parallel", (r"\bep(?: size| degree)?$", r"expert parallel\w*")),
+    ("data_parallel", (r"\bdp(?: size| degree)?$", r"data parallel\w*")),
     (
         "num_gpus",
         (rf"(?:num(?:ber)?|n|of|count)\b.*\b{_GPUS}\b", "^gpus$", rf"\b{_GPUS} count", "world size"),
     ),
     ("gpu", (r"\b(?:gpu|accelerator|hardware|hw|device|card)(?: (?:name|type|model|sku))?$",)),
-    ("max_num_seqs", (r"max num seqs|max running req\w*|max batch size",)),
-    ("model", (r"\bmodel\b(?! (?:size|load|params))", r"\bmodel (?:id|name|path)\b", r"\bllm\b")),
+    ("model", (r"\bmodel\b(?! (?:size|load|params))", r"\bmodel (?:id|name|path)\b", "^llm$")),
     ("engine", (r"\b(?:engine|backend|framework|server|runtime|serving)(?: (?:name|type))?$",)),
-    ("weight_dtype", (r"\b(?:precision|dtype|quant\w*|weight format)\b",)),
+    (
+        "weight_dtype",
+        (r"^(?!.*\b(?:kv|cache|activation)\b).*\b(?:precision|dtype|quant\w*|weight format)\b",),
+    ),
     ("date", (r"\b(?:date|timestamp|time|day)$",)),
 )
 """Patterns of names in plain words by what they mean; the first that is found counts, so the longest phrases stand
@@ -272,7 +274,8 @@ def meaning_of(name: str) -> Meaning | None:
             return None
     statistic: Statistic = ""
     if quantity in _SPREAD:
-        statistic = next((each for each, form in _STATISTICS if re.search(form, words)), "")
+        named = re.sub(r"\bper \w+", "", words)
+        statistic = next((each for each, form in _STATISTICS if re.search(form, named)), "")
     unit = ""
     if quantity in TIMES or quantity == "duration":
         apart = re.sub(r"\bper (?:output )?tok\w*", "", words)
@@ -281,7 +284,7 @@ def meaning_of(name: str) -> Meaning | None:
         found := re.search(r"per (min\w*|hours?|h)\b", words)
     ):
         unit = found[1]
-    if "max" in words and quantity == "output_tokens":
+    if re.match(r"max (?:\w+ )?tok", own):  # a setting that bounds the output, which benchmarks then reach
         statistic = ""
     return Meaning(quantity, statistic, unit, bool(_PER_GPU.search(words)), is_phase)
 

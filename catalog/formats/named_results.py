@@ -21,7 +21,7 @@ _SCALES: Final = {"k": 1e3, "m": 1e6}
 _TOKENS_PER_K: Final = 1024.0
 """Tokens of a length written 1k, as benchmarks and `--context 32k` mean it."""
 _SUCCEEDED: Final = re.compile(r"succe|complet|\bok\b", re.IGNORECASE)
-_COUNTED: Final = re.compile(r"^(\d+)\s*[x×]\s*(.+)$|^(.+?)\s*[x×]\s*(\d+)$", re.IGNORECASE)
+_COUNTED: Final = re.compile(r"^(\d+)\s*[x×]\s*(.+)$|^(.+?)\s[x×]\s?(\d+)$", re.IGNORECASE)
 _ENGINES: Final = (
     ("vllm", "vllm"),
     ("sglang", "sglang"),
@@ -80,9 +80,10 @@ class _Reading:
         measured = (*TIMES, *RATES, "tokens_per_s_and_user")
         return [place for place in self.numbers if place[0] in measured]
 
-    def conditions(self) -> tuple[float | None, ...]:
-        """Load and lengths, by which records of several tables about one run are joined."""
-        return tuple(self.of(one) for one in _CONDITIONS)
+    def may_be_of(self, other: "_Reading") -> bool:
+        """Whether load and lengths of another reading, as far as both state them, are those of this one."""
+        pairs = ((self.of(one), other.of(one)) for one in _CONDITIONS)
+        return all(mine is None or theirs is None or mine == theirs for mine, theirs in pairs)
 
     def of(self, quantity: Quantity, *statistics: Statistic) -> float | None:
         """Return the value of a quantity under the first of some statistics that is stated."""
@@ -122,6 +123,10 @@ def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
     )
     for name, cell in _apart(record, known):
         meaning = known[name]
+        if meaning is not None and meaning.quantity == "tokens_per_s" and isinstance(cell, str):
+            meaning = (
+                meaning_of(f"{name} {cell}") or meaning
+            )  # the cell may say of which tokens: 250 output tok/s
         if meaning is None or meaning.statistic == "other" or cell in (None, ""):
             continue
         place = (meaning.quantity, meaning.statistic)
@@ -194,7 +199,7 @@ def _join(readings: Iterator[_Reading]) -> list[_Reading]:
         for place, number in shared.numbers.items():
             reading.numbers.setdefault(place, number)
         reading.words = {**shared.words, **reading.words}
-        twin = next((one for one in found if one.conditions() == reading.conditions()), None)
+        twin = next((one for one in found if one.may_be_of(reading)), None)
         if twin is not None and "date" in reading.words and set(twin.figures) == set(reading.figures):
             twin.add_instant(reading)
             continue

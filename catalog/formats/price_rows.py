@@ -95,7 +95,7 @@ _TERMS: Final[tuple[tuple[Term, str], ...]] = (
 )
 """Words of terms, the most specific first."""
 _PRICE: Final = re.compile(
-    r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*[a-z]+\b\s*)*)",
+    r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
     re.IGNORECASE,
 )
 _UNIT_WORDS: Final = frozenset(
@@ -238,7 +238,7 @@ def _price_kind(own: str, above: str) -> str:
     left = set(re.sub(r"\bcents?\b", " ", words).split())
     if own == "usd" and "price" in above:
         return "" if term.startswith("reserved") else f"price|{term}||"
-    means = left & _MEANS_A_PRICE
+    means = (left | set(own.split())) & _MEANS_A_PRICE
     if own == "usd" or not means or not left <= _PRICE_WORDS | _ONE:
         return ""
     return f"price|{term}|{'each' if left & _ONE else ''}|{'cents' if cents else ''}"
@@ -339,9 +339,9 @@ def _machine_of(cells: Mapping[str, str], record: Record) -> CataloguePrice | No
     for text in (gpu,) if gpu else others:
         described = _DESCRIBED.match(text)
         name = described[2] if described else text
-        if described and described[1] and not (count and _number(count) not in (None, 1.0)):
-            count = described[1]
         if (gpu and text == gpu) or _is_accelerator(name):
+            if described and described[1] and _number(count or "1") == 1.0:
+                count = described[1]
             gpu = re.sub(r"\s*[()]\s*", " ", name).strip()
             break
     return CataloguePrice(
@@ -433,11 +433,14 @@ def _memory_bytes(cells: Mapping[str, str], record: Record, fields: Mapping[str,
 
 def _of_lines(text: str) -> Iterator[CataloguePrice]:
     """Yield the prices of lines that name an accelerator and an amount of dollars, as pages of prices are pasted."""
+    above: tuple[int, str] | None = None
     for number, line in enumerate(text.splitlines(), 1):
         found = _IN_LINE.search(line)
-        if found is None or "$" not in line:
+        if found is None:
+            above = accelerator_named(line) or above
             continue
-        named = accelerator_named(line[: found.start()]) or accelerator_named(line[found.end() :])
+        named = accelerator_named(line[: found.start()]) or accelerator_named(line[found.end() :]) or above
+        above = None
         if named is not None:
             count, id_ = named
             words = plain_words(line)

@@ -22,13 +22,39 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "time_per_output_token_seconds",
         "inter_token_latency_seconds",
     ),
-    "e2e": ("e2e_request_latency_seconds", "request_duration"),
-    "inputs": ("request_prompt_tokens", "prompt_tokens_histogram", "request_input_length"),
-    "outputs": ("request_generation_tokens", "generation_tokens_histogram", "request_generated_tokens"),
+    "e2e": ("e2e_request_latency_seconds", "request_duration", "request_duration_seconds"),
+    "inputs": (
+        "request_prompt_tokens",
+        "prompt_tokens_histogram",
+        "request_input_length",
+        "input_sequence_tokens",
+    ),
+    "outputs": (
+        "request_generation_tokens",
+        "generation_tokens_histogram",
+        "request_generated_tokens",
+        "output_sequence_tokens",
+    ),
 }
 """Histograms by what they measure, the best first, without the engine's prefix."""
-_ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tgi": ""}
+_ENGINES: Final = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "trtllm": "tensorrt-llm",
+    "lmdeploy": "lmdeploy",
+    "aphrodite": "vllm",
+    "tgi": "",
+}
 """Engines by the prefix of their metrics; empty for one that is not planned."""
+_OF_ANY_PROGRAM: Final = re.compile(
+    r"^(\w+?)[:_](?:time_to_first_token_seconds|e2e_request_latency_seconds|inter_token_latency_seconds)_(?:count|sum)\b",
+    re.MULTILINE,
+)
+"""Metrics that mean the same behind any prefix, as those of gateways and routers do."""
+
+
+_MODEL: Final = ("model_name", "model")
+"""Labels with the name of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +95,8 @@ def read_prometheus_text(text: str) -> ServerMetrics:
     if _is_answer(text):
         text = "\n".join(_lines_of_answer(text))
     prefix = next((name for name in _ENGINES if re.search(rf"^{name}[:_]", text, re.MULTILINE)), "")
+    if not prefix and (named := _OF_ANY_PROGRAM.search(text)):
+        prefix = named[1]
     samples = _samples(text)
     if not prefix:
         raise InputFileError(
@@ -76,7 +104,7 @@ def read_prometheus_text(text: str) -> ServerMetrics:
             why="names that begin with vllm:, sglang:, trtllm_ or tgi_ are read; llama.cpp counts no requests' tokens",
             fix="give what the server answers at /metrics, or the timings that llama.cpp prints for a request",
         )
-    found = {what: _histogram(samples, prefix, names) for what, names in _NAMES.items()}
+    histograms = {what: _histogram(samples, prefix, names) for what, names in _NAMES.items()}
     count = _first(
         samples.totals, *(f"{name}_count" for name in _all(prefix, _NAMES["e2e"] + _NAMES["ttft"]))
     )
@@ -96,16 +124,17 @@ def read_prometheus_text(text: str) -> ServerMetrics:
     result = BenchmarkResult(
         tool="prometheus",
         model=next(
-            (labels["model_name"] for labels in samples.labels.values() if "model_name" in labels), ""
+            (found for labels in samples.labels.values() for name in _MODEL if (found := labels.get(name))),
+            "",
         ),
         num_requests=round(count),
         mean_input_tokens=inputs,
         mean_output_tokens=outputs,
         length_dist="mean",
-        ttft=found["ttft"],
-        tpot=found["tpot"],
-        e2e=found["e2e"],
-        engine=_ENGINES[prefix],
+        ttft=histograms["ttft"],
+        tpot=histograms["tpot"],
+        e2e=histograms["e2e"],
+        engine=_ENGINES.get(prefix, ""),
         notes=(
             "figures since the server's start; percentiles are interpolated between the bounds of buckets",
         ),
@@ -231,8 +260,12 @@ def _percentile(buckets: Mapping[float, float], fraction: float) -> float | None
 
 
 def _is_prometheus_text(text: str) -> bool:
-    return _is_answer(text) or bool(
-        re.search(r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_|llamacpp:|tgi_)\w+", text, re.MULTILINE)
+    return bool(_is_answer(text) or _OF_ANY_PROGRAM.search(text)) or bool(
+        re.search(
+            r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_|llamacpp:|tgi_|lmdeploy:|aphrodite:)\w+",
+            text,
+            re.MULTILINE,
+        )
     )
 
 

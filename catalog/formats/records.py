@@ -16,7 +16,9 @@ from advisor.catalog.formats.launcher_lines import without_prefixes
 Record = Mapping[str, Any]
 MOST_RECORDS: Final = 100_000
 """Maximum number of records of one text: no sweep and no list of prices has more."""
-NANO: Final = 1e-9
+_NANO: Final = 1e-9
+_MOST_BEFORE_A_HEADER: Final = 60
+"""Lines of other kinds behind which no table is looked for any more."""
 _DEEPEST: Final = 12
 _RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞╡╭╮╰╯┏┓┗┛┡┩╇╋┠┨┳┻]+$")
 _BARS: Final = re.compile(r"[|│┃║]")
@@ -122,7 +124,7 @@ def _flatten(
         if isinstance(inner, str) and inner[:1] == "{":
             inner = _parse(inner)
         if isinstance(inner, dict) and inner.keys() >= {"units", "nanos"}:  # google.type.Money
-            fields[name] = float(inner["units"] or 0) + float(inner["nanos"] or 0) * NANO
+            fields[name] = float(inner["units"] or 0) + float(inner["nanos"] or 0) * _NANO
             fields[f"{name}.currency"] = inner.get("currencyCode", "")
         elif isinstance(inner, dict) and depth:
             _flatten(inner, name, fields, lists, depth - 1)
@@ -193,26 +195,27 @@ def _of_bars(lines: Sequence[str]) -> Iterator[Record]:
 
 
 def _of_delimited(lines: Sequence[str]) -> Iterator[Record]:
-    """Yield the rows of a table divided by commas, semicolons or tabs, behind lines of other kinds."""
-    for place, line in enumerate(lines[:40]):
-        for divider in (",", ";", "\t"):
-            if line.count(divider) and _is_header(line.split(divider)):
-                rows = _rows_between(lines[place:], divider)
-                if len(rows) > 1:
-                    yield from _of_grid(rows)
-                    return
+    """Yield the rows of the tables divided by commas, semicolons or tabs, behind lines of other kinds."""
+    place = 0
+    while place < len(lines):
+        line = lines[place]
+        divider = next((one for one in ",;\t" if line.count(one) and _is_header(line.split(one))), "")
+        rows = _rows_between(lines[place:], divider) if divider else []
+        if len(rows) > 1:
+            yield from _of_grid(rows)
+        place += max(1, len(rows))
+        if place > _MOST_BEFORE_A_HEADER and len(rows) < 2:
+            return
 
 
 def _rows_between(lines: Sequence[str], divider: str) -> list[list[str]]:
+    """Return the header and the rows below it with as many cells; the first line of another width ends the table."""
     rows: list[list[str]] = []
     try:
         for cells in csv.reader(io.StringIO("\n".join(lines)), delimiter=divider, skipinitialspace=True):
-            if cells and rows and len(cells) != len(rows[0]):
-                if len(rows) > 1 and len(cells) < 2:
-                    break
-                continue
-            if cells:
-                rows.append([cell.strip() for cell in cells])
+            if rows and len(cells) != len(rows[0]):
+                break
+            rows.append([cell.strip() for cell in cells])
     except csv.Error:
         return []
     return rows

@@ -13,6 +13,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.formats.machine_listing import read_machine
+from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.registry import read
 from advisor.catalog.units import GIB
 from advisor.simulator.serving.trace_files import read_trace
@@ -53,7 +54,8 @@ def value_of(result: BenchmarkResult, name: str) -> Any:
 def test_figures_are_read_by_the_names_of_their_fields(row: dict[str, Any]) -> None:
     if refusal_of(row, lambda: read(row["text"], "file")):
         return
-    results = read(row["text"], "file")[1]
+    content = read(row["text"], "file")[1]
+    results = (content.result,) if isinstance(content, ServerMetrics) else content
     loads = row["expected"]["loads"]
     assert len(results) == len(loads)
     for result, load in zip(results, loads, strict=True):

@@ -115,3 +115,11 @@ def test_the_price_of_one_on_a_row_of_several_is_refused(tmp_path: Path, usd: st
 def test_prices_that_grow_are_accepted(tmp_path: Path) -> None:
     rows = "acme,rtx-a6000,1,on_demand,0.79,2026-11-20\nacme,rtx-a6000,2,on_demand,1.4,2026-11-20\n"
     assert len(prices.read_prices(file_of(tmp_path, OWN + rows), DAY)) == 2
+
+
+def test_a_price_in_cents_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_text('[{"provider": "acme", "gpu_type": "A6000", "num_gpus": 2, "hourly_price": 100}]')
+    with pytest.raises(InputFileError) as raised:
+        prices.prices_as_of(DAY, user_file=path)
+    assert "cents" in raised.value.why
