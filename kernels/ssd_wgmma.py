@@ -397,7 +397,7 @@ def _scan(
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["num_rows", "num_heads", "num_tasks"])
 def _ssd_kernel(
     x_desc,
     b_desc,
