@@ -21,7 +21,8 @@ from advisor.catalog.units import GIB, MIB
 _DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;]|(?<=[:=])\s*|\s->\s")
 _BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
 _BESIDE: Final = re.compile(
-    r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[^\w)]+$|\bOAM\b.*|\bdeveloper kit\b.*|\s(?:on|off|n/a)$",
+    r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?"
+    r"|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[^\w)]+$|\bOAM\b.*|\bdeveloper kit\b.*|\s(?:on|off|n/a)$",
     re.IGNORECASE,
 )
 """Text that programs write around the name of a board within its cell: revisions, clocks, renderers."""
@@ -58,6 +59,7 @@ _GPU_WORDS: Final = re.compile(
 )
 _PROCESSOR: Final = re.compile(r"^\s*(?:Model name|CPU|Version|Brand)\s*:\s*(.*\S)", re.MULTILINE)
 _LONGEST_NAME: Final = 60
+_LONGEST_LINE: Final = 400
 _SHORT: Final = 3
 """Letters and figures up to which a name is an accelerator's only if its maker's is there too: T4, P40, M3."""
 _MAKER: Final = re.compile(
@@ -105,7 +107,7 @@ def read_machine(text: str, name: str) -> ListedMachine:
     seen: dict[str, _Seen] = defaultdict(_Seen)
     left_out: dict[str, None] = {}
     is_amd = bool(re.search(r"\brocm|\bamd-?smi", plain, re.IGNORECASE))
-    for line in plain.splitlines():
+    for line in (each[:_LONGEST_LINE] for each in plain.splitlines()):
         found = _accelerator_in(line, plain, is_amd=is_amd)
         if found is not None:
             kind, place, number, id_ = found

@@ -229,6 +229,8 @@ _STATISTICS: Final[tuple[tuple[Statistic, str], ...]] = (
     ("other", _OTHER),
     ("mean", _MEANS),
 )
+_LONGEST_NAME: Final = 160
+"""Characters of a name that are read: time of the patterns grows with its square."""
 _PER_GPU: Final = re.compile(r"\bper (?:gpu|accelerator|device|chip)\b")
 
 
@@ -248,7 +250,7 @@ class Meaning:
 
 def plain_words(name: str) -> str:
     """Return a name in lower-case words: `outputTokensPerSecond (tok/s)` is `output tokens per second tok per s`."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", name)
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", name[:_LONGEST_NAME])
     text = text.replace("%", " percent ").lower().replace("μ", "µ")
     text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
     words = re.findall(r"[a-z0-9µ]+", text)

@@ -2,6 +2,7 @@
 
 import math
 import re
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +11,16 @@ from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes, number_of, rate_of
 from advisor.catalog.formats.file_format import FileFormat
-from advisor.catalog.formats.meanings import RATES, TIMES, UNITS_S, Meaning, Quantity, Statistic, meaning_of
+from advisor.catalog.formats.meanings import (
+    RATES,
+    TIMES,
+    UNITS_S,
+    Meaning,
+    Quantity,
+    Statistic,
+    meaning_of,
+    plain_words,
+)
 from advisor.catalog.formats.records import Record, read_records
 
 _CELL: Final = re.compile(
@@ -20,6 +30,10 @@ _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
 _SCALES: Final = {"k": 1e3, "m": 1e6}
 _TOKENS_PER_K: Final = 1024.0
 """Tokens of a length written 1k, as benchmarks and `--context 32k` mean it."""
+_REQUEST_ID: Final = re.compile(
+    r"(?:request|req|trace|call|completion|response)? ?(?:id|index|idx|number|no|nr)"
+)
+"""Names that number requests: a record with one is a request."""
 _SUCCEEDED: Final = re.compile(r"succe|complet|\bok\b", re.IGNORECASE)
 _COUNTED: Final = re.compile(r"^(\d+)\s*[x×]\s*(.+)$|^(.+?)\s[x×]\s?(\d+)$", re.IGNORECASE)
 _ENGINES: Final = (
@@ -30,6 +44,8 @@ _ENGINES: Final = (
     ("llama.cpp", "llama.cpp"),
     ("llama-server", "llama.cpp"),
 )
+_MARKS_WITHIN: Final = 100_000
+"""Characters of a table in which its first rows are looked for."""
 _NEAR: Final = 0.03
 """Largest difference at which a rate of tokens counts as requests times lengths. Own choice: rounding of both."""
 _WHOLE: Final[tuple[Quantity, ...]] = (
@@ -60,10 +76,14 @@ class _Reading:
     numbers: dict[tuple[Quantity, Statistic], float] = field(default_factory=dict)
     words: dict[Quantity, str] = field(default_factory=dict)
     names: dict[tuple[Quantity, Statistic], str] = field(default_factory=dict)
+    is_request: bool = False
+    """Whether the record is one request, by its id, and not a load."""
     unit_less: dict[str, None] = field(default_factory=dict)
     """Names of times without a unit."""
     per_gpu: set[tuple[Quantity, Statistic]] = field(default_factory=set)
 
+    num_listed: int = 0
+    """Number of requests of a list over which the numbers are means and percentiles."""
     num_instants: int = 1
     """Instants of a time series of which the numbers are the mean."""
 
@@ -80,15 +100,20 @@ class _Reading:
         measured = (*TIMES, *RATES, "tokens_per_s_and_user")
         return [place for place in self.numbers if place[0] in measured]
 
+    @property
+    def has_load(self) -> bool:
+        """Whether the record says how requests were sent."""
+        return any(self.of(one) is not None for one in ("concurrency", "request_rate_per_s"))
+
     def may_be_of(self, other: "_Reading") -> bool:
         """Whether load and lengths of another reading, as far as both state them, are those of this one."""
         pairs = ((self.of(one), other.of(one)) for one in _CONDITIONS)
         return all(mine is None or theirs is None or mine == theirs for mine, theirs in pairs)
 
-    def of(self, quantity: Quantity, *statistics: Statistic) -> float | None:
+    def of(self, quantity: Quantity, *wanted: Statistic) -> float | None:
         """Return the value of a quantity under the first of some statistics that is stated."""
-        wanted = statistics or _CENTRAL
-        return next((self.numbers[quantity, one] for one in wanted if (quantity, one) in self.numbers), None)
+        stated = wanted or _CENTRAL
+        return next((self.numbers[quantity, one] for one in stated if (quantity, one) in self.numbers), None)
 
 
 def read_named_results(text: str) -> tuple[BenchmarkResult, ...]:
@@ -96,7 +121,9 @@ def read_named_results(text: str) -> tuple[BenchmarkResult, ...]:
 
     Raises: InputFileError: a time has no unit, or a rate of tokens may be that of outputs or of all tokens.
     """
-    readings = _join(_readings(text))
+    every = list(_readings(text))
+    requests = [one for one in every if one.is_request and one.figures and not one.has_load]
+    readings = [_of_requests(requests)] if len(requests) > 1 else _join(every)
     found = [reading for reading in readings if reading.figures or reading.unit_less]
     if not found:
         raise InputFileError(
@@ -117,16 +144,15 @@ def _readings(text: str) -> Iterator[_Reading]:
 
 
 def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
-    found = _Reading()
+    found = _Reading(is_request=any(_REQUEST_ID.fullmatch(plain_words(name)) for name in record))
     general = next(
         (str(record[name]) for name in record if re.fullmatch(r"(?:time_?)?units?", name, re.I)), ""
     )
     for name, cell in _apart(record, known):
         meaning = known[name]
         if meaning is not None and meaning.quantity == "tokens_per_s" and isinstance(cell, str):
-            meaning = (
-                meaning_of(f"{name} {cell}") or meaning
-            )  # the cell may say of which tokens: 250 output tok/s
+            # The cell may say of which tokens: 250 output tok/s.
+            meaning = meaning_of(f"{name} {cell}") or meaning
         if meaning is None or meaning.statistic == "other" or cell in (None, ""):
             continue
         place = (meaning.quantity, meaning.statistic)
@@ -186,7 +212,25 @@ def _number_in(cell: Any) -> tuple[float | None, str]:
     return number, unit
 
 
-def _join(readings: Iterator[_Reading]) -> list[_Reading]:
+def _of_requests(requests: list[_Reading]) -> _Reading:
+    """Return means and percentiles over requests that a text lists one by one."""
+    found = _Reading(words=dict(requests[0].words), num_listed=len(requests))
+    for quantity in (*TIMES, "input_tokens", "output_tokens"):
+        values = sorted(value for one in requests if (value := one.of(quantity)) is not None)
+        if values:
+            found.numbers[quantity, "mean"] = statistics.fmean(values)
+            found.names[quantity, "mean"] = next(
+                name for one in requests for (each, _), name in one.names.items() if each == quantity
+            )
+        if values and quantity in TIMES:
+            found.numbers[quantity, "p50"] = statistics.median(values)
+            found.numbers[quantity, "p99"] = values[min(len(values) - 1, int(0.99 * len(values)))]
+    found.numbers["num_requests", ""] = float(len(requests))
+    found.unit_less = requests[0].unit_less
+    return found
+
+
+def _join(readings: list[_Reading]) -> list[_Reading]:
     """Return the readings, those joined that state different figures of one load; a reading without figures says what
     holds for those behind it."""
     found: list[_Reading] = []
@@ -223,6 +267,8 @@ def _result(reading: _Reading) -> BenchmarkResult:
     notes = [_words(reading)]
     if reading.unit_less:
         notes.append(f"not read, as they state no unit: {', '.join(reading.unit_less)}")
+    if reading.num_listed:
+        notes.append(f"means and percentiles are over {reading.num_listed:,} requests")
     if reading.num_instants > 1:
         notes.append(f"figures are means over {reading.num_instants:,} instants")
     gpu, num_gpus = _accelerator(reading)
@@ -364,7 +410,8 @@ def _tokens_meant(rate: float, reading: _Reading, found: Mapping[str, float]) ->
 
 def _is_named_results(text: str) -> bool:
     """Whether a record of the text has a figure and something else that is known."""
-    for place, reading in enumerate(_readings(text)):
+    start = text if text.lstrip()[:1] in ("{", "[") else text[:_MARKS_WITHIN]
+    for place, reading in enumerate(_readings(start)):
         measured = reading.figures or reading.unit_less
         if measured and len(reading.numbers) + len(reading.words) + len(reading.unit_less) > 1:
             return True

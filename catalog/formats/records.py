@@ -16,6 +16,8 @@ from advisor.catalog.formats.launcher_lines import without_prefixes
 Record = Mapping[str, Any]
 MOST_RECORDS: Final = 100_000
 """Maximum number of records of one text: no sweep and no list of prices has more."""
+_LONGEST_PAIR: Final = 400
+"""Characters of the longest line of one name and its value."""
 _NANO: Final = 1e-9
 _MOST_BEFORE_A_HEADER: Final = 60
 """Lines of other kinds behind which no table is looked for any more."""
@@ -315,7 +317,7 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
     record: dict[str, Any] = {}
     heading = ""
     for line in lines:
-        pair = _PAIR.match(line)
+        pair = _PAIR.match(line) if len(line) <= _LONGEST_PAIR else None
         if pair is not None:
             name = pair[1].strip(" -*>")
             full = f"{heading}.{name}" if heading and _STATISTIC.match(name.split("(")[0].strip()) else name

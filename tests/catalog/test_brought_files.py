@@ -3,6 +3,7 @@ says."""
 
 import datetime
 import json
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -181,3 +182,23 @@ def test_a_name_of_several_boards_is_refused_with_both() -> None:
     with pytest.raises(InputFileError) as raised:
         read_machine(line, "file")
     assert "rx-7900-xt or rx-7900-xtx" in raised.value.what
+
+
+def test_requests_that_are_listed_one_by_one_are_one_load() -> None:
+    rows = "".join(f"r{i},{i},1000,{100 + i},{50 + i}\n" for i in range(101))
+    (result,) = read(f"request_id,start_s,input_tokens,output_tokens,ttft_ms\n{rows}", "file")[1]
+    assert (result.num_requests, result.mean_input_tokens, result.mean_output_tokens) == (101, 1000, 150)
+    assert (result.ttft.mean_s, result.ttft.p50_s) == pytest.approx((0.1, 0.1))
+    assert "101 requests" in " ".join(result.notes)
+
+
+@pytest.mark.parametrize(
+    "text", ["in " * 10_000, "a: " * 10_000, "|" * 10_000, "x,y\n" * 10_000, "=" * 10_000, "[" * 1000]
+)
+def test_texts_that_say_nothing_are_refused_in_time(text: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(InputFileError):
+        read(text, "file")
+    with pytest.raises(InputFileError):
+        read_machine(text, "file")
+    assert time.perf_counter() - begun < 20.0
