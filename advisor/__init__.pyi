@@ -52,7 +52,7 @@ def recommend(
     provider: str | Sequence[str] | None = ...,
     engine: str | Sequence[str] | None = ...,
     precision: str | Sequence[str] | None = ...,
-    own: str | Sequence[str] | None = ...,
+    own: str | None = ...,
     term: str | Sequence[str] | None = ...,
     tenancy: str | Sequence[str] | None = ...,
     region: str | Sequence[str] | None = ...,
@@ -175,7 +175,7 @@ def recommend(
         provider: Only these providers.
         engine: Only these serving engines; vllm@0.24.0 is that release.
         precision: Weight formats to consider; fp8 and wider by default.
-        own: Plan on hardware that you own: 8xh100-sxm.
+        own: Plan on hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).

@@ -40,6 +40,7 @@ from advisor.catalog.formats.price_rows import (
     whole_count,
 )
 from advisor.catalog.listing import make_callable
+from advisor.catalog.products import product_by_rule
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind
 from advisor.catalog.schema.record import Record
@@ -242,12 +243,20 @@ def _catalogue_rows(
     return CatalogueRows(tuple(prices.values()), taken, tuple(unknown))
 
 
+@cache
+def rented_machines() -> Mapping[tuple[str, str], tuple[str, int]]:
+    """Return accelerator and number by provider and SKU, for the SKUs of the bundled rows."""
+    return {
+        (price.provider, price.sku): (price.accelerator, price.num_accelerators) for price in bundled_prices()
+    }
+
+
 def _product_of(provider: str, sku: str) -> tuple[str, int | None] | None:
     """Return accelerator and number of a provider's product; None if the catalog does not describe it."""
-    from advisor.catalog.refresh.identify import product_of
-    from advisor.catalog.refresh.quote import Quote
-
-    found = product_of(Quote(provider, sku, "", "on_demand", 1.0, "", newest_reading())) if sku else None
+    known = rented_machines().get((provider, sku))
+    if known is not None or not sku:
+        return known
+    found = product_by_rule(provider, sku)
     return (found.accelerator, found.num_accelerators) if found else None
 
 

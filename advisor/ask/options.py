@@ -324,7 +324,10 @@ class Where:
     ] = None
     own: Annotated[
         str | None,
-        LIMITS("NxID,...|FILE", "Plan on hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints."),
+        LIMITS(
+            "NxID,...|FILE",
+            "Plan on hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.",
+        ),
         acts(ALL, plan=True, models=True),
     ] = None
     term: Annotated[

@@ -7,9 +7,10 @@ before the name, numbers apart; the kind with the most lines counts the accelera
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 from advisor.catalog import accelerators
@@ -59,6 +60,8 @@ _GPU_WORDS: Final = re.compile(
 )
 _PROCESSOR: Final = re.compile(r"^\s*(?:Model name|CPU|Version|Brand)\s*:\s*(.*\S)", re.MULTILINE)
 _LONGEST_NAME: Final = 60
+_MOST_NODES: Final = 100_000
+"""Nodes of one range of names that are counted: no cluster has more."""
 _LONGEST_LINE: Final = 400
 _SHORT: Final = 3
 """Letters and figures up to which a name is an accelerator's only if its maker's is there too: T4, P40, M3."""
@@ -96,8 +99,12 @@ class _Seen:
         return found
 
 
-def read_machine(text: str, name: str) -> ListedMachine:
+def read_machine(
+    text: str, name: str, rented: Mapping[str, tuple[int, str]] = MappingProxyType({})
+) -> ListedMachine:
     """Return the accelerators of the machine, or of the machines, that a text lists; `name` names it in messages.
+
+    `rented` has number and accelerator of machines that providers rent out, by name in lower case.
 
     Raises: InputFileError: the text names no accelerator of the catalog, or one name that stands for several.
     """
@@ -114,8 +121,8 @@ def read_machine(text: str, name: str) -> ListedMachine:
             seen[id_].kinds[kind].append((place, number))
         elif (other := _GPU_WORDS.search(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
             left_out[" ".join(other[0].split())[:_LONGEST_NAME]] = None
-    if not seen and (rented := _of_instance(plain)):
-        return ListedMachine((rented,))
+    if not seen and (machine := _of_instance(plain, rented)):
+        return ListedMachine((machine,))
     totals = [int(number) for number in _TOTALS.findall(plain)]
     if not seen:
         raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))
@@ -316,14 +323,13 @@ def _of_scheduler(text: str) -> dict[str, int]:
 def _hosts_of(base: str, ranges: str) -> Iterator[str]:
     for part in ranges.split(","):
         first, _, last = part.partition("-")
-        yield from (f"{base}{number}" for number in range(int(first), int(last or first) + 1))
+        if first.isdigit() and (last or first).isdigit():
+            end = min(int(last or first), int(first) + _MOST_NODES)
+            yield from (f"{base}{number}" for number in range(int(first), end + 1))
 
 
-def _of_instance(text: str) -> tuple[int, str] | None:
-    """Return number and id of the accelerators of a rented machine whose type a text names; None if none is known."""
-    from advisor.catalog.prices import bundled_prices
-
-    known = {price.sku.lower(): (price.num_accelerators, price.accelerator) for price in bundled_prices()}
+def _of_instance(text: str, known: Mapping[str, tuple[int, str]]) -> tuple[int, str] | None:
+    """Return number and accelerator of the rented machine whose type a text names; None if it names no known one."""
     words = re.findall(r"instance[-_ ]?type[\"']?\s*[:=]\s*[\"']?([\w.-]+)", text, re.IGNORECASE)
     return next((known[word.lower()] for word in words if word.lower() in known), None)
 

@@ -5,6 +5,7 @@ catalog knows says which accelerators it has.
 """
 
 import csv
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -460,9 +461,10 @@ def _of_lines(text: str) -> Iterator[CataloguePrice]:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
         return None
+    return found if math.isfinite(found) else None
 
 
 def whole_count(text: str, where: str) -> int:

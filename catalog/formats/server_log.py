@@ -354,6 +354,9 @@ tokens, MiB of one block.
 Source: huggingface/text-generation-inference launcher and server/models/flash_causal_lm.py (log lines);
 InternLM/lmdeploy src/turbomind/models/llama/BlockManager.cc, lmdeploy/pytorch/engine/cache_engine.py.
 """
+_COUNTS: Final = (
+    *("kv_tokens", "kv_blocks", "block_tokens", "max_model_len", "tensor_parallel", "max_num_seqs"),
+)
 _WITHOUT_PLAN: Final = {"tgi": "Text Generation Inference"}
 """Engines that are not planned: their logs are compared with a plan of vLLM."""
 _USUAL_BLOCK_TOKENS: Final = {"tgi": 1, "lmdeploy": 64}
@@ -363,11 +366,7 @@ _USUAL_BLOCK_TOKENS: Final = {"tgi": 1, "lmdeploy": 64}
 def _read_by_patterns(name: str, text: str) -> ServerLog:
     """Return what the patterns of an engine find in its log."""
     found = {what: _last(pattern, text) for what, pattern in _PATTERNS[name].items()}
-    whole = {
-        what: int(value)
-        for what, value in found.items()
-        if value.isdigit() and what not in ("version", "model")
-    }
+    whole = {what: int(found[what]) for what in _COUNTS if found.get(what, "").isdigit()}
     blocks = whole.pop("kv_blocks", None)
     mib = found.get("block_mib", "")
     size = whole.get("block_tokens", _USUAL_BLOCK_TOKENS[name])
