@@ -12,7 +12,8 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import check_record
 from advisor.catalog.prices import country_of
-from advisor.catalog.refresh.identify import Product, has_memory_of, product_of
+from advisor.catalog.products import Product
+from advisor.catalog.refresh.identify import has_memory_of, product_of
 from advisor.catalog.refresh.quote import MOST_QUOTES, FeedError, Quote
 from advisor.catalog.schema import Price
 
