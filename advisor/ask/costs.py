@@ -87,7 +87,10 @@ def _check_volume(asked: TypedCosts) -> None:
 def _question(scenario: Scenario, asked: TypedCosts) -> CostQuestion:
     """Return the question of a scenario, whose rate is taken as the mean of a day."""
     if len(scenario.constraints.own) > 1:
-        kinds = [f"{count}x{id_}" for count, id_ in scenario.constraints.own]
+        listed = [f"{count}x{id_}" for count, id_ in scenario.constraints.own]
+        typed = asked.own or ""
+        # A listing is named by what it holds; a typed list of kinds stays as typed.
+        kinds = [part.strip() for part in typed.split(",")] if typed.count(",") == len(listed) - 1 else listed
         raise AdvisorError(
             f"--own {','.join(kinds)}: one kind of hardware at a time",
             why="owning is compared with renting and APIs by one price of purchase and its years",
