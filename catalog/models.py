@@ -184,12 +184,18 @@ _HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)
 """Folder of a repository in the cache of the hub's own client."""
 
 
+_WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\|\.{1,2}\\")
+"""Beginning of a path of Windows."""
+
+
 def name_in_path(name: str) -> str:
     """Return the name of the model in a path of another machine, as logs, results and start commands have it.
 
     /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A path that exists here stays as it is.
     """
-    if not name.startswith(("/", "./", "../", "~")) or expand_home(name).exists():
+    if _WINDOWS.match(name):
+        name = name.replace("\\", "/")
+    elif not name.startswith(("/", "./", "../", "~")) or expand_home(name).exists():
         return name
     cached = _HUB_FOLDER.fullmatch(name)
     return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]

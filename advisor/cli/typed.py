@@ -25,7 +25,8 @@ class _Once:
         _convert_what_is_given(self)
         known = {text for option in self.params for text in (*option.opts, *option.secondary_opts)}  # type: ignore[attr-defined]
         is_of_subcommand = bool(getattr(self, "commands", {}).keys() & set(args[:1]))
-        words, notes = (args, ()) if is_of_subcommand else with_pasted_command(args, known)
+        flags = {text for option in self.params if getattr(option, "is_flag", False) for text in option.opts}  # type: ignore[attr-defined]
+        words, notes = (args, ()) if is_of_subcommand else with_pasted_command(args, known, flags)
         if notes and not {"-q", "--quiet"} & set(args):
             note(*notes)
         return super().parse_args(ctx, own_words(words, known))  # type: ignore[misc, no-any-return]
