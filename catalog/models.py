@@ -27,7 +27,7 @@ _VARIANT: Final = re.compile(
     r"|bnb|unsloth|mlx|dwq|autoround(gptq|awq)?|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
     r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
-    r"|qat|ct|[1-8]-?bit(gs\d{2,3})?|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
+    r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
@@ -36,13 +36,21 @@ _FORMATS_BESIDE: Final = "hf_quant_config.json"
 """ModelOpt's file of formats, which the config.json of its folder completes."""
 _PART: Final = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$|$)", re.IGNORECASE)
 """Number of one file of several that hold a GGUF model."""
-_OLLAMA_ADDRESS: Final = re.compile(r"(?:https?://)?(?:(?:www\.)?ollama\.com/library|ollama)/(?=[^/]+$)")
-"""Address of a model in Ollama's library, or its prefix in the clients of several libraries."""
-_HUB_ADDRESS: Final = re.compile(
-    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<name>[^/\s]+/[^/\s?#]+)"
-    r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?[^\s]*"
+_OLLAMA_ADDRESS: Final = re.compile(
+    r"^(?:https?://)?(?:(?:www\.|registry\.)?ollama\.(?:com|ai)/library|ollama|(?:docker\.io/)?ai)/(?=[^/]+$)"
 )
-"""Address of a repository on the hub, of one of its branches, or of a file in it."""
+"""Address of a model in Ollama's library or in that of Docker, or its prefix in the clients of several libraries."""
+_HUB_ADDRESS: Final = re.compile(
+    r"(?:(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co|hf-mirror\.com|modelscope\.(?:cn|com|ai))/(?:models/)?"
+    r"|(?:hf|huggingface|ms|modelscope):(?://)?)(?P<name>[^/\s]+/[^/\s?#]+)"
+    r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?(?:\S*?[?&]show_file_info=(?P<shown>[^\s&#]+))?\S*"
+)
+"""Address of a repository on a hub, of one of its branches, or of a file in it."""
+_STORE: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+]*://(?P<path>\S+)")
+"""Address of a folder in a store of objects: s3://, gs://, oci://, pvc://."""
+_BETWEEN_WORDS: Final = re.compile(r"[\s()\[\],]+")
+"""Signs between the words of a name as people write it: Qwen3 32B (AWQ)."""
+_WORD: Final = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _HF_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 """Ending with the number of active parameters, which users leave out: qwen3-235b."""
@@ -114,8 +122,11 @@ def _as_reference(typed: str) -> str:
     typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", typed))
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
-        branch = "" if found["branch"] in (None, "main") else found["branch"]
-        return ":".join(filter(None, (found["name"].replace("@", ":"), found["file"] or branch)))
+        branch = "" if found["branch"] in (None, "main", "master") else found["branch"]
+        file = found["file"] or found["shown"]
+        return ":".join(filter(None, (found["name"].replace("@", ":"), file or branch)))
+    if (stored := _STORE.fullmatch(typed)) is not None:
+        return name_in_path(f"/{stored['path']}")
     return typed.replace("@", ":", 1) if "/" in typed else typed
 
 
@@ -132,10 +143,11 @@ def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
     found = _OLLAMA_TAG.fullmatch(ref)
     if found is None:
         return None
-    wanted = drop_separators(_core(f"{found['name']}-{found['tag']}"))
+    core = _core(f"{found['name']}-{found['tag']}")
+    wanted = drop_separators(core)
     targets = {
         one for core, ids in _targets_by_core().items() if drop_separators(core) == wanted for one in ids
-    }
+    } or _targets_by_words().get(_words_of(core), frozenset())
     if len(targets) != 1:
         return None
     (model_id,) = targets
@@ -316,6 +328,8 @@ def _variant_of(ref: str) -> str | None:
     core = _core(ref)
     cores = _targets_by_core()
     targets = cores.get(core) or _of_a_size(core)
+    if targets is None and ":" not in ref:
+        targets = _targets_by_words().get(_words_of(core))
     for sign in "._":  # x/deepseek-ai.DeepSeek-R1-GGUF and x/Qwen_Qwen3-32B-GGUF repeat the publisher
         organisation, _, name = core.partition(sign)
         if targets is None and organisation in _organisations():
@@ -385,9 +399,24 @@ def _targets_by_core() -> dict[str, frozenset[str]]:
     return {core: frozenset(targets) for core, targets in found.items()}
 
 
+@cache
+def _targets_by_words() -> dict[tuple[str, ...], frozenset[str]]:
+    """Return the ids by the words of their names in any order: Ollama's granite4:small-h is granite-4.0-h-small."""
+    found: dict[tuple[str, ...], frozenset[str]] = {}
+    for core, targets in _targets_by_core().items():
+        words = _words_of(core)
+        found[words] = found.get(words, frozenset()) | targets
+    return found
+
+
+def _words_of(core: str) -> tuple[str, ...]:
+    """Return the words and numbers of a name, sorted."""
+    return tuple(sorted(f"{float(word):g}" if word[0].isdigit() else word for word in _WORD.findall(core)))
+
+
 @lru_cache(maxsize=16_384)
 def _core(name: str) -> str:
-    core = _PART.sub("", _tail_of(name)).removesuffix(".gguf").removeprefix("meta-")
+    core = _PART.sub("", _BETWEEN_WORDS.sub("-", _tail_of(name)).strip("-")).removesuffix(".gguf").removeprefix("meta-")
     while (shorter := _VARIANT.sub("", core)) != core:
         core = shorter
     return core

@@ -273,6 +273,17 @@ _WIDE_TABLES: Final = {
 """Mixes whose input table and head are q8_0, and the mix of their layers. Source: bartowski's pages of GGUF files."""
 
 
+_OTHER_GGUF: Final = {
+    "tq1_0": "iq1_s", "tq2_0": "iq2_xxs", "q4_1": "q4_k_m", "q5_0": "q5_k_s", "q5_1": "q5_k_m", "q6_0": "q6_k",
+    "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "iq1_kt": "iq1_s", "iq2_kt": "iq2_xxs", "iq2_ks": "iq2_xs",
+    "iq2_k": "iq2_s", "iq2_kl": "iq2_m", "iq3_kt": "iq3_xxs", "iq3_ks": "iq3_xs", "iq3_k": "q3_k_m", "iq4_kss": "iq4_xs",
+    "iq4_kt": "iq4_xs", "iq4_ks": "q4_k_s", "iq4_k": "q4_k_m", "iq5_ks": "q5_k_s", "iq5_k": "q5_k_m", "iq6_k": "q6_k",
+}  # fmt: skip
+"""Mix of llama.cpp by the type of a file that it does not write itself, of which it is as wide as the blocks and one step
+wider tables make it. Rows that are repacked (_r4, _r8) have the same size. Source: ikawrakow/ik_llama.cpp, ggml-common.h
+(iq4_k has 144 bytes for 256 weights, iq4_ks 136, iq4_kss 128, iq3_k 110, iq2_k 76, iq5_k 176, iq6_k 212)."""
+
+
 def _nearest_gguf(quant: str) -> str | None:
     """Return the format of a type of GGUF file; types that only Unsloth makes have the name of the nearest one."""
     if quant in GGUF_DTYPES:
@@ -284,7 +295,7 @@ def _nearest_gguf(quant: str) -> str | None:
     ):
         if quant.endswith("_xl") and other in GGUF_DTYPES:
             return other
-    return {"tq1_0": "iq1_s", "tq2_0": "iq2_xxs", "q4_1": "q4_k_m", "q5_0": "q5_k_s"}.get(quant)
+    return _OTHER_GGUF.get(re.sub(r"_r[48]$", "", quant))
 
 
 def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat, ...]:
@@ -374,6 +385,8 @@ def _mlx(last: str, words: set[str]) -> NamedFormat | None:
         return NamedFormat(
             f"MLX mxfp4, {found[1]}-bit", Rules(_PLAIN, rest, experts=experts, tables=True), "mxfp4"
         )
+    if found := re.search(r"mixed[-_]([2-8])[-_]([2-8])(?!\d)", last):
+        return _mlx_mix(int(found[1]), int(found[2]))
     for mode in ("mxfp4", "nvfp4"):
         if mode in words:
             return _linear(
@@ -389,6 +402,24 @@ def _mlx(last: str, words: set[str]) -> NamedFormat | None:
         return None
     storage = integers(int(bits), _MLX_GROUP, zero_points=False, scale_bits=32.0)
     return _linear(f"MLX {bits:g}-bit", storage, tables=True)
+
+
+def _mlx_mix(low: int, high: int) -> NamedFormat:
+    """Return the format of mlx-lm's recipe mixed_LOW_HIGH: head, and values and down projections of half of the layers,
+    in the wider of two widths.
+
+    Source: ml-explore/mlx-lm, convert.py, mixed_quant_predicate_builder: the first and last eighth of the layers, and
+    each third of those between.
+    """
+    narrow, wide = (integers(bits, _MLX_GROUP, zero_points=False, scale_bits=32.0) for bits in (low, high))
+    half = narrow._replace(bits=(narrow.bits + wide.bits) / 2)
+    rules = Rules(
+        _PLAIN,
+        narrow,
+        named=lambda name: half if name.rpartition(".")[2] in ("v_proj", "down_proj") else None,
+        tables=True,
+    )
+    return NamedFormat(f"MLX {low}- and {high}-bit", rules, narrow.dtype)
 
 
 def _exl(name: str, last: str) -> NamedFormat:
