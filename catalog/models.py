@@ -52,6 +52,8 @@ _BETWEEN_WORDS: Final = re.compile(r"[\s()\[\],]+")
 """Signs between the words of a name as people write it: Qwen3 32B (AWQ)."""
 _WORD: Final = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _HF_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
+_GGUF_BLOB: Final = re.compile(r"(?:^|/)sha256[-:][0-9a-f]{64}$")
+"""File of Ollama's store, which has no other name."""
 _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 """Ending with the number of active parameters, which users leave out: qwen3-235b."""
 
@@ -69,6 +71,8 @@ def get(ref: str) -> Chosen[Model]:
         return chosen._replace(note="; ".join(filter(None, (note, chosen.note))))
     if Path(ref).name == _FORMATS_BESIDE and _has_config(str(Path(ref).parent)):
         return get(f"./{Path(ref).parent}" if not Path(ref).is_absolute() else str(Path(ref).parent))
+    if (in_file := _of_gguf(ref)) is not None:
+        return in_file
     if is_path(ref):
         from advisor.catalog.hf.config import model_from_hf_config
 
@@ -416,7 +420,11 @@ def _words_of(core: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16_384)
 def _core(name: str) -> str:
-    core = _PART.sub("", _BETWEEN_WORDS.sub("-", _tail_of(name)).strip("-")).removesuffix(".gguf").removeprefix("meta-")
+    core = (
+        _PART.sub("", _BETWEEN_WORDS.sub("-", _tail_of(name)).strip("-"))
+        .removesuffix(".gguf")
+        .removeprefix("meta-")
+    )
     while (shorter := _VARIANT.sub("", core)) != core:
         core = shorter
     return core
@@ -441,9 +449,38 @@ def _adapter_base(ref: str) -> str | None:
     return base
 
 
+def _of_gguf(ref: str) -> Chosen[Model] | None:
+    """Return the model that the header of a GGUF file describes: that of the catalog whose name and shape it has, else
+    the shape that it states; None if there is no such file, or its architecture is not read.
+
+    Raises: InputFileError: the header is damaged.
+    """
+    path = expand_home(ref)
+    if not ref.endswith(".gguf") and _GGUF_BLOB.search(ref) is None:
+        return None
+    from advisor.catalog.hf import gguf
+
+    if not gguf.is_gguf(path):
+        return None
+    header = gguf.read_header(path)
+    for name in header.names:
+        known = find(_as_reference(name))
+        if known is None or known.hidden_size != header.hidden_size:
+            continue
+        if sum(group.count for group in known.layers if group.mixer is not None) == header.num_layers:
+            record = known.model_copy(update={**header.storage, "checkpoint": ref, "other_checkpoints": ()})
+            return Chosen(record, f"{ref} holds {known.id}, {record.weights} weights by its tensors")
+    if not header.shape:
+        return None
+    from advisor.catalog.hf.config import model_from_gguf
+
+    record = model_from_gguf(path, header.shape, header.storage)
+    return Chosen(record, f"shape and weights read from the header of {ref} ({record.weights})")
+
+
 def is_path(ref: str) -> bool:
     """Whether a typed model is a file or folder: by its spelling, or as a folder whose name the catalog lacks. A GGUF
-    file is no path: its name says what it holds, and the file is not read."""
+    file is no path: its header is read if it is there, else its name says what it holds."""
     if ref.endswith(".gguf"):
         return False
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):

@@ -16,6 +16,7 @@ from advisor.catalog.dtypes import (
 )
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
+from advisor.catalog.hf import gguf
 from advisor.catalog.hf.modules import matrices
 from advisor.catalog.hf.quantization import ModuleFormat, Rules, codebook_storage, exl_storage, integers
 from advisor.catalog.hf.weights import weights_by_rules
@@ -273,17 +274,6 @@ _WIDE_TABLES: Final = {
 """Mixes whose input table and head are q8_0, and the mix of their layers. Source: bartowski's pages of GGUF files."""
 
 
-_OTHER_GGUF: Final = {
-    "tq1_0": "iq1_s", "tq2_0": "iq2_xxs", "q4_1": "q4_k_m", "q5_0": "q5_k_s", "q5_1": "q5_k_m", "q6_0": "q6_k",
-    "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "iq1_kt": "iq1_s", "iq2_kt": "iq2_xxs", "iq2_ks": "iq2_xs",
-    "iq2_k": "iq2_s", "iq2_kl": "iq2_m", "iq3_kt": "iq3_xxs", "iq3_ks": "iq3_xs", "iq3_k": "q3_k_m", "iq4_kss": "iq4_xs",
-    "iq4_kt": "iq4_xs", "iq4_ks": "q4_k_s", "iq4_k": "q4_k_m", "iq5_ks": "q5_k_s", "iq5_k": "q5_k_m", "iq6_k": "q6_k",
-}  # fmt: skip
-"""Mix of llama.cpp by the type of a file that it does not write itself, of which it is as wide as the blocks and one step
-wider tables make it. Rows that are repacked (_r4, _r8) have the same size. Source: ikawrakow/ik_llama.cpp, ggml-common.h
-(iq4_k has 144 bytes for 256 weights, iq4_ks 136, iq4_kss 128, iq3_k 110, iq2_k 76, iq5_k 176, iq6_k 212)."""
-
-
 def _nearest_gguf(quant: str) -> str | None:
     """Return the format of a type of GGUF file; types that only Unsloth makes have the name of the nearest one."""
     if quant in GGUF_DTYPES:
@@ -295,7 +285,8 @@ def _nearest_gguf(quant: str) -> str | None:
     ):
         if quant.endswith("_xl") and other in GGUF_DTYPES:
             return other
-    return _OTHER_GGUF.get(re.sub(r"_r[48]$", "", quant))
+    repacked = re.sub(r"_r[48]$", "", quant)  # rows in another order, of the same size
+    return gguf.tables()["nearest"].get(repacked)
 
 
 def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat, ...]:

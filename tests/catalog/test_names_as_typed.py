@@ -93,9 +93,22 @@ def test_a_form_has_the_window_of_what_was_quantised(form: str, base: str) -> No
 
 
 IK_BLOCK_BYTES = {
-    "iq1_kt": 56, "iq2_kt": 68, "iq2_ks": 70, "iq2_k": 76, "iq2_kl": 86, "iq3_kt": 100, "iq3_ks": 102, "iq3_k": 110,
-    "iq4_kss": 128, "iq4_kt": 128, "iq4_ks": 136, "iq4_k": 144, "iq5_ks": 168, "iq5_k": 176, "iq6_k": 212,
-}  # fmt: skip
+    "iq1_kt": 56,
+    "iq2_kt": 68,
+    "iq2_ks": 70,
+    "iq2_k": 76,
+    "iq2_kl": 86,
+    "iq3_kt": 100,
+    "iq3_ks": 102,
+    "iq3_k": 110,
+    "iq4_kss": 128,
+    "iq4_kt": 128,
+    "iq4_ks": 136,
+    "iq4_k": 144,
+    "iq5_ks": 168,
+    "iq5_k": 176,
+    "iq6_k": 212,
+}
 """Bytes of 256 weights. Source: ikawrakow/ik_llama.cpp, ggml/src/ggml-common.h."""
 
 
