@@ -27,9 +27,13 @@ _LAUNCHERS: Final = frozenset(
 _RELEASE: Final = re.compile(r"[^:]+:v?(\d+\.\d+\.\d+)\S*")
 """Image of a container whose tag is the engine's release."""
 _MOST_WORDS: Final = 3
+_MOST_PATH: Final = 4096
+"""Longest path of a file [characters]."""
 _VARIABLE: Final = re.compile(r"(?:-e|--env=|-e=)?([A-Za-z_]\w*=.*)", re.DOTALL)
 _OPERATOR: Final = re.compile(r"[|&;]+|\d?>.*|[(){}]")
 """Word with which the command of a shell ends."""
+_NO_NAME: Final = re.compile(r"[\[\]{}\"'=$<>|]")
+"""Signs that no name of a model has."""
 _MODEL: Final = ("model-source", "model", "model-path", "model-id", "hf-repo", "")
 """Words for the model, from the one that says most; the last is that of a lone word."""
 _FILE_OF_MODEL: Final = "hf-file"
@@ -187,7 +191,9 @@ def _find_in_files(
         # They read YAML and Python, without which help appears at once.
         from advisor.cli import launch_files
 
-        is_text = "\n" in argument.strip() or argument.startswith("{")
+        is_text = (
+            len(argument.split()) > 1 and not Path(argument[:_MOST_PATH]).is_file()
+        ) or argument.startswith("{")
         if not is_text and not launch_files.is_launch_file(argument, takes_files=takes_files):
             continue
         path = None if is_text else Path(argument)
@@ -286,7 +292,8 @@ def _options_of(start: _Start) -> Iterator[tuple[str, str | None]]:
     while words:
         word = words.pop(0)
         if not word.startswith("-"):
-            yield "", word
+            if not _NO_NAME.search(word):
+                yield "", word
             continue
         name, equals, value = word.partition("=")
         long = start.program.words.get(kebab(name), "")

@@ -20,7 +20,7 @@ from advisor.catalog.programs import Program, all_programs, kebab
 from advisor.cli.python_source import commands_of_python
 
 _NAMES: Final = re.compile(
-    r".*\.(?:ya?ml|sh|bash|bat|ps1|py|ipynb|service|container|env|toml|ini|kcpps|hcl)|(?:.*[._-])?(?:Dockerfile|"
+    r".*\.(?:ya?ml|sh|bash|sbatch|bat|ps1|py|ipynb|service|container|env|properties|toml|ini|kcpps|hcl|tf|md)|(?:.*[._-])?(?:Dockerfile|"
     r"Containerfile|Modelfile|Makefile|Procfile|Justfile)(?:[._-].*)?|\.env.*|CMD_FLAGS\.txt",
     re.IGNORECASE,
 )
@@ -30,31 +30,39 @@ _COMMANDS: Final = (
     *("start_command", "run", "onstart", "user_data"),
 )
 """Keys of a container's words in the order in which they are joined: compose, Kubernetes, ECS, llama-swap, SkyPilot."""
-_SCRIPTS: Final = ("commands", "script")
-"""Keys of lists of lines of a shell: dstack, GitLab."""
+_SCRIPTS: Final = ("commands", "script", "processes")
+"""Keys of lines of a shell, in a list or by name: dstack, GitLab, Fly."""
 _VARIABLES: Final = ("environment", "env", "envs", "variables")
 _IMAGES: Final = ("image", "imageName", "image_name", "Image")
 _REFERENCE: Final = re.compile(
-    r'"?\$\{(?P<array>\w+)\[[@*]\]\}"?|\$\{(?P<name>\w+)(?::?[-=](?P<default>[^}]*))?\}|\$\((?P<kept>\w+)\)|\$(?P<bare>[A-Za-z_]\w*)'
-    r'|%(?P<batch>[A-Za-z_]\w*)%|"?\$[@*]"?'
+    r'"?\$\{(?P<array>\w+)\[[@*]\]\}"?|\$\{(?P<name>\w+)(?::?[-=](?P<default>[^}]*))?\}|\$\((?P<kept>\w+)\)'
+    r'|\$(?P<bare>[A-Za-z_]\w*)|%(?P<batch>[A-Za-z_]\w*)%|"?\$[@*]"?|\$\([^()]*\)'
 )
-"""A variable of a shell, compose file, manifest or batch file; arguments of a script, which are none here."""
+"""A variable of a shell, compose file, manifest or batch file; arguments of a script and outputs of commands, which are
+not known."""
 _ASSIGNED: Final = re.compile(
-    r"^[ \t]*(?:export[ \t]+|set[ \t]+|readonly[ \t]+|local[ \t]+|declare(?:[ \t]+-\w+)*[ \t]+|\$env:|ENV[ \t]+)?"
-    r"(?P<name>[A-Za-z_]\w*)[ \t]*\+?=[ \t]*"
-    r"(?P<value>\((?:[^()]|\$\([^()]*\))*\)|\"[^\"]*\"|'[^']*'|.*?)[ \t]*(?:;.*|\#.*)?$",
-    re.MULTILINE,
+    r"^[ \t]*(?:export[ \t]+|readonly[ \t]+|local[ \t]+|declare[ \t]+(?:-\w+[ \t]+)?|\$env:)?"
+    r"(?P<name>[A-Za-z_][\w.]*)[ \t]*[?:+]?=[ \t]*"
+    r"(?P<value>\([^()]*\)|(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'();#])*)[ \t]*(?:[;#][^\n]*)?$"
+    r"|^[ \t]*@?set[ \t]+\"?(?P<batch>\w+)=(?P<rest>[^\n\"]*)\"?$",
+    re.MULTILINE | re.IGNORECASE,
 )
-_JOINED: Final = re.compile(r"[ \t]*[\\^`][ \t]*\r?\n")
-"""End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's."""
+"""A line that sets a variable and does nothing else: of a shell, make, PowerShell, a batch file or a file .env."""
+_JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
+"""End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
+_BLOCK: Final = re.compile(r"\b(\w+)\s*=\s*(\[[^\[\]]*\]|\"(?:[^\"\\\n]|\\.)*\")")
+"""Field of a block of Terraform or Nomad: a text, or a list of texts."""
 _FROM: Final = re.compile(r"^FROM[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
 _BUILDS: Final = re.compile(r"^(?:RUN|COPY|CMD|ENTRYPOINT|WORKDIR|ENV|EXPOSE)\s", re.MULTILINE)
 """Instructions of a Dockerfile, which also begins with FROM."""
+_SETS: Final = re.compile(r"^(?:ENV|ARG)[ \t]+(.+)$", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"^PARAMETER[ \t]+(num_\w+)[ \t]+(\d+)", re.MULTILINE | re.IGNORECASE)
 _SHELL: Final = re.compile(r"(?:\S*/)?(?:env|exec|(?:ba|z|da)?sh)")
-_UNIT: Final = re.compile(r"^Exec(?:Start)?=[-@:+!]*(.+)$", re.MULTILINE)
+_UNIT: Final = re.compile(r"^(?:ExecStart=[-@:+!]*|Exec=)(.+)$", re.MULTILINE)
 _OF_UNIT: Final = re.compile(r"^(?:Environment|Image)=(.+)$", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\[.+\][ \t]*$", re.MULTILINE)
+_MOST_CHARACTERS: Final = 200_000
+"""Longest text in which start commands are looked for."""
 _LEAST_KNOWN: Final = 2
 """Least number of options of a program that a mapping has, if it holds settings of that program."""
 
@@ -106,6 +114,12 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
         _variables_set_in(read_text(beside), {}) if beside and beside != path and beside.is_file() else {}
     )
     text = _code_of_notebook(text) if suffix == ".ipynb" else text
+    if len(text) > _MOST_CHARACTERS:
+        raise InputFileError(
+            f"{path or 'the text'}: too long for a start command",
+            why=f"{len(text):,} characters, of at most {_MOST_CHARACTERS:,}",
+            fix="paste the command alone",
+        )
     found = commands_of_python(text)
     if found is not None:
         for one in found:
@@ -117,6 +131,8 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     elif (documents := _documents(text, suffix, str(path))) is not None:
         for document in documents:
             yield from _of_document(document, variables)
+    elif any(name in _COMMANDS and raw.startswith("[") for name, raw in _BLOCK.findall(text)):
+        yield from _of_blocks(text, variables)
     else:
         yield from _of_script(text, variables)
 
@@ -173,15 +189,26 @@ def _sections(text: str) -> list[dict[str, str]]:
 
 def _of_document(document: Any, variables: Variables) -> Iterator[list[str]]:
     """Yield the commands of the containers in a document, then those for which settings in it stand."""
-    yield from _of_containers(document, variables)
+    images = set(_images_in(document))
+    yield from _of_containers(document, variables, images.pop() if len(images) == 1 else "")
     yield from _of_settings(document)
 
 
-def _of_containers(found: Any, variables: Variables) -> Iterator[list[str]]:
-    """Yield the words of each container in a document: its variables, its image, and its command behind them."""
+def _images_in(found: Any) -> Iterator[str]:
+    """Yield the images that a document names at any depth."""
+    if isinstance(found, Mapping) and (image := _image(found)):
+        yield image
+    for value in found.values() if isinstance(found, Mapping) else found if isinstance(found, list) else ():
+        yield from _images_in(value)
+
+
+def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator[list[str]]:
+    """Yield the words of each container in a document: its variables, its image, and its command behind them.
+
+    The `only` image of a document is that of commands elsewhere in it."""
     if isinstance(found, list):
         for one in found:
-            yield from _of_containers(one, variables)
+            yield from _of_containers(one, variables, only)
     if not isinstance(found, Mapping):
         return
     macros = found.get("macros")
@@ -190,21 +217,23 @@ def _of_containers(found: Any, variables: Variables) -> Iterator[list[str]]:
         stated |= _variables(found.get(key), variables)
     own = {**variables, **(macros if isinstance(macros, Mapping) else {}), **stated}
     image = _image(found)
-    before = [f"{name}={value}" for name, value in stated.items()] + ([expand(image, own)] if image else [])
+    before = [f"{name}={value}" for name, value in stated.items()]
+    before += [expand(image or only, own)] if image or only else []
     lines = [_lines_of_command(found.get(key), own) for key in _COMMANDS]
     if all(len(each) <= 1 for each in lines):
         words = [word for each in lines for line in each for word in line]
-        if words or before:
+        if words or image or stated:
             yield [*before, *words]
     else:
         yield from ([*before, *line] for each in lines for line in each)
     for key in _SCRIPTS:
         text = found.get(key)
+        text = list(text.values()) if isinstance(text, Mapping) else text
         script = "\n".join(map(str, text)) if isinstance(text, list) else text
         if isinstance(script, str):
             yield from ([*before, *line] for line in _of_script(script, own))
     for value in found.values():
-        yield from _of_containers(value, own)
+        yield from _of_containers(value, own, only)
 
 
 def _image(found: Mapping[str, Any]) -> str:
@@ -324,13 +353,26 @@ def _as_words(pairs: list[tuple[str, Any]]) -> list[str]:
     ]
 
 
+def _of_blocks(text: str, variables: Variables) -> Iterator[list[str]]:
+    """Yield the words of each container in blocks of HCL; a field that comes again is that of the next container."""
+    found: dict[str, Any] = {}
+    for name, raw in _BLOCK.findall(text):
+        try:
+            value = json.loads(re.sub(r",\s*\]", "]", raw))
+        except ValueError:  # an expression
+            continue
+        if name in found and name in (*_IMAGES, *_COMMANDS):
+            yield from _of_containers(found, variables)
+            found = {}
+        found[name] = value
+    yield from _of_containers(found, variables)
+
+
 def _of_dockerfile(text: str, variables: Variables) -> Iterator[list[str]]:
     """Yield the command of a Dockerfile: its variables, its last image, its entry point and the words behind it."""
     joined = _JOINED.sub(" ", text)
-    stated = _variables_set_in(
-        "\n".join(line for line in joined.splitlines() if line.startswith(("ENV", "ARG"))), {}
-    )
-    stated = {**stated, **variables}
+    pairs = [word for line in _SETS.findall(joined) for word in _words(line)]
+    stated = {**dict(pair.split("=", 1) for pair in pairs if "=" in pair), **variables}
     images = _FROM.findall(joined)
     words: list[str] = []
     for starts in ("ENTRYPOINT", "CMD"):
@@ -382,19 +424,26 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
     if not lines and own:
         yield from ([*before], *_of_settings(own))
     for line in lines:
-        yield [*before, *_words(expand(line, stated))]
+        words = _words(expand(line, stated))
+        yield [*before, *words]
+        shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
+        inner = words[shell + 2 : shell + 3] if shell is not None else []
+        if inner and re.fullmatch(r"-\w*c", words[words.index(inner[0]) - 1]):
+            yield from ([*before, *each] for each in _of_script(inner[0], stated))
 
 
 def _variables_set_in(text: str, outer: Variables) -> dict[str, str]:
     """Return the variables that a script sets, each with those before it in place."""
     found: dict[str, str] = {}
     for match in _ASSIGNED.finditer(text):
-        raw = match["value"]
+        raw = match["value"] if match["name"] else match["rest"].strip()
         is_array = raw.startswith("(")
         plain = (
             raw[1:-1] if is_array or (raw[:1] in ("'", '"') and raw[-1:] == raw[:1] and len(raw) > 1) else raw
         )
-        found[match["name"]] = expand(" ".join(plain.split()) if is_array else plain, {**outer, **found})
+        found[match["name"] or match["batch"]] = expand(
+            " ".join(plain.split()) if is_array else plain, {**outer, **found}
+        )
     return found
 
 

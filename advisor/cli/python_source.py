@@ -179,6 +179,8 @@ class _Source:
             case ast.UnaryOp(ast.USub(), operand):
                 value = self.value_of(operand)
                 return -value if isinstance(value, int | float) else _UNKNOWN
+            case ast.Attribute(ast.Name("sys"), "executable"):
+                return "python3"
             case ast.Attribute(ast.Name(_), name):
                 return self.values.get(name, _UNKNOWN)
             case ast.Subscript(ast.Attribute(_, "environ"), key):

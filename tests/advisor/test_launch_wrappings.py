@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from advisor.catalog.engines import all_ids
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.programs import all_programs
 from advisor.cli.engine_command import with_pasted_command
+from advisor.cli.launch_files import commands_in
 
 KNOWN = frozenset(
     shlex.split(
@@ -36,6 +38,7 @@ COMMANDS = {
     "lmdeploy": "lmdeploy serve api_server x/y --tp 2 --session-len 16384 --quant-policy 8",
     "mlx": "mlx_lm.server --model x/y-4bit",
     "mlx-tools": "python -m mlx_lm.generate --model x/y-4bit",
+    "djl": "",
     "tgi": "text-generation-launcher --model-id x/y --num-shard 2 --max-total-tokens 16384",
 }
 """A start command of each program; that of a program which takes variables alone is empty."""
@@ -83,6 +86,11 @@ def as_pod_of_variables(command: str) -> str:
     return yaml.safe_dump({"spec": {"template": {"spec": {"containers": [container]}}}})
 
 
+def as_makefile(command: str) -> str:
+    *head, value = command.split()
+    return f"VALUE ?= {value}\nserve:\n\t{' '.join(head)} $(VALUE)\n"
+
+
 def as_python(command: str) -> str:
     *head, value = command.split()
     return (
@@ -93,6 +101,7 @@ def as_python(command: str) -> str:
 
 WRAPPINGS: dict[str, tuple[str, Callable[[str], str]]] = {
     "script": ("run.sh", as_script),
+    "variable in front": ("run.sh", lambda command: f"A=1 B='2 3' {command}\n"),
     "script over lines": ("run.sh", lambda command: as_lines(command, "\\")),
     "array": ("run.bash", as_array),
     "batch": ("run.bat", lambda command: f"@echo off\nREM {command}\n{as_lines(command, '^')}\npause\n"),
@@ -132,6 +141,29 @@ WRAPPINGS: dict[str, tuple[str, Callable[[str], str]]] = {
         "api.Dockerfile",
         lambda command: f"FROM a:1\nRUN pip install x\nENTRYPOINT {command}\n",
     ),
+    "shell in a shell": ("run.sh", lambda command: f'bash -lc "A=$(cat /run/a) {command}"\n'),
+    "lines of options": (
+        "config.yaml",
+        lambda command: yaml.safe_dump({"models": {"a": {"cmd": as_lines(command, "")}}}),
+    ),
+    "Makefile": ("Makefile", as_makefile),
+    "Slurm": (
+        "job.sbatch",
+        lambda command: f"#!/bin/bash\n#SBATCH --gres=gpu:8\nsrun --ntasks=1 {command}\n",
+    ),
+    "Markdown": ("notes.md", lambda command: f"# Serve\n\n```bash\n{as_lines(command, chr(92))}\n```\n"),
+    "Terraform": (
+        "main.tf",
+        lambda command: f'resource "a" "b" {{\n  name = "x"\n  command = {json.dumps(command.split())}\n}}\n',
+    ),
+    "Nomad": (
+        "a.nomad.hcl",
+        lambda command: (
+            f'config {{\n image = "a:1"\n command = "{command.split()[0]}"\n'
+            f" args = {json.dumps(command.split()[1:])}\n}}\n"
+        ),
+    ),
+    "Podman": ("a.container", lambda command: f"[Container]\nImage=a:1\nExec={command}\n"),
     "Python": ("serve.py", as_python),
     "Python text": ("serve.py", lambda command: f"import os\nos.system('{command} &')\n"),
     "notebook": (
@@ -205,6 +237,10 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
         {"model": "y.gguf", "n_ctx": 8192, "n_gpu_layers": -1},
         "llama-server -m y.gguf -c 8192",
     ),
+    "djl": (
+        {"option_model_id": "x/y", "option_tensor_parallel_degree": 2, "option_max_model_len": 8192},
+        "vllm serve x/y -tp 2 --max-model-len 8192",
+    ),
     "lmdeploy": (
         {"model": "x/y", "session_len": 8192, "tp": 2},
         "lmdeploy serve api_server x/y --session-len 8192 --tp 2",
@@ -246,6 +282,22 @@ def test_settings_mean_what_the_options_mean(
     }[form]
     Path(form).write_text(text)
     assert understand(form) == understand(*command.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[build]\nimage = 'ghcr.io/ggml-org/llama.cpp:server-cuda'\n[processes]\napp = '-hf x/y-GGUF:Q6_K -c 8192'\n",
+        "base: {image: 'ghcr.io/ggml-org/llama.cpp:server'}\nserver: {args: [-hf, 'x/y-GGUF:Q6_K', -c, '8192']}\n",
+    ],
+)
+def test_words_without_a_program_belong_to_the_only_image(text: str) -> None:
+    assert understand(text) == understand(*["llama-server", "-hf", "x/y-GGUF:Q6_K", "-c", "8192"])
+
+
+def test_properties_are_options() -> None:
+    text = "engine=Python\noption.model_id=x/y\noption.tensor_parallel_degree=2\n"
+    assert understand(text) == understand("vllm", "serve", "x/y", "-tp", "2")
 
 
 @pytest.mark.parametrize(
@@ -307,6 +359,14 @@ def test_what_wraps_a_command_names_its_accelerator(tmp_path: Path, monkeypatch:
         assert understand(text)["--gpu"] == "l40s"
     assert understand("--gpu", "t4", text)["--gpu"] == "t4"
     assert "--gpu" not in understand("resources: {gpu: 24GB}\n" + run)
+
+
+def test_long_texts_cost_little() -> None:
+    many = ("a=" + " " * 60_000 + "x;", *(15_000 * part for part in ("${", "A=(", "set ", "(", "x=[", "'")))
+    for text in many:
+        list(commands_in(f"{text}\n{text}"))
+    with pytest.raises(InputFileError, match="too long"):
+        list(commands_in("a b\n" * 400_000))
 
 
 @pytest.mark.parametrize(
