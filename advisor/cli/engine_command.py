@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.ask.measures import parse_count
+from advisor.catalog import engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.files import read_text
@@ -68,9 +69,6 @@ def with_pasted_command(
         start, notes = _find_in_files(arguments, known, flags)
     if start is None:
         return list(arguments), ()
-    # They load the catalog, without which help appears at once.
-    from advisor.catalog import models
-
     program = start.program
     if "--tp" not in known:
         raise AdvisorError(
@@ -166,8 +164,6 @@ def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]
 
 def _check_is_planned(engine: str, given: Collection[str]) -> None:
     """Refuse the command of an engine that the catalog does not have, unless another engine was named for it."""
-    from advisor.catalog import engines
-
     if engine not in engines.all_ids() and "--engine" not in given:
         raise AdvisorError(
             f"nothing is planned with {engine}",
@@ -188,7 +184,7 @@ def _find_in_files(
         before = arguments[place - 1] if place else ""
         if argument.startswith("-") or (before.startswith("-") and "=" not in before and before not in flags):
             continue
-        # They read YAML and Python, without which help appears at once.
+        # They load readers of YAML and Python, which no typed command needs.
         from advisor.cli import launch_files
 
         is_text = (
@@ -334,8 +330,6 @@ def _whole_context(model: str) -> str:
 
     Raises: UnknownNameError: the catalog does not have the model.
     """
-    from advisor.catalog import models
-
     return str(models.get(model).record.max_context_tokens)
 
 

@@ -10,7 +10,6 @@ from typer.core import TyperCommand, TyperGroup
 from advisor.ask.measures import parse_count
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.engine_command import with_pasted_command
 from advisor.cli.engine_words import own_words
 from advisor.cli.notes import note
 
@@ -26,10 +25,25 @@ class _Once:
         known = {text for option in self.params for text in (*option.opts, *option.secondary_opts)}  # type: ignore[attr-defined]
         is_of_subcommand = bool(getattr(self, "commands", {}).keys() & set(args[:1]))
         flags = {text for option in self.params if getattr(option, "is_flag", False) for text in option.opts}  # type: ignore[attr-defined]
-        words, notes = (args, ()) if is_of_subcommand else with_pasted_command(args, known, flags)
+        words = args
+        notes: tuple[str, ...] = ()
+        if not is_of_subcommand and _has_lone_word(args, flags):
+            # It loads the catalog, without which help appears at once.
+            from advisor.cli.engine_command import with_pasted_command
+
+            words, notes = with_pasted_command(args, known, flags)
         if notes and not {"-q", "--quiet"} & set(args):
             note(*notes)
         return super().parse_args(ctx, own_words(words, known))  # type: ignore[misc, no-any-return]
+
+
+def _has_lone_word(arguments: Sequence[str], flags: Collection[str]) -> bool:
+    """Whether a word is typed that is no option and no value of one, as any pasted command has."""
+    before = ("", *arguments)
+    return any(
+        not word.startswith("-") and (not last.startswith("-") or "=" in last or last in flags)
+        for last, word in zip(before, arguments, strict=False)
+    )
 
 
 class Once(_Once, TyperCommand):
