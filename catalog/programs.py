@@ -9,13 +9,13 @@ from advisor.catalog.files import named_records
 from advisor.catalog.launch_options import launch_options
 from advisor.catalog.schema.record import Record
 
-_PYTHON: Final = r"(?:\S*/)?python[\d.]*(?:\.exe)?"
+_PYTHON: Final = r"(?:\S*/)?python[\d.]*(?:\.exe)?(?: -[uOBEs])?"
 _FILE: Final = "support/programs.toml"
 _ANY: Final = "*"
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class Program(Record):
+class EngineProgram(Record):
     """One program that runs an engine, with words of its own."""
 
     id: str
@@ -49,8 +49,8 @@ class Program(Record):
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
         """Regular expression of the words that start it."""
-        each = (re.escape(self.command), *self.starts, *self.images)
-        return re.compile("|".join(f"(?:{one.replace('PYTHON', _PYTHON)})" for one in each))
+        starts = (re.escape(self.command), *(one.replace("PYTHON", _PYTHON) for one in self.starts))
+        return re.compile("|".join((*(rf"(?:{one})(?:\.exe)?" for one in starts), *self.images)))
 
     @functools.cached_property
     def takes_value(self) -> Mapping[str, bool]:
@@ -85,9 +85,9 @@ def kebab(name: str) -> str:
 
 
 @functools.cache
-def all_programs() -> Mapping[str, Program]:
+def all_programs() -> Mapping[str, EngineProgram]:
     """Return every program by name.
 
     Source: data/support/programs.toml, each with its own sources.
     """
-    return named_records(Program, _FILE)
+    return named_records(EngineProgram, _FILE)

@@ -13,7 +13,7 @@ from advisor.catalog import engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.files import read_text
-from advisor.catalog.programs import Program, all_programs, kebab
+from advisor.catalog.programs import EngineProgram, all_programs, kebab
 from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value
 
 _LEVEL: Final = re.compile(r"-O\d")
@@ -27,12 +27,14 @@ _LAUNCHERS: Final = frozenset(
 """Programs that start another one: their own words, up to the engine's, say nothing about the plan."""
 _RELEASE: Final = re.compile(r"[^:]+:v?(\d+\.\d+\.\d+)\S*")
 """Image of a container whose tag is the engine's release."""
-_MOST_WORDS: Final = 3
+_MOST_WORDS: Final = 5
 _MOST_PATH: Final = 4096
 """Longest path of a file [characters]."""
 _VARIABLE: Final = re.compile(r"(?:-e|--env=|-e=)?([A-Za-z_]\w*=.*)", re.DOTALL)
 _OPERATOR: Final = re.compile(r"[|&;]+|\d?>.*|[(){}]")
 """Word with which the command of a shell ends."""
+_STARTS_IMAGE: Final = re.compile(r"-|[\w.-]+/[\w.-]+$")
+"""First word behind the image of a container that starts its engine: an option, or a repository."""
 _NO_NAME: Final = re.compile(r"[\[\]{}\"'=$<>|]")
 """Signs that no name of a model has."""
 _MODEL: Final = ("model-source", "model", "model-path", "model-id", "hf-repo", "")
@@ -45,7 +47,7 @@ _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 class _Start(NamedTuple):
     front: tuple[str, ...]
     """Words that were typed in front of the command and whatever launches it."""
-    program: Program
+    program: EngineProgram
     words: tuple[str, ...]
     """Words behind the program, and the options for which its variables stand."""
     release: str = ""
@@ -85,7 +87,7 @@ def with_pasted_command(
         said["--model"] = models.name_in_path(model)
     if found.engine == "llama.cpp":
         _divide_among_slots(said, known, each_has_all=program.slots == "whole")
-    if start.release and "--engine-version" in known:
+    if start.release and program.takes_value and "--engine-version" in known:
         said.setdefault("--engine-version", start.release)
     said.setdefault("--engine", found.engine)
     for name, value in said.items():
@@ -121,6 +123,9 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
             found = found._replace(engine=program.engines[value])
         if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
             found.said.setdefault("--pp", str(len(re.findall(r"\d+(?:\.\d+)?", value))))
+            continue
+        if value and value.startswith("$"):  # a variable that nothing sets
+            found.left.append(f"{typed} {value}")
             continue
         value = program.values.get(kebab(typed), {}).get(value or "", value)
         own, translated = _translate(name, value or "", known)
@@ -231,7 +236,7 @@ def _find_start(arguments: Sequence[str]) -> _Start | None:
     ]
     if not found:
         return None
-    images = [one for one in found if _is_image(words[one[1]])]
+    images = [one for one in found if one[2] == 1 and _is_image(words[one[1]])]
     program, place, count = next((one for one in found if one not in images), found[0])
     first = images[0][1] if images and images[0][1] < place else place
     launcher = next((at for at, word in enumerate(words[:first]) if word in _LAUNCHERS), first)
@@ -240,6 +245,8 @@ def _find_start(arguments: Sequence[str]) -> _Start | None:
     release = next((tag[1] for one in images if (tag := _RELEASE.fullmatch(words[one[1]]))), "")
     rest = [word for word in words[place + count :] if word.strip() and word != "\\"]
     end = next((at for at, word in enumerate(rest) if _OPERATOR.fullmatch(word)), len(rest))
+    if (program, place, count) in images and rest[:1] and not _STARTS_IMAGE.match(rest[0]):
+        return None  # the container runs another program
     options = (*rest[:end], *_of_variables(program, words[launcher:place]))
     return _Start(tuple(words[:launcher]), program, options, release)
 
@@ -249,7 +256,7 @@ def _is_image(word: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _program_started_by(text: str) -> Program | None:
+def _program_started_by(text: str) -> EngineProgram | None:
     return next((each for each in all_programs().values() if each.pattern.fullmatch(text)), None)
 
 
@@ -269,7 +276,7 @@ def _split_if_command(argument: str) -> list[str]:
     return words if any(_program_started_by(text) for text in texts) else [argument]
 
 
-def _of_variables(program: Program, words: Sequence[str]) -> Iterator[str]:
+def _of_variables(program: EngineProgram, words: Sequence[str]) -> Iterator[str]:
     """Yield the options for which variables of a program stand."""
     for word in words:
         found = _VARIABLE.fullmatch(word)

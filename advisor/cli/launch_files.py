@@ -16,7 +16,7 @@ import yaml
 
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
-from advisor.catalog.programs import Program, all_programs, kebab
+from advisor.catalog.programs import EngineProgram, all_programs, kebab
 from advisor.cli.python_source import commands_of_python
 
 _NAMES: Final = re.compile(
@@ -57,6 +57,8 @@ _BUILDS: Final = re.compile(r"^(?:RUN|COPY|CMD|ENTRYPOINT|WORKDIR|ENV|EXPOSE)\s"
 """Instructions of a Dockerfile, which also begins with FROM."""
 _SETS: Final = re.compile(r"^(?:ENV|ARG)[ \t]+(.+)$", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"^PARAMETER[ \t]+(num_\w+)[ \t]+(\d+)", re.MULTILINE | re.IGNORECASE)
+OPERATOR: Final = re.compile(r"[|&;]+|[(){}]")
+"""Word with which the command of a shell ends."""
 _SHELL: Final = re.compile(r"(?:\S*/)?(?:env|exec|(?:ba|z|da)?sh)")
 _UNIT: Final = re.compile(r"^(?:ExecStart=[-@:+!]*|Exec=)(.+)$", re.MULTILINE)
 _OF_UNIT: Final = re.compile(r"^(?:Environment|Image)=(.+)$", re.MULTILINE)
@@ -72,7 +74,7 @@ _Read = Callable[[str], Any]
 
 _ACCELERATOR: Final = re.compile(
     r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?\s*[:=]\s*(?:\{\s*(?:name:\s*)?)?"
-    r"[\"']?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])",
+    r"[\"']?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
     re.IGNORECASE,
 )
 """The accelerator that SkyPilot, dstack, Modal, Ray, BentoML or a node selector asks for."""
@@ -88,6 +90,13 @@ def accelerator_in(text: str) -> str:
         except UnknownNameError:
             continue
     return ""
+
+
+def _set_by_job(text: str) -> dict[str, str]:
+    """Return the variables by which jobs tell their commands how many accelerators they have."""
+    found = _ACCELERATOR.search(text)
+    count = found["count"] if found else None
+    return dict.fromkeys(("SKYPILOT_NUM_GPUS_PER_NODE", "DSTACK_GPUS_NUM"), count) if count else {}
 
 
 def is_launch_file(argument: str, *, takes_files: bool) -> bool:
@@ -110,9 +119,9 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     """
     suffix = path.suffix.lower() if path else ""
     beside = path.with_name(".env") if path else None
-    variables = (
-        _variables_set_in(read_text(beside), {}) if beside and beside != path and beside.is_file() else {}
-    )
+    variables = _set_by_job(text)
+    if beside and beside != path and beside.is_file():
+        variables |= _variables_set_in(read_text(beside), {})
     text = _code_of_notebook(text) if suffix == ".ipynb" else text
     if len(text) > _MOST_CHARACTERS:
         raise InputFileError(
@@ -303,7 +312,7 @@ def _of_settings(found: Any) -> Iterator[list[str]]:
         yield from _of_settings(value)
 
 
-def _program_of(names: set[str]) -> Program | None:
+def _program_of(names: set[str]) -> EngineProgram | None:
     """Return the program of whose options a file of settings has the most, with a word that is its own; else None."""
     rated = {
         program.id: sum(program.knows(name) for name in names)
@@ -425,11 +434,22 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
         yield from ([*before], *_of_settings(own))
     for line in lines:
         words = _words(expand(line, stated))
-        yield [*before, *words]
+        yield from ([*before, *each] for each in _split_at_operators(words))
         shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
         inner = words[shell + 2 : shell + 3] if shell is not None else []
         if inner and re.fullmatch(r"-\w*c", words[words.index(inner[0]) - 1]):
             yield from ([*before, *each] for each in _of_script(inner[0], stated))
+
+
+def _split_at_operators(words: list[str]) -> list[list[str]]:
+    """Return the commands of a line: `a & b && c` are three."""
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if OPERATOR.fullmatch(word):
+            commands.append([])
+        else:
+            commands[-1].append(word.removesuffix(";"))
+    return [each for each in commands if each]
 
 
 def _variables_set_in(text: str, outer: Variables) -> dict[str, str]:

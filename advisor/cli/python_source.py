@@ -70,7 +70,9 @@ class _Source:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 if isinstance(target, ast.Name):
-                    self.values[target.id] = self.value_of(node.value)
+                    value = self.value_of(node.value)
+                    is_object = value is _UNKNOWN and isinstance(node.value, ast.Call)
+                    self.values[target.id] = node.value if is_object else value
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             self._extend(node.target.id, self.value_of(node.value))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
@@ -131,17 +133,24 @@ class _Source:
     def _options_of(self, call: ast.Call) -> list[str]:
         words: list[str] = []
         for place, argument in enumerate(call.args):
+            argument = self._object(argument)
             if isinstance(argument, ast.Call | ast.Dict):
                 words += self._options_inside(argument)
             elif place == 0 and isinstance(value := self.value_of(argument), str):
                 words.append(f"--{_POSITIONAL}={value}")
         for keyword in call.keywords:
-            if isinstance(keyword.value, ast.Call | ast.Dict) and self.value_of(keyword.value) is _UNKNOWN:
-                words += self._options_inside(keyword.value)
+            given = self._object(keyword.value)
+            if isinstance(given, ast.Call | ast.Dict) and self.value_of(given) is _UNKNOWN:
+                words += self._options_inside(given)
                 continue
             value = self.value_of(keyword.value)
             words += _as_options({keyword.arg: value} if keyword.arg else value)
         return words
+
+    def _object(self, node: ast.expr) -> ast.expr:
+        """Return the call that gave a name its value; any other expression as it is."""
+        value = self.values.get(node.id) if isinstance(node, ast.Name) else None
+        return value if isinstance(value, ast.Call) else node
 
     def _options_inside(self, node: ast.expr) -> list[str]:
         """Return the options of an argument that is itself a call, such as a configuration of the cache."""
@@ -168,7 +177,8 @@ class _Source:
                     self.value_of(part.value if isinstance(part, ast.FormattedValue) else part)
                     for part in parts
                 ]
-                return "".join(map(str, texts)) if _UNKNOWN not in texts else _UNKNOWN
+                is_known = all(isinstance(text, str | int | float) for text in texts)
+                return "".join(map(str, texts)) if is_known else _UNKNOWN
             case ast.BinOp(left, ast.Add(), right):
                 return _add(self.value_of(left), self.value_of(right))
             case ast.BinOp(left, ast.Mult(), right):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
@@ -32,6 +32,8 @@ class _Once:
             from advisor.cli.engine_command import with_pasted_command
 
             words, notes = with_pasted_command(args, known, flags)
+            if words == args and "--use-case" in known:
+                words, notes = _with_sentence(args, flags)
         if notes and not {"-q", "--quiet"} & set(args):
             note(*notes)
         return super().parse_args(ctx, own_words(words, known))  # type: ignore[misc, no-any-return]
@@ -39,11 +41,37 @@ class _Once:
 
 def _has_lone_word(arguments: Sequence[str], flags: Collection[str]) -> bool:
     """Whether a word is typed that is no option and no value of one, as any pasted command has."""
-    before = ("", *arguments)
-    return any(
-        not word.startswith("-") and (not last.startswith("-") or "=" in last or last in flags)
-        for last, word in zip(before, arguments, strict=False)
-    )
+    return bool(_places_of_lone_words(arguments, flags))
+
+
+def _places_of_lone_words(arguments: Sequence[str], flags: Collection[str]) -> list[int]:
+    return [
+        place
+        for place, (last, word) in enumerate(zip(("", *arguments), arguments, strict=False))
+        if not word.startswith("-") and (not last.startswith("-") or "=" in last or last in flags)
+    ]
+
+
+def _with_sentence(arguments: Sequence[str], flags: Collection[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return what was typed with the options for which a sentence in it stands, and notes; typed options count first.
+
+    Raises: AdvisorError: the sentence says nothing that is asked.
+    """
+    places = _places_of_lone_words(arguments, flags)
+    text = " ".join(arguments[place] for place in places)
+    if len(text.split()) < _LEAST_WORDS:
+        return list(arguments), ()
+    from advisor.cli.sentence import options_of_sentence
+
+    options, notes = options_of_sentence(text)
+    typed = [word for place, word in enumerate(arguments) if place not in places]
+    given = {word.partition("=")[0] for word in typed}
+    pairs = zip(options[::2], options[1::2], strict=True)
+    return [*typed, *(word for name, value in pairs if name not in given for word in (name, value))], notes
+
+
+_LEAST_WORDS: Final = 2
+"""Least words of a sentence; a single one is a slip."""
 
 
 class Once(_Once, TyperCommand):

@@ -41,8 +41,8 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
-class Header(NamedTuple):
-    """Header of a GGUF file."""
+class GgufHeader(NamedTuple):
+    """GgufHeader of a GGUF file."""
 
     names: tuple[str, ...]
     """Names of the model that it holds, and of its base."""
@@ -54,7 +54,7 @@ class Header(NamedTuple):
     """Storage of its tensors as fields of a model."""
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> GgufHeader:
     """Return what the header of a GGUF file says of its model.
 
     Raises: InputFileError: the header is cut or damaged.
@@ -73,7 +73,7 @@ def read_header(path: Path) -> Header:
     hidden, layers = (size if isinstance(size, int) else 0 for size in sizes)
     keys = ("general.name", "general.base_model.0.name", "general.base_model.0.repo_url")
     names = [str(metadata[key]) for key in keys if metadata.get(key)]
-    return Header(tuple(names), hidden, layers, _shape(metadata, tensors), _storage(metadata, tensors))
+    return GgufHeader(tuple(names), hidden, layers, _shape(metadata, tensors), _storage(metadata, tensors))
 
 
 Tensors = list[tuple[str, int, int]]

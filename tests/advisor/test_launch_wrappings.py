@@ -295,6 +295,33 @@ def test_words_without_a_program_belong_to_the_only_image(text: str) -> None:
     assert understand(text) == understand(*["llama-server", "-hf", "x/y-GGUF:Q6_K", "-c", "8192"])
 
 
+def test_the_command_of_a_line_ends_at_operators() -> None:
+    alone = understand("ollama", "run", "x:8b")
+    image = "services: {a: {image: 'ollama/ollama:0.12.3', entrypoint: [/bin/sh, -c, '%s']}}"
+    for line in ("ollama serve & sleep 5 && ollama run x:8b && wait", "sleep 5; ollama run x:8b; echo a"):
+        assert understand(f"#!/bin/sh\n{line}\n") == alone
+        assert understand(image % line) == alone
+    assert understand(*["docker", "run", "-d", "ollama/ollama:0.12.3", "run", "x:8b"]) == alone
+
+
+def test_a_job_counts_its_accelerators_and_what_nothing_sets_is_named() -> None:
+    run = "resources: {accelerators: 'H100:4'}\nrun: python -u -m vllm.entrypoints.openai.api_server x/y -tp $%s\n"
+    assert understand(run % "SKYPILOT_NUM_GPUS_PER_NODE")["--tp"] == "4"
+    words, notes = with_pasted_command([run % "UNSET"], KNOWN)
+    assert "--tp" not in words
+    assert "-tp $UNSET" in " ".join(notes)
+
+
+def test_objects_of_options_may_have_names() -> None:
+    text = (
+        "from lmdeploy import pipeline, TurbomindEngineConfig\nconfig = TurbomindEngineConfig(tp=2, session_len=8192)\n"
+        "pipe = pipeline('x/y', backend_config=config)\n"
+    )
+    assert understand(text) == understand(
+        *["lmdeploy", "serve", "api_server", "x/y", "--tp", "2", "--session-len", "8192"]
+    )
+
+
 def test_properties_are_options() -> None:
     text = "engine=Python\noption.model_id=x/y\noption.tensor_parallel_degree=2\n"
     assert understand(text) == understand("vllm", "serve", "x/y", "-tp", "2")
