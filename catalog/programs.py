@@ -49,7 +49,13 @@ class EngineProgram(Record):
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
         """Regular expression of the words that start it."""
-        starts = (re.escape(self.command), *(one.replace("PYTHON", _PYTHON) for one in self.starts))
+        starts = (
+            re.escape(self.command),
+            *(
+                one.replace("PYTHON -m", f"(?:{_PYTHON} )?-m").replace("PYTHON", _PYTHON)
+                for one in self.starts
+            ),
+        )
         return re.compile("|".join((*(rf"(?:{one})(?:\.exe)?" for one in starts), *self.images)))
 
     @functools.cached_property

@@ -14,7 +14,7 @@ from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import EngineProgram, all_programs, kebab
-from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value
+from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value, places_of_lone_words
 
 _LEVEL: Final = re.compile(r"-O\d")
 """vLLM's level of compilation, which joins its value."""
@@ -78,7 +78,8 @@ def with_pasted_command(
             why="this command chooses layout and settings by itself",
             fix="advisor memory --gpu ID, or advisor simulate serve --gpu ID, before the pasted command",
         )
-    typed = list(start.front)
+    lone = [] if _takes_files(known) else places_of_lone_words(start.front, flags)
+    typed = list(start.front[: lone[0]] if lone else start.front)  # a lone word is that of a launcher
     given = {word.partition("=")[0] for word in typed}
     found = _read_options(start, known)
     said = found.said
@@ -184,7 +185,7 @@ def _find_in_files(
 
     Raises: AdvisorError: a file of a command that takes no other files has none.
     """
-    takes_files = any(not name.startswith("-") for name in known)
+    takes_files = _takes_files(known)
     for place, argument in enumerate(arguments):
         before = arguments[place - 1] if place else ""
         if argument.startswith("-") or (before.startswith("-") and "=" not in before and before not in flags):
@@ -218,6 +219,11 @@ def _find_in_files(
                 fix="paste the command itself, or name the file that holds it",
             )
     return None, []
+
+
+def _takes_files(known: Collection[str]) -> bool:
+    """Whether a command has arguments, as those do that take files of results."""
+    return any(not name.startswith("-") for name in known)
 
 
 def _find_start(arguments: Sequence[str]) -> _Start | None:

@@ -50,6 +50,7 @@ _ASSIGNED: Final = re.compile(
 """A line that sets a variable and does nothing else: of a shell, make, PowerShell, a batch file or a file .env."""
 _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
+_COMMENT: Final = re.compile(r"^[ \t]*(?:REM\b|::|#).*$", re.MULTILINE)
 _BLOCK: Final = re.compile(r"\b(\w+)\s*=\s*(\[[^\[\]]*\]|\"(?:[^\"\\\n]|\\.)*\")")
 """Field of a block of Terraform or Nomad: a text, or a list of texts."""
 _FROM: Final = re.compile(r"^FROM[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
@@ -421,17 +422,15 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
 
     A text of nothing but variables, as env files are, is one line.
     """
-    joined = re.sub(r"^[ \t]*(?:REM\b|::).*$", "", _JOINED.sub(" ", text), flags=re.MULTILINE)
+    joined = _JOINED.sub(" ", _COMMENT.sub("", text))
     stated = {**variables, **_variables_set_in(joined, variables)}
     own = {name: value for name, value in stated.items() if name not in variables}
     before = [f"{name}={value}" for name, value in own.items()]
-    lines = [
-        line
-        for line in _ASSIGNED.sub("", joined).splitlines()
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
+    lines = [line for line in _ASSIGNED.sub("", joined).splitlines() if line.strip()]
     if not lines and own:
         yield from ([*before], *_of_settings(own))
+    if lines and all(line.lstrip().startswith("-") for line in lines):  # options alone: CMD_FLAGS.txt
+        yield from _of_settings(dict(_pairs([word for line in lines for word in _words(line)])))
     for line in lines:
         words = _words(expand(line, stated))
         yield from ([*before, *each] for each in _split_at_operators(words))

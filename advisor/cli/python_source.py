@@ -77,6 +77,11 @@ class _Source:
             self._extend(node.target.id, self.value_of(node.value))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             owner = node.func.value
+            if node.func.attr == "add_argument" and isinstance(option := self.value_of(node.args[0]), str):
+                defaults = [self.value_of(each.value) for each in node.keywords if each.arg == "default"]
+                self.values |= dict.fromkeys(
+                    [option.lstrip("-").replace("-", "_")] if defaults else [], *defaults
+                )
             if isinstance(owner, ast.Name) and node.func.attr in ("extend", "append"):
                 added = self.value_of(node.args[0])
                 self._extend(owner.id, [added] if node.func.attr == "append" else added)

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from advisor.ask.measures import parse_count
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.engine_words import own_words
+from advisor.cli.engine_words import own_words, places_of_lone_words
 from advisor.cli.notes import note
 
 
@@ -41,15 +41,7 @@ class _Once:
 
 def _has_lone_word(arguments: Sequence[str], flags: Collection[str]) -> bool:
     """Whether a word is typed that is no option and no value of one, as any pasted command has."""
-    return bool(_places_of_lone_words(arguments, flags))
-
-
-def _places_of_lone_words(arguments: Sequence[str], flags: Collection[str]) -> list[int]:
-    return [
-        place
-        for place, (last, word) in enumerate(zip(("", *arguments), arguments, strict=False))
-        if not word.startswith("-") and (not last.startswith("-") or "=" in last or last in flags)
-    ]
+    return bool(places_of_lone_words(arguments, flags))
 
 
 def _with_sentence(arguments: Sequence[str], flags: Collection[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -57,7 +49,7 @@ def _with_sentence(arguments: Sequence[str], flags: Collection[str]) -> tuple[li
 
     Raises: AdvisorError: the sentence says nothing that is asked.
     """
-    places = _places_of_lone_words(arguments, flags)
+    places = places_of_lone_words(arguments, flags)
     text = " ".join(arguments[place] for place in places)
     if len(text.split()) < _LEAST_WORDS:
         return list(arguments), ()

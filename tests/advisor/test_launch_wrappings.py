@@ -322,6 +322,48 @@ def test_objects_of_options_may_have_names() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "conda run -n a",
+        "wsl",
+        "ssh gpu1",
+        "tmux new -d",
+        "torchrun --nproc_per_node 1",
+        "mpirun -n 1",
+        "any program at all",
+    ],
+)
+def test_what_launches_a_command_is_left_out(launcher: str) -> None:
+    command = ["-m", "sglang.launch_server", "--model-path", "x/y", "--tp", "2"]
+    words, _ = with_pasted_command(["--gpu", "t4", "--json", *launcher.split(), *command], KNOWN, ("--json",))
+    assert words[:3] == ["--gpu", "t4", "--json"]
+    assert words[3].startswith("--")
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            "import argparse\nfrom vllm import LLM\np = argparse.ArgumentParser()\n"
+            "p.add_argument('--model', default='x/y')\n"
+            "args = p.parse_args()\nllm = LLM(model=args.model, max_model_len=4096)\n",
+            "vllm serve x/y --max-model-len 4096",
+        ),
+        (
+            "import lmstudio as lms\nm = lms.llm('x/y', config={'contextLength': 8192})\n",
+            "lms load x/y --context-length 8192",
+        ),
+        (
+            "# flags\n--listen --api\n--model y.gguf --ctx-size 8192\n--loader llama.cpp\n",
+            "python server.py --model y.gguf --ctx-size 8192",
+        ),
+    ],
+)
+def test_options_are_found_where_programs_of_people_keep_them(text: str, command: str) -> None:
+    assert understand(text) == understand(*command.split())
+
+
 def test_properties_are_options() -> None:
     text = "engine=Python\noption.model_id=x/y\noption.tensor_parallel_degree=2\n"
     assert understand(text) == understand("vllm", "serve", "x/y", "-tp", "2")
