@@ -64,8 +64,8 @@ _GROUPED: Final = re.compile(
     r"\d{1,3}(?:([,\u0020\u00a0\u202f'\u2019])\d{3}(?:\1\d{3})*(?=\D|$)|(?:\.\d{3}){2,}(?![\d.]))"
 )
 """Digits in groups of three; a single comma or point elsewhere may be meant as a decimal sign."""
-_EITHER: Final = re.compile(r"(\d{1,3})\.(\d{3})")
-"""Thousands in one language and a fraction in another."""
+_EITHER: Final = re.compile(r"([1-9]\d{0,2})\.(\d{3})")
+"""Thousands in one language and a fraction in another, where a whole number is asked."""
 _DOLLARS: Final = re.compile(r"\s*(?:US)?\$\s*|\s*\b(?:USD|US\s*dollars?|dollars?)\b\s*", re.IGNORECASE)
 
 
@@ -100,21 +100,13 @@ def parse_count(text: str, option: str) -> float:
 
     Raises: AdvisorError: no number, not positive, a suffix that is none, or one point that may stand between thousands.
     """
-    _refuse_either(text, option)
-    return _parse(_without_groups(text), option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
-
-
-def _refuse_either(text: str, option: str) -> None:
-    """Refuse a number whose point may stand between thousands.
-
-    Raises: AdvisorError: it may.
-    """
     if either := _EITHER.fullmatch(text.strip()):
         raise AdvisorError(
             f"{option} {text}: {either[1]},{either[2]} or {float(text):g}?",
             why="a point stands between thousands in some languages, and before a fraction in others",
             fix=f"{option} {either[1]}{either[2]}, or {option} {float(text):g}",
         )
+    return _parse(_without_groups(text), option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
 
 
 def _without_groups(text: str) -> str:
@@ -209,7 +201,7 @@ def parse_rate(text: str, option: str = "--rate") -> float:
     """
     number, hours = _per_hours(text, "s")
     try:
-        amount = parse_count(number, option)
+        amount = _parse(_without_groups(number), option, _COUNT, "10", MOST_COUNT)
     except AdvisorError:
         amount = math.nan
     if hours is None or math.isnan(amount):
@@ -256,7 +248,6 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
     Raises: AdvisorError: no number, or not positive and finite.
     """
     plain = _without_groups(_DOLLARS.sub("", number))
-    _refuse_either(plain, "--budget")
     match = _AMOUNT.fullmatch(plain)
     unit = match.group(2).lower() if match else ""
     factor = _COUNT.get(_SPELT.get(unit, unit))
