@@ -30,11 +30,12 @@ from advisor.catalog.schema.part import (
     System,
 )
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Supplies
+from advisor.workstation.assembly import PLUGS_UNKNOWN, SERVER, Assembly, Cards, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.part_names import (
     GIGABYTES,
+    HAS_FANS,
     PLUG_CLAIM,
     REVISION,
     WATTS,
@@ -47,6 +48,7 @@ from advisor.workstation.part_names import (
     board_by_chipset,
     by_words,
     category_of,
+    from_maker,
     grades_in,
     is_bare,
     is_title,
@@ -61,6 +63,7 @@ from advisor.workstation.part_names import (
     typical_card,
     unknown_part,
     watts_of_label,
+    with_fans,
     without_words,
     write_out,
 )
@@ -75,6 +78,8 @@ from advisor.workstation.typed_line import (
     check_length,
     price_number,
     read_line,
+    with_factor,
+    write_units,
 )
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
@@ -90,7 +95,15 @@ _BRIDGE_ALONE: Final = re.compile(
     r"^\W*(?:nv-?link|bridge)\b|\bbridge\b.*\bfor\b|\bnv-?link\s+(?:hb\s+)?bridges?\b(?!\s*d)", re.IGNORECASE
 )
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
-_JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
+_JOINED: Final = re.compile(
+    r"\s+(?:\+|&|with|w/|and|plus|under|beneath|inside|into|cooled\s+by|powered\s+by|fed\s+by|housed\s+in"
+    r"|in(?=\s+(?:an?|my|the|our)\s+[A-Z]))\s+",
+    re.IGNORECASE,
+)
+_OWN_PART: Final = re.compile(
+    r"\s(?i:and|with|plus|in|inside|into|under|beneath|by)\s+(?i:an?|my|the|our)\s+(?=[A-Z])"
+)
+"""Words before a part with an article and a name, which is a part of its own whether a record holds it or not."""
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
@@ -101,8 +114,11 @@ _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
 _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
 _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\s+an?\s+[A-Z])")
 """Dashes, and ends of sentences, between the parts of one line."""
+_ARTICLE: Final = re.compile(r"^(?:an?|my|the|our)\s+", re.IGNORECASE)
+_NAME: Final = re.compile(r"\d|\s[A-Z][A-Za-z]")
+"""Number, or a capital letter behind the first word: marks of a product's name."""
 _LEAD_IN: Final = re.compile(
-    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|run|add|use|buy|get|with|running|using)"
+    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|got|run|add|use|buy|get|with|running|using|adding|dropping\s+in|putting\s+in)"
     r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
     r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?",
     re.IGNORECASE,
@@ -354,12 +370,20 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     with. A name that no record holds may stand first: what follows it is a part all the same."""
     if _JOINED.search(_BRACKETED_TEXT.sub(" ", line.text)) is None:
         return []  # what stands in brackets are properties of one part
-    pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
+    text = line.text if _BRACKETED_TEXT.search(line.text) else " ".join(write_units(line.text).split())
+    hidden = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), text)
+    pieces = [_LEAD_IN.sub("", piece.replace("\ue000", " ").strip()) for piece in _JOINED.split(hidden)]
+    pieces = [_ARTICLE.sub("", piece) for piece in pieces if piece]
     if len(pieces) < 2:
         return []
-    found = [replace(line, what=pieces[0].strip(), text=pieces[0], category=None)]
-    found += [replace(read_line(piece, line.where), text=piece) for piece in pieces[1:]]
+    try:
+        found = [replace(read_line(piece, line.where), text=piece) for piece in pieces]
+    except InputFileError:
+        return []
+    found[0] = replace(found[0], category=None)
     kinds = [_kind_of(one) for one in found]
+    if kinds[0] is None and kinds[1] is not None and _NAME.search(found[0].what) is None:
+        pieces, found, kinds = pieces[1:], found[1:], kinds[1:]  # words of a sentence
     if {"cpu", "board"} & set(kinds):  # a size beside them is their memory
         bare = [
             kind is None and _BARE_SIZE.fullmatch(one.what) for kind, one in zip(kinds, found, strict=True)
@@ -367,17 +391,33 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
         kinds = ["ram" if is_bare else kind for kind, is_bare in zip(kinds, bare, strict=True)]
     if (
         kinds[0] is None
-        and len(pieces[0].split()) > 1
+        and _NAME.search(found[0].what)
         and set(kinds[1:]) <= {"gpu", "cpu", "ram", "board", "psu"}
     ):
         kinds[0] = "unknown"
+    if _OWN_PART.search(line.text):
+        kinds = [
+            "unknown" if kind is None and _NAME.search(one.what) else kind
+            for kind, one in zip(kinds, found, strict=True)
+        ]
+    if set(kinds) <= {"unknown"}:
+        return []
     if None in kinds or set(kinds) <= {"gpu", "bridge"} - ({"gpu"} if "bridge" not in kinds else set()):
         return []
+    if (
+        set(kinds) <= {"gpu", "riser", "case"}
+        and "gpu" in kinds
+        and link_in(line.what, _usual_riser()) is not None
+    ):
+        return []  # a card in a dock
     repeated = {kind for kind in kinds if kinds.count(kind) > 1}
-    if repeated - set(_JOINED_KINDS) or (line.category is not None and line.category not in kinds):
+    if repeated - {*_JOINED_KINDS, "unknown"} or (line.category is not None and line.category not in kinds):
         return []
     found[0] = replace(found[0], usd=line.usd)
-    return [found[0], *(replace(one, is_included=line.usd is not None) for one in found[1:])]
+    return [
+        found[0],
+        *(replace(one, is_included=line.is_included or line.usd is not None) for one in found[1:]),
+    ]
 
 
 def _split_off_board(line: TypedLine) -> list[TypedLine]:
@@ -391,7 +431,7 @@ def _split_off_board(line: TypedLine) -> list[TypedLine]:
     except UnknownPartError:
         return [line]
     return (
-        [found[0], replace(found[1], is_included=line.usd is not None)]
+        [found[0], replace(found[1], is_included=line.is_included or line.usd is not None)]
         if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] == "board"
         else [line]
     )
@@ -573,7 +613,9 @@ def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
         return []
     try:
         found = [read_line(text, line.where) for text in texts]
-        kinds = {category_of(one) for one in found}
+        # A size beside a CPU is that of the memory.
+        found = [replace(one, category="ram") if _BARE_SIZE.fullmatch(one.what) else one for one in found]
+        kinds = {one.category or category_of(one) for one in found}
         machine = replace(line, text=name, what=read_line(name, line.where).what)
     except InputFileError:
         return []
@@ -582,21 +624,20 @@ def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
     rest = line.text[bracket.end() :].strip(" +,&;-")
     with contextlib.suppress(InputFileError):  # a price alone
         found += [read_line(rest, line.where)] if rest else []
-    return [machine, *(replace(one, is_included=line.usd is not None) for one in found)]
+    return [machine, *(replace(one, is_included=line.is_included or line.usd is not None) for one in found)]
 
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     """Return the cards and the bridges of a line that names both."""
     if _NO_BRIDGE.search(line.what):
         return [replace(line, what=" ".join(_NO_BRIDGE.sub(" ", line.what).split()))]
+    if _BRIDGE_ALONE.search(line.what) and not (_JOINED.search(line.what) or _ARE_BRIDGED.search(line.what)):
+        return [replace(line, category="bridge")]
     named = find_card_name(_BRIDGE_WORDS.sub(" ", line.what))
     able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
     if named is None or not set(named.accelerators) & able:
         # Modules on carrier boards have their links without a bridge.
         return [replace(line, what=" ".join(_BRIDGE_WORDS.sub(" ", line.what).split()))]
-    joined = _JOINED.search(line.what) or _ARE_BRIDGED.search(line.what)
-    if _BRIDGE_ALONE.search(line.what) and not joined:
-        return [line]
     counted = _NUM_BRIDGES.search(_JOINED.split(line.what)[-1])
     number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
     cards = _BRIDGE_WORDS.sub(" ", _NUM_BRIDGES.sub(" ", line.what) if counted else line.what)
@@ -604,10 +645,13 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     bridge = replace(line, what="NVLink bridge", quantity=number, usd=None, usd_low=None, usd_high=None)
     return [
         replace(line, what=cards),
-        replace(bridge, category="bridge", is_worded=False, is_included=line.usd is not None),
+        replace(
+            bridge, category="bridge", is_worded=False, is_included=line.is_included or line.usd is not None
+        ),
     ]
 
 
+_SMALL_FORM: Final = re.compile(r"\b[abhxz]\d{3}[mi]\b")
 _SOCKET: Final = re.compile(r"\b(?:sp[356]|s?trx?[45]|swrx8|lga\s?\d{4}|am[45])\b", re.IGNORECASE)
 
 
@@ -663,7 +707,7 @@ class _ListingReader:
             for line in typed
             if line.unread_price
         ]
-        lines = [self._with_bare_memory(line, lines) for line in lines]
+        lines = [self._with_bare_memory(from_maker(line), lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
@@ -682,6 +726,8 @@ class _ListingReader:
                 why=f"a list is of one machine, of at most {MOST_CARDS} cards",
                 fix="list one machine",
             )
+        if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in lines):
+            self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
         self._join_cpus(sum(one.line.quantity for one in found.values() if one.category == "cpu"))
         if not {"gpu", "unknown", "system"} & set(categories):
             self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything
@@ -813,9 +859,7 @@ class _ListingReader:
             f"{line.text.strip()!r} is read as ${line.usd:,.0f} each: ${line.usd / line.quantity:,.0f} apiece would "
             f"be {share:.0%} of the catalog's ${each:,.0f}; write 'total' after the price if it is the sum"
         )
-        factor = line.quantity
-        low, high = (None if usd is None else usd * factor for usd in (line.usd_low, line.usd_high))
-        return replace(line, usd=line.usd * factor, usd_low=low, usd_high=high)
+        return with_factor(line)
 
     def _catalog_usd(self, part: Part | None, count: int) -> float | None:
         price = price_of(part, self._book) if part is not None else None
@@ -899,7 +943,7 @@ class _ListingReader:
     def bridge(self, line: TypedLine) -> tuple[Part | None, int]:
         sold = parts.planner_parts(Bridge)
         held = {card.accelerator for card in self._machine.get("cards", ())}
-        bridge = next((one for one in sold if held <= set(one.accelerators)), sold[0])
+        bridge = next((one for one in sold if held & set(one.accelerators)), sold[0])
         spacing = _BRIDGE_SPACING.search(line.what)
         if spacing is not None and int(spacing.group(1)) != bridge.spacing_slots:
             slots = int(spacing.group(1))
@@ -938,6 +982,9 @@ class _ListingReader:
         found = all_by_words(words, parts.planner_parts(Board), strict=True) or all_by_words(
             words, parts.parts_for_lists(Board), strict=True
         )
+        # A board of a smaller form factor writes it behind its chipset: a B850M-P is no B850-P.
+        named = set(plain_words(line.what).split())
+        found = [one for one in found if set(_SMALL_FORM.findall(plain_words(one.name))) <= named]
         # Boards of one name are sold for either kind of modules: the list's memory tells which.
         found = [board for board in found if board.ram_type == self._ram_type] or found
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
@@ -964,7 +1011,13 @@ class _ListingReader:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
             raise unknown_part(line, "supply", [psu.name for psu in parts.planner_parts(Psu)])
-        psu = named or (named_supply(watts, line) if names_a_model(line.what) else psu_of(watts, line))
+        is_own = (
+            self.board is not None and SERVER in self.board.flags
+        )  # a server's supply is sold for it alone
+        is_model = is_own or names_a_model(line.what)
+        psu = named or (named_supply(watts, line) if is_model else psu_of(watts, line))
+        if is_own and named is None and not grades:
+            psu = psu.model_copy(update={"grade": "platinum", "flags": (PLUGS_UNKNOWN,)})
         if claimed is not None:
             word = (claimed.group(1) or "one").lower()
             num = int(word) if word.isdecimal() else NUMBER_WORDS[word]

@@ -57,6 +57,8 @@ WORDS: Final = {
         "u.2",
         "u.3",
         "optane",
+        "msata",
+        "emmc",
     ),
     "board": ("board", "motherboard", "mobo", "mainboard"),
     "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
@@ -108,8 +110,12 @@ _SWITCH_PORTS: Final = re.compile(
 )
 _USUAL_PORTS: Final = 4
 """Number of cards on a switch board whose line states none."""
-REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b", re.IGNORECASE)
-"""Revision of a board, or its edition with another network chip: sockets, slots and memory are the same."""
+REVISION: Final = re.compile(
+    r"\b(?:(?:dual|single|two)[- ](?:socket\b|cpu\b|(?=lga|s?p[356]\b))|socket\s+(?=lga|s?tr|am\d|sp\d)"
+    r"|lga[- ]?\d{3,4}(?:-3)?\b)|\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b",
+    re.IGNORECASE,
+)
+"""Socket or revision of a board, or its edition with another network chip: slots and memory are the same."""
 _SUPPLY_LINE: Final = re.compile(
     r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
     r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
@@ -192,6 +198,11 @@ _SIZE_AND_RATE: Final = re.compile(
     re.IGNORECASE,
 )
 """Memory of which only size and transfer rate are written: `64GB 6000`."""
+_RATE_ALONE: Final = re.compile(
+    r"(?<![\w.-])(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?![\w.]|\s*(?:rpm|mb))",
+    re.IGNORECASE,
+)
+"""Transfer rate of modules, without the words of one."""
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})(?:\s?GB)?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
@@ -436,6 +447,51 @@ def link_in(text: str, cable: Riser) -> Riser | None:
     )
 
 
+HAS_FANS: Final = re.compile(
+    r"\bshrouds?\b|\b(?:blower|fan)\s+(?:adapter|mod|kit|duct)s?\b|\bwith\s+(?:\w+\s+)?(?:blowers?|fans?)\b"
+    r"|\b(?:3d[- ]printed|printed)\b.{0,20}\b(?:fans?|blowers?|ducts?|cooling)\b",
+    re.IGNORECASE,
+)
+"""Fans or ducts that a builder adds to cards without any."""
+
+
+def with_fans(card: GpuCard) -> GpuCard:
+    """Return a card without fans with a blower at its end; any other card as it is."""
+    return card.model_copy(update={"cooling": "blower"}) if card.cooling == "passive" else card
+
+
+def from_maker(line: TypedLine) -> TypedLine:
+    """Return a line without the words of a sentence ahead of a maker's name: `Power comes from a Seasonic PX-1600`.
+
+    Words with a number, and words that name a part themselves, stay.
+    """
+    found = _makers().search(line.what)
+    if found is None or not found.start():
+        return line
+    ahead = line.what[: found.start()].strip()
+    if re.search(r"\d", ahead) or not re.search(
+        r"\b(?:an?|my|the|our|is|in|from|by|on|with)$", ahead, re.IGNORECASE
+    ):
+        return line
+    words = set(ahead.lower().split())
+    if words & CPU_WORDS or find_systems(ahead) or words & set().union(*WORDS.values()) - {"power"}:
+        return line
+    return replace(line, what=line.what[found.start() :])
+
+
+@functools.cache
+def _makers() -> re.Pattern[str]:
+    """Return the pattern of the names of makers of boards, supplies, cases, coolers, drives and modules."""
+    kinds = ("board", "psu", "case", "cooler", "storage", "ram")
+    names = {
+        part.manufacturer for kind in kinds for part in (*parts.all_parts()[kind], *parts.named_parts(kind))
+    }
+    ordered = sorted(filter(None, names), key=len, reverse=True)
+    # Shops and people shorten the names of some makers to the first word.
+    firsts = {name.split()[0] for name in ordered if len(name.split()[0]) > 4}
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, (*ordered, *sorted(firsts))))})(?!\w)", re.IGNORECASE)
+
+
 def as_described(card: GpuCard, text: str) -> GpuCard:
     """Return a card with the width and the cooling that a line states: a water block makes it narrower."""
     changes: dict[str, object] = {}
@@ -480,6 +536,9 @@ def is_memory_by_size(text: str, words: set[str]) -> bool:
         return any(float(one.group(1)) * float(one.group(2)) == whole for one in modules)
     if _SIZE_AND_RATE.fullmatch(text.strip()):
         return True
+    if _RATE_ALONE.search(text) and not words & set(WORDS["storage"]):
+        bare = text.replace(size.group(), " ")
+        return find_card_name(bare) is None and find_cpu(bare) is None and not words & CPU_WORDS
     if words & _MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
         return True
     return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
@@ -751,6 +810,7 @@ def without_words(text: str, words: Iterable[str]) -> str:
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
     generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
 
 

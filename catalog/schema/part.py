@@ -287,6 +287,8 @@ class Bridge(Part):
 
     accelerators: tuple[str, ...]
     spacing_slots: int
+    num_for_two: int = 1
+    """Number of bridges that join two cards at full speed."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:

@@ -1,0 +1,162 @@
+"""Lists in prose, shop carts, invoices and captions: each part is read once, whatever words stand around it."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.assembly import TOWER
+from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.performance import MachineLoad
+from advisor.workstation.plan import Question
+from advisor.workstation.verdict import judge_listing
+
+
+def read_text(folder: Path, text: str, name: str = "list.txt") -> Listing:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return read_listing(path, price_book())
+
+
+def read(*texts: str) -> Listing:
+    return read_listing(None, price_book(), texts)
+
+
+def verdicts(listing: Listing) -> dict[str, str]:
+    question = Question(MachineLoad(models.get("8b").record))
+    checks = judge_listing(listing, question, price_book(), better=False).build.checks
+    return {check.rule: check.verdict for check in checks}
+
+
+PARTS: Final = {
+    "board": ("Supermicro H12SSL-i", "ASUS TUF GAMING B650-PLUS WIFI", "Gigabyte MZ32-AR0"),
+    "psu": ("Seasonic PX-1600", "EVGA SuperNOVA 1200 P2", "Corsair AX1500i"),
+    "case": ("Fractal Design Torrent", "Phanteks Enthoo Pro 2 Server Edition"),
+    "cooler": ("Noctua NH-D15", "Arctic Freezer 4U-M"),
+}
+AHEAD: Final = ("Power comes from a", "[Photo 3] Everything sits in a", "Last is my", "[x]")
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in PARTS.items() for name in names])
+def test_words_ahead_of_a_maker_change_no_part(ahead: str, kind: str, name: str) -> None:
+    plain = read("RTX 3090", name).bill[1]
+    assert plain.category == kind
+    assert [line.name for line in read("RTX 3090", f"{ahead} {name}").bill][1:] == [plain.name]
+
+
+@pytest.mark.parametrize("word", ["Dual LGA2011-3 Motherboard", "dual socket mainboard", "LGA 2011-3"])
+def test_the_socket_behind_a_board_is_no_part_of_its_name(word: str) -> None:
+    (line,) = read(f"Supermicro X10DRG-Q {word}").bill
+    assert line.name == "Supermicro X10DRG-Q"
+
+
+@pytest.mark.parametrize("word", ["under", "cooled by", "with", "in", "and"])
+def test_a_part_with_an_article_is_one_of_its_own_even_if_no_record_holds_it(word: str) -> None:
+    listing = read(f"EVGA SuperNOVA 1200 P2 {word} a Quarble Gnat 17")
+    assert [line.category for line in listing.bill] == ["psu", "unknown"]
+
+
+def test_a_board_of_a_smaller_form_is_never_meant_by_the_larger_ones_name() -> None:
+    assert "B850M-P" in read("MSI PRO B850M-P WIFI").bill[0].name
+    listing = read("RTX 3090", "MSI PRO B850-P WIFI")
+    assert "B850M" not in listing.bill[1].name
+
+
+@pytest.mark.parametrize("name", ["Thermaltake Core X71", "NZXT Kraken X63"])
+def test_a_model_with_a_capital_x_is_no_number_of_pieces(name: str) -> None:
+    assert all(line.quantity == 1 for line in read("RTX 3090", name).bill)
+
+
+@pytest.mark.parametrize(
+    ("text", "modules", "size"),
+    [("8x16gb Corsair LPX 3000", 8, 16), ("2x48 6000", 2, 48), ("4 x 32GB Samsung 2666", 4, 32)],
+)
+def test_sizes_with_a_transfer_rate_are_memory(text: str, modules: int, size: int) -> None:
+    memory = read("Ryzen 9 7950X", text).machine.memory
+    assert memory is not None
+    assert (memory.num_modules, memory.kit.module_bytes / 2**30) == (modules, size)
+
+
+CART: Final = """Your cart (3 items)
+ZOTAC GeForce RTX 5060 Ti 16GB
+Qty: {num}
+$429.99
+Ryzen 7 9700X
+Qty: 1
+$299.00
+Subtotal: ${total}
+"""
+
+
+@pytest.mark.parametrize("num", [1, 2, 4])
+@pytest.mark.parametrize("is_each", [True, False])
+def test_the_sum_tells_whether_prices_are_of_each(num: int, is_each: bool, tmp_path: Path) -> None:
+    total = 429.99 * (num if is_each else 1) + 299.0
+    listing = read_text(tmp_path, CART.format(num=num, total=f"{total:,.2f}"))
+    assert [(line.category, line.quantity) for line in listing.bill] == [("gpu", num), ("cpu", 1)]
+    assert listing.total_usd == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    "last", ["$2,900 takes it all", "Total: $2,900", "Asking price: $2,900", "$2900 obo"]
+)
+def test_one_price_of_a_list_without_others_is_that_of_all_parts(last: str, tmp_path: Path) -> None:
+    text = f"Selling my machine\n3 x RTX 3090\nRyzen 9 5950X\nCorsair AX1600i\n{last}\n"
+    listing = read_text(tmp_path, text)
+    assert [line.category for line in listing.bill] == ["gpu", "cpu", "psu"]
+    assert listing.total_usd == pytest.approx(2900.0)
+
+
+INVOICE: Final = """Rechnung Nr. 2025-1187
+Pos. Menge Artikel Einzelpreis Gesamtpreis
+1 1 AMD Ryzen 9 7900 Tray 329,00 € 329,00 €
+2 1 ASUS TUF GAMING B650-PLUS WIFI 169,90 € 169,90 €
+3 2 Kingston FURY Beast 32GB DDR5-5600 CL36 89,90 € 179,80 €
+Zwischensumme netto 570,34 €
+MwSt. 19% 108,36 €
+Rechnungsbetrag 678,70 €
+"""
+
+
+@pytest.mark.parametrize("currency", ["€", "£", "CHF", "zł"])
+def test_rows_of_an_invoice_have_a_number_a_count_and_two_prices(currency: str, tmp_path: Path) -> None:
+    listing = read_text(tmp_path, INVOICE.replace("€", currency))
+    assert [(line.category, line.quantity) for line in listing.bill] == [("cpu", 1), ("board", 1), ("ram", 2)]
+    assert listing.unknown == ()
+
+
+def test_a_table_without_a_header_is_read_by_its_kinds(tmp_path: Path) -> None:
+    text = "GPU,NVIDIA H100 NVL 94GB,2\nNVLink,NVLink bridge for H100 NVL,3\nCPU,AMD EPYC 9354,1\n"
+    for name in ("list.txt", "list.csv"):
+        listing = read_text(tmp_path, text, name)
+        assert [(line.category, line.quantity) for line in listing.bill] == [
+            ("gpu", 2),
+            ("bridge", 3),
+            ("cpu", 1),
+        ]
+        assert verdicts(listing)["nvlink"] == "ok"
+
+
+@pytest.mark.parametrize("currency", ["(USD)", "[USD]", "($)", "USD"])
+def test_a_currency_belongs_to_no_name_of_a_column(currency: str, tmp_path: Path) -> None:
+    text = f"Component;Model;Qty;Unit price {currency};Total {currency}\nGPU;RTX 4090;2;1,800;3,600\n"
+    assert read_text(tmp_path, text, "list.csv").total_usd == pytest.approx(3600.0)
+
+
+def test_passive_cards_want_fans_of_their_own_in_a_tower() -> None:
+    tower = ("Dell Precision T5820", "Xeon W-2135", "64GB ECC")
+    assert verdicts(read("2x Tesla P40", *tower))["card-cooling"] == "broken"
+    assert "card-cooling" not in verdicts(read("2x Tesla P40 with 3D printed fan shrouds", *tower))
+    assert "card-cooling" not in verdicts(read("2x Tesla P40", "Dell PowerEdge R730", "2x E5-2680 v4"))
+    assert TOWER in read(*tower).machine.board.flags  # type: ignore[union-attr]
+
+
+def test_parts_in_brackets_behind_a_machine_are_all_read() -> None:
+    listing = read(
+        "I've got an old HP Z840 (dual E5-2697 v3, 256GB, 1125W PSU) and I'm dropping in two RTX 3060 12GBs"
+    )
+    found = [(line.category, line.quantity) for line in listing.bill]
+    assert found == [("board", 1), ("cpu", 2), ("ram", 1), ("psu", 1), ("gpu", 2)]
