@@ -48,14 +48,16 @@ from advisor.workstation.part_names import (
     board_by_chipset,
     by_words,
     category_of,
-    from_maker,
+    from_start,
     grades_in,
     is_bare,
+    is_known,
     is_title,
     kit_of,
     link_in,
     named_supply,
     names_a_model,
+    names_something,
     pair_of,
     psu_of,
     server_in,
@@ -108,6 +110,7 @@ _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
     r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+    r"|(?<=[a-z0-9)]{3})(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)\.\s+(?=[a-z])"
 )
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
@@ -115,8 +118,6 @@ _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
 _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\s+an?\s+[A-Z])")
 """Dashes, and ends of sentences, between the parts of one line."""
 _ARTICLE: Final = re.compile(r"^(?:an?|my|the|our)\s+", re.IGNORECASE)
-_NAME: Final = re.compile(r"\d|\s[A-Z][A-Za-z]")
-"""Number, or a capital letter behind the first word: marks of a product's name."""
 _LEAD_IN: Final = re.compile(
     r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|got|run|add|use|buy|get|with|running|using|adding|dropping\s+in|putting\s+in)"
     r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
@@ -129,7 +130,8 @@ _LABELS_OF_A_LIST: Final = 3
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
-    r"^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
+    r"^(?:none|budget|everything\s+else|the\s+rest)\b"
+    r"|^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
     r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
     r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$",
@@ -162,6 +164,9 @@ _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
+PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
+"""Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
+catalog's; own choice."""
 PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
 """Sockets of which boards with two are sold."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
@@ -332,7 +337,11 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
     The first part bears the price, which includes the others.
     """
-    is_listed = _LISTED.search(line.text) or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
+    is_listed = (
+        _LISTED.search(line.text)
+        or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
+        or len(line.text.split(" + ")) >= _LEAST_SUMMANDS
+    )
     run_on = [] if is_listed else _run_on_pieces_of(line)
     if run_on:
         return run_on
@@ -377,12 +386,12 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     if len(pieces) < 2:
         return []
     try:
-        found = [replace(read_line(piece, line.where), text=piece) for piece in pieces]
+        found = [from_start(replace(read_line(piece, line.where), text=piece)) for piece in pieces]
     except InputFileError:
         return []
     found[0] = replace(found[0], category=None)
     kinds = [_kind_of(one) for one in found]
-    if kinds[0] is None and kinds[1] is not None and _NAME.search(found[0].what) is None:
+    if kinds[0] is None and kinds[1] is not None and not names_something(found[0].what):
         pieces, found, kinds = pieces[1:], found[1:], kinds[1:]  # words of a sentence
     if {"cpu", "board"} & set(kinds):  # a size beside them is their memory
         bare = [
@@ -391,13 +400,13 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
         kinds = ["ram" if is_bare else kind for kind, is_bare in zip(kinds, bare, strict=True)]
     if (
         kinds[0] is None
-        and _NAME.search(found[0].what)
+        and names_something(found[0].what)
         and set(kinds[1:]) <= {"gpu", "cpu", "ram", "board", "psu"}
     ):
         kinds[0] = "unknown"
     if _OWN_PART.search(line.text):
         kinds = [
-            "unknown" if kind is None and _NAME.search(one.what) else kind
+            "unknown" if kind is None and names_something(one.what) else kind
             for kind, one in zip(kinds, found, strict=True)
         ]
     if set(kinds) <= {"unknown"}:
@@ -460,9 +469,12 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]
-    texts = [text for text in texts if not _ABSENT.match(text) and not _is_price_alone(text)] or texts
+    absent = [text for text in texts if _ABSENT.match(text)]
+    if any("$" in text for text in absent):
+        line = replace(line, usd=None, usd_low=None, usd_high=None)  # a budget is the price of no part
+    texts = [text for text in texts if text not in absent and not _is_price_alone(text)] or texts
     try:
-        found = [read_line(text, line.where) for text in texts]
+        found = [from_start(read_line(text, line.where)) for text in texts]
     except InputFileError:
         return []
     kinds: list[str] = []
@@ -486,6 +498,14 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         kind or ("ram" if has_host and _BARE_SIZE.fullmatch(one.what) else "")
         for kind, one in zip(kinds, found, strict=True)
     ]
+    if sum(map(bool, kinds)) > 1:  # words of a sentence beside the parts
+        kept = [
+            one
+            for one in zip(kinds, found, strict=True)
+            if one[0] or one[1].usd or names_something(one[1].text)
+        ]
+        kinds = [kind for kind, _ in kept]
+        found = [one for _, one in kept]
     known = {kind for kind in kinds if kind}
     are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
     card = find_card_name(line.what)
@@ -691,11 +711,14 @@ class _ListingReader:
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         present = [line for line in typed if not _ABSENT.match(line.what)] or typed
-        num_labelled = sum(line.category is not None for line in present)
-        if len(present) > 1 and is_title(present[0], is_labelled=num_labelled >= _LABELS_OF_A_LIST):
+        are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
+        is_heading = are_labelled and not re.search(r"\d", present[0].text) and not is_known(present[0].text)
+        if len(present) > 1 and (
+            is_title(present[0], is_labelled=are_labelled) or (present[0].category is None and is_heading)
+        ):
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
-        lines = [part for line in present for part in split_line(line)]
+        lines = [from_start(part) for line in present for part in split_line(line)]
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
@@ -707,14 +730,17 @@ class _ListingReader:
             for line in typed
             if line.unread_price
         ]
-        lines = [self._with_bare_memory(from_maker(line), lines) for line in lines]
+        lines = [self._with_bare_memory(line, lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
         for place in places:
             part, count = self._resolve(lines[place], categories[place])
             line = lines[place]
-            if categories[place] == "gpu":  # prices of used modules and CPUs are far below the catalog's
+            if categories[place] in (
+                "gpu",
+                "system",
+            ):  # prices of used modules and CPUs are far below the catalog's
                 line = self._with_plausible_price(line, part, count)
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
@@ -726,7 +752,7 @@ class _ListingReader:
                 why=f"a list is of one machine, of at most {MOST_CARDS} cards",
                 fix="list one machine",
             )
-        if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in lines):
+        if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
         self._join_cpus(sum(one.line.quantity for one in found.values() if one.category == "cpu"))
         if not {"gpu", "unknown", "system"} & set(categories):
@@ -853,7 +879,8 @@ class _ListingReader:
             return line
         each = price.usd * count / line.quantity
         share = line.usd / line.quantity / each
-        if share >= WHOLE_PRICE_IS_DOUBTFUL_BELOW or not 0.5 <= line.usd / each <= 2.0:
+        is_near = share < PRICE_OF_EACH_IS_LIKELY_BELOW and 0.75 <= line.usd / each <= 1.25
+        if not is_near and (share >= WHOLE_PRICE_IS_DOUBTFUL_BELOW or not 0.5 <= line.usd / each <= 2.0):
             return line
         self._notes.append(
             f"{line.text.strip()!r} is read as ${line.usd:,.0f} each: ${line.usd / line.quantity:,.0f} apiece would "
@@ -1071,7 +1098,7 @@ class _ListingReader:
             self.note(line, frame)
             return frame, line.quantity
         if _RACK.search(line.what) and not names_a_model(
-            _RACK.sub(" ", line.what), "rack", "server", "rackmount"
+            _RACK.sub(" ", line.what), "rack", "server", "rackmount", "from", "aliexpress", "ebay", "taobao"
         ):
             return None, line.quantity  # no record states the room of a chassis that has only a height
         return self.by_name(Case, "case", line)

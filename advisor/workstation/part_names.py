@@ -17,7 +17,7 @@ from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import TypedLine
+from advisor.workstation.typed_line import TypedLine, read_line
 
 FILLER: Final = frozenset(
     ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
@@ -161,10 +161,12 @@ _CPU_MODEL: Final = re.compile(
 """CPU of a known family that no record may hold: unknown as a CPU, not as any part."""
 _BOARD_MODEL: Final = re.compile(
     r"\b(?:asus|asrock|gigabyte|msi|huananzhi|machinist|jingsha|supermicro|evga|biostar|tyan)\b.*"
-    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)",
+    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)"
+    r"|\b(?:x(?:[89]|1[0-4])|h1[1-4])[a-z]{2,4}\w*-\w+|\b(?:romed|epycd|genoad|rome2d|mz[37]\d|mc62|x99)\w*-\w+",
     re.IGNORECASE,
 )
-"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, of which no record may exist."""
+"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, or by the number of a server's board alone, such as
+`X10SRL-F`; no record of it may exist."""
 _COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\bsnk-p\d|\bxe\d{2,3}-(?:tr|sp)\d"
     r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
@@ -349,6 +351,7 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
 _IS_NO_LINK: Final = re.compile(
     r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
 )
+_FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]\d{2}\b", re.IGNORECASE)
 _DOCK_ADAPTER: Final = re.compile(
     r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
@@ -378,7 +381,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             return category
     if board_by_chipset(text) is not None:
         return "board"
-    if words & _OTHER_WORDS or _IS_NO_LINK.search(text):
+    if words & _OTHER_WORDS or _IS_NO_LINK.search(text) or _FAN_MODEL.search(text):
         return "other"
     if _DOCK.search(text):
         return "riser"
@@ -448,7 +451,7 @@ def link_in(text: str, cable: Riser) -> Riser | None:
 
 
 HAS_FANS: Final = re.compile(
-    r"\bshrouds?\b|\b(?:blower|fan)\s+(?:adapter|mod|kit|duct)s?\b|\bwith\s+(?:\w+\s+)?(?:blowers?|fans?)\b"
+    r"\bshrouds?\b|\b(?:blower|fan)\s+(?:adapter|mod|kit|duct)s?\b|\bwith\s+(?!no\b)(?:[\w-]+\s+){0,3}(?:blowers?|fans?)\b"
     r"|\b(?:3d[- ]printed|printed)\b.{0,20}\b(?:fans?|blowers?|ducts?|cooling)\b",
     re.IGNORECASE,
 )
@@ -460,31 +463,60 @@ def with_fans(card: GpuCard) -> GpuCard:
     return card.model_copy(update={"cooling": "blower"}) if card.cooling == "passive" else card
 
 
-def from_maker(line: TypedLine) -> TypedLine:
-    """Return a line without the words of a sentence ahead of a maker's name: `Power comes from a Seasonic PX-1600`.
+_BEFORE_COUNT: Final = re.compile(
+    r"^([^\d\n]*?[\s:])(?=(?:\d{1,2}\s?[x×]\s|(?:a\s+)?(?:pair\s+of|two|three|four|five|six|eight|ten|twelve)\s)"
+    r"(?!\s*\d+\s?[GT]B\b)\S.*\d)",
+    re.IGNORECASE,
+)
+"""Words without a number before a number of pieces: `so far I've bought two RTX 3090`."""
 
-    Words with a number, and words that name a part themselves, stay.
-    """
+
+def from_start(line: TypedLine) -> TypedLine:
+    """Return a line without the words of a sentence ahead of a number of pieces or of a maker's name: `Power comes from
+    a Seasonic PX-1600`. Words with a number, and words that name a part themselves, stay."""
+    before = _BEFORE_COUNT.match(line.text) if line.category is None and line.quantity == 1 else None
+    if before is not None and not is_known(before.group(1)):
+        rest = read_line(line.text[before.end() :], line.where)
+        if is_known(rest.text):
+            price = {"usd": rest.usd if rest.usd is not None else line.usd, "is_included": line.is_included}
+            return replace(rest, **price, text=line.text, unread_price=line.unread_price or rest.unread_price)
     found = _makers().search(line.what)
     if found is None or not found.start():
         return line
     ahead = line.what[: found.start()].strip()
-    if re.search(r"\d", ahead) or not re.search(
-        r"\b(?:an?|my|the|our|is|in|from|by|on|with)$", ahead, re.IGNORECASE
-    ):
+    rest = replace(line, what=line.what[found.start() :], category=None)
+    if re.search(r"\d", ahead) or set(ahead.lower().split()) & CPU_WORDS or find_systems(ahead):
         return line
-    words = set(ahead.lower().split())
-    if words & CPU_WORDS or find_systems(ahead) or words & set().union(*WORDS.values()) - {"power"}:
-        return line
-    return replace(line, what=line.what[found.start() :])
+    kind = line.category or (category_of(rest) if is_known(rest.what) else None)
+    return replace(rest, category=line.category) if kind in _MADE_KINDS else line
+
+
+def names_something(text: str) -> bool:
+    """Whether a text bears the marks of a product's name: a number, a capital letter behind its first word, a maker."""
+    marks = r"\d" if text.isupper() else r"\d|\s[A-Z][A-Za-z]"
+    return re.search(marks, text) is not None or _makers().search(text) is not None
+
+
+_MADE_KINDS: Final = ("board", "psu", "case", "cooler", "storage", "ram")
+"""Kinds of part that people name by their makers; a card's maker stands beside the number that tells."""
+
+
+def is_known(text: str) -> bool:
+    """Whether a text names a kind of part that is known."""
+    try:
+        category_of(read_line(text, ""))
+    except InputFileError:
+        return False
+    return True
 
 
 @functools.cache
 def _makers() -> re.Pattern[str]:
     """Return the pattern of the names of makers of boards, supplies, cases, coolers, drives and modules."""
-    kinds = ("board", "psu", "case", "cooler", "storage", "ram")
     names = {
-        part.manufacturer for kind in kinds for part in (*parts.all_parts()[kind], *parts.named_parts(kind))
+        part.manufacturer
+        for kind in _MADE_KINDS
+        for part in (*parts.all_parts()[kind], *parts.named_parts(kind))
     }
     ordered = sorted(filter(None, names), key=len, reverse=True)
     # Shops and people shorten the names of some makers to the first word.
@@ -604,10 +636,14 @@ def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
     return ordered[len(ordered) // 2]
 
 
+_CASE_NUMBER: Final = re.compile(r"\bnzxt\s+h\d{3}\w?\b", re.IGNORECASE)
+"""Case whose number is also that of a chipset."""
+
+
 def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     """Return, of the named chipset, the board that knows the lanes of most cards; one for the kind of modules that the
     list names, if there is one."""
-    words = set(plain_words(text).upper().split())
+    words = set(plain_words(_CASE_NUMBER.sub(" ", text)).upper().split())
     # A board of a smaller form factor writes it behind its chipset: A520M, B650I.
     words |= {word[:-1] for word in words if re.fullmatch(r"[ABHXZ]\d{3}[MI]", word)}
     found = [

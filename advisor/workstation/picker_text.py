@@ -50,6 +50,8 @@ _SKIPPED: Final = re.compile(
     r"\w*\b|(?:合计|总价|總價|总计|合計|価格|价格)|https?://\S+\s*$"
     r"|(?:invoice|order|receipt|rechnung|bestellung|facture|commande|factura|pedido|fattura|ordine|faktura)"
     r"(?:s?-?(?:nr|no|nummer|number|id|date|datum)?\b|\s*#)[^|]{0,40}\d[\d./ -]*$"
+    r"|(?:sold by|shipped by|ships from|dispatched|condition|delivery|sku|item (?:no|number|model)|model #|seller|gift)"
+    r"\b[^|]*$"
     r"|(?:vat|tax|sales tax|mwst|ust|tva|iva|btw|moms|ндс)\b(?=[^|]*[\d%])[^|]{0,40}$"
     r"|(?:your |shopping )?(?:cart|basket|warenkorb|panier|carrito)\b[^|]{0,30}$"
     r"|pos\.?\s+(?:menge|anzahl|artikel|qty)\b)",

@@ -8,7 +8,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.workstation.foreign_words import write_in_english
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
-_BULLET: Final = re.compile(r"^\s*(?:[-*•–]\s+|\d{1,2}[.)]\s+(?=\S))")
+_BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
 _LEADING: Final = re.compile(
     rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z])",
     re.IGNORECASE,
@@ -58,7 +58,8 @@ _AFTER_PCIE: Final = re.compile(
 )
 """Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
 _AHEAD_OF_COUNT: Final = re.compile(
-    r"^\s*(?:[A-Za-z][A-Za-z /]{1,24}:|[A-Za-z][A-Za-z ,']{1,60}[.!?]+|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)"
+    r"^\s*(?:(?:used|refurbished|new)(?=\s\d)|[A-Za-z][A-Za-z /]{1,24}:"
+    r"|[A-Za-z][A-Za-z ,']{1,60}[.!?]+|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)"
 )
 """Words with a colon that are no label of a part, a sentence, or the number of a row, before a number of pieces:
 `Cluster: 3x Mac Studio`, `Done! 4x MI50`."""
@@ -177,7 +178,8 @@ _BRACKETED_HEAD: Final = re.compile(r"^\s*\[\s*([^\]\[]{0,24}?)\s*\]\s*(?=\S)")
 _CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
 _FOREIGN_AMOUNT: Final = r"(?:\d{1,3}(?:[ \u202f\xa0]\d{3})+(?!\d)|\d[\d.,']*)"
 FOREIGN_PRICE: Final = re.compile(
-    rf"(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
+    rf"\$\s?{_FOREIGN_AMOUNT}\s*(?:CAD|AUD|NZD|SGD|HKD|TWD|MXN)\b"
+    rf"|(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
     rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
     rf"(?:[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|Ft\b|万?[元円]|块钱|руб\w*)",
     re.IGNORECASE,
@@ -295,6 +297,7 @@ def read_line(text: str, where: str) -> TypedLine:
 
 def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
+    text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))

@@ -160,3 +160,86 @@ def test_parts_in_brackets_behind_a_machine_are_all_read() -> None:
     )
     found = [(line.category, line.quantity) for line in listing.bill]
     assert found == [("board", 1), ("cpu", 2), ("ram", 1), ("psu", 1), ("gpu", 2)]
+
+
+PROSE: Final = (
+    "hey all, first build. so far i've bought: two 7900xt reference cards, a 7950x, the x670e taichi and 2 sticks of "
+    "48gb ddr5 (6400). for psu i was thinking the corsair hx1000i. everything goes in a meshify 2 xl with a peerless "
+    "assassin"
+)
+
+
+@pytest.mark.parametrize("change", [str, str.upper, str.capitalize])
+def test_prose_is_read_in_any_case_of_letters(change: object) -> None:
+    bill = read(change(PROSE)).bill  # type: ignore[operator]
+    assert [(line.category, line.quantity) for line in bill] == [
+        ("gpu", 2), ("cpu", 1), ("board", 1), ("ram", 2), ("psu", 1), ("case", 1), ("cooler", 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "label", ["grafické karty", "grafikkort", "ekran kartı", "kort graficzna", "graphics: used", "그래픽카드"]
+)
+def test_a_number_of_cards_behind_a_word_of_any_language_counts(label: str) -> None:
+    (line,) = read(f"{label} 4x RTX A4000 16GB").bill
+    assert (line.category, line.quantity) == ("gpu", 4)
+
+
+@pytest.mark.parametrize("mark", ["+", "-", "*", "1 of:", "•"])
+def test_marks_ahead_of_a_row_change_nothing(mark: str) -> None:
+    (line,) = read(f"{mark} 2x RTX 3090 Turbo" if "of" not in mark else "2 of: RTX 3090 Turbo").bill
+    assert (line.category, line.quantity) == ("gpu", 2)
+
+
+def test_plus_signs_join_a_list_with_a_server_in_any_place() -> None:
+    parts = ("8x RTX 4090 48GB (blower)", "ASUS ESC8000A-E11", "2x EPYC 7763", "1TB DDR4-3200 RDIMM (16x64)")
+    for turn in range(len(parts)):
+        bill = read(" + ".join((*parts[turn:], *parts[:turn]))).bill
+        assert {(line.category, line.quantity) for line in bill} == {
+            ("gpu", 8),
+            ("board", 1),
+            ("cpu", 2),
+            ("ram", 1),
+        }
+
+
+def test_a_budget_is_the_price_of_no_part() -> None:
+    bill = read(
+        "Just GPUs so far: RTX 5070 Ti x2, RTX 5060 Ti 16GB x1. Everything else TBD. Budget left is $900"
+    ).bill
+    assert [(line.quantity, line.price_basis) for line in bill] == [(2, "quote"), (1, "quote")]
+
+
+@pytest.mark.parametrize("title", ["My Frankenstein", "自作AIマシン", "Old faithful"])
+def test_a_first_row_without_a_part_above_labels_is_a_title(title: str, tmp_path: Path) -> None:
+    listing = read_text(tmp_path, f"{title}\nCPU: Ryzen 9 7950X\nGPU: RTX 3090\nPSU: Corsair RM1000e\n")
+    assert [line.category for line in listing.bill] == ["cpu", "gpu", "psu"]
+
+
+@pytest.mark.parametrize("code", ["AUD", "CAD", "NZD"])
+def test_dollars_of_another_country_are_no_part_of_a_name(code: str) -> None:
+    (line,) = read(f"1 × RTX 5080 $1,899 {code}").bill
+    assert (line.category, line.price_basis) == ("gpu", "estimate")
+
+
+@pytest.mark.parametrize("name", ["X10SRL-F", "H11DSi-NT", "ROMED8-2T/BCM", "EPYCD8-2T"])
+def test_the_number_of_a_servers_board_is_a_board_without_its_maker(name: str) -> None:
+    assert read("RTX 3090", name).bill[1].category == "board"
+
+
+@pytest.mark.parametrize(
+    "words", ["with fans", "(passive, with 40mm server fans zip-tied on)", "(blower mod)"]
+)
+def test_fans_that_a_builder_adds_cool_passive_cards(words: str) -> None:
+    listing = read(f"MI100 32GB x2 {words}", "Ryzen 7 5700X", "Fractal Meshify 2")
+    assert listing.bill[0].quantity == 2
+    assert "card-cooling" not in verdicts(listing)
+
+
+@pytest.mark.parametrize("card", ["RTX 3090", "DGX Spark"])
+def test_a_price_near_that_of_one_piece_is_of_each(card: str) -> None:
+    one = price_book()
+    (single,) = read(f"1x {card}").bill
+    assert one and single.unit_price_usd
+    (line,) = read(f"2x {card} ${0.9 * single.unit_price_usd:.0f}").bill
+    assert line.unit_price_usd == pytest.approx(0.9 * single.unit_price_usd, rel=0.01)
