@@ -107,8 +107,13 @@ def formats_to_try(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ..
     return (*found, "fp8") if is_free and found == (FOUR_BITS[engine],) else found
 
 
-def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
-    """Return the fastest way to run the model on the hardware; None if it fits in none.
+KnownRuns = dict[tuple[Hardware, str], list["HardwareRun"]]
+"""Runs of one load by hardware and engine."""
+
+
+def best_run(hardware: Hardware, load: MachineLoad, known: KnownRuns | None = None) -> HardwareRun | None:
+    """Return the fastest way to run the model on the hardware; None if it fits in none. Runs in `known`, which are of
+    the same load whatever its engine, are not computed again.
 
     Source: simulator.replica_model for each engine, split and format.
     """
@@ -122,8 +127,12 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
         if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
+            runs = known.get((links, engine)) if known is not None else None
+            runs = _runs(links, load, engine) if runs is None else runs
+            if known is not None:
+                known[links, engine] = runs
             best = max(
-                (*([best] if best else []), *_runs(links, load, engine)),
+                (*([best] if best else []), *runs),
                 key=lambda run: run.output_tokens_per_s.value,
                 default=None,
             )

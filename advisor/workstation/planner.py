@@ -145,7 +145,9 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
         first = _cheapest(program, money, target, used=question.used)
         return _faster(program, first, money, question) if first else []
     while len(found) < max(question.top, LEAST_FRONTIER):
-        solution = first if first is not None and not found else fastest_for(program, money, used=question.used)
+        solution = (
+            first if first is not None and not found else fastest_for(program, money, used=question.used)
+        )
         if solution is None:
             break
         found.append(solution)
