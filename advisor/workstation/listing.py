@@ -69,7 +69,6 @@ from advisor.workstation.part_names import (
     without_words,
     write_out,
 )
-from advisor.workstation.performance import TENSOR_PARALLEL
 from advisor.workstation.picker_text import read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, find_systems, with_memory, with_other_memory
@@ -441,7 +440,7 @@ def _split_off_board(line: TypedLine) -> list[TypedLine]:
         return [line]
     return (
         [found[0], replace(found[1], is_included=line.is_included or line.usd is not None)]
-        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] == "board"
+        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] in ("board", "bridge")
         else [line]
     )
 
@@ -945,14 +944,9 @@ class _ListingReader:
         if not is_named or accelerator in able:
             return
         record = accelerators.by_id(accelerator)
-        has_links = record.scale_up is not None and "bridge" not in record.scale_up.kind
-        why = (
-            f"the engines that run on it ({', '.join(record.engines)}) give each card layers of its own"
-            if has_links and TENSOR_PARALLEL not in record.engines
-            else "no record has a bridge for it"
+        self._notes.append(
+            f"{line.text.strip()!r}: NVLink of {record.name} changes no speed here: no record has a bridge for it"
         )
-        if not has_links or TENSOR_PARALLEL not in record.engines:
-            self._notes.append(f"{line.text.strip()!r}: NVLink of {record.name} changes no speed here: {why}")
 
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
@@ -977,7 +971,9 @@ class _ListingReader:
             name = bridge.name.replace(str(bridge.spacing_slots), str(slots))
             bridge = bridge.model_copy(update={"name": name, "spacing_slots": slots})
         self.note(line, bridge)
-        return bridge, line.quantity
+        num_cards = len(self._machine.get("cards", ()))
+        count = -(-num_cards // bridge.joins) if bridge.joins > 2 and num_cards else line.quantity
+        return bridge, count
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
         cpu = find_cpu(line.what, is_labelled=True) or cpu_by_number(line.what)

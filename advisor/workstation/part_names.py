@@ -105,6 +105,10 @@ _SWITCH: Final = re.compile(
     re.IGNORECASE,
 )
 """Switch board, which leads one slot to several cards, and the series of its chip: 87 is PCIe 3.0, 88 and 89 newer."""
+_CARRIER: Final = re.compile(
+    r"\baom-sxm\w*|\b(?:nv-?link|sxm2?)\s+(?:carrier\s+|base)?board\b|\bcarrier\s+board\b", re.IGNORECASE
+)
+"""Board with NVLink that carries modules."""
 _SWITCH_PORTS: Final = re.compile(
     r"\b(\d{1,2})\s*x\s*(?:x?16|slots?|ports?)\b|\b(\d{1,2})\s+(?:slots|ports)\b", re.IGNORECASE
 )
@@ -320,6 +324,8 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]) and not _IS_NO_LINK.search(line.what):
             return "gpu" if category == "riser" and _CARD_ON_RISER.search(line.what) else category
+    if _CARRIER.search(line.what) and find_card_name(line.what) is None:
+        return "bridge"
     if _SWITCH.search(line.what) and find_card_name(line.what) is None:
         return "riser"
     if find_systems(line.what):

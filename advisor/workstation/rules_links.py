@@ -169,8 +169,9 @@ def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Findi
             return Finding(len(bridges), 0, False, why, "the bridge that the maker names for the card", True)
         why = f"{', '.join(unfit)} has no NVLink connector"
         return Finding(len(bridges), 0, False, why, "leave the bridge out: cards talk over PCIe")
-    most = cards.num // 2 * bridges[0].num_for_two
-    why = f"{len(bridges)} bridges for {cards.num} cards; {bridges[0].num_for_two} join two"
+    bridge = bridges[0]
+    most = max(cards.num // bridge.joins, int(bridge.joins > 2)) * bridge.num_for_two
+    why = f"{len(bridges)} bridges for {cards.num} cards; {bridge.num_for_two} join {bridge.joins}"
     return at_most(len(bridges), most, why, "the bridges that the maker names for two cards")
 
 
@@ -183,12 +184,13 @@ def pooling(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Find
     peer = all(accelerators.by_id(name).pcie_peer_to_peer for name in cards.accelerators)
     why = f"{cards.num} memories, not one: each card holds a part of the model"
     if is_bridged:
-        why += "; two cards talk over their bridge"
-        why += ", pairs among each other through the host" if cards.num > 2 and not peer else ""
+        joined = bridges[0].joins
+        why += "; two cards talk over their bridge" if joined == 2 else f"; {joined} talk over their board"
+        why += ", pairs among each other through the host" if cards.num > joined and not peer else ""
     elif not peer:
         why += "; the driver sends peer traffic through the host"
     return holds(
-        peer or (is_bridged and cards.num == 2),
+        peer or (is_bridged and cards.num <= bridges[0].joins),
         why,
         "nothing for layers in turn; for tensor parallelism professional cards or a bridge",
     )
