@@ -508,8 +508,15 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     known = {kind for kind in kinds if kind}
     are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
     card = find_card_name(line.what)
-    is_unread = bool(known) and (_kind_of(line) is None or (card is not None and not card.accelerators))
-    if not is_unread and ((len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds)):
+    # A card or a CPU behind another name is a part of its own, and no property of it.
+    names_more = re.search(r"\d", texts[0]) is not None and bool(
+        {"gpu", "cpu"} & set(kinds[1:]) - set(kinds[:1])
+    )
+    is_unread = (names_more and len(known) == 1) or (
+        bool(known) and (_kind_of(line) is None or (card is not None and not card.accelerators))
+    )
+    is_one_part = (len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds)
+    if not is_unread and is_one_part:
         return []
     listed = [
         replace(one, category=None if _SEVERAL.search(one.text) else kind or None)
@@ -574,7 +581,7 @@ _PART_STARTS: Final = re.compile(
     rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?={_COUNT_WORDS}(?:{_CPU_FAMILIES}"
     r"|\d{1,4}\s*[GT]B\s+(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
     r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$))"
-    r"|(?:nvidia\s+)?(?:rtx|gtx|tesla|quadro)\b))",
+    r"|(?:nvidia\s+|amd\s+)?(?:rtx|gtx|tesla|quadro|instinct|[ahlv]\d{2,3}s?|mi\d{2,3})\b))",
     re.IGNORECASE,
 )
 """Places in a line where a part begins without a comma before it."""
@@ -650,7 +657,10 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     """Return the cards and the bridges of a line that names both."""
     if _NO_BRIDGE.search(line.what):
         return [replace(line, what=" ".join(_NO_BRIDGE.sub(" ", line.what).split()))]
-    if _BRIDGE_ALONE.search(line.what) and not (_JOINED.search(line.what) or _ARE_BRIDGED.search(line.what)):
+    word = _BRIDGE_WORDS.search(line.what)
+    has_cards_ahead = word is not None and find_card_name(line.what[: word.start()]) is not None
+    are_joined = _JOINED.search(line.what) or _ARE_BRIDGED.search(line.what) or has_cards_ahead
+    if _BRIDGE_ALONE.search(line.what) and not are_joined:
         return [replace(line, category="bridge")]
     named = find_card_name(_BRIDGE_WORDS.sub(" ", line.what))
     able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}

@@ -159,7 +159,7 @@ _MEMORY_LINES: Final = frozenset(
 _MODULE_WORDS: Final = _MEMORY_WORDS - {"ram", "memory"}
 """Words of modules; `memory` stands in the names of cards too (24 GB Memory)."""
 _CPU_MODEL: Final = re.compile(
-    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}\b|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
+    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}\b|[5-9]\d{3}h[xs]\b|\d{3}hx\b|fx-\d{4}\b|e7-\d{4}|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
     re.IGNORECASE,
 )
 """CPU of a known family that no record may hold: unknown as a CPU, not as any part."""
@@ -178,7 +178,7 @@ _COOLER_MODEL: Final = re.compile(
 )
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido)\b|配置|清单|构成|構成",
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|order)\b|配置|清单|构成|構成",
     re.IGNORECASE,
 )
 _SPOKEN: Final = re.compile(
@@ -469,6 +469,7 @@ def with_fans(card: GpuCard) -> GpuCard:
     return card.model_copy(update={"cooling": "blower"}) if card.cooling == "passive" else card
 
 
+_PLACE: Final = re.compile(r"^(?:in|on|with|inside)\s+(?:an?|my|the)\s+(?=\S)", re.IGNORECASE)
 _BEFORE_COUNT: Final = re.compile(
     r"^([^\d\n]*?[\s:])(?=(?:\d{1,2}\s?[x×]\s|(?:a\s+)?(?:pair\s+of|two|three|four|five|six|eight|ten|twelve)\s)"
     r"(?!\s*\d+\s?[GT]B\b)\S.*\d)",
@@ -484,8 +485,14 @@ def from_start(line: TypedLine) -> TypedLine:
     if before is not None and not is_known(before.group(1)):
         rest = read_line(line.text[before.end() :], line.where)
         if is_known(rest.text):
-            price = {"usd": rest.usd if rest.usd is not None else line.usd, "is_included": line.is_included}
-            return replace(rest, **price, text=line.text, unread_price=line.unread_price or rest.unread_price)
+            return replace(
+                rest,
+                text=line.text,
+                usd=rest.usd if rest.usd is not None else line.usd,
+                is_included=line.is_included,
+                unread_price=line.unread_price or rest.unread_price,
+            )
+    line = replace(line, what=_PLACE.sub("", line.what))
     found = _makers().search(line.what)
     if found is None or not found.start():
         return line

@@ -121,7 +121,7 @@ _NAME_WORDS: Final = frozenset(
 )
 _COLUMNS: Final = {
     "build": ("build",),
-    "category": ("category", "kind", "type", "component", "part type", "kategorie", "typ"),
+    "category": ("category", "kind", "type", "component", "part type", "kategorie", "typ", "part"),
     "name": (
         "name",
         "selection",
@@ -129,12 +129,13 @@ _COLUMNS: Final = {
         "product",
         "model",
         "choice",
+        "what",
         "part",
         "part name",
         "artikel",
         "produkt",
     ),
-    "quantity": ("quantity", "qty", "count", "number", "anzahl", "menge", "amount"),
+    "quantity": ("quantity", "qty", "count", "number", "anzahl", "menge", "amount", "#", "pcs", "no."),
     "whole": (
         "usd",
         "total",
@@ -146,6 +147,8 @@ _COLUMNS: Final = {
         "line total",
         "extended",
         "summe",
+        "$ total",
+        "total $",
     ),
     "each": (
         "unit_price_usd",
@@ -156,6 +159,9 @@ _COLUMNS: Final = {
         "price ea.",
         "price/ea",
         "per unit",
+        "$ ea",
+        "$ each",
+        "$/ea",
         "each",
         "ea",
         "unit",
@@ -372,7 +378,7 @@ def _is_price(text: str) -> bool:
     return (_AMOUNT_ALONE.fullmatch(plain) or FOREIGN_PRICE.fullmatch(plain)) is not None
 
 
-def _merge_lines(lines: Iterator[TypedLine]) -> list[TypedLine]:
+def _merge_lines(lines: Iterable[TypedLine]) -> list[TypedLine]:
     """Return the lines with repetitions of a part counted as one line of several; exports repeat a part instead of
     counting it."""
     found: dict[tuple[str, str | None], TypedLine] = {}

@@ -10,7 +10,7 @@ from advisor.workstation.foreign_words import write_in_english
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
 _LEADING: Final = re.compile(
-    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z])",
+    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z]|\d{{3,4}}\s?W)",
     re.IGNORECASE,
 )
 _LEADING_BARE: Final = re.compile(
@@ -70,7 +70,8 @@ _AFTER_SIZE: Final = re.compile(
 _SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
 _TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
 _SHOP: Final = re.compile(
-    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*",
+    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*[\"“]?\s*"
+    r"|^\s*title\s*:\s*[\"“]?\s*",
     re.IGNORECASE,
 )
 """Shop before the name of a part."""
@@ -173,6 +174,13 @@ MOST_OF_ONE: Final = 99
 MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
+_LEADERS: Final = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*")
+"""Dots that lead from a name to its price."""
+_STICKS_OF: Final = re.compile(
+    r"\b(\d{1,2})\s+(?:sticks?|modules?|dimms?|planks?)\s+(?:of|à|a|à|je|de|da|per|po|по)\s+(\d{1,3})(?:\s?G[Bi]?B?\b|(?!\w))",
+    re.IGNORECASE,
+)
+"""Modules counted in words: `4 sticks of 32`."""
 _BRACKETED_HEAD: Final = re.compile(r"^\s*\[\s*([^\]\[]{0,24}?)\s*\]\s*(?=\S)")
 """Words in square brackets before a part: its label (`[GPU]`), the number of a picture, or the box of a task."""
 _CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
@@ -270,6 +278,7 @@ def read_line(text: str, where: str) -> TypedLine:
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
     check_length(text, where)
+    text = _LEADERS.sub(" ", text.strip().strip('"“”'))
     category, unlabelled = split_off_label(_BULLET.sub("", write_in_english(text), count=1))
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(rest, where)
@@ -297,6 +306,7 @@ def read_line(text: str, where: str) -> TypedLine:
 
 def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
+    text = _STICKS_OF.sub(r"\1x\2GB", text)
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
