@@ -376,9 +376,10 @@ _PROPERTY: Final = re.compile(
 def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return the parts that words such as `with` and `and` join; none if the line names one part with what it comes
     with. A name that no record holds may stand first: what follows it is a part all the same."""
-    if _JOINED.search(_BRACKETED_TEXT.sub(" ", line.text)) is None:
+    text = write_in_english(line.text)
+    if _JOINED.search(_BRACKETED_TEXT.sub(" ", text)) is None:
         return []  # what stands in brackets are properties of one part
-    text = line.text if _BRACKETED_TEXT.search(line.text) else " ".join(write_units(line.text).split())
+    text = text if _BRACKETED_TEXT.search(text) else " ".join(write_units(text).split())
     hidden = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), text)
     pieces = [_LEAD_IN.sub("", piece.replace("\ue000", " ").strip()) for piece in _JOINED.split(hidden)]
     pieces = [_ARTICLE.sub("", piece) for piece in pieces if piece]

@@ -408,7 +408,9 @@ def price_warnings(builds: Sequence[Build], as_of: datetime.date) -> tuple[str, 
 
 
 def _has_used_host(build: Build) -> bool:
-    return any(line.category == "board" and line.condition == "used" for line in build.parts)
+    """Whether a machine of parts stands in one that is sold second-hand as a whole."""
+    board = build.machine.board if build.machine is not None else None
+    return board is not None and bool(board.sold_with)
 
 
 def speed_warnings(build: Build) -> tuple[str, ...]:
