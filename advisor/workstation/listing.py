@@ -392,7 +392,8 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     found[0] = replace(found[0], category=None)
     kinds = [_kind_of(one) for one in found]
     if kinds[0] is None and kinds[1] is not None and not names_something(found[0].what):
-        pieces, found, kinds = pieces[1:], found[1:], kinds[1:]  # words of a sentence
+        found = found[1:]  # words of a sentence
+        kinds = kinds[1:]
     if {"cpu", "board"} & set(kinds):  # a size beside them is their memory
         bare = [
             kind is None and _BARE_SIZE.fullmatch(one.what) for kind, one in zip(kinds, found, strict=True)
