@@ -118,7 +118,7 @@ _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\
 """Dashes, and ends of sentences, between the parts of one line."""
 _ARTICLE: Final = re.compile(r"^(?:an?|my|the|our)\s+", re.IGNORECASE)
 _LEAD_IN: Final = re.compile(
-    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|got|run|add|use|buy|get|with|running|using|adding|dropping\s+in|putting\s+in)"
+    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|got|bought|run|add|use|buy|get|with|running|using|adding|dropping\s+in|putting\s+in)"
     r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
     r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?",
     re.IGNORECASE,
@@ -129,7 +129,7 @@ _LABELS_OF_A_LIST: Final = 3
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
-    r"^(?:none|budget|everything\s+else|the\s+rest)\b"
+    r"^(?:none|budget|everything\s+else|the\s+rest)\b|\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b"
     r"|^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
     r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
@@ -423,6 +423,8 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     repeated = {kind for kind in kinds if kinds.count(kind) > 1}
     if repeated - {*_JOINED_KINDS, "unknown"} or (line.category is not None and line.category not in kinds):
         return []
+    if sum(one.usd is not None for one in found) > 1:
+        return found  # each part has a price of its own
     found[0] = replace(found[0], usd=line.usd)
     return [
         found[0],
@@ -470,7 +472,7 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]
-    absent = [text for text in texts if _ABSENT.match(text)]
+    absent = [text for text in texts if _ABSENT.search(text)]
     if any("$" in text for text in absent):
         line = replace(line, usd=None, usd_low=None, usd_high=None)  # a budget is the price of no part
     texts = [text for text in texts if text not in absent and not _is_price_alone(text)] or texts
@@ -580,10 +582,11 @@ _CPU_FAMILIES: Final = (
 )
 _CPU_FAMILY: Final = re.compile(_CPU_FAMILIES, re.IGNORECASE)
 _PART_STARTS: Final = re.compile(
+    rf"(?<!quadro)(?<!nvidia)(?<!geforce)(?<!tesla)(?<!radeon)(?<!instinct)"
     rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?={_COUNT_WORDS}(?:{_CPU_FAMILIES}"
     r"|\d{1,4}\s*[GT]B\s+(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
-    r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$))"
-    r"|(?:nvidia\s+|amd\s+)?(?:rtx|gtx|tesla|quadro|instinct|[ahlv]\d{2,3}s?|mi\d{2,3})\b))",
+    r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$|\d{1,2}\s?[x×]\s))"
+    r"|(?:nvidia\s+|amd\s+)?(?:geforce|radeon|rtx|gtx|tesla|quadro|instinct|[ahlv]\d{2,3}s?|mi\d{2,3})\b))",
     re.IGNORECASE,
 )
 """Places in a line where a part begins without a comma before it."""
@@ -721,7 +724,7 @@ class _ListingReader:
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
-        present = [line for line in typed if not _ABSENT.match(line.what)] or typed
+        present = [line for line in typed if not _ABSENT.search(line.what)] or typed
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
         is_heading = are_labelled and not re.search(r"\d", present[0].text) and not is_known(present[0].text)
         if len(present) > 1 and (

@@ -384,7 +384,9 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "other"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
-            return category
+            # A kind of modules beside a chipset is a board's: `B760 DDR4`.
+            is_board = category == "ram" and not GIGABYTES.search(text) and board_by_chipset(text) is not None
+            return "board" if is_board else category
     if board_by_chipset(text) is not None:
         return "board"
     if words & _OTHER_WORDS or _IS_NO_LINK.search(text) or _FAN_MODEL.search(text):
@@ -482,9 +484,10 @@ def from_start(line: TypedLine) -> TypedLine:
     """Return a line without the words of a sentence ahead of a number of pieces or of a maker's name: `Power comes from
     a Seasonic PX-1600`. Words with a number, and words that name a part themselves, stay."""
     before = _BEFORE_COUNT.match(line.text) if line.category is None and line.quantity == 1 else None
-    if before is not None and not is_known(before.group(1)):
+    if before is not None:
         rest = read_line(line.text[before.end() :], line.where)
-        if is_known(rest.text):
+        kind = _kind_in(rest.text)
+        if kind is not None and _kind_in(before.group(1)) in (None, kind):
             return replace(
                 rest,
                 text=line.text,
@@ -516,11 +519,14 @@ _MADE_KINDS: Final = ("board", "psu", "case", "cooler", "storage", "ram")
 
 def is_known(text: str) -> bool:
     """Whether a text names a kind of part that is known."""
+    return _kind_in(text) is not None
+
+
+def _kind_in(text: str) -> str | None:
     try:
-        category_of(read_line(text, ""))
+        return category_of(read_line(text, ""))
     except InputFileError:
-        return False
-    return True
+        return None
 
 
 @functools.cache
@@ -582,7 +588,7 @@ def is_memory_by_size(text: str, words: set[str]) -> bool:
     if _SIZE_AND_RATE.fullmatch(text.strip()):
         return True
     if _RATE_ALONE.search(text) and not words & set(WORDS["storage"]):
-        bare = text.replace(size.group(), " ")
+        bare = _RATE_ALONE.sub(" ", text.replace(size.group(), " "))
         return find_card_name(bare) is None and find_cpu(bare) is None and not words & CPU_WORDS
     if words & _MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
         return True

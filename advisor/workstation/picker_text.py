@@ -50,7 +50,8 @@ _SKIPPED: Final = re.compile(
     r"\w*\b|(?:合计|总价|總價|总计|合計|価格|价格)|https?://\S+\s*$"
     r"|(?:invoice|order|receipt|rechnung|bestellung|facture|commande|factura|pedido|fattura|ordine|faktura)"
     r"(?:s?-?(?:nr|no|nummer|number|id|date|datum)?\b|\s*#)[^|]{0,40}\d[\d./ -]*$"
-    r"|(?:sold by|shipped by|ships from|dispatched|condition|delivery|sku|item (?:no|number|model)|model #|seller|gift)"
+    r"|(?:lead time|valid until|payment|sold by|shipped by"
+    r"|ships from|dispatched|condition|delivery|sku|item (?:no|number|model)|model #|seller|gift)"
     r"\b[^|]*$"
     r"|(?:vat|tax|sales tax|mwst|ust|tva|iva|btw|moms|ндс)\b(?=[^|]*[\d%])[^|]{0,40}$"
     r"|(?:your |shopping )?(?:cart|basket|warenkorb|panier|carrito)\b[^|]{0,30}$"
@@ -69,7 +70,8 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     rows = [row for row in text.splitlines() if row.strip()]
     # A spreadsheet is pasted with tabs between its cells.
     is_table = len(rows) > 1 and all("\t" in row.strip() for row in rows[:2])
-    if is_table:
+    header = set(_columns_of(next(csv.reader(rows[:1]), []))) if rows else set()
+    if is_table or {"name", "quantity"} <= header:
         return read_table_text(path)
     plain = [(number, row) for number, row, _ in plain_rows(text) if not _RULE.fullmatch(row)]
     if len(plain) > 1 and all(row.count("|") > 1 for _, row in plain):
@@ -357,9 +359,9 @@ def _cells_of(row: str) -> tuple[str, str, str]:
         return "", row, ""
     kind = cells[0] if cells[0].lower() in _KINDS else ""
     named = cells[1:] if cells[0].lower() in _OF_CELLS else cells
-    count = next((cell for cell in named[1:] if re.fullmatch(r"\d{1,2}", cell)), "")
+    count = next((cell for cell in named[1:] if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
     if count and len(named) < len(cells):
-        named = [f"{count}x {named[0]}", *(cell for cell in named[1:] if cell != count)]
+        named = [f"{count.strip('x× ')}x {named[0]}", *(cell for cell in named[1:] if cell != count)]
     priced = next((cell for cell in named[1:] if _AMOUNT.match(cell)), "")
     words = [cell for cell in named if cell != priced]
     return kind, " ".join(words[:1] if len(named) < len(cells) else words), priced.lstrip("~≈ ")

@@ -306,6 +306,7 @@ def read_line(text: str, where: str) -> TypedLine:
 
 def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
+    text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
     text = _STICKS_OF.sub(r"\1x\2GB", text)
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)

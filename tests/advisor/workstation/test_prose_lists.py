@@ -304,3 +304,49 @@ def test_the_end_of_another_number_is_no_card(number: str) -> None:
 def test_a_desktop_cpu_without_a_record_has_the_platform_of_its_number() -> None:
     listing = read("2x Intel Arc A770 16GB", "i5-9600K", "32GB DDR4-2666")
     assert verdicts(listing)["resizable-bar"] == "broken"
+
+
+@pytest.mark.parametrize("chipset", ["B760", "X570", "B650"])
+def test_a_kind_of_modules_beside_a_chipset_is_a_boards(chipset: str) -> None:
+    kind = "DDR5" if chipset == "B650" else "DDR4"
+    assert read("RTX 3090", f"{chipset} {kind}").bill[1].category == "board"
+
+
+@pytest.mark.parametrize("rate", [3200, 3600, 5200, 5600, 6000])
+def test_a_kit_with_its_rate_alone_is_no_cpu(rate: int) -> None:
+    bill = read(f"Ryzen 9 9950X, RTX 3090, 128GB (2x64) {rate}, 1000W").bill
+    assert [line.category for line in bill] == ["cpu", "gpu", "ram", "psu"]
+
+
+@pytest.mark.parametrize("family", ["Quadro RTX 8000 48GB", "GeForce RTX 3090", "Tesla V100 PCIe 32GB"])
+def test_a_family_and_its_number_are_one_card_behind_a_machine(family: str) -> None:
+    bill = read(f"HP Z8 G4 Workstation 2x Xeon Gold 6154 192GB RAM 1450W 2x {family} 1TB NVMe").bill
+    assert [(line.category, line.quantity) for line in bill if line.category in ("gpu", "unknown")] == [
+        ("gpu", 2)
+    ]
+
+
+def test_a_sentence_with_prices_is_read_part_by_part(tmp_path: Path) -> None:
+    text = (
+        "I bought a ROMED8-2T for $600, EPYC 7443 for $350 and 8 sticks of 32GB 3200 RDIMM for $480. "
+        "GPUs are six RTX 4060 Ti 16GB at $400 each, on SlimSAS risers. Mostly Qwen 32B for coding."
+    )
+    listing = read_text(tmp_path, text)
+    assert listing.total_usd - 6 * 50 == pytest.approx(600 + 350 + 480 + 2400, abs=1)
+    assert [line.category for line in listing.bill] == ["board", "cpu", "ram", "gpu", "riser"]
+
+
+@pytest.mark.parametrize("count", ["x2", "2", "2x"])
+def test_a_cell_with_a_number_counts_the_part_of_its_row(count: str, tmp_path: Path) -> None:
+    rows = (f"GPU\tRTX A6000 48GB\t{count}\t$3,400", "CPU\tThreadripper 3960X\t\t$550")
+    listing = read_text(tmp_path, "\n".join(rows))
+    assert [(line.category, line.quantity) for line in listing.bill] == [("gpu", 2), ("cpu", 1)]
+
+
+def test_a_table_with_commas_is_one_in_a_text_file_too(tmp_path: Path) -> None:
+    head = "Item,Link,Qty,Price Each,Subtotal"
+    text = f"{head}\nRTX 3060 12GB,x.com/1,4,$210.00,$840.00\nCore i9-10920X,x.com/3,1,$185,$185\n"
+    for name in ("list.txt", "list.csv"):
+        listing = read_text(tmp_path, text, name)
+        assert [(line.category, line.quantity) for line in listing.bill] == [("gpu", 4), ("cpu", 1)]
+        assert listing.total_usd == pytest.approx(1025.0)
