@@ -129,7 +129,7 @@ _LABELS_OF_A_LIST: Final = 3
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
-    r"^(?:none|budget|everything\s+else|the\s+rest)\b|\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b"
+    r"^(?:none|budget|everything\s+else|the\s+rest)\b"
     r"|^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
     r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
@@ -137,6 +137,8 @@ _ABSENT: Final = re.compile(
     re.IGNORECASE,
 )
 """Part that a list says is not there."""
+_MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b", re.IGNORECASE)
+"""Language models, of which lists say that a machine shall run them."""
 _POWER_LIMIT: Final = re.compile(
     r"\b(?:limit(?:ed)?|capped|cap|pl|held|undervolted)\b[^,;)\d]{0,20}(\d{2,3})\s*W\b|(\d{2,3})\s*W\s*(?:each\s+)?(?:power\s+)?(?:limit|cap)\b",
     re.IGNORECASE,
@@ -331,6 +333,11 @@ class _ReadLine:
     count: int
 
 
+def _names_no_part(text: str) -> bool:
+    """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
+    return _ABSENT.match(text) is not None or (_MODEL.search(text) is not None and not is_known(text))
+
+
 def split_line(line: TypedLine) -> list[TypedLine]:
     """Return the lines for the parts that one line joins: `2x RTX 3090 with NVLink`, `Ryzen 7 + B550 + 64GB DDR4`.
 
@@ -472,7 +479,7 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]
-    absent = [text for text in texts if _ABSENT.search(text)]
+    absent = [text for text in texts if _names_no_part(text)]
     if any("$" in text for text in absent):
         line = replace(line, usd=None, usd_low=None, usd_high=None)  # a budget is the price of no part
     texts = [text for text in texts if text not in absent and not _is_price_alone(text)] or texts
@@ -724,7 +731,7 @@ class _ListingReader:
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
-        present = [line for line in typed if not _ABSENT.search(line.what)] or typed
+        present = [line for line in typed if not _names_no_part(line.what)] or typed
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
         is_heading = are_labelled and not re.search(r"\d", present[0].text) and not is_known(present[0].text)
         if len(present) > 1 and (

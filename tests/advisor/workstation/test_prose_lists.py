@@ -350,3 +350,13 @@ def test_a_table_with_commas_is_one_in_a_text_file_too(tmp_path: Path) -> None:
         listing = read_text(tmp_path, text, name)
         assert [(line.category, line.quantity) for line in listing.bill] == [("gpu", 4), ("cpu", 1)]
         assert listing.total_usd == pytest.approx(1025.0)
+
+
+@pytest.mark.parametrize("words", ["for Qwen 32B", "(runs llama 70b)", "- deepseek distills"])
+def test_what_a_machine_runs_hides_no_part(words: str) -> None:
+    (line,) = read(f"2x RTX 3090 {words}").bill
+    assert (line.category, line.quantity) == ("gpu", 2)
+    assert [line.category for line in read("RTX 3090", "Ryzen 9 9950X", "Mostly Qwen 32B").bill] == [
+        "gpu",
+        "cpu",
+    ]
