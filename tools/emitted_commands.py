@@ -4,6 +4,7 @@ import itertools
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, get_args
 from unittest import mock
 
@@ -133,6 +134,8 @@ def _of_script(text: str) -> Iterator[Command]:
 
 
 def _of_words(words: list[str]) -> Iterator[Command]:
+    if words and words[0].startswith("/"):
+        words = [PurePosixPath(words[0]).name, *words[1:]]  # a program outside an image's search path
     for program, start in STARTS.items():
         places = [place for place in range(len(words)) if tuple(words[place : place + len(start)]) == start]
         for place in places:

@@ -74,7 +74,7 @@ def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> di
     write, start = _WRITERS[form]
     if plan.nodes_per_replica > 1:
         write, start = _SPANNING_WRITERS[form]
-    files = {**write(plan), **plan.files()}
+    files = {**write(plan), **plan.files(in_container=form in _IN_CONTAINERS)}
     start = start.format(plan.name)
     return {**files, "README.md": markdown(_readme(plan, form, start, files))}
 
@@ -115,7 +115,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         check_form(part, form)
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
-        for name, text in part.files().items():
+        for name, text in part.files(in_container=form in _IN_CONTAINERS).items():
             is_taken = files.get(name, text) != text
             files[f"{share_of(part)}.{name}" if is_taken else name] = text
     first, *rest = fleet.comments

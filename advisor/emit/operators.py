@@ -16,7 +16,7 @@ from advisor.catalog.launch_options import words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
-from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, node_selector, pod_of, selector_note
+from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, placement, pod_notes, pod_of
 from advisor.emit.plan import Plan
 
 _SECRET: Final = "hf-token"
@@ -77,11 +77,10 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
             why=f"read in: {stack.source}",
             fix=f"--engine {next(iter(stack.engines))}, or --emit k8s",
         )
-    checkpoint = plan.option.started.checkpoint
-    if plan.local_path or (checkpoint is not None and checkpoint.is_made_first) or plan.adapter_folder:
+    if plan.local_path or plan.own_paths or plan.adapter_folder:
         raise AdvisorError(
             f"--emit {form} starts models of a hub only",
-            why="weights or adapters of the plan lie in a local folder, which its pods do not see",
+            why="weights, a draft head or adapters of the plan lie in a local folder, which its pods do not see",
             fix="--emit k8s, which mounts a volume",
         )
     pinned = stack.engines.get(plan.engine.id, "")
@@ -124,7 +123,7 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
 
 
 def _comments(plan: Plan, *lines: str) -> tuple[Line, ...]:
-    return (*plan.comments, *selector_note(plan), *(Line(line) for line in lines if line))
+    return (*plan.comments, *pod_notes(plan), *(Line(line) for line in lines if line))
 
 
 def _engine_words(plan: Plan) -> tuple[str, list[Line]]:
@@ -161,7 +160,7 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
     }
     if plan.nodes_per_replica > 1:
         worker["multinode"] = {"nodeCount": plan.nodes_per_replica}
-    pod: dict[str, Any] = {"nodeSelector": selector} if (selector := node_selector(plan)) else {}
+    pod = placement(plan)
     pod["mainContainer"] = {
         "image": image,
         "command": ["python3", "-m", f"dynamo.{plan.engine.id}"],
@@ -246,7 +245,6 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
     if nodes > 1:
         # The chart gives leaders and workers one template, and workers answer no requests.
         container = {key: value for key, value in container.items() if not key.endswith("Probe")}
-    selector = node_selector(plan)
     return {
         "create": True,
         "replicas": plan.num_replicas,
@@ -256,7 +254,7 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
             "dataLocal": ranks,
             "workers": nodes,
         },
-        **({"nodeSelector": selector} if selector else {}),
+        **placement(plan),
         "containers": [container],
         "volumes": pod["volumes"],
         "monitoring": {"podmonitor": {"enabled": True, "portName": "metrics", "path": "/metrics"}},
@@ -300,7 +298,7 @@ def kserve_files(plan: Plan) -> dict[str, str]:
     most = _MOST_REPLICAS_FACTOR * plan.num_replicas
     documents: list[dict[str, Any]] = []
     if plan.launch.config:
-        text = yaml.safe_dump(dict(plan.launch.config))
+        text = plan.options_text(in_container=True)
         documents.append(config_map(plan.name, labels, {plan.config_name: text}))
     documents.append(
         {
@@ -396,6 +394,11 @@ def _serve_config(plan: Plan) -> str:
     return text
 
 
+_HEAD_PORTS: Final = {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "serve": PORT}
+"""Ports of Ray's head by name. KubeRay adds its defaults only where none is named, and starts the application through
+the port `dashboard`. Source: ray-project/kuberay@4cf0142 ray-operator/controllers/ray/common/service.go."""
+
+
 def ray_files(plan: Plan) -> dict[str, str]:
     """Return a RayService of Ray Serve LLM; Ray places the ranks of a replica on the workers' accelerators."""
     _check_stack(plan, RAY, "ray")
@@ -407,7 +410,7 @@ def ray_files(plan: Plan) -> dict[str, str]:
     head = {
         "name": "head",
         **common,
-        "ports": [{"containerPort": PORT, "name": "serve"}],
+        "ports": [{"containerPort": port, "name": name} for name, port in _HEAD_PORTS.items()],
         "resources": {"limits": dict(small), "requests": dict(small)},
     }
     worker = {
@@ -416,9 +419,8 @@ def ray_files(plan: Plan) -> dict[str, str]:
         "resources": {"limits": dict(limits), "requests": dict(limits)},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
-    selector = node_selector(plan)
     pod = {
-        **({"nodeSelector": selector} if selector else {}),
+        **placement(plan),
         "containers": [worker],
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }

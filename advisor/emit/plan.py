@@ -4,10 +4,12 @@ import math
 import os
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from advisor.catalog import accelerators, engines
+from advisor.catalog.architectures import plugin_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
 from advisor.catalog.launch_options import check_command, launch_options
@@ -185,7 +187,31 @@ class Plan:
     def words(self, *, in_container: bool = False) -> tuple[Line, ...]:
         """Return the command that starts a replica from the folder where the scripts start, without its address."""
         words = tuple(map(self._in_own_folder, self.launch.words(f"./{self.config_name}")))
-        return tuple(map(self._in_container, words)) if in_container else words
+        if not in_container:
+            return words
+        program = self.engine.flags.image_program
+        return tuple(map(self._in_container, (Line(program), *words[1:]) if program else words))
+
+    @property
+    def own_paths(self) -> tuple[Line, ...]:
+        """Paths below the plan's folder that the command and its options file name: weights, draft heads."""
+        words = (*self.launch.argv, *_texts_of(self.launch.config))
+        return tuple(Line(word) for word in words if word.startswith("./"))
+
+    def options_text(self, *, in_container: bool) -> str:
+        """Return the options file as YAML, with the paths that the engine sees."""
+        import yaml
+
+        def place(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: place(inner) for key, inner in value.items()}
+            if not isinstance(value, str) or value not in self.own_paths:
+                return value
+            word = self._in_own_folder(Line(value))
+            return str(self._in_container(word) if in_container else word)
+
+        text: str = yaml.safe_dump(place(dict(self.launch.config)), sort_keys=True)
+        return text
 
     def _in_own_folder(self, word: Line) -> Line:
         """Return a word with the plan's folder in it if it names one of the plan's own files."""
@@ -283,15 +309,18 @@ class Plan:
                 f"{self.engine.name} {self.release} loads no {one.replica_layout.weight_dtype} weights"
             )
         guess = one.levers.get("speculation")
-        head = next(
-            (word for word in self.launch.argv if word.endswith("-eagle3") and word.startswith("./")), ""
-        )
+        head = next((path for path in self.own_paths if path.endswith("-eagle3")), "")
         if guess and head:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
         if (flag := self.engine.flags.local_head) and flag in self.launch.argv:
             draft = self.launch.argv[self.launch.argv.index(Line(flag)) + 1]
             lines.append(
                 f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}"
+            )
+        chip = accelerators.by_id(one.machine.accelerator)
+        if package := self.engine.flags.plugins_on.get(plugin_of(chip)):
+            lines.append(
+                f"first: install {package}, which runs {self.engine.name} on {chip.id} and has releases of its own"
             )
         if self.runs_code:
             lines.append(
@@ -317,14 +346,12 @@ class Plan:
             return ()
         return (Line("adapters are loaded by name: see the engine's documentation for their paths"),)
 
-    def files(self) -> dict[str, str]:
+    def files(self, *, in_container: bool = False) -> dict[str, str]:
         """Return files that any format may need: options file, power limits, and a quantisation recipe if no weights
         are published."""
-        import yaml
-
         found = {}
         if self.launch.config:
-            found[self.config_name] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
+            found[self.config_name] = self.options_text(in_container=in_container)
         checkpoint = self.option.started.checkpoint
         if checkpoint is not None and checkpoint.is_made_first:
             target = next(word for word in self.launch.argv if word.startswith("./"))
@@ -343,6 +370,15 @@ class Plan:
         if limit_w := self.option.machine.power_limit_w:
             found["power.sh"] = _POWER.format(limit=" ".join(power_words(limit_w)))
         return found
+
+
+def _texts_of(value: object) -> Iterator[str]:
+    """Yield the texts of an options file."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts_of(inner)
+    elif isinstance(value, str):
+        yield value
 
 
 def plan_of(model: str, option: Option) -> Plan:
