@@ -65,7 +65,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
             told = variables(part, HEAD_TOKEN, FIRST_CACHE_PORT)
             services[share] = compose_services(part, FIRST_PORT, address, told)
             continue
-        each = part.accelerators_per_replica
+        each = part.devices_per_replica
         for place in range(fleet.per_machine(part)):
             number = fleet.first(part) + place
             before = fleet.devices_before(part) + place * each

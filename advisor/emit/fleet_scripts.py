@@ -37,7 +37,7 @@ from advisor.emit.spanning import slurm_directives as spanning_directives
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
     """Return the shell loop over a pool's workers on one machine, with their accelerators and ports."""
-    each = part.accelerators_per_replica
+    each = part.devices_per_replica
     before = fleet.devices_before(part)
     number = fleet.first(part)
     stride = fleet.cache_stride

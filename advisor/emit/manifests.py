@@ -46,7 +46,7 @@ def compose_files(plan: Plan) -> dict[str, str]:
     """Return Compose services for one machine: its replicas, each on its accelerators, and the router."""
     services: dict[str, Any] = {}
     names = [f"replica-{place}" for place in range(plan.replicas_per_host)]
-    each = plan.accelerators_per_replica
+    each = plan.devices_per_replica
     for place, name in enumerate(names):
         devices = [str(place * each + number) for number in range(each)]
         services[name] = compose_replica(plan, devices, is_alone=plan.num_replicas == 1)
@@ -173,7 +173,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     resources = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",
-        _RESOURCE[plan.vendor]: str(plan.accelerators_per_process),
+        _RESOURCE[plan.vendor]: str(plan.devices_per_process),
     }
     volumes: list[dict[str, Any]] = [
         {"name": "shm", "emptyDir": {"medium": "Memory"}},

@@ -14,7 +14,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
-from advisor.catalog.schema import Engine
+from advisor.catalog.schema import Accelerator, Engine
 from advisor.catalog.units import GB, GIB
 from advisor.decide.option import Option, Share
 from advisor.decide.power import power_words
@@ -37,6 +37,8 @@ ADAPTERS: Final = "/adapters"
 CACHE: Final = "/root/.cache/huggingface"
 """Path in a container at which weights are cached; the publishers' images run as root."""
 _VISIBLE: Final = {
+    "gaudi": "HABANA_VISIBLE_MODULES",
+    "aws": "NEURON_RT_VISIBLE_CORES",
     "nvidia": "CUDA_VISIBLE_DEVICES",
     "amd": "HIP_VISIBLE_DEVICES",
     "intel": "ZE_AFFINITY_MASK",
@@ -134,7 +136,22 @@ class Plan:
     @property
     def visible(self) -> str:
         """Name of the environment variable that gives a process its accelerators."""
-        return _VISIBLE.get(self.vendor, "")
+        return _VISIBLE.get(plugin_of(self.chip)) or _VISIBLE.get(self.vendor, "")
+
+    @property
+    def chip(self) -> Accelerator:
+        return accelerators.by_id(self.option.machine.accelerator)
+
+    @property
+    def devices_per_replica(self) -> int:
+        """Devices of a replica as drivers number them: those that software sees, but whole chips of Google."""
+        devices = 1 if self.vendor == "google" else self.chip.devices
+        return self.accelerators_per_replica * devices
+
+    @property
+    def devices_per_process(self) -> int:
+        """Devices of a replica on one machine, as drivers number them."""
+        return self.devices_per_replica // self.nodes_per_replica
 
     @property
     def num_cpus(self) -> int:
@@ -154,8 +171,7 @@ class Plan:
         Raises: AdvisorError: none is known for this hardware.
         """
         images = self.engine.flags.images
-        chip = accelerators.by_id(self.option.machine.accelerator)
-        found = images.get(chip.architecture) or images.get(self.vendor, "")
+        found = images.get(self.chip.architecture) or images.get(self.vendor, "")
         if not found or not self.engine.flags.address:
             raise AdvisorError(
                 f"no container of {self.engine.name} for {self.option.machine.accelerator} is in the catalog",
@@ -265,6 +281,8 @@ class Plan:
         """Line with the number of replicas and their layout."""
         layout = self.option.replica_layout
         each = f"{self.accelerators_per_replica} x {self.option.machine.accelerator}"
+        if self.chip.devices > 1:
+            each += f" (of {self.chip.devices} devices each)"
         weight_bytes = self.option.explained.memory_bytes["weight_bytes"]
         return Line(
             f"{self.num_replicas} x {each}: TP{layout.tensor_parallel} PP{layout.pipeline_parallel} "
@@ -317,10 +335,9 @@ class Plan:
             lines.append(
                 f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}"
             )
-        chip = accelerators.by_id(one.machine.accelerator)
-        if package := self.engine.flags.plugins_on.get(plugin_of(chip)):
+        if package := self.engine.flags.plugins_on.get(plugin_of(self.chip)):
             lines.append(
-                f"first: install {package}, which runs {self.engine.name} on {chip.id} and has releases of its own"
+                f"first: install {package}, which runs {self.engine.name} on {self.chip.id} and has releases of its own"
             )
         if self.runs_code:
             lines.append(

@@ -43,7 +43,7 @@ class _Standing:
 
     def devices(self, place: int) -> list[str]:
         """Return the accelerators of the replica at `place`, as device numbers."""
-        each = self.served.plan.accelerators_per_replica
+        each = self.served.plan.devices_per_replica
         first = self.first_device + place * each
         return [str(number) for number in range(first, first + each)]
 
@@ -154,7 +154,7 @@ def _standing(machine: SharedMachines, served: Sequence[_Served]) -> Iterator[_S
         count = machine.num_replicas.get(served[place].plan.model, 0)
         if count:
             yield _Standing(served[place], count, device)
-            device += count * served[place].plan.accelerators_per_replica
+            device += count * served[place].plan.devices_per_replica
 
 
 def _script(standing: Sequence[_Standing], form: Format) -> str:

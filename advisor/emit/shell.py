@@ -60,7 +60,7 @@ def _replicas(plan: Plan) -> str:
 
 def replica_loop(plan: Plan, count: object, first_device: int = 0) -> str:
     """Return the head of a shell loop over `count` replicas, the first one on accelerator `first_device`."""
-    each = plan.accelerators_per_replica
+    each = plan.devices_per_replica
     before = f"{first_device} + " if first_device else ""
     first_port = plan.port + (plan.num_replicas > 1)
     return (
@@ -128,7 +128,7 @@ def slurm_directives(plan: Plan) -> tuple[str, ...]:
         f"#SBATCH --array=0-{plan.num_replicas - 1}",
         "#SBATCH --nodes=1",
         "#SBATCH --ntasks=1",
-        f"#SBATCH --gpus-per-node={plan.accelerators_per_replica}",
+        f"#SBATCH --gpus-per-node={plan.devices_per_replica}",
         f"#SBATCH --cpus-per-task={plan.num_cpus}",
         f"#SBATCH --mem={plan.memory_gib}G",
     )

@@ -137,7 +137,7 @@ def docker_files(plan: Plan) -> dict[str, str]:
 def docker_body(plan: Plan, address: str = "", variables: Mapping[str, str] = _NONE) -> str:
     """Return the shell lines that start the container of one machine of a replica."""
     words = plan.words(in_container=True)
-    devices = ",".join(map(str, range(plan.accelerators_per_process)))
+    devices = ",".join(map(str, range(plan.devices_per_process)))
     env = "".join(f' --env {name}="{value}"' for name, value in variables.items())
     return (
         f"{ask_lines(plan)}devices={devices}\n"
@@ -161,7 +161,7 @@ def compose_services(
     plan: Plan, port: int, address: str, variables: Mapping[str, str] = _NONE
 ) -> dict[str, Any]:
     """Return the services of a replica's first machine and of each further one, under the profiles head and worker."""
-    devices = [str(number) for number in range(plan.accelerators_per_process)]
+    devices = [str(number) for number in range(plan.devices_per_process)]
     services: dict[str, Any] = {}
     head = "${HEAD:?address of the first machine of this replica}"
     last = plan.nodes_per_replica - 1
@@ -263,7 +263,7 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
 
 def slurm_directives(plan: Plan) -> tuple[str, ...]:
     """Return the directives of a job array with one job of several nodes for each replica."""
-    each = plan.accelerators_per_process
+    each = plan.devices_per_process
     tasks = each if is_mpi(plan) else 1
     return (
         f"#SBATCH --job-name={plan.name}",

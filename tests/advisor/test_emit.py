@@ -278,7 +278,7 @@ def test_a_local_draft_head_is_where_the_engine_looks(answered: Option, engine: 
         assert (seen in text) is (form in ("command", "slurm"))
         assert ("/plan/llama-eagle3" in text) is (form not in ("command", "slurm"))
     for form in ("dynamo", "llm-d", "ray"):
-        with pytest.raises(AdvisorError, match="models of a hub only|is written for"):
+        with pytest.raises(AdvisorError, match=r"models of a hub only|is written for"):
             emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
 
 
@@ -299,6 +299,40 @@ def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: 
     option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
     files = emit_files("llama-3.1-8b", option, "skypilot")
     assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
+
+
+@pytest.mark.parametrize(
+    ("chip", "devices", "variable"),
+    [
+        ("mi250x", 2, "HIP_VISIBLE_DEVICES"),
+        ("trainium2", 4, "NEURON_RT_VISIBLE_CORES"),
+        ("gaudi3", 1, "HABANA_VISIBLE_MODULES"),
+        ("tpu-v7", 1, "TPU_VISIBLE_CHIPS"),
+    ],
+)
+def test_replicas_on_one_machine_get_devices_as_the_driver_numbers_them(
+    answered: Option, chip: str, devices: int, variable: str
+) -> None:
+    layout = dataclasses.replace(answered.layout, num_replicas=2)
+    option = dataclasses.replace(answered, machine=Machine(chip, 2, 4, 1), layout=layout)
+    text = emit_files("llama-3.1-8b", option, "command")["start.sh"]
+    assert f'  {variable}="$devices" vllm serve' in text
+    assert f"devices=$(seq -s, $((i * {devices})) $((i * {devices} + {devices - 1})))" in text
+    if chip == "mi250x":
+        (deployment, _) = yaml.safe_load_all(emit_files("llama-3.1-8b", option, "k8s")["plan.k8s.yaml"])
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["limits"]["amd.com/gpu"] == "2"
+
+
+@pytest.mark.parametrize("chip", ["mi250x", "tpu-v7", "trainium2", "mi300x"])
+def test_tensor_parallelism_counts_the_devices_that_software_sees(chip: str) -> None:
+    import advisor
+
+    question = {"model": "llama-3.1-8b", "engine": "vllm", "own": f"8x{chip}", "as_of": "2026-11-20"}
+    found = advisor.recommend(**question, concurrency=4, fast=True).options[0]
+    words = found.started.argv
+    tp = int(words[words.index("--tensor-parallel-size") + 1])
+    assert tp == found.layout.tensor_parallel * accelerators.by_id(chip).devices
 
 
 def test_an_engine_that_runs_through_a_plug_in_names_it(answered: Option) -> None:
