@@ -14,7 +14,7 @@ import advisor
 from advisor.catalog.errors import AdvisorError
 from advisor.decide.option import Option
 from advisor.emit import formats
-from advisor.emit.operators import DYNAMO, RAY
+from advisor.emit.operators import DYNAMO, DYNAMO_ROLE, RAY
 
 FORMS: Final = get_args(formats.Format)
 STARTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -179,7 +179,10 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
     stack = next((word.partition(".")[2] for word in words if word.startswith("dynamo.")), "")
     if stack:
         release = DYNAMO.engines[stack]
-        yield Command(stack, tuple(words[words.index(f"dynamo.{stack}") + 1 :]), release)
+        own = words[words.index(f"dynamo.{stack}") + 1 :]
+        if stack == "vllm" and DYNAMO_ROLE in own:  # an option of Dynamo alone, which stands last
+            own = own[: own.index(DYNAMO_ROLE)]
+        yield Command(stack, tuple(own), release)
     elif words[0] in ("bash", "sh"):
         yield from _of_script(words[-1])
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
@@ -36,6 +37,7 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
     "k8s": fleet_manifests.kubernetes_files,
     "skypilot": fleet_manifests.skypilot_files,
     "slurm": fleet_scripts.slurm_files,
+    "dynamo": lambda fleet: operators.dynamo_pool_files(fleet.name, fleet.parts),
 }
 _NO_FLEET: Final[Mapping[Format, str]] = {
     "dynamo": "its frontend sends requests to all workers in turns or by load, without weights or ranges of lengths",
@@ -105,7 +107,8 @@ def check_form(plan: Plan, form: Format) -> None:
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     """Return the files that start the pools of a fleet and their router, and a README.md of three lines."""
-    if form not in _FLEET_WRITERS:
+    has_roles = all(part.option.role in ("prefill", "decode") for part in fleet.parts)
+    if form not in _FLEET_WRITERS or (form == "dynamo" and not has_roles):
         raise AdvisorError(
             f"--emit {form} writes equal replicas only, not pools that differ or a sticky router",
             why=_NO_FLEET[form],
@@ -137,6 +140,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         start = f"{all_parts}{where}; then `bash router.sh`"
     before = _before(files, "`")
     doubts = list(fleet.checks)
+    doubts += map(Line, dict.fromkeys(chain(*(operators.stack_doubts(part, form) for part in fleet.parts))))
     if form in _IN_CONTAINERS:
         doubts += dict.fromkeys(line for part in fleet.parts for line in part.image_doubt)
     if form == "slurm" and fleet.is_weighted:

@@ -55,6 +55,8 @@ RAY: Final = Stack(
 LLM_D: Final = Stack(
     "llm-d", "v0.4.12", {"vllm": ""}, "llm-d-incubation/llm-d-modelservice@3051935 (chart v0.4.12)"
 )
+DYNAMO_ROLE: Final = "--disaggregation-mode"
+"""Option of Dynamo's workers, which SGLang has too, for those that only prefill or only decode."""
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
@@ -141,11 +143,51 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
 
     The operator tells workers of several nodes their ranks and addresses.
     """
+    return _dynamo_graph(plan.name, {"Worker": plan}, _comments(plan, *stack_doubts(plan, "dynamo")))
+
+
+def dynamo_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
+    """Return a DynamoGraphDeployment with workers that prefill and workers that decode, which Dynamo's frontend pairs.
+
+    Source: PyPI ai-dynamo 1.6.1, dynamo/vllm/args.py and dynamo/sglang/args.py: `--disaggregation-mode`.
+    """
+    services = {f"{part.option.role.capitalize()}Worker": part for part in parts}
+    comments = dict.fromkeys(
+        line for part in parts for line in _comments(part, *stack_doubts(part, "dynamo"))
+    )
+    return _dynamo_graph(name, services, tuple(comments))
+
+
+def _dynamo_graph(name: str, workers: Mapping[str, Plan], comments: Sequence[Line]) -> dict[str, str]:
+    """Return the file of a frontend and named workers."""
+    first = next(iter(workers.values()))
+    frontend = {
+        "componentType": "frontend",
+        "replicas": 1,
+        "envFromSecret": _DYNAMO_SECRET,
+        "extraPodSpec": {"mainContainer": {"image": _dynamo_image(first)}},
+    }
+    services = {"Frontend": frontend} | {key: _dynamo_worker(plan) for key, plan in workers.items()}
+    content = {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": name},
+        "spec": {"services": services},
+    }
+    return {"plan.dynamo.yaml": dump_yaml(comments, content)}
+
+
+def _dynamo_worker(plan: Plan) -> dict[str, Any]:
+    """Return the service of workers that serve whole requests, or of those that only prefill or only decode."""
     _check_stack(plan, DYNAMO, "dynamo")
     model, words = _engine_words(plan)
     words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
     flag = "--model-path" if plan.engine.id == "sglang" else "--model"
-    image = _dynamo_image(plan)
+    role = plan.option.role if plan.option.role in ("prefill", "decode") else ""
+    if role and plan.engine.id == "sglang":
+        words += map(Line, ("--host", "0.0.0.0"))  # decode workers ask those that prefill for caches
+    if role and DYNAMO_ROLE not in words:
+        words += [Line(DYNAMO_ROLE), Line(role)]
     resources = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",
@@ -153,6 +195,7 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
     }
     worker: dict[str, Any] = {
         "componentType": "worker",
+        **({"subComponentType": role} if role else {}),
         "replicas": plan.num_replicas,
         "envFromSecret": _DYNAMO_SECRET,
         "resources": {"requests": dict(resources), "limits": dict(resources)},
@@ -162,24 +205,11 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
         worker["multinode"] = {"nodeCount": plan.nodes_per_replica}
     pod = placement(plan)
     pod["mainContainer"] = {
-        "image": image,
+        "image": _dynamo_image(plan),
         "command": ["python3", "-m", f"dynamo.{plan.engine.id}"],
         "args": in_kubernetes([Line(flag), Line(model), *words]),
     }
-    worker["extraPodSpec"] = pod
-    frontend = {
-        "componentType": "frontend",
-        "replicas": 1,
-        "envFromSecret": _DYNAMO_SECRET,
-        "extraPodSpec": {"mainContainer": {"image": image}},
-    }
-    content = {
-        "apiVersion": "nvidia.com/v1alpha1",
-        "kind": "DynamoGraphDeployment",
-        "metadata": {"name": plan.name},
-        "spec": {"services": {"Frontend": frontend, "Worker": worker}},
-    }
-    return {"plan.dynamo.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "dynamo")), content)}
+    return worker | {"extraPodSpec": pod}
 
 
 def _llmd_command(plan: Plan) -> list[str]:
