@@ -60,7 +60,7 @@ _SPANNING_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]],
     **{form: _WRITERS[form] for form in ("dynamo", "llm-d", "kserve", "ray")},
 }
 """Writers of replicas that hold several machines each, and how they are started."""
-_IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot", "llm-d", "kserve")
+IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot", "llm-d", "kserve")
 
 
 def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
@@ -76,7 +76,7 @@ def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> di
     write, start = _WRITERS[form]
     if plan.nodes_per_replica > 1:
         write, start = _SPANNING_WRITERS[form]
-    files = {**write(plan), **plan.files(in_container=form in _IN_CONTAINERS)}
+    files = {**write(plan), **plan.files(in_container=form in IN_CONTAINERS)}
     start = start.format(plan.name)
     return {**files, "README.md": markdown(_readme(plan, form, start, files))}
 
@@ -97,7 +97,7 @@ def check_form(plan: Plan, form: Format) -> None:
             why="which image of its stack runs there was not read",
             fix="--emit k8s" if plan.vendor == "amd" else "--emit command",
         )
-    if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
+    if form in IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(
             f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.machine.accelerator}",
             why="what a container needs to see it is not in the catalog",
@@ -118,7 +118,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         check_form(part, form)
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
-        for name, text in part.files(in_container=form in _IN_CONTAINERS).items():
+        for name, text in part.files(in_container=form in IN_CONTAINERS).items():
             is_taken = files.get(name, text) != text
             files[f"{share_of(part)}.{name}" if is_taken else name] = text
     first, *rest = fleet.comments
@@ -141,7 +141,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     before = _before(files, "`")
     doubts = list(fleet.checks)
     doubts += map(Line, dict.fromkeys(chain(*(operators.stack_doubts(part, form) for part in fleet.parts))))
-    if form in _IN_CONTAINERS:
+    if form in IN_CONTAINERS:
         doubts += dict.fromkeys(line for part in fleet.parts for line in part.image_doubt)
     if form == "slurm" and fleet.is_weighted:
         doubts.append(
@@ -175,7 +175,7 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
     doubts: list[str] = [*plan.checks, *operators.stack_doubts(plan, form)]
-    if form in _IN_CONTAINERS:
+    if form in IN_CONTAINERS:
         doubts += plan.image_doubt
     return (
         f"{plan.title}; {plan.layout_words}.\n"

@@ -221,7 +221,7 @@ class Plan:
         def place(value: Any) -> Any:
             if isinstance(value, dict):
                 return {key: place(inner) for key, inner in value.items()}
-            if not isinstance(value, str) or value not in self.own_paths:
+            if not isinstance(value, str) or not value.startswith("./"):
                 return value
             word = self._in_own_folder(Line(value))
             return str(self._in_container(word) if in_container else word)

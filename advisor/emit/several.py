@@ -9,7 +9,7 @@ from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option, SharedMachines
 from advisor.emit import nginx
-from advisor.emit.formats import Format, check_form, emit_files
+from advisor.emit.formats import IN_CONTAINERS, Format, check_form, emit_files
 from advisor.emit.manifests import compose_replica, dump_yaml
 from advisor.emit.plan import Plan, plan_of, slug
 from advisor.emit.shell import comment_lines, container_lines, replica_line, replica_loop, router_conf, script
@@ -113,7 +113,11 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
     served = [each for each in served if each.plan.model not in names]
     comments = _comments(served)
     is_one = sum(each.count for each in machines) == 1
-    files = {f"{each.folder}/{name}": text for each in served for name, text in each.plan.files().items()}
+    files = {
+        f"{each.folder}/{name}": text
+        for each in served
+        for name, text in each.plan.files(in_container=form in IN_CONTAINERS).items()
+    }
     starts = list[str]()
     first = 1
     for number, machine in enumerate(machines, start=1):
