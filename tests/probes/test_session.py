@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog.errors import AdvisorError
 from advisor.probes import process, session, worker
-from advisor.probes.process import Process, algorithm_of, environment, run_collective
+from advisor.probes.process import Process, algorithm_of, environment, read_ranks, start_ranks
 from advisor.probes.record import Gpu, Measurement, ProbedMachine
 from advisor.probes.session import Session, finished_steps, visible
 from advisor.probes.steps import STEPS, plan, timeout_s
@@ -22,7 +22,8 @@ def two_gpus(monkeypatch):
     machine = ProbedMachine(gpus=gpus, torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
     monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
-    monkeypatch.setattr(session, "run_collective", lambda ranks, quick, limit: [])
+    monkeypatch.setattr(session, "start_ranks", lambda gpus, quick, limit_s, turn: [])
+    monkeypatch.setattr(session, "read_ranks", lambda ranks, limit_s: [])
     return machine
 
 
@@ -91,6 +92,25 @@ def two_gpus_and_torch(monkeypatch):
         monkeypatch.setattr(session, "Process", make)
 
     return prepare
+
+
+def test_ranks_wait_while_gpus_are_copied_between(two_gpus, monkeypatch):
+    """They have started by then, so their libraries are loaded when their turn comes."""
+    rank = "import json, sys, time; from pathlib import Path; from advisor.probes.process import take_turn\n"
+    rank += "begun = time.time()\nwith take_turn(Path(sys.argv[1])): pass\n"
+    rank += "for value in (begun, time.time()): print(json.dumps({'id': 'rank', 'value': value}), flush=True)"
+
+    def start(gpus, quick, limit_s, turn):
+        return [Process([sys.executable, "-c", rank, str(turn)], environment(gpus))]
+
+    measured = WAITING.replace("found =", "time.sleep(1.5 if s == 'peer' else 0); found =")
+    monkeypatch.setattr(session, "Process", stand_in(measured))
+    monkeypatch.setattr(session, "start_ranks", start)
+    monkeypatch.setattr(session, "read_ranks", process.read_ranks)
+    _, found = Session(quick=True).run()
+    peer_s = next(m.value for m in found if m.id == "x.peer")
+    begun_s, turn_s = (m.value for m in found if m.id == "rank")
+    assert begun_s < peer_s < turn_s
 
 
 @pytest.mark.parametrize("then", ["time.sleep(1)", "time.sleep(600)", "sys.exit(1)"])
@@ -257,7 +277,7 @@ def test_a_collective_that_hangs_is_reported(monkeypatch):
             super().__init__([sys.executable, "-c", "import time; time.sleep(600)"], env)
 
     monkeypatch.setattr(process, "Process", Hanging)
-    found = run_collective([0, 1], True, 0.5)
+    found = read_ranks(start_ranks([0, 1], True, 0.5), 0.5)
     assert [(m.id, m.status) for m in found] == [("collective", "fail")]
     assert "hung" in found[0].note
 
