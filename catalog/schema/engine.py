@@ -122,6 +122,8 @@ class LaunchFlags(Record):
     """Package without which the engine loads no weights in a format, by format; releases before `plugins_since` need
     none."""
     plugins_since: str = ""
+    plugins_on: dict[str, str] = Field(default_factory=dict)
+    """Package through which the engine runs on other hardware, by the name that `plugin_of` gives the hardware."""
     kv: dict[str, str] = Field(default_factory=dict)
     """Flag of the KV cache format, by format."""
     yaml_data_parallel: str = ""
@@ -191,6 +193,8 @@ class LaunchFlags(Record):
     """Container image by architecture or vendor of the accelerator."""
     images_seen: tuple[str, ...] = ()
     """Keys of `images` whose tag a source names; the other tags are inferred from the publisher's pattern."""
+    image_program: str = ""
+    """Path of the program in the images if it is not on their search path."""
     local: str = ""
     """Flag for a local file of weights, if the engine distinguishes it from a hub repository; see `repository`."""
     repository: str = ""
