@@ -68,6 +68,10 @@ class EarlierMemory(ReleaseSpan):
     """Fraction of memory that a server took unless told otherwise."""
     runtime_bytes: float | None = Field(default=None, ge=0)
     """Memory that was taken off the cache for graphs, libraries and fragmentation [bytes]."""
+    peer_bytes: float = Field(default=0.0, ge=0)
+    """Memory of communicators that was taken off the cache for each other rank of a group with a scale-up fabric
+    [bytes]. NCCL before 2.22 connected every pair of ranks for every algorithm when it started; cards without a fabric
+    open fewer channels (vllm-project/vllm issue 13061: 0.25 GiB for two RTX 4090)."""
     sampler_bytes_per_logit: float | None = Field(default=None, ge=0)
     """Peak of the sampler in the profile run, for each logit of the highest number of sequences [bytes]."""
     states_all_layers: bool = False
