@@ -79,6 +79,14 @@ class EarlierMemory(ReleaseSpan):
     source: Source
 
 
+class CapturedContext(ReleaseSpan):
+    """Releases whose decode graphs end at a context: a batch with a longer sequence is launched operator by operator."""
+
+    tokens: int = Field(gt=0)
+    """Longest context of a captured decode step [tokens]."""
+    source: Source
+
+
 class ExpertPadding(Record):
     """Multiples to which an engine's kernels pad the matrices of routed experts when it loads them."""
 
@@ -426,6 +434,7 @@ class Engine(Record):
     """Methods of speculative decoding with which host and device take turns, as a speculation names them."""
     eager_with_data_parallel: ReleaseSpan | None = None
     """Releases that decode without captured graphs if attention data-parallel ranks run in lockstep."""
+    captured_context: CapturedContext | None = None
     eager_architectures: tuple[str, ...] = ()
     """Architectures on which decode steps are launched operator by operator, without captured graphs."""
     kernel_levels: tuple[KernelLevel, ...] = ()
