@@ -330,6 +330,10 @@ _UNIT_FRACTIONS: Final = {
 """Fraction of the matrix unit's peak that kernels of a kind reach; matmuls have the law in their own form."""
 
 
+_WHOLE_UNIT: Final = 0.95
+"""Rate of an SM, relative to the measured one, from which its matrix unit is not cut: clocks are rounded."""
+
+
 def _on_cut_units(parameters: object, record: EfficiencyRecord, device: Device) -> object:
     """Return the parameters of an attention kernel on a chip whose matrix unit is cut below that of the measured one.
 
@@ -346,8 +350,10 @@ def _on_cut_units(parameters: object, record: EfficiencyRecord, device: Device) 
     measured = device_of(accelerators.by_id(record.fitted_on[0]))
     peak = datasheet_peak_flop_per_s("bf16", device)
     reference = datasheet_peak_flop_per_s("bf16", measured) / (measured.num_sms * measured.clock_hz)
-    fraction = rate_fraction(getattr(own, name), relative_sm_rate(peak, device, reference))
-    return replace(own, **{name: fraction})
+    relative = relative_sm_rate(peak, device, reference)
+    if relative > _WHOLE_UNIT:
+        return parameters
+    return replace(own, **{name: rate_fraction(min(1.0, getattr(own, name)), relative)})
 
 
 def _with_launches(parameters: object, fraction: float) -> object:
