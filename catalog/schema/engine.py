@@ -80,7 +80,7 @@ class EarlierMemory(ReleaseSpan):
 
 
 class CapturedContext(ReleaseSpan):
-    """Releases whose decode graphs end at a context: a batch with a longer sequence is launched operator by operator."""
+    """Releases whose decode graphs end at a context: a longer sequence leaves the batch without a graph."""
 
     tokens: int = Field(gt=0)
     """Longest context of a captured decode step [tokens]."""
@@ -436,8 +436,9 @@ class Engine(Record):
     """Releases that decode without captured graphs if attention data-parallel ranks run in lockstep."""
     pool_handover: Literal["layers", "prompt", "in_turn"] = "layers"
     """How a prefill pool hands a request to a decode pool. layers: a layer's cache leaves while the next is computed;
-    prompt: the cache of a prompt or chunk leaves once it is computed; in_turn: as prompt, but the router asks the decode
-    server only after the prefill server has answered, and that one pulls the cache and computes the first token."""
+    prompt: the cache of a prompt or chunk leaves once it is computed; in_turn: as prompt, but the router asks the
+    decode server only after the prefill server has answered, and that one pulls the cache and computes the first
+    token."""
     captured_context: CapturedContext | None = None
     eager_architectures: tuple[str, ...] = ()
     """Architectures on which decode steps are launched operator by operator, without captured graphs."""

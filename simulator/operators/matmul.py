@@ -321,7 +321,9 @@ def _candidates_s(
     busy_s = np.maximum(compute_s, latency_s)
     if e.partial_tiles:
         # What empty tiles cost hides behind memory, as the rest of the computation does.
-        busy_s = busy_s * (1.0 + e.partial_tiles * np.where(rows <= e.narrow_rows, 0.0, 1.0 - rows / paid_rows))
+        busy_s = busy_s * (
+            1.0 + e.partial_tiles * np.where(rows <= e.narrow_rows, 0.0, 1.0 - rows / paid_rows)
+        )
     joined = overlapped_s(busy_s, memory_s, e.overlap_norm)
     joined += e.split_cycles / device.clock_hz * (split > 1.0)
     too_fine = (split > 1.0) & (depth < _MIN_SPLIT_DEPTH * split)
