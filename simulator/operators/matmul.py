@@ -318,14 +318,11 @@ def _candidates_s(
     compute_s = _compute_s(kernels, num_tiles, rows * columns * depth, depth, device, e)
     memory_s = _memory_s(rows, columns, depth, split, device, e)
     latency_s = depth / split * e.depth_cycles / device.clock_hz
-    busy_s = np.maximum(compute_s, latency_s)
-    if e.partial_tiles:
-        # What empty tiles cost hides behind memory, as the rest of the computation does.
-        busy_s = busy_s * (
-            1.0 + e.partial_tiles * np.where(rows <= e.narrow_rows, 0.0, 1.0 - rows / paid_rows)
-        )
-    joined = overlapped_s(busy_s, memory_s, e.overlap_norm)
+    joined = overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm)
     joined += e.split_cycles / device.clock_hz * (split > 1.0)
+    if e.partial_tiles:
+        empty = np.where(rows <= e.narrow_rows, 0.0, 1.0 - rows / paid_rows)
+        joined *= 1.0 + e.partial_tiles * empty
     too_fine = (split > 1.0) & (depth < _MIN_SPLIT_DEPTH * split)
     return np.where(too_fine, np.inf, joined)
 
