@@ -167,10 +167,10 @@ def _with_handover(link: KvLink, decode: ReplicaModel) -> KvLink:
     handover = decode.deployment.engine.pool_handover
     if handover == "layers":
         return link
-    again_s = 0.0
+    first_s = 0.0
     if handover == "in_turn":
-        again_s = decode.policy.api_overhead_ps / PICOSECONDS_PER_S + decode_iteration_s(decode.surface, 1, 1)
-    return replace(link, layer_wise=False, latency_s=link.latency_s + again_s)
+        first_s = decode.policy.api_overhead_ps / PICOSECONDS_PER_S + decode_iteration_s(decode.surface, 1, 1)
+    return replace(link, layer_wise=False, first_token_s=first_s)
 
 
 def _pool(name: str, worker: ReplicaModel, policy: SchedulerPolicy, plan: PoolPlan) -> Pool:
