@@ -164,12 +164,9 @@ def _with_handover(link: KvLink, decode: ReplicaModel) -> KvLink:
 
     Source: pool_handover of the engine record.
     """
-    handover = decode.deployment.engine.pool_handover
-    if handover == "layers":
+    if decode.deployment.engine.pool_handover == "layers":
         return link
-    first_s = 0.0
-    if handover == "in_turn":
-        first_s = decode.policy.api_overhead_ps / PICOSECONDS_PER_S + decode_iteration_s(decode.surface, 1, 1)
+    first_s = decode.policy.api_overhead_ps / PICOSECONDS_PER_S + decode_iteration_s(decode.surface, 1, 1)
     return replace(link, layer_wise=False, first_token_s=first_s)
 
 

@@ -434,11 +434,10 @@ class Engine(Record):
     """Methods of speculative decoding with which host and device take turns, as a speculation names them."""
     eager_with_data_parallel: ReleaseSpan | None = None
     """Releases that decode without captured graphs if attention data-parallel ranks run in lockstep."""
-    pool_handover: Literal["layers", "prompt", "in_turn"] = "layers"
+    pool_handover: Literal["layers", "in_turn"] = "layers"
     """How a prefill pool hands a request to a decode pool. layers: a layer's cache leaves while the next is computed;
-    prompt: the cache of a prompt or chunk leaves once it is computed; in_turn: as prompt, but the router asks the
-    decode server only after the prefill server has answered, and that one pulls the cache and computes the first
-    token."""
+    in_turn: the router asks the decode server only after the prefill server has answered, and that one pulls the cache
+    and computes the first token."""
     captured_context: CapturedContext | None = None
     eager_architectures: tuple[str, ...] = ()
     """Architectures on which decode steps are launched operator by operator, without captured graphs."""
