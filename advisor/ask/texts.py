@@ -6,7 +6,6 @@ from typing import Final
 
 from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 from advisor.catalog.formats.machine_listing import ListedMachine, read_machine
-from advisor.catalog.prices import rented_machines
 
 STDIN: Final = Path("-")
 
@@ -40,6 +39,8 @@ def listed_machine(typed: str, option: str) -> ListedMachine | None:
         name = typed
     else:
         return None
+    from advisor.catalog.prices import rented_machines
+
     rented = {sku.lower(): (count, id_) for (_, sku), (id_, count) in rented_machines().items()}
     found = read_machine(text, name, rented)
     words = ", ".join(f"{count} x {id_}" for count, id_ in found.counts)
