@@ -19,6 +19,8 @@ from advisor.simulator.training.families import family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_start import has_mamba_layers
+from advisor.simulator.training.launch_tuning import stores_scores
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
@@ -218,6 +220,8 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         yield f"{name} does not keep {parts} in host memory", _host_words(rules)
     if plan.offload_activations and name == "torchtitan":
         yield f"{name} does not keep activations in host memory", "its checkpoints stay on the accelerator"
+    if name == "megatron" and plan.recompute != "none" and has_mamba_layers(job.model):
+        yield f"{name} recomputes no layers of {job.model.id}", "its Mamba layers have no recomputation"
     if plan.recompute not in rules.recompute:
         yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
 
@@ -248,6 +252,7 @@ def training_job(
     """
     old = features_at(framework, version if version.startswith("20") else "", architecture)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
+    stored = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
     return TrainingJob(
         model,
         sequence_tokens,
@@ -260,7 +265,7 @@ def training_job(
         lora_rank=lora_rank,
         optimizer=optimizer,
         mean_sequence_tokens=mean_sequence_tokens,
-        features=features_of(method, framework, compute_dtype) | old | compiled | switches,
+        features=features_of(method, framework, compute_dtype) | old | compiled | stored | switches,
     )
 
 
@@ -447,6 +452,8 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         )
     if rules.no_stages:
         limits = replace(limits, pipeline_parallel=(1,))
+    if job.framework == "megatron" and has_mamba_layers(job.model):
+        limits = replace(limits, recompute=("none",))
     if rules.streams_weights and job.method != "full":
         limits = replace(limits, offload_parameters=(False, True))
     if whole:

@@ -86,7 +86,7 @@ def wrong(framework: str, command: str) -> list[str]:
 
 PROGRAMS = {
     "megatron-lm": ("pretrain_gpt.py $MODEL", "pretrain_mamba.py $MODEL"),
-    "nemo": ("scripts/training/run_recipe.py --recipe RECIPE",),
+    "nemo": ("scripts/training/run_recipe.py",),
     "torchtitan": ("-m torchtitan.train",),
 }
 
@@ -203,7 +203,7 @@ def test_layouts_that_share_multiplications_start_with_one_queue() -> None:
 def test_tuning_starts_from_weights_and_training_from_none(family: str) -> None:
     job = replace(DENSE, framework=family)
     plan = TrainingPlan(data_parallel=8, sharding="zero3")
-    tuned = launch_flags(job, plan, as_priced=True, is_tuning=True)
+    tuned = launch_flags(job, plan, as_priced=True, start="tuning")
     assert tuned
     for name, command in launch_flags(job, plan, as_priced=True).items():
         loads = name in ("trl", "deepspeed")  # trainers of transformers, which name the model's repository
