@@ -61,8 +61,8 @@ def placeholders_of(command: str) -> dict[str, str]:
 
     Source: own definition.
     """
-    trainer = re.search(r"trl(?:\.scripts\.| )(\w+)|scripts/(orpo)\.py", command)
-    columns = _COLUMNS[next(filter(None, trainer.groups())) if trainer else "sft"]
+    trainer = re.search(rf"(?:trl |scripts[./])({'|'.join(_COLUMNS)})\b", command)
+    columns = _COLUMNS[trainer[1] if trainer else "sft"]
     return {
         word: meaning + (columns if word == "DATASET" else "")
         for word, meaning in _PLACEHOLDERS.items()

@@ -3,7 +3,7 @@ sizes.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -70,6 +70,8 @@ _AS_IN_CATALOG: Final = MachineConditions()
 _AT_LEAST_A_PAIR: Final = (2, 4, 8, 16)
 """Micro-batches of algorithms on given outputs: both outputs of a pair pass together (TRL's concatenated forward), and
 KTO compares an output with those of other prompts of its micro-batch."""
+_RUNS_TRANSFORMERS: Final = ("nvidia", "amd")
+"""Vendors whose chips run Transformers' trainers by the options that are tabulated."""
 _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
 
 
@@ -128,18 +130,21 @@ class Variant:
 
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
 """Frameworks whose commands are printed for loops of generation and training, and which train nothing else here."""
+_OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
+"""Families of trainers that run a model of Transformers."""
 
 
-def family_asked(name: str, *, is_loop: bool = False) -> tuple[str, str]:
+def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, str]:
     """Return the family of frameworks that a user names, and a note if the name is another one of its frameworks'.
 
-    `is_loop`: the job is a loop of generation and training, whose own frameworks start plans of FSDP.
+    `loop_method`: what learns in a loop of generation and training; None for another job. The trainers of loops run
+    models of Transformers, with all weights as FSDP does, and adapters as PEFT does.
 
     Raises: UnknownNameError: no family has such a framework. AdvisorError: it runs loops alone, and the job is none.
     """
     family = name if name in RULES else family_by_whole_name(name)
     if drop_separators(name) in _LOOP_FRAMEWORKS:
-        if not is_loop:
+        if loop_method is None:
             raise AdvisorError(
                 f"--framework {name} does not go with this job",
                 why=f"{name} runs loops of generation and training",
@@ -147,6 +152,8 @@ def family_asked(name: str, *, is_loop: bool = False) -> tuple[str, str]:
             )
         family = "fsdp"
     known_value(family or name, tuple(RULES), "framework")
+    if loop_method and family in _OF_TRANSFORMERS:
+        family = "fsdp" if loop_method == "full" else "peft"
     return family, "" if family == name else f"framework '{name}' is taken as {family}"
 
 
@@ -285,9 +292,10 @@ def variants_of(
         return [], NotRanked(accelerator.unranked_reason)
     frameworks = _frameworks(accelerator.vendor, task)
     if not frameworks and task.loop and task.frameworks:
-        trained = "megatron or fsdp" if generates(task.loop) else "fsdp"
+        known = _usual_frameworks(accelerator.vendor, task)
+        trained = f"it trains in {' or '.join(known)}" if known else "no framework of its vendor has one"
         return [], NoFramework(
-            f"{', '.join(task.frameworks)} has no {task.loop} loop: loops train in {trained}"
+            f"{', '.join(task.frameworks)} has no {task.loop} loop here: {trained}", elsewhere=known
         )
     if not frameworks:
         return [], NoFramework("no training framework that the advisor models runs on it")
@@ -316,7 +324,7 @@ def variants_of(
         jobs = _jobs_with_commands(model, task, ("fsdp",), dtypes, accelerator.architecture)
     faults: list[Reason] = []
     if not jobs:
-        return [], _without_options(task, frameworks, dtypes, model)
+        return [], _without_options(task, frameworks, dtypes, model, accelerator.vendor)
     for job in jobs:
         fault = _fixed_fault(job, task.layout, cluster)
         if fault is None:
@@ -377,28 +385,40 @@ def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster
 
 
 def _without_options(
-    task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model
+    task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model, vendor: str
 ) -> NoOptions:
     """Return the reason that no framework has options for a method, optimizer and format, with the optimizers that
-    have them."""
+    have them, and the vendor's frameworks that have them all."""
     how = "full training" if task.method == "full" else task.method
-    jobs = (
-        TrainingJob(
-            model, 1, 1, dtype, framework, method=task.method, lora_rank=task.lora_rank, optimizer=name
-        )
-        for framework, dtype, name in itertools.product(frameworks, dtypes, OPTIMIZERS)
-    )
-    usable = dict.fromkeys(job.optimizer for job in jobs if launch_flags(job, TrainingPlan(), as_priced=True))
+    others = dict.fromkeys((*_usual_frameworks(vendor, task), *TUNING_FRAMEWORKS))
+
+    def jobs_with_options(names: Iterable[str], optimizers: Sequence[Optimizer]) -> Iterator[TrainingJob]:
+        for framework, dtype, name in itertools.product(names, dtypes, optimizers):
+            job = TrainingJob(
+                model, 1, 1, dtype, framework, method=task.method, lora_rank=task.lora_rank, optimizer=name
+            )
+            if launch_flags(job, TrainingPlan(), as_priced=True):
+                yield job
+
+    usable = dict.fromkeys(job.optimizer for job in jobs_with_options(frameworks, OPTIMIZERS))
+    able = dict.fromkeys(job.framework for job in jobs_with_options(others, (task.optimizer,)))
+    elsewhere = tuple(able) if task.frameworks and vendor in _RUNS_TRANSFORMERS else ()
     what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}" if usable else f"{how} of {model.id}"
-    return NoOptions(tuple(frameworks), what, tuple(usable))
+    return NoOptions(tuple(frameworks), what, tuple(usable), elsewhere)
+
+
+def _usual_frameworks(vendor: str, task: TrainingTask) -> tuple[str, ...]:
+    """Return the families that run a job on a vendor's chips if no framework is asked for."""
+    usual = (FRAMEWORKS if task.method == "full" else ADAPTER_FRAMEWORKS).get(vendor, ())
+    if task.loop and "torchtitan" in usual:
+        usual = ("megatron", "fsdp") if generates(task.loop) else ("fsdp",)
+    return usual
 
 
 def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
     """Families to consider: what was asked for, or what trains on the vendor's chips; where states may leave the chips
     DeepSpeed too, and Transformers for the optimizers that Megatron and torchtitan lack."""
-    usual = (FRAMEWORKS if task.method == "full" else ADAPTER_FRAMEWORKS).get(vendor, ())
-    if task.loop and "torchtitan" in usual:
-        usual = ("megatron", "fsdp") if generates(task.loop) else ("fsdp",)
+    usual = _usual_frameworks(vendor, task)
     found = [f for f in usual if not task.frameworks or f in task.frameworks]
     if task.frameworks:
         return found or [f for f in task.frameworks if f in RULES and usual and not task.loop]
