@@ -417,6 +417,8 @@ class NoOptions(Reason):
     """Optimizers with which one has options."""
     elsewhere: tuple[str, ...] = ()
     """Families of frameworks, not asked for, that have them."""
+    by_model: bool = False
+    """Whether the model lacks them, on accelerators of any vendor."""
     code: ClassVar[str] = "no_options"
     by_limits: ClassVar[bool] = True
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from string import Template
 from typing import Any, Final
 
-from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.architectures import class_of, needs_repository_code
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
 from advisor.catalog.resaving import SIXTEEN_BIT, new_weights_program, resaving_program
 from advisor.catalog.schema import Model
@@ -39,8 +39,9 @@ _EXAMPLES: Final = ("orpo",)
 
 
 def weights_of(model: Model) -> str:
-    """Return where Transformers finds a model: its folder, or its repository; empty if neither is known."""
-    return model.folder or next(iter(model.hf_ids), "")
+    """Return where Transformers finds a model: its folder, or its repository; empty if neither is known, or if the
+    repository names no class that it could build."""
+    return model.folder or (next(iter(model.hf_ids), "") if class_of(model) else "")
 
 
 def wide_weights(model: Model) -> tuple[str, str]:
@@ -91,9 +92,10 @@ def attention_kernel(job: TrainingJob) -> str:
         return "eager"
     if needs_repository_code(job.model, "transformers") or job.compute_dtype == "fp16":
         return ""
-    heads = (layer.attention for layer in layers_of(job.model) if layer.attention is not None)
-    is_wide = any(head.key_dim > _WIDEST_FLASH_HEAD for head in heads)
-    return "" if is_wide else attention_of(job.model.family)
+    widths = [layer.attention.key_dim for layer in layers_of(job.model) if layer.attention is not None]
+    if not widths or max(widths) > _WIDEST_FLASH_HEAD:
+        return ""
+    return attention_of(job.model.family)
 
 
 def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -236,6 +238,7 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
             f"--use_peft --lora_r {job.lora_rank} --lora_alpha {LORA_ALPHA_PER_RANK * job.lora_rank}"
         )
         flags.append("--lora_target_modules all-linear")
+        flags += ["--lora_task_type SEQ_CLS"] if "scalar_head" in job.features else []
     if job.method == "qlora":
         flags.append("--load_in_4bit --use_bnb_nested_quant")
         if "--use_fsdp" in _sharding(job, plan):

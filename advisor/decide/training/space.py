@@ -404,7 +404,8 @@ def _without_options(
     able = dict.fromkeys(job.framework for job in jobs_with_options(others, (task.optimizer,)))
     elsewhere = tuple(able) if task.frameworks and vendor in _RUNS_TRANSFORMERS else ()
     what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}" if usable else f"{how} of {model.id}"
-    return NoOptions(tuple(frameworks), what, tuple(usable), elsewhere)
+    by_model = not usable and not able and vendor in _RUNS_TRANSFORMERS
+    return NoOptions(tuple(frameworks), what, tuple(usable), elsewhere, by_model)
 
 
 def _usual_frameworks(vendor: str, task: TrainingTask) -> tuple[str, ...]:

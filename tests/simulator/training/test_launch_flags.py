@@ -688,3 +688,23 @@ def test_loops_run_where_their_kernel_of_attention_does() -> None:
     for name, runs in (("llama-3.1-8b", True), ("gpt-oss-20b", False)):
         job = TrainingJob(models.get(name).record, 2048, 64, framework="fsdp")
         assert verl_runs(job, plan) == openrlhf_runs(job, plan) == runs
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora", "dora", "full"])
+def test_adapters_of_a_reward_model_keep_its_head(method: Any) -> None:
+    """Source: TRL 1.16.0, trainer/model_config.py, lora_task_type."""
+    for is_reward in (False, True):
+        job = training_job(
+            DENSE.model, 2048, 64, "bf16", "peft", method=method,
+            lora_rank=8, switches=frozenset({"scalar_head"} if is_reward else ()),
+        )  # fmt: skip
+        command = trl_flags(job, TrainingPlan(), "reward" if is_reward else "dpo")
+        assert not wrong("trl", command)
+        assert ("--lora_task_type SEQ_CLS" in command) == (is_reward and method != "full")
+
+
+@pytest.mark.parametrize("model", ["mamba2-2.7b", "nemotron-4-15b"])
+def test_a_repository_without_a_class_is_loaded_by_no_trainer_of_transformers(model: str) -> None:
+    job = TrainingJob(models.get(model).record, 2048, 64, framework="fsdp")
+    assert not launch_flags(job, TrainingPlan(), as_priced=True)
+    assert not openrlhf_runs(job, TrainingPlan(sharding="zero3", data_parallel=2))
