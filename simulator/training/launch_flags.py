@@ -186,7 +186,7 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: NVIDIA/Megatron-LM, megatron/core/ssm, megatron/core/transformer, training/arguments.py (validate_args).
     """
     divided = plan.sharding in ("zero2", "zero3")
-    if plan.recompute != "none" and has_mamba_layers(job.model):
+    if has_mamba_layers(job.model) and not _runs_mamba(job, plan):
         return False
     if job.optimizer == "muon" and (
         divided or plan.offload_optimizer or job.compute_dtype in ("fp16", "fp8", "mxfp8")
@@ -202,6 +202,17 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         and not plan.offload_parameters
         and not (divided and (plan.pipeline_parallel > 1 or plan.offload_optimizer))
     )
+
+
+def _runs_mamba(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Whether Megatron-LM has options for a plan of Mamba layers: stages of as many layers each, one chunk a stage, and
+    nothing computed again.
+
+    Source: Megatron-Core 0.16.0, core/ssm/mamba_block.py, _select_layers_for_pipeline_parallel.
+    """
+    is_even = model_limits(job.model).num_layers % plan.pipeline_parallel == 0
+    ends = plan.first_stage_layers or plan.last_stage_layers
+    return plan.recompute == "none" and plan.virtual_stages == 1 and is_even and not ends
 
 
 def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:

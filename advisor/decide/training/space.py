@@ -14,6 +14,7 @@ from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRank
 from advisor.decide.training.conditions import cluster_of
 from advisor.decide.training.fixed_layout import fixed_limits, least_plan
 from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
+from advisor.simulator.graph.model import num_layers
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.families import family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
@@ -229,6 +230,8 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         yield f"{name} does not keep activations in host memory", "its checkpoints stay on the accelerator"
     if name == "megatron" and plan.recompute != "none" and has_mamba_layers(job.model):
         yield f"{name} recomputes no layers of {job.model.id}", "its Mamba layers have no recomputation"
+    if name == "megatron" and plan.virtual_stages > 1 and has_mamba_layers(job.model):
+        yield f"{name} has no chunks of stages for {job.model.id}", "its Mamba layers have one chunk a stage"
     if plan.recompute not in rules.recompute:
         yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
 
@@ -474,7 +477,9 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     if rules.no_stages:
         limits = replace(limits, pipeline_parallel=(1,))
     if job.framework == "megatron" and has_mamba_layers(job.model):
-        limits = replace(limits, recompute=("none",))
+        layers = num_layers(job.model)
+        stages = tuple(count for count in range(1, layers + 1) if layers % count == 0)
+        limits = replace(limits, recompute=("none",), schedules=("1f1b",), pipeline_parallel=stages)
     if rules.streams_weights and job.method != "full":
         limits = replace(limits, offload_parameters=(False, True))
     if whole:

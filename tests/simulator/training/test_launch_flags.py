@@ -616,8 +616,16 @@ def test_recipes_of_nemo_are_named_where_the_release_has_them(model: Model) -> N
 
 @pytest.mark.parametrize("model", [one for one in models.all_models() if has_mamba_layers(one)])
 def test_mamba_layers_are_recomputed_by_no_option_of_megatron(model: Model) -> None:
-    """Source: Megatron-Core 0.16.0, core/ssm: no checkpoint of a Mamba layer."""
+    """Source: Megatron-Core 0.16.0, core/ssm: no checkpoint of a Mamba layer; mamba_block.py, stages of equal sizes."""
     job = TrainingJob(model, 4096, 64)
+    layers = model_limits(model).num_layers
+    for stages in range(1, layers + 1):
+        for plan in (
+            TrainingPlan(pipeline_parallel=stages),
+            TrainingPlan(pipeline_parallel=stages, virtual_stages=2, schedule="interleaved"),
+        ):
+            runs = "megatron-lm" in launch_flags(job, plan)
+            assert not runs or (layers % stages == 0 and plan.virtual_stages == 1)
     for recompute in RECOMPUTES:
         found = launch_flags(job, TrainingPlan(recompute=recompute))
         assert bool({"megatron-lm", "nemo"} & found.keys()) == (recompute == "none")
