@@ -25,6 +25,9 @@ _WIDEST_FLASH_HEAD: Final = 256
 FLASH: Final = "flash_attention_2"
 _HOPPER_ONLY: Final = "kernels-community/vllm-flash-attn3"
 _PRECISIONS: Final[Mapping[str, str]] = {"bf16": "--dtype bfloat16 --bf16", "fp16": "--dtype float16 --fp16"}
+_ALL_IN_BF16: Final = "--dtype bfloat16 --bf16 False"
+"""Weights and states in bf16: under --bf16 Accelerate's FSDP keeps what learns in fp32 (accelerate 1.15.0,
+utils/fsdp_utils.py), with twice the states."""
 _OPTIMIZERS: Final[Mapping[str, str]] = {
     "adamw": "",
     "adamw_8bit": "--optim adamw_bnb_8bit",
@@ -228,7 +231,7 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
     accumulate = _accumulation(job, plan)
     flags = [
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
-        _PRECISIONS.get(job.compute_dtype, _PRECISIONS["bf16"]),
+        _precision(job, plan),
         f"--attn_implementation {kernel}" if (kernel := attention_kernel(job)) else "",
         _OPTIMIZERS.get(job.optimizer, ""),
         "--trust_remote_code" if needs_repository_code(job.model, "transformers") else "",
@@ -249,6 +252,13 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
     flags.append(f"--gradient_checkpointing {plan.recompute != 'none'}")
     flags += [f"--max_steps {num_steps}"] if num_steps else []
     return flags
+
+
+def _precision(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Return the options for the formats of weights and products: PEFT's whole models are all in bf16."""
+    if job.framework == "peft" and job.method == "full" and "--use_fsdp" in _sharding(job, plan):
+        return _ALL_IN_BF16 if job.compute_dtype == "bf16" else _PRECISIONS[job.compute_dtype]
+    return _PRECISIONS.get(job.compute_dtype, _PRECISIONS["bf16"])
 
 
 def _in_host(plan: TrainingPlan) -> bool:

@@ -255,14 +255,20 @@ def training_job(
     version: str = "",
     switches: frozenset[str] = frozenset(),
     architecture: str = "",
+    generates_too: bool = False,
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
-    Source: features_of; advisor.simulator.training.releases for a release of which the month is stated.
+    `generates_too`: a loop, whose own frameworks hold whole logits. Of adapters, TRL computes the loss in tiles; of the
+    whole model it would hold a gradient of the output table in fp32 as well, which no term has.
+
+    Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of which the month is stated.
     """
     old = features_at(framework, version if version.startswith("20") else "", architecture)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
-    stored = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
+    in_trl = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
+    if method != "full" and framework in TUNING_FRAMEWORKS and not version and not generates_too:
+        in_trl |= {"linear_ce"}
     return TrainingJob(
         model,
         sequence_tokens,
@@ -275,7 +281,7 @@ def training_job(
         lora_rank=lora_rank,
         optimizer=optimizer,
         mean_sequence_tokens=mean_sequence_tokens,
-        features=features_of(method, framework, compute_dtype) | old | compiled | stored | switches,
+        features=features_of(method, framework, compute_dtype) | old | compiled | in_trl | switches,
     )
 
 
@@ -355,6 +361,7 @@ def _jobs_with_commands(
             version=task.framework_version,
             switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
             architecture=architecture,
+            generates_too=bool(task.loop) and generates(task.loop),
         )
         for framework, dtype in itertools.product(frameworks, dtypes)
     )

@@ -107,6 +107,8 @@ def is_allowed(kind: Any, values: list[str], framework: str) -> bool:
     """Whether an option of this kind takes these words."""
     if kind == "flag":
         return not values
+    if kind == "switch":
+        return not values or values in (["True"], ["False"])
     if kind == "json":
         return len(values) == 1 and not wrong_keys(json.loads(values[0]), OPTIONS[framework]["keys"])
     if kind == "int or null" and values == ["null"]:
@@ -716,3 +718,30 @@ def test_a_repository_without_a_class_is_loaded_by_no_trainer_of_transformers(mo
     job = TrainingJob(models.get(model).record, 2048, 64, framework="fsdp")
     assert not launch_flags(job, TrainingPlan(), as_priced=True)
     assert not openrlhf_runs(job, TrainingPlan(sharding="zero3", data_parallel=2))
+
+
+@pytest.mark.parametrize(("family", "kept"), [("peft", False), ("fsdp", True), ("deepspeed", True)])
+def test_weights_that_learn_are_kept_in_fp32_only_where_they_were_priced_so(family: str, kept: bool) -> None:
+    """Source: accelerate 1.15.0, utils/fsdp_utils.py; catalog/data/training/memory.toml (states)."""
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    for method in ("full", "lora"):
+        job = training_job(DENSE.model, 4096, 64, "bf16", family, method=method, lora_rank=8)
+        command = trl_flags(job, plan)
+        assert not wrong("trl", command)
+        assert ("--bf16 False" in command) == (not kept and method == "full")
+
+
+def test_losses_of_adapters_hold_no_whole_logits() -> None:
+    """Source: TRL 1.16.0, kernels/chunked_logprob.py."""
+    for method, version, generates_too, is_tiled in (
+        ("lora", "", False, True),
+        ("qlora", "", False, True),
+        ("full", "", False, False),
+        ("lora", "0.15.0", False, False),
+        ("lora", "", True, False),
+    ):
+        job = training_job(
+            DENSE.model, 4096, 64, "bf16", "peft", method=method, lora_rank=8, version=version,
+            generates_too=generates_too,
+        )  # fmt: skip
+        assert ("linear_ce" in job.features) == is_tiled
