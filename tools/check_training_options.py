@@ -101,7 +101,9 @@ def read_declarations(folder: Path, name: str) -> set[str] | None:
         script = set(arguments_of(folder / "Megatron-Bridge/scripts/training/run_recipe.py"))
         fields = {field for path in folder.glob("megatron/**/*.py") for _, field, _ in fields_of(path)}
         specs = {f"dataset.packed_sequence_specs.{field}" for field in fields}
-        return script | {f"{part}.{field}" for part in _NEMO for field in fields} | specs | {"mixed_precision"}
+        return (
+            script | {f"{part}.{field}" for part in _NEMO for field in fields} | specs | {"mixed_precision"}
+        )
     if name == "maxtext":
         return set(keys_of(yaml.safe_load((folder / "maxtext/configs/base.yml").read_text())))
     if name in ("verl", "verl-megatron"):

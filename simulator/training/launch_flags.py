@@ -163,7 +163,9 @@ def _all_flags(
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
         is_usual = is_usual and "unfused_attention" not in job.features
         is_tuning = start == "tuning"
-        is_usual = is_usual and (plan.micro_batch == 1 or not is_tuning)  # Rows of its packed data sets pass alone.
+        is_usual = is_usual and (
+            plan.micro_batch == 1 or not is_tuning
+        )  # Rows of its packed data sets pass alone.
         if is_usual and defines_model("nemo", job.model.family):
             overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout, is_tuning=is_tuning)
             length = f" train.train_iters={num_steps}" if num_steps else ""

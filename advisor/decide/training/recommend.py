@@ -425,7 +425,9 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
         case NoOptions(optimizers=(first, *_)):
             return f"--optimizer {first}"
         case NoOptions(by_model=True):
-            return "another --model" if scenario.task.method == "full" else "--method full, or another --model"
+            return (
+                "another --model" if scenario.task.method == "full" else "--method full, or another --model"
+            )
         case NoFramework() | NoOptions():
             framework = "no --framework, or " if scenario.task.frameworks else ""
             return f"{framework}another accelerator, such as --gpu h100"

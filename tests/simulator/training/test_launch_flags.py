@@ -686,7 +686,9 @@ def test_columns_of_a_data_set_are_those_of_its_trainer(trainer: str, columns: s
 def test_verl_divides_states_as_planned(sharding: Any, size: int, is_kept: int) -> None:
     """Source: verl 0.6.0, workers/fsdp_workers.py: fsdp_size ranks share a copy, all of them by default."""
     loop = LoopShape("grpo", 64, 8, (512, 1024), 1, 8, 8)
-    command = verl_flags(replace(DENSE, framework="fsdp"), TrainingPlan(data_parallel=8, sharding=sharding), loop)
+    command = verl_flags(
+        replace(DENSE, framework="fsdp"), TrainingPlan(data_parallel=8, sharding=sharding), loop
+    )
     assert not wrong("verl", command)
     assert ("fsdp_config.fsdp_size=1" in command) == bool(size)
     assert ("fsdp_config.reshard_after_forward=False" in command) == bool(is_kept)
