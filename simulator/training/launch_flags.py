@@ -114,7 +114,8 @@ def launch_flags(
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
-    leaves the frameworks their defaults. `start`: what the run starts from. `on_tpus`: the accelerators are TPUs, which find each other.
+    leaves the frameworks their defaults. `start`: what the run starts from. `on_tpus`: the accelerators are TPUs, which
+    find each other.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).

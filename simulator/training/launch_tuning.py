@@ -266,7 +266,7 @@ def _in_host(plan: TrainingPlan) -> bool:
 
 
 def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int) -> str:
-    """Return TRL's own command for one accelerator, which takes all of a machine if none is said, or Accelerate in front
+    """Return TRL's own command for one accelerator, which takes all of a machine if not told, or Accelerate in front
     of the trainer's script."""
     if plan.data_parallel == 1 and not _in_host(plan) and trainer in _TRAINERS:
         return f"trl {trainer} --num_processes 1"

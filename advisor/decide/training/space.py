@@ -262,7 +262,8 @@ def training_job(
     `generates_too`: a loop, whose own frameworks hold whole logits. Of adapters, TRL computes the loss in tiles; of the
     whole model it would hold a gradient of the output table in fp32 as well, which no term has.
 
-    Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of which the month is stated.
+    Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of
+        which the month is stated.
     """
     old = features_at(framework, version if version.startswith("20") else "", architecture)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
@@ -361,7 +362,7 @@ def _jobs_with_commands(
             version=task.framework_version,
             switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
             architecture=architecture,
-            generates_too=bool(task.loop) and generates(task.loop),
+            generates_too=task.loop is not None and generates(task.loop),
         )
         for framework, dtype in itertools.product(frameworks, dtypes)
     )
