@@ -44,7 +44,7 @@ def fields_of(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def arguments_of(path: Path) -> Iterator[str]:
-    """Yield the names of options that calls of `add_argument`, or lists of names beside a field, declare in a file."""
+    """Yield the names of options that calls of `add_argument`, or lists of names, declare in a file."""
     for node in ast.walk(ast.parse(path.read_text())):
         named: list[ast.expr] = []
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":

@@ -77,8 +77,8 @@ _FAMILIES: Final = {
 """Framework families with the memory and time of each command's framework."""
 
 Start = Literal["usual", "tuning", "new"]
-"""What a run starts from: as its framework does if it is told nothing; published weights, which trainers for
-pre-training load only if they are told to; or random weights, which trainers of Transformers must find written."""
+"""Weights that a run starts from: those of its framework's own default; published ones, which trainers for pre-training
+load only if they are told to; or random ones, which trainers of Transformers must find written."""
 
 _STAGES_FIRST: Final = {"megatron-lm": "--use-tp-pp-dp-mapping", "nemo": "dist.use_tp_pp_dp_mapping=true"}
 """Options that put stages before replicas in the order of ranks, for the frameworks that also take a layout of

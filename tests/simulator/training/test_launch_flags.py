@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -695,7 +696,7 @@ def test_verl_divides_states_as_planned(sharding: Any, size: int, is_kept: int) 
 
 
 def test_loops_run_where_their_kernel_of_attention_does() -> None:
-    """Both load models with FlashAttention-2, which has no sinks. Source: verl 0.6.0, OpenRLHF 0.9.1.post1."""
+    """OpenRLHF and verl load models with FlashAttention-2, which has no sinks. Source: verl 0.6.0, OpenRLHF 0.9.1.post1."""
     plan = TrainingPlan(data_parallel=8, sharding="zero3")
     for name, runs in (("llama-3.1-8b", True), ("gpt-oss-20b", False)):
         job = TrainingJob(models.get(name).record, 2048, 64, framework="fsdp")
@@ -706,10 +707,8 @@ def test_loops_run_where_their_kernel_of_attention_does() -> None:
 def test_adapters_of_a_reward_model_keep_its_head(method: Any) -> None:
     """Source: TRL 1.16.0, trainer/model_config.py, lora_task_type."""
     for is_reward in (False, True):
-        job = training_job(
-            DENSE.model, 2048, 64, "bf16", "peft", method=method,
-            lora_rank=8, switches=frozenset({"scalar_head"} if is_reward else ()),
-        )  # fmt: skip
+        switches = frozenset({"scalar_head"} if is_reward else ())
+        job = training_job(DENSE.model, 2048, 64, "bf16", "peft", method=method, lora_rank=8, switches=switches)
         command = trl_flags(job, TrainingPlan(), "reward" if is_reward else "dpo")
         assert not wrong("trl", command)
         assert ("--lora_task_type SEQ_CLS" in command) == (is_reward and method != "full")
@@ -742,8 +741,6 @@ def test_losses_of_adapters_hold_no_whole_logits() -> None:
         ("lora", "0.15.0", False, False),
         ("lora", "", True, False),
     ):
-        job = training_job(
-            DENSE.model, 4096, 64, "bf16", "peft", method=method, lora_rank=8, version=version,
-            generates_too=generates_too,
-        )  # fmt: skip
+        make = partial(training_job, DENSE.model, 4096, 64, "bf16", "peft", lora_rank=8)
+        job = make(method=method, version=version, generates_too=generates_too)
         assert ("linear_ce" in job.features) == is_tiled
