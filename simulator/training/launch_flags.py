@@ -105,7 +105,7 @@ def launch_flags(
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
     num_steps: int = 0,
     start: Start = "usual",
-    on_tpus: bool = False,
+    vendor: str = "nvidia",
 ) -> dict[str, str]:
     """Return, by framework, the command that makes it run this plan; frameworks that lack an option for any part are
     left out.
@@ -114,13 +114,13 @@ def launch_flags(
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
-    leaves the frameworks their defaults. `start`: what the run starts from. `on_tpus`: the accelerators are TPUs, which
-    find each other.
+    leaves the frameworks their defaults. `start`: what the run starts from. `vendor`: of the accelerators; TPUs
+    find each other, and recipes of NeMo are for NVIDIA's.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
     """
-    machines = (node_size, on_bus, on_tpus)
+    machines = (node_size, on_bus, vendor)
     found = _all_flags(job, plan, machines, layout=layout, num_steps=num_steps, start=start)
     if layout or replicas_apart:
         found = {name: flags for name, flags in found.items() if name in _STAGES_FIRST}
@@ -135,13 +135,14 @@ def launch_flags(
 def _all_flags(
     job: TrainingJob,
     plan: TrainingPlan,
-    machines: tuple[int, bool, bool],
+    machines: tuple[int, bool, str],
     *,
     layout: str,
     num_steps: int,
     start: Start,
 ) -> dict[str, str]:
-    node_size, on_bus, on_tpus = machines
+    node_size, on_bus, vendor = machines
+    on_tpus = vendor == "google"
     found = {}
     is_new = start == "new"
     tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps, is_new=is_new)
@@ -167,7 +168,7 @@ def _all_flags(
         is_usual = is_usual and (
             plan.micro_batch == 1 or not is_tuning
         )  # Rows of its packed data sets pass alone.
-        if is_usual and defines_model("nemo", job.model.family):
+        if is_usual and vendor == "nvidia" and defines_model("nemo", job.model.family):
             overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout, is_tuning=is_tuning)
             length = f" train.train_iters={num_steps}" if num_steps else ""
             recipe = recipe_of(job.model.id, is_tuning=is_tuning)

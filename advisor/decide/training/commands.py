@@ -92,7 +92,7 @@ def commands_of(
             node_size=node_size,
             num_steps=num_steps,
             start=start,
-            on_tpus=cluster.accelerator.vendor == "google",
+            vendor=cluster.accelerator.vendor,
         )
     # Longer outputs than the training sequences that were planned would not fit the memory of the plan.
     lengths = (task.prompt_tokens, task.response_tokens)

@@ -478,7 +478,7 @@ def test_gpus_of_maxtext_are_named_and_find_each_other() -> None:
     job = replace(DENSE, framework="maxtext")
     plan = TrainingPlan(data_parallel=16, sharding="zero3")
     on_gpus = launch_flags(job, plan)["maxtext"]
-    on_tpus = launch_flags(job, plan, on_tpus=True)["maxtext"]
+    on_tpus = launch_flags(job, plan, vendor="google")["maxtext"]
     assert 'NNODES=2 NODE_RANK="$RANK" JAX_COORDINATOR_IP="$HEAD"' in on_gpus
     assert "hardware=gpu" in on_gpus
     assert "hardware" not in on_tpus
@@ -696,7 +696,7 @@ def test_verl_divides_states_as_planned(sharding: Any, size: int, is_kept: int) 
 
 
 def test_loops_run_where_their_kernel_of_attention_does() -> None:
-    """OpenRLHF and verl load models with FlashAttention-2, which has no sinks. Source: verl 0.6.0, OpenRLHF 0.9.1.post1."""
+    """FlashAttention-2, with which verl 0.6.0 and OpenRLHF 0.9.1.post1 load models, has no sinks."""
     plan = TrainingPlan(data_parallel=8, sharding="zero3")
     for name, runs in (("llama-3.1-8b", True), ("gpt-oss-20b", False)):
         job = TrainingJob(models.get(name).record, 2048, 64, framework="fsdp")
@@ -708,7 +708,9 @@ def test_adapters_of_a_reward_model_keep_its_head(method: Any) -> None:
     """Source: TRL 1.16.0, trainer/model_config.py, lora_task_type."""
     for is_reward in (False, True):
         switches = frozenset({"scalar_head"} if is_reward else ())
-        job = training_job(DENSE.model, 2048, 64, "bf16", "peft", method=method, lora_rank=8, switches=switches)
+        job = training_job(
+            DENSE.model, 2048, 64, "bf16", "peft", method=method, lora_rank=8, switches=switches
+        )
         command = trl_flags(job, TrainingPlan(), "reward" if is_reward else "dpo")
         assert not wrong("trl", command)
         assert ("--lora_task_type SEQ_CLS" in command) == (is_reward and method != "full")
@@ -744,3 +746,9 @@ def test_losses_of_adapters_hold_no_whole_logits() -> None:
         make = partial(training_job, DENSE.model, 4096, 64, "bf16", "peft", lora_rank=8)
         job = make(method=method, version=version, generates_too=generates_too)
         assert ("linear_ce" in job.features) == is_tiled
+
+
+def test_recipes_of_nemo_are_printed_for_chips_of_nvidia_alone() -> None:
+    """Source: megatron_bridge 0.3.0 (PyPI), METADATA: transformer-engine[core_cu13]."""
+    plan = TrainingPlan(data_parallel=8, sharding="zero1")
+    assert set(launch_flags(DENSE, plan, as_priced=True, vendor="amd")) == {"megatron-lm"}
