@@ -14,7 +14,6 @@ from advisor.commands.recommend.report import (
 )
 from advisor.commands.recommend.tables import (
     contexts_table,
-    how_sure,
     ladder_table,
     options_table,
     rejected_tables,
@@ -27,6 +26,7 @@ from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words
 from advisor.decide.scenario import ExtraItems, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bullet_list, columns
+from advisor.render.certainty_words import how_sure
 from advisor.render.document import fields_of
 from advisor.render.numbers import JOULES_PER_TOKEN, POWER, TIME, digits, percent, show, show_quantity, usd
 
@@ -48,7 +48,7 @@ def recommendation_answer(
         blocks.append(ladder_table(found.ladder, scenario.objectives))
     if found.contexts:
         blocks.append(contexts_table(found.contexts))
-    blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
+    blocks += [options_table(shown, scenario), Paragraph(how_sure(shown, found.safe_pick, found.comparisons))]
     if not found.ladder or scenario.beside != ExtraItems() or best.bill.commitment_usd:
         blocks.append(Paragraph(bill_words(best.bill)))
     blocks += [Paragraph(line) for line in limit_words(found.changes)]
