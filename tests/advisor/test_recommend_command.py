@@ -278,6 +278,16 @@ def test_a_plan_replays_byte_for_byte(cli: Cli, tmp_path: Path) -> None:
     assert json.loads(first.read_text())["seed"] == 5
 
 
+@pytest.mark.parametrize(
+    "question", [NARROW, "advisor recommend --model 8b --workload train --tokens 10B --gpu h100 --top 1"]
+)
+def test_an_answer_that_was_written_as_json_is_a_plan(cli: Cli, tmp_path: Path, question: str) -> None:
+    file = tmp_path / "answer.json"
+    assert cli(f"{question} --offline -q -o {file}").code == 0
+    assert f"note: the same answer as in {file}" in cli(f"advisor replay {file}").err
+    assert cli(f"advisor watch {file}").code == 0
+
+
 def test_a_replay_says_what_has_changed(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     cli(f"{NARROW} --plan {file} -q")
