@@ -51,7 +51,9 @@ def _prices(row: CostRow) -> str:
 
 def _load(question: CostQuestion) -> str:
     clients = question.scenario.traffic.concurrency
-    return f"{clients} clients" if clients is not None else "the planned load"
+    if clients is None:
+        return "the planned load"
+    return f"{clients} client{'' if clients == 1 else 's'}"
 
 
 def _deal(row: CostRow) -> str:

@@ -25,6 +25,7 @@ from advisor.render.numbers import (
     MISSING,
     POWER,
     TIME,
+    client_words,
     digits,
     percent,
     price_words,
@@ -142,7 +143,7 @@ def _question(report: CostReport, question: CostQuestion) -> str:
     limits = scenario.constraints
     load = "what full units carry"
     if traffic.concurrency is not None:
-        load = f"{traffic.concurrency} clients"
+        load = client_words(traffic.concurrency)
     elif question.mean_rate_per_s is not None:
         load = (
             f"{digits(report.volume['tokens_per_day'] / MILLION)} million tokens a day ({question.shape.id}, "

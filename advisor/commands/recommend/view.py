@@ -28,7 +28,17 @@ from advisor.decide.scenario import ExtraItems, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bullet_list, columns
 from advisor.render.certainty_words import how_sure
 from advisor.render.document import fields_of
-from advisor.render.numbers import JOULES_PER_TOKEN, POWER, TIME, digits, percent, show, show_quantity, usd
+from advisor.render.numbers import (
+    JOULES_PER_TOKEN,
+    POWER,
+    TIME,
+    client_words,
+    digits,
+    percent,
+    show,
+    show_quantity,
+    usd,
+)
 
 SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
@@ -89,7 +99,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
     if scenario.ladder_clients:
         load = "clients as below"
     elif traffic.concurrency is not None:
-        load = f"{traffic.concurrency} client{'s' if traffic.concurrency > 1 else ''}"
+        load = client_words(traffic.concurrency)
     elif traffic.rate_per_s is not None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
     elif goals.budget_usd_per_hour is not None:
