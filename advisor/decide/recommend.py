@@ -18,11 +18,10 @@ from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
-from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, lever
+from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
-from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
@@ -47,6 +46,7 @@ from advisor.decide.reason import (
 )
 from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
+from advisor.decide.served_option import ages_days, headline, option_of, owned_note, router_note
 from advisor.decide.split import split_fleets
 from advisor.decide.trial import Found
 from advisor.decide.unlike_parts import Offers, bases_of
@@ -560,7 +560,7 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
         name
         for name in allowed_levers(scenario, model)
         if not any(
-            lever(name).is_pulled(plan.found.candidate)
+            find_lever(name).is_applied(plan.found.candidate)
             or (plan.found.fleet is not None and plan.found.fleet.lever == name)
             for plan in order
         )

@@ -6,7 +6,7 @@ from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GIGA, MILLION
 from advisor.decide.offers import seller_words, stale_price_warnings
-from advisor.decide.options import accelerator_words, ages_days
+from advisor.decide.served_option import accelerator_words, ages_days
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostReport, CostRow, Way
 

@@ -32,7 +32,6 @@ from advisor.decide.offers import (
     stale_price_warnings,
 )
 from advisor.decide.option import Explanation, JobPerformance, Option
-from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of, smallest_budget
 from advisor.decide.ranking import firm_ways
 from advisor.decide.reason import (
@@ -45,6 +44,7 @@ from advisor.decide.reason import (
     UnsureClass,
 )
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
+from advisor.decide.served_option import accelerator_words, ages_days
 from advisor.decide.standing import (
     BLOCK,
     by_standing,

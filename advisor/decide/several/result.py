@@ -11,12 +11,12 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.decide.decision import Comparison, Counts, Decision
 from advisor.decide.offers import machine_of, offer_of, seller_words, stale_price_warnings
 from advisor.decide.option import Machine, Option, SharedMachines, SharedPerformance, SharedPurchase
-from advisor.decide.options import ages_days, option_of, owned_note
 from advisor.decide.purchase import bill_of, machines_bill, sum_of_bills
 from advisor.decide.race import Report
 from advisor.decide.ranking import Planned, is_tie, roles
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.scenario import Scenario
+from advisor.decide.served_option import ages_days, option_of, owned_note
 from advisor.decide.several.blocks import (
     Fleet,
     ModelBlock,

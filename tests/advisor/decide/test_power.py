@@ -123,7 +123,7 @@ def test_a_limit_saves_and_costs_what_is_said(cli: Cli) -> None:
     assert again == held["performance"]["tpot_s"]["p50"]["value"]
 
 
-def test_what_is_pulled_is_compared_with_full_power() -> None:
+def test_a_power_limit_is_compared_with_full_power() -> None:
     (trial,) = ask("--rate 6 --levers power-cap")["changes"]
     assert trial["verdict"] == "applied"
     assert trial["name"] == "power-cap:245W"
