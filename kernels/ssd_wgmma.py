@@ -85,44 +85,51 @@ def _sums_kernel(
 
 @gluon.jit
 def _share(sizes):
-    """Return the first and the last task of this program, and the first and the end of its chunks.
+    """Return the number of pieces of this program, and the first and the end of its chunks of the divided tasks.
 
-    Tasks lie one after the other, and every program takes an equal number of their chunks, at least as many as one
-    task has. It walks over its tasks backwards. So it begins with the start of a task that the next program ends, and
-    hands over the states long before that one needs them.
+    Every program first takes `whole` tasks, all at the same time, so that those with equal b, c and scores read them
+    from the L2 together. The other tasks are divided: they lie one after the other, and every program takes an equal
+    number of their chunks, at least as many as one task has. It walks over these tasks backwards. So it begins with the
+    start of a task that the next program ends, and hands over the states long before that one needs them.
     """
-    _rows, _heads, _groups, _blocks, _segments, _chunks, segment_chunks, num_tasks = sizes
-    total = num_tasks * segment_chunks
+    _rows, _heads, _groups, _blocks, _segments, _chunks, segment_chunks, num_tasks, whole = sizes
+    divided = whole * gl.num_programs(0)
+    total = (num_tasks - divided) * segment_chunks
     share = (total + gl.num_programs(0) - 1) // gl.num_programs(0)
     begin = gl.program_id(0) * share
     end = min(total, begin + share)
-    return begin // segment_chunks, (end + segment_chunks - 1) // segment_chunks - 1, begin, end
+    tasks = (end + segment_chunks - 1) // segment_chunks - begin // segment_chunks
+    return whole + max(tasks, 0), divided * segment_chunks + begin, divided * segment_chunks + end
 
 
 @gluon.jit
 def _segment_of(task, sizes):
-    """Return sequence, segment, group and pair of heads of a task; tasks of one pair lie together."""
-    _rows, num_heads, num_groups, blocks, segments, _chunks, _segment_chunks, num_tasks = sizes
-    others = num_tasks // ((num_heads // num_groups * blocks + 1) // 2)
-    rest = task % others
-    return rest // num_groups // segments, rest // num_groups % segments, rest % num_groups, task // others
+    """Return sequence, segment, group and pair of heads of a task; the pairs that share b and c lie together."""
+    _rows, num_heads, num_groups, blocks, segments, _chunks, _segment_chunks, _tasks, _whole = sizes
+    pairs = (num_heads // num_groups * blocks + 1) // 2
+    rest = task // pairs
+    return rest // num_groups // segments, rest // num_groups % segments, rest % num_groups, task % pairs
 
 
 @gluon.jit
-def _piece(task, begin, end, sizes):
-    """Return the first and the end of this program's chunks of a task, counted in the task, and how many the task has
-    before its sequence ends."""
-    _rows, _heads, _groups, _blocks, _segments, num_chunks, segment_chunks, _tasks = sizes
+def _piece(number, begin, end, sizes):
+    """Return the task of this program's piece, the first and the end of its chunks, counted in the task, and how many
+    the task has before its sequence ends."""
+    _rows, _heads, _groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, whole = sizes
+    is_whole = number < whole
+    divided_task = (end - 1) // segment_chunks - (number - whole)
+    task = gl.where(is_whole, number * gl.num_programs(0) + gl.program_id(0), divided_task)
+    before = task * segment_chunks
+    first = gl.where(is_whole, 0, max(begin - before, 0))
+    last = gl.where(is_whole, segment_chunks, min(end - before, segment_chunks))
     _sequence, segment, _group, _pair = _segment_of(task, sizes)
-    first = task * segment_chunks
-    there = min(segment_chunks, num_chunks - segment * segment_chunks)
-    return max(begin, first) - first, min(end, first + segment_chunks) - first, there
+    return task, first, last, min(segment_chunks, num_chunks - segment * segment_chunks)
 
 
 @gluon.jit
 def _place(task, sizes, HALF: gl.constexpr):
     """Return sequence, segment, group, head and block of channels of one half of a task, and whether it is there."""
-    _rows, num_heads, num_groups, blocks, _segments, _chunks, _segment_chunks, _tasks = sizes
+    _rows, num_heads, num_groups, blocks, _segments, _chunks, _segment_chunks, _tasks, _whole = sizes
     sequence, segment, group, pair = _segment_of(task, sizes)
     units = num_heads // num_groups * blocks
     unit = min(pair * 2 + HALF, units - 1)
@@ -137,20 +144,20 @@ def _copy(work):
     x_desc, b_desc, c_desc, scores_desc, sums_desc, _out_desc = descs
     x_smem, b_smem, c_smem, scores_smem, sums_smem, _weights_smem, _out_smem = memory
     full, empty, _weighed = barriers
-    num_rows, num_heads, num_groups, _blocks, _segments, num_chunks, segment_chunks, _tasks = sizes
+    num_rows, num_heads, num_groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, _whole = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
     half_bytes: gl.constexpr = x_desc.block_type.nbytes + 2 * sums_desc.block_type.nbytes
     both_bytes: gl.constexpr = (
         b_desc.block_type.nbytes + c_desc.block_type.nbytes + scores_desc.block_type.nbytes
     )
-    first_task, last_task, begin, end = _share(sizes)
+    num_pieces, begin, end = _share(sizes)
     count = 0
-    for task in range(last_task, first_task - 1, -1):
+    for number in range(num_pieces):
+        task, first, last, there = _piece(number, begin, end, sizes)
         sequence, segment, group, head0, block0, _is_there0 = _place(task, sizes, 0)
         _sequence, _segment, _group, head1, block1, _is_there1 = _place(task, sizes, 1)
         row0 = sequence * num_heads + head0
         row1 = sequence * num_heads + head1
-        first, last, there = _piece(task, begin, end, sizes)
         for step in range(first, min(last, there)):
             place = count % STAGES
             bar = full.index(place)
@@ -199,10 +206,10 @@ def _weigh(work):
     full, _empty, weighed = barriers
     STAGES: gl.constexpr = b_smem.shape[0]
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, _CHUNK, 16])
-    first_task, last_task, begin, end = _share(sizes)
+    num_pieces, begin, end = _share(sizes)
     count = 0
-    for task in range(last_task, first_task - 1, -1):
-        first, last, there = _piece(task, begin, end, sizes)
+    for number in range(num_pieces):
+        task, first, last, there = _piece(number, begin, end, sizes)
         for _step in range(first, min(last, there)):
             place = count % STAGES
             mbarrier.wait(full.index(place), count // STAGES & 1)
@@ -355,17 +362,17 @@ def _scan(
     b_smem = memory[1]
     out_place = memory[6].index(HALF)
     empty = barriers[1]
-    _rows, num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks = sizes
+    _rows, num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks, _whole = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
     STATES: gl.constexpr = b_smem.shape[4]
     state_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STATES, 16])
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, _CHUNK, 16])
     own = gl.program_id(0) * 2 + HALF
-    first_task, last_task, begin, end = _share(sizes)
+    num_pieces, begin, end = _share(sizes)
     count = 0
-    for task in range(last_task, first_task - 1, -1):
+    for number in range(num_pieces):
+        task, first, last, there = _piece(number, begin, end, sizes)
         sequence, segment, _group, head, block, is_there = _place(task, sizes, HALF)
-        first, last, there = _piece(task, begin, end, sizes)
         skip = gl.load(skip_ptr + head).to(gl.float32)
         states = ((sequence * segments + segment) * num_heads + head).to(gl.int64) * NUM_STATES * NUM_CHANNELS
         state = _first_state(
@@ -390,7 +397,7 @@ def _scan(
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["num_rows", "num_heads", "num_tasks"])
 def _ssd_kernel(
     x_desc,
     b_desc,
@@ -411,6 +418,7 @@ def _ssd_kernel(
     num_chunks,
     segment_chunks,
     num_tasks,
+    whole,
     NUM_CHANNELS: gl.constexpr,
     NUM_STATES: gl.constexpr,
     STAGES: gl.constexpr,
@@ -434,7 +442,7 @@ def _ssd_kernel(
     barriers = (_barriers(STAGES, 1), _barriers(STAGES, 2), _barriers(STAGES, 1))
     fence_async_shared()
     descs = (x_desc, b_desc, c_desc, scores_desc, sums_desc, out_desc)
-    sizes = (num_rows, num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks)
+    sizes = (num_rows, num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks, whole)
     pointers = (skip_ptr, start_ptr, end_ptr, between_ptr, flag_ptr)
     work = (descs, memory, barriers, sizes)
     gl.warp_specialize(
@@ -561,6 +569,7 @@ def run(
         triton.cdiv(num_tokens, chunk),
         segment_chunks,
         tasks,
+        max(0, tasks // programs - 1),
         NUM_CHANNELS=num_channels,
         NUM_STATES=num_states,
         STAGES=_STAGES,

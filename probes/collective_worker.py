@@ -9,6 +9,7 @@ import datetime
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import torch
@@ -18,6 +19,7 @@ from advisor.catalog.units import GIB, KIB, MIB, MICROSECOND_S
 from advisor.kernels.timing import Call, Timing, summarize, time_once
 from advisor.probes.bench import rate_measurement, time_measurement
 from advisor.probes.events import claim_stdout, emit
+from advisor.probes.process import take_turn
 from advisor.probes.record import Measurement
 
 OPERATIONS: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -145,8 +147,11 @@ def main() -> int:
     parser.add_argument("--algorithm", default="ring")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--timeout-s", type=float, default=60.0)
+    parser.add_argument("--turn", type=Path, default=None)
     options = parser.parse_args()
     events = claim_stdout()
+    with take_turn(options.turn):
+        pass  # the GPUs have no other work
     rank = int(os.environ["RANK"])
     num_ranks = int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", rank)

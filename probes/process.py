@@ -136,16 +136,21 @@ def algorithm_of(num_ranks: int, env: dict[str, str]) -> str:
     return "nvls" if num_ranks >= _NVLS_RANKS and not off else "ring"
 
 
-def run_collective(gpus: Sequence[int], quick: bool, limit_s: float) -> list[Measurement]:
-    """Measure collectives among these GPUs, one process per rank; results before a hang or crash are kept."""
+def start_ranks(gpus: Sequence[int], quick: bool, limit_s: float, turn: Path | None = None) -> list[Process]:
+    """Start the processes that measure collectives among these GPUs; they touch no GPU while `turn` is locked."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = environment(gpus)
     command = [sys.executable, "-m", "advisor.probes.collective_worker", "--timeout-s", f"{limit_s:g}"]
     command += ["--algorithm", algorithm_of(len(gpus), env)] + (["--quick"] if quick else [])
+    command += ["--turn", str(turn)] if turn else []
     env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(len(gpus))}
-    ranks = [Process(command, env | {"RANK": str(rank)}) for rank in range(len(gpus))]
+    return [Process(command, env | {"RANK": str(rank)}) for rank in range(len(gpus))]
+
+
+def read_ranks(ranks: Sequence[Process], limit_s: float) -> list[Measurement]:
+    """Return what the ranks of one group measure, and end them; results before a hang or crash are kept."""
     found = []
     deadline_s = time.monotonic() + START_S + limit_s
     try:
@@ -160,7 +165,7 @@ def run_collective(gpus: Sequence[int], quick: bool, limit_s: float) -> list[Mea
         found.append(
             Measurement(
                 id="collective",
-                pattern=f"{len(gpus)} ranks",
+                pattern=f"{len(ranks)} ranks",
                 status="fail",
                 value="did not finish",
                 note=hung,
@@ -168,3 +173,14 @@ def run_collective(gpus: Sequence[int], quick: bool, limit_s: float) -> list[Mea
             )
         )
     return found
+
+
+@contextlib.contextmanager
+def take_turn(lock: Path | None) -> Iterator[None]:
+    """Wait until no other process holds the lock; None means no waiting."""
+    if lock is None:
+        yield
+        return
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

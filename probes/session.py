@@ -22,7 +22,7 @@ from advisor.probes.error_counts import ErrorWatch
 from advisor.probes.events import parse
 from advisor.probes.machine import identify
 from advisor.probes.power import limits_of, per_joule, restore_limits, set_limit
-from advisor.probes.process import POLL_S, START_S, Process, alone, environment, run_collective
+from advisor.probes.process import POLL_S, START_S, Process, alone, environment, read_ranks, start_ranks
 from advisor.probes.record import Measurement, ProbedMachine, without_traces
 from advisor.probes.steps import ProbeStep, duration_s, plan, remaining_s, timeout_s
 from advisor.probes.verdict import remove_verdict
@@ -31,6 +31,8 @@ _MAX_HUNG: Final = 2
 """Number of steps in a row that may hang before a GPU is given up."""
 _AHEAD: Final = "ahead"
 """File that is locked while kernels are compiled."""
+_GROUP: Final = "group"
+"""File that is locked while GPUs are copied between, before collectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Session:
             with alone(), tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
                 if machine.torch:
                     self._measure_gpus(Path(folder))
-                    self._measure_group()
+                    self._measure_group(Path(folder))
                     if self.power_sweep:
                         self._sweep_power()
                 self._measure_steps("apple", _apple_steps(self.quick))
@@ -277,22 +279,30 @@ class Session:
         self._store(f"{place}/{broken.name}", [_lost_measurement(broken, gpu, told)])
         return broken
 
-    def _measure_group(self) -> None:
-        steps = plan(self.quick, "group")
-        gpus = self._machine.gpus
+    def _measure_group(self, folder: Path) -> None:
+        """Measure copies between GPUs, while the first group's ranks load their libraries, then collectives."""
+        gpus = [gpu.index for gpu in self._machine.gpus]
         if len(gpus) < 2:
             return
-        copies = [step for step in steps if step.name == "peer"]
-        self._measure_steps("group", copies)
-        for step in (
-            step for step in steps if step.name == "collective" and "group/collective" not in self.done
-        ):
-            self._tell(f"group: {step.title}")
-            found: list[Measurement] = []
-            sizes = [n for n in (2, 4, 8, 16) if n < len(gpus)] + [len(gpus)]
-            for num_ranks in sizes:
-                ranks = [gpu.index for gpu in gpus[:num_ranks]]
-                found += run_collective(ranks, self.quick, timeout_s(step, self.quick))
+        peer, collective = plan(self.quick, "group")
+        groups = [gpus[:number] for number in (2, 4, 8, 16) if number < len(gpus)] + [gpus]
+        if "group/collective" in self.done:
+            groups = []
+        limit_s, turn = timeout_s(collective, self.quick), folder / _GROUP
+        with turn.open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            ranks = start_ranks(groups[0], self.quick, limit_s, turn) if groups else []
+            self._live.update(ranks)
+            self._measure_steps("group", [peer])
+        found: list[Measurement] = []
+        for group in groups:
+            self._tell(f"group: {collective.title}")
+            ranks = ranks or start_ranks(group, self.quick, limit_s, turn)
+            self._live.update(ranks)
+            found += read_ranks(ranks, limit_s)
+            self._live.difference_update(ranks)
+            ranks = []
+        if groups:
             self._store("group/collective", found)
 
     def _sweep_power(self) -> None:

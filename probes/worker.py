@@ -4,15 +4,13 @@ The session starts it, so that a crash, a hang or a poisoned CUDA context ends t
 """
 
 import argparse
-import contextlib
-import fcntl
 import importlib
 import os
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 from advisor.probes.events import claim_stdout, emit
+from advisor.probes.process import take_turn
 from advisor.probes.record import Measurement
 from advisor.probes.steps import STEPS, ProbeStep
 
@@ -32,11 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = options.steps.split(",")
     for step in (step for step in STEPS if step.name in wanted):
         if step.is_timed:
-            with _turn(options.ahead):
+            with take_turn(options.ahead):
                 pass  # kernels are compiled, and no other work runs
         emit(events, {"event": "start", "step": step.name})
         try:
-            with _turn(options.lock if step.is_exclusive else None):
+            with take_turn(options.lock if step.is_exclusive else None):
                 found = _run(step, options)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -48,17 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
             measurements = [m.model_dump(mode="json", exclude_defaults=True) for m in found]
             emit(events, {"event": "done", "step": step.name, "measurements": measurements})
     return 0
-
-
-@contextlib.contextmanager
-def _turn(lock: Path | None) -> Iterator[None]:
-    """Wait until no other worker holds the lock; None means no waiting."""
-    if lock is None:
-        yield
-        return
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _run(step: ProbeStep, options: argparse.Namespace) -> list[Measurement]:

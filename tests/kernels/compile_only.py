@@ -187,7 +187,8 @@ def newer_calls() -> dict[str, Callable[[], object]]:
         "nvfp4": lambda: fp4.run("nvfp4", *fp4.make_inputs("nvfp4", 256, 512, 0, CPU)),
         "ssd": lambda: ssd.run(*ssd.make_inputs(1, 512, 4, 64, 1, 128, 0, CPU), num_segments=2),
         "wgmma_ssd": lambda: [
-            ssd_wgmma.run(*ssd.make_inputs(1, 512, 4, 64, 1, states, 0, CPU)) for states in (64, 128)
+            ssd_wgmma.run(*ssd.make_inputs(1, 512, heads, 64, 1, states, 0, CPU))
+            for heads, states in ((4, 64), (4, 128), (1, 16))
         ],
         "gated_delta": lambda: gated_delta.run(*gated_delta.make_inputs(1, 256, 2, 128, 128, 0, CPU)),
         "conv": lambda: causal_conv1d.run(*causal_conv1d.make_inputs(1, 256, 256, 4, 0, CPU)),

@@ -64,7 +64,7 @@ def test_states_are_handed_over(cut, device, assert_close):
 
 # sequences, tokens, heads, key size, value size
 DELTA = [(1, 1, 1, 16, 16), (2, 40, 2, 24, 40), (1, 130, 1, 64, 32)]
-LARGE_DELTA = [(2, 1000, 4, 128, 128), (1, 777, 2, 64, 256)]
+LARGE_DELTA = [(2, 1000, 4, 128, 128), (1, 777, 2, 64, 256), (1, 140, 2, 24, 128), (1, 140, 2, 128, 24)]
 
 
 @pytest.mark.parametrize("case", DELTA + LARGE_DELTA, ids=str)

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog.errors import AdvisorError
 from advisor.probes import process, session, worker
-from advisor.probes.process import Process, algorithm_of, environment, run_collective
+from advisor.probes.process import Process, algorithm_of, environment, read_ranks, start_ranks
 from advisor.probes.record import Gpu, Measurement, ProbedMachine
 from advisor.probes.session import Session, finished_steps, visible
 from advisor.probes.steps import STEPS, plan, timeout_s
@@ -22,7 +22,8 @@ def two_gpus(monkeypatch):
     machine = ProbedMachine(gpus=gpus, torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
     monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
-    monkeypatch.setattr(session, "run_collective", lambda ranks, quick, limit: [])
+    monkeypatch.setattr(session, "start_ranks", lambda gpus, quick, limit_s, turn: [])
+    monkeypatch.setattr(session, "read_ranks", lambda ranks, limit_s: [])
     return machine
 
 
@@ -257,7 +258,7 @@ def test_a_collective_that_hangs_is_reported(monkeypatch):
             super().__init__([sys.executable, "-c", "import time; time.sleep(600)"], env)
 
     monkeypatch.setattr(process, "Process", Hanging)
-    found = run_collective([0, 1], True, 0.5)
+    found = read_ranks(start_ranks([0, 1], True, 0.5), 0.5)
     assert [(m.id, m.status) for m in found] == [("collective", "fail")]
     assert "hung" in found[0].note
 
