@@ -110,7 +110,7 @@ def test_options_have_the_contracts_fields(document: dict[str, Any]) -> None:
     assert set(document["counts"]) >= {"num_candidates", "num_simulated", "wall_s"}
 
 
-def test_options_are_ranked_by_expected_cost_after_a_better_founded_one_per_accelerator(
+def test_options_are_ranked_by_expected_cost_after_a_safe_one_per_accelerator(
     document: dict[str, Any],
 ) -> None:
     options = document["options"]

@@ -22,7 +22,7 @@ from advisor.decide.several.blocks import (
     ModelBlock,
     chance_cheaper,
     expected_usd_per_hour,
-    is_founded,
+    is_safe,
     usd_per_hour,
     usd_range,
 )
@@ -50,7 +50,7 @@ def recommend_several(
     if not best:
         raise _nothing(found, most)
     block = best[:BLOCK]
-    safe = next((place for place, fleet in enumerate(block) if is_founded(fleet)), None)
+    safe = next((place for place, fleet in enumerate(block) if is_safe(fleet)), None)
     named = roles([usd_per_hour(fleet) for fleet in block], safe)
     options = tuple(_option(rank, fleet, found) for rank, fleet in enumerate(best, start=1))
     of_block = (replace(option, role=role) for option, role in zip(options, named, strict=False))
