@@ -29,14 +29,6 @@ def persistent_programs(device: torch.device) -> int:
     return num_sms(device.index or 0) if device.type in ("cuda", "meta") else DEFAULT_NUM_SMS
 
 
-@functools.lru_cache
-def shared_bytes(device: torch.device) -> int:
-    """Shared memory of a multiprocessor [bytes]; 0 in the interpreter."""
-    if device.type != "cuda":
-        return 0
-    return int(torch.cuda.get_device_properties(device).shared_memory_per_multiprocessor)
-
-
 def normal(
     seed: int, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Callable[..., torch.Tensor]:

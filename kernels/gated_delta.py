@@ -35,8 +35,8 @@ from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, norm
 CHUNK: Final = 64
 """Tokens of a chunk: four blocks of 16, which are joined twice."""
 _LEAST_WIDTH: Final = 64
-"""Width to which keys and values are padded. With Triton 3.6 on an H200 the first kernel gave wrong numbers for 32 values
-beside 64 or more keys, and right ones in every combination of 64 and more."""
+"""Width to which keys and values are padded on a GPU. Narrower ones beside wide ones gave wrong numbers with Triton 3.6
+on Hopper, from the second block of 16 tokens on (32 values, 64 keys); combinations of 64, 128 and 256 do not."""
 _LOG2_E = tl.constexpr(1.4426950408889634)
 _BLOCK = tl.constexpr(16)
 
@@ -260,7 +260,8 @@ def run(
     u = torch.empty_like(v)
     end = torch.empty((batch, num_heads, key_size, value_size), dtype=torch.float32, device=q.device)
     sizes = (num_tokens, num_heads, key_size, value_size)
-    keys = max(_LEAST_WIDTH, triton.next_power_of_2(key_size))
+    least = 16 if INTERPRET else _LEAST_WIDTH
+    keys = max(least, triton.next_power_of_2(key_size))
 
     def describe_states(states: torch.Tensor) -> TensorDescriptor:
         return TensorDescriptor.from_tensor(states.view(-1, key_size, value_size), [1, keys, config.values])
@@ -275,7 +276,7 @@ def run(
         *sizes,
         CHUNK=CHUNK,
         KEYS=keys,
-        VALUES=max(_LEAST_WIDTH, triton.next_power_of_2(value_size)),
+        VALUES=max(least, triton.next_power_of_2(value_size)),
         num_warps=config.solve_warps,
     )
     _scan_kernel[(num_heads * triton.cdiv(value_size, config.values), batch)](

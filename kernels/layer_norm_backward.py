@@ -5,8 +5,8 @@ With n = (x − mean) / √(variance + ε), y = n · weight + bias and w = weigh
 dx = (w − mean(w) − n · mean(w ∘ n)) / √(variance + ε),  dweight = Σ over rows of dy ∘ n,  dbias = Σ over rows of dy
 
 Tiled: each program takes every P-th row of P programs. Kept on the chip: the row, so that mean and variance are
-computed again instead of being stored by the forward pass, and the program's parts of dweight and dbias. The next rows come into
-shared memory while one is computed.
+computed again instead of being stored by the forward pass, and the program's parts of dweight and dbias. The next row
+is loaded while one is computed.
 """
 
 import torch
@@ -15,7 +15,7 @@ import triton.language as tl
 
 from advisor.kernels import layer_norm
 from advisor.kernels.backend import check_operands, normal
-from advisor.kernels.rms_norm_backward import WIDEST_ROW_WITH_WEIGHTS, add_pairs, row_programs, row_stages
+from advisor.kernels.rms_norm_backward import WIDEST_ROW_AHEAD, add_pairs, row_programs
 
 
 @triton.jit
@@ -30,21 +30,31 @@ def _backward_kernel(
     epsilon,
     BLOCK: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
-    HOLDS_WEIGHTS: tl.constexpr,
-    STAGES: tl.constexpr,
+    AHEAD: tl.constexpr,
 ):
     columns = tl.arange(0, BLOCK)
     mask = columns < num_columns
-    if HOLDS_WEIGHTS:
+    if AHEAD:
         weight = tl.load(weight_ptr + columns, mask=mask, other=0.0).to(tl.float32)
     dw = tl.zeros((BLOCK,), tl.float32)
     db = tl.zeros((BLOCK,), tl.float32)
     first = tl.program_id(0)
-    for row in tl.range(first, num_rows, NUM_PROGRAMS, num_stages=STAGES):
-        offsets = row.to(tl.int64) * num_columns + columns
-        x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-        grad = tl.load(grad_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-        if not HOLDS_WEIGHTS:
+    offsets = first.to(tl.int64) * num_columns + columns
+    if AHEAD:
+        x_ahead = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+        grad_ahead = tl.load(grad_ptr + offsets, mask=mask, other=0.0)
+    for row in tl.range(first, num_rows, NUM_PROGRAMS):
+        after = offsets + NUM_PROGRAMS * num_columns
+        if AHEAD:
+            x = x_ahead.to(tl.float32)
+            grad = grad_ahead.to(tl.float32)
+            is_there = mask & (row + NUM_PROGRAMS < num_rows)
+            x_ahead = tl.load(x_ptr + after, mask=is_there, other=0.0)
+            grad_ahead = tl.load(grad_ptr + after, mask=is_there, other=0.0)
+        else:
+            # The widest rows leave no registers for a second row, nor for the weights, which the caches hold.
+            x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+            grad = tl.load(grad_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
             weight = tl.load(weight_ptr + columns, mask=mask, other=0.0).to(tl.float32)
         weighted = grad * weight
         sum_x, sum_weighted = tl.reduce((x, weighted), 0, add_pairs)
@@ -56,6 +66,7 @@ def _backward_kernel(
         tl.store(dx_ptr + offsets, dx, mask=mask)
         dw += grad * normed
         db += grad
+        offsets = after
     parts = parts_ptr + first * 2 * num_columns + columns
     tl.store(parts, dw, mask=mask)
     tl.store(parts + num_columns, db, mask=mask)
@@ -107,8 +118,7 @@ def run(
         epsilon,
         BLOCK=block,
         NUM_PROGRAMS=programs,
-        HOLDS_WEIGHTS=block <= WIDEST_ROW_WITH_WEIGHTS,
-        STAGES=row_stages(block, 2, x),
+        AHEAD=block <= WIDEST_ROW_AHEAD,
         num_warps=num_warps,
     )
     summed = parts.sum(dim=0)

@@ -8,8 +8,8 @@ dt = r · (weight ∘ dy) − t · r³ / C · Σ(weight ∘ dy ∘ t) + g,  dwei
 x and the residual both have the gradient dt.
 
 Tiled: each program takes every P-th row of P programs. Kept on the chip: a row of t and dy, so that both sums over it
-cost no further traffic, and the program's part of dweight over all its rows. The next rows come into shared memory while
-one is computed. Parts of dweight are written once per program and added by a second pass of a few megabytes.
+cost no further traffic, and the program's part of dweight over all its rows. The next row is loaded while one is
+computed. Parts of dweight are written once per program and added by a second pass of a few megabytes.
 """
 
 from typing import Final
@@ -19,17 +19,12 @@ import triton
 import triton.language as tl
 
 from advisor.kernels import rms_norm
-from advisor.kernels.backend import check_operands, normal, persistent_programs, shared_bytes
+from advisor.kernels.backend import check_operands, normal, persistent_programs
 
 WIDEST_ROW: Final = 16384
 """Widest row whose gradients and weights' sums fit the registers of 32 warps; no published model's is wider."""
-WIDEST_ROW_WITH_WEIGHTS: Final = 8192
-"""Widest row that leaves registers for the weights; those of wider rows are loaded again, from the caches."""
-_STAGES: Final = (4, 3)
-"""Numbers of rows on their way or being computed, the best first. One less waits for memory: on an H200 LayerNorm's pass
-took 0.387 ms with four, 0.416 with three and 0.683 with two, which is worse than none ahead at 0.53."""
-_SHARED_FRACTION: Final = 0.9
-"""Maximum fraction of a multiprocessor's shared memory that rows take."""
+WIDEST_ROW_AHEAD: Final = 8192
+"""Widest row that leaves registers for loading the next one."""
 _ELEMENTS_PER_THREAD: Final = 16
 _WARPS_PER_SM: Final = 16
 """Number of warps that all programs of a multiprocessor have together: more would leave fewer than 128 registers."""
@@ -55,20 +50,30 @@ def _backward_kernel(
     HAS_THROUGH: tl.constexpr,
     BLOCK: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
-    HOLDS_WEIGHTS: tl.constexpr,
-    STAGES: tl.constexpr,
+    AHEAD: tl.constexpr,
 ):
     columns = tl.arange(0, BLOCK)
     mask = columns < num_columns
-    if HOLDS_WEIGHTS:
+    if AHEAD:
         weight = tl.load(weight_ptr + columns, mask=mask, other=0.0).to(tl.float32)
     dw = tl.zeros((BLOCK,), tl.float32)
     first = tl.program_id(0)
-    for row in tl.range(first, num_rows, NUM_PROGRAMS, num_stages=STAGES):
-        offsets = row.to(tl.int64) * num_columns + columns
-        total = tl.load(total_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-        grad = tl.load(grad_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-        if not HOLDS_WEIGHTS:
+    offsets = first.to(tl.int64) * num_columns + columns
+    if AHEAD:
+        total_ahead = tl.load(total_ptr + offsets, mask=mask, other=0.0)
+        grad_ahead = tl.load(grad_ptr + offsets, mask=mask, other=0.0)
+    for row in tl.range(first, num_rows, NUM_PROGRAMS):
+        after = offsets + NUM_PROGRAMS * num_columns
+        if AHEAD:
+            total = total_ahead.to(tl.float32)
+            grad = grad_ahead.to(tl.float32)
+            is_there = mask & (row + NUM_PROGRAMS < num_rows)
+            total_ahead = tl.load(total_ptr + after, mask=is_there, other=0.0)
+            grad_ahead = tl.load(grad_ptr + after, mask=is_there, other=0.0)
+        else:
+            # The widest rows leave no registers for a second row, nor for the weights, which the caches hold.
+            total = tl.load(total_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+            grad = tl.load(grad_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
             weight = tl.load(weight_ptr + columns, mask=mask, other=0.0).to(tl.float32)
         weighted = grad * weight
         squares, product = tl.reduce((total * total, weighted * total), 0, add_pairs)
@@ -79,12 +84,8 @@ def _backward_kernel(
             dx += tl.load(through_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
         tl.store(dx_ptr + offsets, dx, mask=mask)
         dw += grad * total * scale
+        offsets = after
     tl.store(dw_ptr + first * num_columns + columns, dw, mask=mask)
-
-
-def row_warps(block: int) -> int:
-    """Number of warps of a program that holds a row of `block` elements."""
-    return min(32, max(1, block // (32 * _ELEMENTS_PER_THREAD)))
 
 
 def row_programs(num_rows: int, num_columns: int, device: torch.device) -> tuple[int, int, int]:
@@ -95,19 +96,9 @@ def row_programs(num_rows: int, num_columns: int, device: torch.device) -> tuple
     if num_columns > WIDEST_ROW:
         raise ValueError(f"rows of {num_columns} elements are wider than {WIDEST_ROW}")
     block = max(32, int(triton.next_power_of_2(num_columns)))
-    num_warps = row_warps(block)
+    num_warps = min(32, max(1, block // (32 * _ELEMENTS_PER_THREAD)))
     programs = persistent_programs(device) * max(1, _WARPS_PER_SM // num_warps)
     return max(1, min(num_rows, programs)), block, num_warps
-
-
-def row_stages(block: int, num_arrays: int, rows: torch.Tensor) -> int:
-    """Number of rows of each array that are on their way or being computed; 1 where shared memory holds too few."""
-    room_bytes = 0.0 if torch.version.hip else _SHARED_FRACTION * shared_bytes(rows.device)
-    num_programs = max(1, _WARPS_PER_SM // row_warps(block))
-    # Weights that registers do not hold come the same way. The row that is computed needs no place any more.
-    num_loaded = num_arrays + (block > WIDEST_ROW_WITH_WEIGHTS)
-    row_bytes = num_programs * num_loaded * block * rows.element_size()
-    return next((n for n in _STAGES if (n - 1) * row_bytes <= room_bytes), 1)
 
 
 def reference(
@@ -168,8 +159,7 @@ def run(
         HAS_THROUGH=through is not None,
         BLOCK=block,
         NUM_PROGRAMS=programs,
-        HOLDS_WEIGHTS=block <= WIDEST_ROW_WITH_WEIGHTS,
-        STAGES=row_stages(block, 2 + (through is not None), total),
+        AHEAD=block <= WIDEST_ROW_AHEAD,
         num_warps=num_warps,
     )
     summed = parts.sum(dim=0)

@@ -209,7 +209,7 @@ def _weigh(work):
     num_pieces, begin, end = _share(sizes)
     count = 0
     for number in range(num_pieces):
-        task, first, last, there = _piece(number, begin, end, sizes)
+        _task, first, last, there = _piece(number, begin, end, sizes)
         for _step in range(first, min(last, there)):
             place = count % STAGES
             mbarrier.wait(full.index(place), count // STAGES & 1)

@@ -94,6 +94,25 @@ def two_gpus_and_torch(monkeypatch):
     return prepare
 
 
+def test_ranks_wait_while_gpus_are_copied_between(two_gpus, monkeypatch):
+    """They have started by then, so their libraries are loaded when their turn comes."""
+    rank = "import json, sys, time; from pathlib import Path; from advisor.probes.process import take_turn\n"
+    rank += "begun = time.time()\nwith take_turn(Path(sys.argv[1])): pass\n"
+    rank += "for value in (begun, time.time()): print(json.dumps({'id': 'rank', 'value': value}), flush=True)"
+
+    def start(gpus, quick, limit_s, turn):
+        return [Process([sys.executable, "-c", rank, str(turn)], environment(gpus))]
+
+    measured = WAITING.replace("found =", "time.sleep(1.5 if s == 'peer' else 0); found =")
+    monkeypatch.setattr(session, "Process", stand_in(measured))
+    monkeypatch.setattr(session, "start_ranks", start)
+    monkeypatch.setattr(session, "read_ranks", process.read_ranks)
+    _, found = Session(quick=True).run()
+    peer_s = next(m.value for m in found if m.id == "x.peer")
+    begun_s, turn_s = (m.value for m in found if m.id == "rank")
+    assert begun_s < peer_s < turn_s
+
+
 @pytest.mark.parametrize("then", ["time.sleep(1)", "time.sleep(600)", "sys.exit(1)"])
 def test_nothing_is_timed_while_kernels_compile(two_gpus_and_torch, two_gpus, monkeypatch, then):
     """Nor for ever: what hangs is given up, and the facts that it told are kept."""
