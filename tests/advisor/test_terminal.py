@@ -245,6 +245,7 @@ def test_a_search_takes_the_release_with_the_name_of_its_engine(typed: str, own:
         ("recommend --model 8b --gpu H100:8", "--own 8xH100"),
         ("recommend --model 8b --tokens-per-month 5B", "advisor cost --tokens-per-month"),
         ("recommend --model 8b --workload batch --requests 1M", "--items"),
+        ("simulate serve --model 8b --gpu h100 --rate 5 --levers eagle", "--speculative NAME"),
         ("recommend --models 8b:2,70b:1", "--models 8b@20,70b@2"),
         ("recommend --model sdxl --workload images", "did you mean: diffusion"),
         ("recommend --model 8b --workload fine-tuning", "did you mean: finetune"),
