@@ -121,7 +121,11 @@ def check_sku(gpu: Gpu, accelerator: Accelerator, source: str) -> Measurement:
     is_other = _is_other_board(gpu, accelerator)
     if not gpu.accelerator:
         pci_id = gpu.pci_device_id
-        note = f"PCI id {pci_id} is not in the list" if pci_id else "judged by its name alone, which can be changed"
+        note = (
+            f"PCI id {pci_id} is not in the list"
+            if pci_id
+            else "judged by its name alone, which can be changed"
+        )
         verdict: Status = "fail" if is_other else "warn"
         remediation = "" if is_other else _PROVE_BOARD
         found = _compare("sku", gpu, gpu.name or "unknown", accelerator.id, verdict, source=source, note=note)

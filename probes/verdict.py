@@ -209,7 +209,9 @@ def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:
             if m.gpu not in members or m.value > _value(members[m.gpu]):
                 members[m.gpu] = m
     return [
-        _compare_group(check, list(members.values())) for (check, _), members in groups.items() if len(members) > 1
+        _compare_group(check, list(members.values()))
+        for (check, _), members in groups.items()
+        if len(members) > 1
     ]
 
 

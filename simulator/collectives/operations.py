@@ -250,9 +250,7 @@ def all_to_all_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArra
         return _zero_if_empty(network_all_to_all_s(sizes, topology), sizes)
     n = topology.num_ranks
     curve = curve_of(topology.fit_fabric, "all_to_all", "nccl")
-    return _zero_if_empty(
-        group_s(sizes * ((n - 1) / n), n - 1, topology.intra_bytes_per_s, curve, n), sizes
-    )
+    return _zero_if_empty(group_s(sizes * ((n - 1) / n), n - 1, topology.intra_bytes_per_s, curve, n), sizes)
 
 
 def send_recv_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArray:
