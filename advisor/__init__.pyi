@@ -135,7 +135,7 @@ def recommend(
         models: Several models on one fleet, each with its load: 8b@20,70b@2:profile=rag.
         workload: What the hardware is for.
         fast: Screen only: a third of the time, nothing confirmed.
-        use_case: Published lengths and objectives: chatbot, rag, code, agent, summarise.
+        use_case: Published lengths and objectives: chatbot, rag, code, agent, summarise, voice.
         users: People who use it, instead of a rate: 1000, 50k.
         requests_per_user: Requests of one of them, with --users: 20/h, 10/day.
         rate: Requests per second: 10, 10/s or 600/min.

@@ -39,6 +39,7 @@ _SERIES_BY_NUMBER: Final = (
         ),
         "lga4677",
     ),
+    (re.compile(r"\bi[3579][- ]?(?:[6-8][1-7]|9[1-79])\d\d[kfst]{0,2}\b", re.IGNORECASE), "lga1151"),
     (re.compile(r"\bepyc\s+7[0-9][0-9fh]1p?\b", re.IGNORECASE), "epyc-sp3-naples"),
     (re.compile(r"\bepyc\s+7[0-9a-z][0-9a-z][23][px]?\b", re.IGNORECASE), "epyc-sp3"),
     (re.compile(r"\bepyc\s+9[0-9a-z][0-9a-z]4[pxf]?\b", re.IGNORECASE), "epyc-sp5"),

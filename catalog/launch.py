@@ -257,7 +257,7 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
         )
         later = "" if loaded else f" {flags.later_adapters}"
         templates.append((f"{flags.adapters}{later}", flags.yaml_adapters))
-    values |= {"seqs": settings.max_num_seqs, "context": settings.max_model_len}
+    values |= {"seqs": settings.max_num_seqs or engine.max_num_seqs, "context": settings.max_model_len}
     templates.append((flags.pools.get(settings.role, ""), flags.yaml_pools.get(settings.role, "")))
     words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]
     words += shlex.split(loaded)

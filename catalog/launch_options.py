@@ -41,7 +41,7 @@ def launch_options() -> Mapping[str, LaunchOptions]:
 
 
 class OlderWords(NamedTuple):
-    """An option that came with a release, and the words of earlier ones."""
+    """An option, or a value of one (`--option=value`), that came with a release, and the words of earlier ones."""
 
     absent: str
     """Newest release that was read without the option."""
@@ -76,6 +76,9 @@ def words_in_release(engine: str, argv: Sequence[str], release: str) -> tuple[st
     while words:
         word = words.pop(0)
         row = rows.get(word)
+        valued = rows.get(f"{word}={words[0]}") if words else None
+        if valued and release and version_key(release) < version_key(valued.present):
+            raise _absent(engine, release, f"{word} {words[0]}", valued)
         if row is None or not release or version_key(release) >= version_key(row.present):
             found.append(word)
             continue
@@ -86,13 +89,18 @@ def words_in_release(engine: str, argv: Sequence[str], release: str) -> tuple[st
         elif row.older.startswith("--"):
             found += row.older.format(value=value).split()
         elif row.older != f"={value}":
-            raise AdvisorError(
-                f"{engine} {release} has no option {word}, which the plan needs",
-                why=f"the option came after {row.absent}, by {row.present}",
-                fix=f"--engine {engine}, without a release",
-            )
+            raise _absent(engine, release, word, row)
     found += [word for option, value in objects.items() for word in (option, json.dumps(value))]
     return tuple(found)
+
+
+def _absent(engine: str, release: str, option: str, row: OlderWords) -> AdvisorError:
+    """Return the error for an option that came after a release."""
+    return AdvisorError(
+        f"{engine} {release} has no option {option}, which the plan needs",
+        why=f"the option came after {row.absent}, by {row.present}",
+        fix=f"--engine {engine}, without a release",
+    )
 
 
 def check_command(engine: str, argv: Sequence[str], release: str = "") -> None:

@@ -27,7 +27,7 @@ _VARIANT: Final = re.compile(
     r"|bnb|unsloth|mlx|dwq|autoround(gptq|awq)?|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
     r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
-    r"|qat|ct|[1-8]-?bit(gs\d{2,3})?|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
+    r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
@@ -36,14 +36,24 @@ _FORMATS_BESIDE: Final = "hf_quant_config.json"
 """ModelOpt's file of formats, which the config.json of its folder completes."""
 _PART: Final = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$|$)", re.IGNORECASE)
 """Number of one file of several that hold a GGUF model."""
-_OLLAMA_ADDRESS: Final = re.compile(r"(?:https?://)?(?:(?:www\.)?ollama\.com/library|ollama)/(?=[^/]+$)")
-"""Address of a model in Ollama's library, or its prefix in the clients of several libraries."""
-_HUB_ADDRESS: Final = re.compile(
-    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<name>[^/\s]+/[^/\s?#]+)"
-    r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?[^\s]*"
+_OLLAMA_ADDRESS: Final = re.compile(
+    r"^(?:https?://)?(?:(?:www\.|registry\.)?ollama\.(?:com|ai)/library|ollama|(?:docker\.io/)?ai)/(?=[^/]+$)"
 )
-"""Address of a repository on the hub, of one of its branches, or of a file in it."""
+"""Address of a model in Ollama's library or in that of Docker, or its prefix in the clients of several libraries."""
+_HUB_ADDRESS: Final = re.compile(
+    r"(?:(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co|hf-mirror\.com|modelscope\.(?:cn|com|ai))/(?:models/)?"
+    r"|(?:hf|huggingface|ms|modelscope):(?://)?)(?P<name>[^/\s]+/[^/\s?#]+)"
+    r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?(?:\S*?[?&]show_file_info=(?P<shown>[^\s&#]+))?\S*"
+)
+"""Address of a repository on a hub, of one of its branches, or of a file in it."""
+_STORE: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+]*://(?P<path>\S+)")
+"""Address of a folder in a store of objects: s3://, gs://, oci://, pvc://."""
+_BETWEEN_WORDS: Final = re.compile(r"[\s()\[\],]+")
+"""Signs between the words of a name as people write it: Qwen3 32B (AWQ)."""
+_WORD: Final = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _HF_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
+_GGUF_BLOB: Final = re.compile(r"(?:^|/)sha256[-:][0-9a-f]{64}$")
+"""File of Ollama's store, which has no other name."""
 _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 """Ending with the number of active parameters, which users leave out: qwen3-235b."""
 
@@ -61,6 +71,8 @@ def get(ref: str) -> Chosen[Model]:
         return chosen._replace(note="; ".join(filter(None, (note, chosen.note))))
     if Path(ref).name == _FORMATS_BESIDE and _has_config(str(Path(ref).parent)):
         return get(f"./{Path(ref).parent}" if not Path(ref).is_absolute() else str(Path(ref).parent))
+    if (in_file := _of_gguf(ref)) is not None:
+        return in_file
     if is_path(ref):
         from advisor.catalog.hf.config import model_from_hf_config
 
@@ -114,8 +126,11 @@ def _as_reference(typed: str) -> str:
     typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", typed))
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
-        branch = "" if found["branch"] in (None, "main") else found["branch"]
-        return ":".join(filter(None, (found["name"].replace("@", ":"), found["file"] or branch)))
+        branch = "" if found["branch"] in (None, "main", "master") else found["branch"]
+        file = found["file"] or found["shown"]
+        return ":".join(filter(None, (found["name"].replace("@", ":"), file or branch)))
+    if (stored := _STORE.fullmatch(typed)) is not None:
+        return name_in_path(f"/{stored['path']}")
     return typed.replace("@", ":", 1) if "/" in typed else typed
 
 
@@ -132,10 +147,11 @@ def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
     found = _OLLAMA_TAG.fullmatch(ref)
     if found is None:
         return None
-    wanted = drop_separators(_core(f"{found['name']}-{found['tag']}"))
+    core = _core(f"{found['name']}-{found['tag']}")
+    wanted = drop_separators(core)
     targets = {
         one for core, ids in _targets_by_core().items() if drop_separators(core) == wanted for one in ids
-    }
+    } or _targets_by_words().get(_words_of(core), frozenset())
     if len(targets) != 1:
         return None
     (model_id,) = targets
@@ -184,12 +200,18 @@ _HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)
 """Folder of a repository in the cache of the hub's own client."""
 
 
+_WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\|\.{1,2}\\")
+"""Beginning of a path of Windows."""
+
+
 def name_in_path(name: str) -> str:
     """Return the name of the model in a path of another machine, as logs, results and start commands have it.
 
     /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A path that exists here stays as it is.
     """
-    if not name.startswith(("/", "./", "../", "~")) or expand_home(name).exists():
+    if _WINDOWS.match(name):
+        name = name.replace("\\", "/")
+    elif not name.startswith(("/", "./", "../", "~")) or expand_home(name).exists():
         return name
     cached = _HUB_FOLDER.fullmatch(name)
     return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]
@@ -310,6 +332,8 @@ def _variant_of(ref: str) -> str | None:
     core = _core(ref)
     cores = _targets_by_core()
     targets = cores.get(core) or _of_a_size(core)
+    if targets is None and ":" not in ref:
+        targets = _targets_by_words().get(_words_of(core))
     for sign in "._":  # x/deepseek-ai.DeepSeek-R1-GGUF and x/Qwen_Qwen3-32B-GGUF repeat the publisher
         organisation, _, name = core.partition(sign)
         if targets is None and organisation in _organisations():
@@ -379,9 +403,28 @@ def _targets_by_core() -> dict[str, frozenset[str]]:
     return {core: frozenset(targets) for core, targets in found.items()}
 
 
+@cache
+def _targets_by_words() -> dict[tuple[str, ...], frozenset[str]]:
+    """Return the ids by the words of their names in any order: Ollama's granite4:small-h is granite-4.0-h-small."""
+    found: dict[tuple[str, ...], frozenset[str]] = {}
+    for core, targets in _targets_by_core().items():
+        words = _words_of(core)
+        found[words] = found.get(words, frozenset()) | targets
+    return found
+
+
+def _words_of(core: str) -> tuple[str, ...]:
+    """Return the words and numbers of a name, sorted."""
+    return tuple(sorted(f"{float(word):g}" if word[0].isdigit() else word for word in _WORD.findall(core)))
+
+
 @lru_cache(maxsize=16_384)
 def _core(name: str) -> str:
-    core = _PART.sub("", _tail_of(name)).removesuffix(".gguf").removeprefix("meta-")
+    core = (
+        _PART.sub("", _BETWEEN_WORDS.sub("-", _tail_of(name)).strip("-"))
+        .removesuffix(".gguf")
+        .removeprefix("meta-")
+    )
     while (shorter := _VARIANT.sub("", core)) != core:
         core = shorter
     return core
@@ -406,9 +449,38 @@ def _adapter_base(ref: str) -> str | None:
     return base
 
 
+def _of_gguf(ref: str) -> Chosen[Model] | None:
+    """Return the model that the header of a GGUF file describes: that of the catalog whose name and shape it has, else
+    the shape that it states; None if there is no such file, or its architecture is not read.
+
+    Raises: InputFileError: the header is damaged.
+    """
+    path = expand_home(ref)
+    if not ref.endswith(".gguf") and _GGUF_BLOB.search(ref) is None:
+        return None
+    from advisor.catalog.hf import gguf
+
+    if not gguf.is_gguf(path):
+        return None
+    header = gguf.read_header(path)
+    for name in header.names:
+        known = find(_as_reference(name))
+        if known is None or known.hidden_size != header.hidden_size:
+            continue
+        if sum(group.count for group in known.layers if group.mixer is not None) == header.num_layers:
+            record = known.model_copy(update={**header.storage, "checkpoint": ref, "other_checkpoints": ()})
+            return Chosen(record, f"{ref} holds {known.id}, {record.weights} weights by its tensors")
+    if not header.shape:
+        return None
+    from advisor.catalog.hf.config import model_from_gguf
+
+    record = model_from_gguf(path, header.shape, header.storage)
+    return Chosen(record, f"shape and weights read from the header of {ref} ({record.weights})")
+
+
 def is_path(ref: str) -> bool:
     """Whether a typed model is a file or folder: by its spelling, or as a folder whose name the catalog lacks. A GGUF
-    file is no path: its name says what it holds, and the file is not read."""
+    file is no path: its header is read if it is there, else its name says what it holds."""
     if ref.endswith(".gguf"):
         return False
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):

@@ -16,6 +16,7 @@ from advisor.catalog.dtypes import (
 )
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
+from advisor.catalog.hf import gguf
 from advisor.catalog.hf.modules import matrices
 from advisor.catalog.hf.quantization import ModuleFormat, Rules, codebook_storage, exl_storage, integers
 from advisor.catalog.hf.weights import weights_by_rules
@@ -284,7 +285,8 @@ def _nearest_gguf(quant: str) -> str | None:
     ):
         if quant.endswith("_xl") and other in GGUF_DTYPES:
             return other
-    return {"tq1_0": "iq1_s", "tq2_0": "iq2_xxs", "q4_1": "q4_k_m", "q5_0": "q5_k_s"}.get(quant)
+    repacked = re.sub(r"_r[48]$", "", quant)  # rows in another order, of the same size
+    return gguf.tables()["nearest"].get(repacked)
 
 
 def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat, ...]:
@@ -374,6 +376,8 @@ def _mlx(last: str, words: set[str]) -> NamedFormat | None:
         return NamedFormat(
             f"MLX mxfp4, {found[1]}-bit", Rules(_PLAIN, rest, experts=experts, tables=True), "mxfp4"
         )
+    if found := re.search(r"mixed[-_]([2-8])[-_]([2-8])(?!\d)", last):
+        return _mlx_mix(int(found[1]), int(found[2]))
     for mode in ("mxfp4", "nvfp4"):
         if mode in words:
             return _linear(
@@ -389,6 +393,24 @@ def _mlx(last: str, words: set[str]) -> NamedFormat | None:
         return None
     storage = integers(int(bits), _MLX_GROUP, zero_points=False, scale_bits=32.0)
     return _linear(f"MLX {bits:g}-bit", storage, tables=True)
+
+
+def _mlx_mix(low: int, high: int) -> NamedFormat:
+    """Return the format of mlx-lm's recipe mixed_LOW_HIGH: head, and values and down projections of half of the layers,
+    in the wider of two widths.
+
+    Source: ml-explore/mlx-lm, convert.py, mixed_quant_predicate_builder: the first and last eighth of the layers, and
+    each third of those between.
+    """
+    narrow, wide = (integers(bits, _MLX_GROUP, zero_points=False, scale_bits=32.0) for bits in (low, high))
+    half = narrow._replace(bits=(narrow.bits + wide.bits) / 2)
+    rules = Rules(
+        _PLAIN,
+        narrow,
+        named=lambda name: half if name.rpartition(".")[2] in ("v_proj", "down_proj") else None,
+        tables=True,
+    )
+    return NamedFormat(f"MLX {low}- and {high}-bit", rules, narrow.dtype)
 
 
 def _exl(name: str, last: str) -> NamedFormat:

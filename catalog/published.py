@@ -219,7 +219,8 @@ def context_limits(model: Model, repository: str = "") -> ContextLimits:
     Source: data/support/windows.csv, each row with its source; model records.
     """
     name = repository or checkpoint_for(model, model.weights).hf_id
-    found = _windows().get(name.casefold())
+    base = base_repository(name, model.hf_ids)  # a quantised form has the window of what was quantised
+    found = _windows().get(name.casefold()) or _windows().get(base.casefold())
     if found is not None:
         return found
     title = model.sources[0].title if model.sources else ""

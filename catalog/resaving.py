@@ -1,4 +1,5 @@
-"""A program that writes a checkpoint again in 16 bits or in NF4, for tools and trainers that read no other format."""
+"""Programs that write checkpoints for tools and trainers: one again in 16 bits or in NF4, or a new model's first
+weights."""
 
 from string import Template
 from typing import Final
@@ -15,6 +16,18 @@ model = AutoModelForCausalLM.from_pretrained(
     source, dtype="$dtype", device_map="auto", quantization_config=config$code
 )
 model.save_pretrained(target)
+AutoTokenizer.from_pretrained(source$code).save_pretrained(target)
+EOF
+"""
+_NEW_PROGRAM: Final = """python - <<'EOF'
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+source, target = $source, $target
+torch.manual_seed(0)
+config = AutoConfig.from_pretrained(source$code)
+config.__dict__.pop("quantization_config", None)
+AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16$code).save_pretrained(target)
 AutoTokenizer.from_pretrained(source$code).save_pretrained(target)
 EOF
 """
@@ -50,3 +63,14 @@ def resaving_program(source: str, target: str, weight_dtype: str, *, runs_code: 
         dtype=SIXTEEN_BIT.get(weight_dtype, "bfloat16"),
         code=code,
     )
+
+
+def new_weights_program(source: str, target: str, *, runs_code: bool = False) -> str:
+    """Return shell lines that write random first weights of a model's shape, with its tokenizer.
+
+    `runs_code` says that the model loads only with Python files of its repository.
+
+    Source: transformers 5.24.0, AutoModelForCausalLM.from_config.
+    """
+    code = _CODE if runs_code else ""
+    return Template(_NEW_PROGRAM).substitute(source=repr(source), target=repr(target), code=code)

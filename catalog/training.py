@@ -93,6 +93,29 @@ def flavor_of(framework: str, model: str) -> str:
 
 
 @cache
+def recipe_of(model: str, *, is_tuning: bool) -> str:
+    """Return the function of Megatron-Bridge that makes the recipe of a model of the catalog; RECIPE if its release has
+    none.
+
+    Source: data/training/models.toml.
+    """
+    stem = flavor_of("nemo", model)
+    if not stem or (is_tuning and stem in read_toml(_MODELS)["nemo"]["no_tuning"]):
+        return "RECIPE"
+    return f"{stem}_{'finetune' if is_tuning else 'pretrain'}_config"
+
+
+@cache
+def attention_of(family: str) -> str:
+    """Return what computes a model type's attention in Transformers: FlashAttention-2, a kernel of the type's own,
+    PyTorch's (sdpa), or products with stored scores (eager).
+
+    Source: data/training/models.toml.
+    """
+    return str(read_toml(_MODELS)["transformers"]["attention"].get(family, "flash_attention_2"))
+
+
+@cache
 def software_of(family: str, name: str = "") -> TrainingSoftware:
     """Return the record of a framework: by its whole name after an equals sign, or a word in it within its family, else
     the family's own, else the record of plain PyTorch (fsdp)."""

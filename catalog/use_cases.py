@@ -30,12 +30,16 @@ class UseCase(Record):
 
 
 _ALIASES = {
-    "chat": "chatbot",
-    "coding": "code",
-    "summarize": "summarise",
-    "summarization": "summarise",
-    "agents": "agent",
+    **dict.fromkeys(
+        ("chat", "assistant", "support", "helpdesk", "faq", "conversation", "customer service"), "chatbot"
+    ),
+    **dict.fromkeys(("coding", "coder", "copilot", "programming", "completion", "developers", "ide"), "code"),
+    **dict.fromkeys(("summarize", "summarization", "summarisation", "summary", "summaries"), "summarise"),
+    **dict.fromkeys(("agents", "agentic", "tools", "tool use"), "agent"),
+    **dict.fromkeys(("search", "document q&a", "documents", "retrieval", "knowledge base"), "rag"),
+    **dict.fromkeys(("voice agent", "voicebot", "phone", "call center", "telephony"), "voice"),
 }
+"""Use cases by other words for them."""
 
 
 @lru_cache(maxsize=1)

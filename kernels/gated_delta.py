@@ -35,7 +35,7 @@ from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, norm
 CHUNK: Final = 64
 """Tokens of a chunk: four blocks of 16, which are joined twice."""
 _LEAST_WIDTH: Final = 64
-"""Width to which keys and values are padded on a GPU. Narrower ones beside wide ones gave wrong numbers with Triton 3.6
+"""Width to which keys and values are padded on a GPU. Narrower ones with wide ones gave wrong numbers with Triton 3.6
 on Hopper, from the second block of 16 tokens on (32 values, 64 keys); combinations of 64, 128 and 256 do not."""
 _LOG2_E = tl.constexpr(1.4426950408889634)
 _BLOCK = tl.constexpr(16)

@@ -288,7 +288,8 @@ class Session:
         groups = [gpus[:number] for number in (2, 4, 8, 16) if number < len(gpus)] + [gpus]
         if "group/collective" in self.done:
             groups = []
-        limit_s, turn = timeout_s(collective, self.quick), folder / _GROUP
+        limit_s = timeout_s(collective, self.quick)
+        turn = folder / _GROUP
         with turn.open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             ranks = start_ranks(groups[0], self.quick, limit_s, turn) if groups else []

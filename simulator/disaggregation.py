@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, replace
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.units import MILLISECOND_S
+from advisor.catalog.units import MILLISECOND_S, PICOSECONDS_PER_S
 from advisor.simulator.collectives import topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import EngineCosts
@@ -14,6 +14,7 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 from advisor.simulator.serving.disaggregated import KvLink
 from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.policy import SchedulerPolicy
+from advisor.simulator.step_cost import decode_iteration_s
 
 HANDSHAKE_S = 5.0 * MILLISECOND_S
 """Time to ask for blocks, exchange their addresses and tell the decode worker [s]: a round trip through the router."""
@@ -154,8 +155,19 @@ def join_pools(
         second,
         _pool("prefill", first, prompts_only, prefill),
         _pool("decode", second, whole_answers, decode),
-        kv_link(prefill, decode),
+        _with_handover(kv_link(prefill, decode), second),
     )
+
+
+def _with_handover(link: KvLink, decode: ReplicaModel) -> KvLink:
+    """Return the link with what the engine's way of handing requests over adds to it.
+
+    Source: pool_handover of the engine record.
+    """
+    if decode.deployment.engine.pool_handover == "layers":
+        return link
+    first_s = decode.policy.api_overhead_ps / PICOSECONDS_PER_S + decode_iteration_s(decode.surface, 1, 1)
+    return replace(link, layer_wise=False, first_token_s=first_s)
 
 
 def _pool(name: str, worker: ReplicaModel, policy: SchedulerPolicy, plan: PoolPlan) -> Pool:

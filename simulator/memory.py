@@ -211,6 +211,8 @@ def plan_memory(
     runtime = _GRAPH_AND_LIBRARY_BYTES if has_graphs else _LIBRARY_BYTES
     if earlier and earlier.runtime_bytes is not None:
         runtime = min(runtime, earlier.runtime_bytes)
+    if earlier and accelerator.vendor == "nvidia" and accelerator.scale_up:
+        runtime += earlier.peer_bytes * (min(ranks, accelerator.scale_up_domain) - 1)
     if engine.memory_reserve is None and engine.memory_fraction_of != "total":
         runtime += context
     runtime += expert_padding_bytes(deployment)

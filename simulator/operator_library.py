@@ -4,26 +4,36 @@ once."""
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog import accelerators
 from advisor.catalog.dtypes import FILE_DTYPES, bytes_per_element
 from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.schema import EfficiencyRecord
-from advisor.simulator.device import Device
+from advisor.simulator.device import Device, device_of
+from advisor.simulator.operators.attention_kernels import DecodeEfficiency, PrefillEfficiency
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
-from advisor.simulator.operators.grouped_matmul import TYPICAL_SKEW, GroupedMatmulEfficiency, moe_s
+from advisor.simulator.operators.grouped_matmul import (
+    TYPICAL_SKEW,
+    GroupedMatmulEfficiency,
+    moe_s,
+    rate_fraction,
+)
+from advisor.simulator.operators.latent_attention import AbsorbEfficiency, LatentDecodeEfficiency
 from advisor.simulator.operators.matmul import (
     DTYPE_ALIASES,
     FORMATS,
     SPARSE,
     SPARSE_UNITS,
     MatmulEfficiency,
+    datasheet_peak_flop_per_s,
     matmul_s,
     of_one_warp,
     peak_flop_per_s,
+    relative_sm_rate,
 )
 
 FloatArray = NDArray[np.float64]
@@ -303,11 +313,47 @@ class OperatorLibrary:
             if found.transferred_from:
                 names = (*names, f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
-            alone = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
+            own = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
+            alone = _on_cut_units(own, found.record, self.device)
             self._resolved[key] = _with_launches(alone, self.launch_scale), names
         parameters, names = self._resolved[key]
         self.transferred_operators.update(names)
         return cast(EfficiencyT, parameters)
+
+
+_UNIT_FRACTIONS: Final = {
+    PrefillEfficiency: "peak_fraction",
+    DecodeEfficiency: "compute_fraction",
+    LatentDecodeEfficiency: "compute_fraction",
+    AbsorbEfficiency: "peak_fraction",
+}
+"""Fraction of the matrix unit's peak that kernels of a kind reach; matmuls have the law in their own form."""
+
+
+_WHOLE_UNIT: Final = 0.95
+"""Rate of an SM, relative to the measured one, from which its matrix unit is not cut: clocks are rounded."""
+
+
+def _on_cut_units(parameters: object, record: EfficiencyRecord, device: Device) -> object:
+    """Return the parameters of an attention kernel on a chip whose matrix unit is cut below that of the measured one.
+
+    Everything beside the unit runs as fast as before, so that the kernel comes nearer to a lower peak: FlashMLA reaches
+    87 % of an H20's (deepseek-ai/FlashMLA issue 30) and 60 to 67 % of an H800's, whose unit is four times as fast.
+
+    Source: operators.grouped_matmul.rate_fraction.
+    """
+    name = _UNIT_FRACTIONS.get(type(parameters))
+    is_own = device.architecture == record.architecture and device.id not in record.fitted_on
+    if name is None or not is_own or not record.fitted_on:
+        return parameters
+    own = cast(Any, parameters)
+    measured = device_of(accelerators.by_id(record.fitted_on[0]))
+    peak = datasheet_peak_flop_per_s("bf16", device)
+    reference = datasheet_peak_flop_per_s("bf16", measured) / (measured.num_sms * measured.clock_hz)
+    relative = relative_sm_rate(peak, device, reference)
+    if relative > _WHOLE_UNIT:
+        return parameters
+    return replace(own, **{name: rate_fraction(min(1.0, getattr(own, name)), relative)})
 
 
 def _with_launches(parameters: object, fraction: float) -> object:

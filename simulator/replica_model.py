@@ -142,8 +142,8 @@ def model_replica(
     chosen = engine_defaults(deployment, settings.version)
     needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
     max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, needed)
-    graphs = _decode_graphs(deployment, max_num_seqs, chosen, settings)
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
+    graphs = _decode_graphs(deployment, max_num_seqs, chosen, settings, mean_context)
     memory = replica_memory(deployment, settings, needed, mean_context)
     _refuse_small_cache(deployment, memory, needed)
     captured = max(graphs or chosen.cuda_graph_sizes, default=0)
@@ -388,7 +388,11 @@ _NO_GRAPHS = (0,)
 
 
 def _decode_graphs(
-    deployment: Deployment, max_num_seqs: int, chosen: EngineDefaults, settings: EngineSettings
+    deployment: Deployment,
+    max_num_seqs: int,
+    chosen: EngineDefaults,
+    settings: EngineSettings,
+    mean_context_tokens: float,
 ) -> tuple[int, ...]:
     """Batch sizes of the replica with a captured decode graph [sequences]; empty if launch time never matters.
 
@@ -405,6 +409,9 @@ def _decode_graphs(
     if ranks > 1 and eager is not None and eager.holds(settings.version, settings.date):
         return _NO_GRAPHS
     if deployment.accelerator.architecture in deployment.engine.eager_architectures:
+        return _NO_GRAPHS
+    limit = deployment.engine.captured_context
+    if limit and mean_context_tokens > limit.tokens and limit.holds(settings.version, settings.date):
         return _NO_GRAPHS
     largest = max(chosen.cuda_graph_sizes, default=0)
     sizes = graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest, model=deployment.model.id)

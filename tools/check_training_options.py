@@ -3,9 +3,11 @@
     python tools/check_training_options.py FOLDER
 
 FOLDER holds unpacked wheels of PyPI: trl, transformers, accelerate, torchtitan, verl, openrlhf, deepspeed,
-megatron_bridge, megatron_core and maxtext, of the releases in catalog/data/training/launch_options.toml. Nothing of
+megatron_bridge, megatron_core and maxtext, of the releases in catalog/data/training/launch_options.toml; and, of their
+repositories, what no wheel has: Megatron-LM/megatron/training and Megatron-Bridge/scripts/training. Nothing of
 them is imported or run: names are read from fields of classes, calls of `add_argument`, and keys of configurations.
-Options of Megatron-LM's trainer, which has no wheel, are not looked up.
+Names of models in catalog/data/training/models.toml are looked up too: sizes of torchtitan, recipes of Megatron-Bridge,
+configurations of MaxText, and the kernels of attention that classes of Transformers refuse.
 """
 
 import argparse
@@ -20,13 +22,14 @@ import yaml
 from advisor.catalog.files import DATA_DIR, read_toml
 
 TABLE: Final = DATA_DIR / "training" / "launch_options.toml"
+MODELS: Final = DATA_DIR / "training" / "models.toml"
 _TRL: Final = (
     "trl/trainer/*.py",
     "trl/scripts/*.py",
     "trl/experimental/orpo/*.py",
     "transformers/training_args.py",
 )
-_NEMO: Final = ("model", "dist", "train", "optimizer", "ddp", "checkpoint", "comm_overlap")
+_NEMO: Final = ("model", "dataset", "dist", "train", "optimizer", "ddp", "checkpoint", "comm_overlap")
 """Parts of a configuration of Megatron-Bridge; a field counts in each, as models inherit from classes of the core."""
 _VERL: Final = "verl/trainer/config/_generated_ppo_{}trainer.yaml"
 
@@ -41,12 +44,16 @@ def fields_of(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def arguments_of(path: Path) -> Iterator[str]:
-    """Yield the names of options that calls of `add_argument` declare in a file."""
+    """Yield the names of options that calls of `add_argument`, or lists of names, declare in a file."""
     for node in ast.walk(ast.parse(path.read_text())):
+        named: list[ast.expr] = []
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-            for one in node.args:
-                if isinstance(one, ast.Constant) and str(one.value).startswith("--"):
-                    yield str(one.value)
+            named = node.args
+        elif isinstance(node, ast.List):
+            named = node.elts
+        for one in named:
+            if isinstance(one, ast.Constant) and str(one.value).startswith("--"):
+                yield str(one.value)
 
 
 def paths_of(classes: dict[str, dict[str, str]], root: str, before: str = "") -> Iterator[str]:
@@ -84,9 +91,19 @@ def read_declarations(folder: Path, name: str) -> set[str] | None:
         for owner, field, kind in fields_of(folder / "torchtitan/config/job_config.py"):
             classes.setdefault(owner, {})[field] = kind
         return {f"--{path}" for path in paths_of(classes, "JobConfig")}
+    if name == "megatron-lm":
+        files = [*folder.glob("Megatron-LM/megatron/training/**/*.py"), *folder.glob("megatron/core/**/*.py")]
+        # Fields of its configurations are options of their own.
+        fields = {field for path in files for _, field, _ in fields_of(path)}
+        found = {option for path in files for option in arguments_of(path)}
+        return found | {f"--{field.replace('_', '-')}" for field in fields}
     if name == "nemo":
+        script = set(arguments_of(folder / "Megatron-Bridge/scripts/training/run_recipe.py"))
         fields = {field for path in folder.glob("megatron/**/*.py") for _, field, _ in fields_of(path)}
-        return {f"{part}.{field}" for part in _NEMO for field in fields} | {"mixed_precision"}
+        specs = {f"dataset.packed_sequence_specs.{field}" for field in fields}
+        return (
+            script | {f"{part}.{field}" for part in _NEMO for field in fields} | specs | {"mixed_precision"}
+        )
     if name == "maxtext":
         return set(keys_of(yaml.safe_load((folder / "maxtext/configs/base.yml").read_text())))
     if name in ("verl", "verl-megatron"):
@@ -97,8 +114,32 @@ def read_declarations(folder: Path, name: str) -> set[str] | None:
     return None
 
 
+def absent_models(folder: Path) -> Iterator[str]:
+    """Yield the names of models, as their frameworks are told them, that the releases do not have."""
+    tables = read_toml(MODELS)
+    sizes = "".join(path.read_text() for path in folder.glob("torchtitan/models/**/__init__.py"))
+    for flavor in set(tables["torchtitan"]["flavors"].values()):
+        if f'"{flavor}":' not in sizes:
+            yield f"torchtitan {flavor}"
+    recipes = "".join(path.read_text() for path in folder.glob("megatron/bridge/recipes/*/*.py"))
+    for stem in set(tables["nemo"]["flavors"].values()):
+        tunes = stem not in tables["nemo"]["no_tuning"]
+        for kind, is_said in (("pretrain", True), ("finetune", tunes)):
+            if (f"def {stem}_{kind}_config(" in recipes) != is_said:
+                yield f"nemo {stem}_{kind}_config"
+    for name in set(tables["maxtext"]["flavors"].values()):
+        if not (folder / "maxtext/configs/models" / f"{name}.yml").exists():
+            yield f"maxtext {name}"
+    for path in folder.glob("transformers/models/*/modeling_*.py"):
+        family = path.parent.name
+        runs_flash = "_supports_flash_attn = True" in path.read_text()
+        kernel = tables["transformers"]["attention"].get(family, "")
+        if kernel and runs_flash != ("flash" in kernel):
+            yield f"transformers {family} {kernel}"
+
+
 def main() -> int:
-    """Say which options of the table no release declares, and return 1 if there are any."""
+    """Say which options and models of the tables no release declares, and return 1 if there are any."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("folder", type=Path)
     folder = asked.parse_args().folder
@@ -111,6 +152,9 @@ def main() -> int:
         absent = sorted(set(table["options"]) - known)
         print(f"{name} {table['release']}: {len(table['options'])} options, absent: {absent}")
         wrong += len(absent)
+    lacking = sorted(absent_models(folder))
+    print(f"models, absent: {lacking}")
+    wrong += len(lacking)
     return min(wrong, 1)
 
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, get_args
 from unittest import mock
 
@@ -13,7 +14,7 @@ import advisor
 from advisor.catalog.errors import AdvisorError
 from advisor.decide.option import Option
 from advisor.emit import formats
-from advisor.emit.operators import DYNAMO, RAY
+from advisor.emit.operators import DYNAMO, DYNAMO_ROLE, RAY
 
 FORMS: Final = get_args(formats.Format)
 STARTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -133,6 +134,8 @@ def _of_script(text: str) -> Iterator[Command]:
 
 
 def _of_words(words: list[str]) -> Iterator[Command]:
+    if words and words[0].startswith("/"):
+        words = [PurePosixPath(words[0]).name, *words[1:]]  # a program outside an image's search path
     for program, start in STARTS.items():
         places = [place for place in range(len(words)) if tuple(words[place : place + len(start)]) == start]
         for place in places:
@@ -176,7 +179,10 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
     stack = next((word.partition(".")[2] for word in words if word.startswith("dynamo.")), "")
     if stack:
         release = DYNAMO.engines[stack]
-        yield Command(stack, tuple(words[words.index(f"dynamo.{stack}") + 1 :]), release)
+        own = words[words.index(f"dynamo.{stack}") + 1 :]
+        if stack == "vllm" and DYNAMO_ROLE in own:  # an option of Dynamo alone, which stands last
+            own = own[: own.index(DYNAMO_ROLE)]
+        yield Command(stack, tuple(own), release)
     elif words[0] in ("bash", "sh"):
         yield from _of_script(words[-1])
     else:

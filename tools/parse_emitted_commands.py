@@ -4,11 +4,11 @@
 
 FOLDER holds wheels of PyPI as `pip download --no-deps` leaves them, or folders NAME-RELEASE with their files: vllm,
 sglang, lmdeploy, mlx_lm, vllm_router and sglang_router, also in earlier releases. Nothing of them is imported or run:
-the declarations of their argument parsers are read as syntax trees, an `argparse` parser is made of them, and it parses
-generated commands with every option that this program prints, and the commands inside the files that `--emit` writes
-for the questions of `emitted_commands.py`, in every form. Engines without such a wheel are checked against
-catalog/data/support/flags.csv. `--write` records releases, forms, days and counts in parsed_releases.csv and
-parsed_forms.csv of that folder.
+the declarations of their argument parsers are read as syntax trees, with the values that they allow, an `argparse`
+parser is made of them, and it parses generated commands with every option that this program prints, and the commands
+inside the files that `--emit` writes for the questions of `emitted_commands.py`, in every form. Engines without such a
+wheel are checked against catalog/data/support/flags.csv. `--write` records releases, forms, days and counts in
+parsed_releases.csv and parsed_forms.csv of that folder.
 """
 
 import argparse
@@ -37,6 +37,7 @@ from advisor.catalog.releases import version_key
 from advisor.emit.formats import emit_files
 
 sys.path.insert(0, str(Path(__file__).parent))
+from declared_values import ANY, Declarations, Values
 from emitted_commands import FORMS, Command, commands_in, option_of, questions
 
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -52,6 +53,8 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "sglang-router": (r"sglang_router/\w+\.py",),
 }
 """Files of each wheel that declare options, as patterns of their paths."""
+TYPE_FILES: Final = {"vllm": (r"vllm/config/\w+\.py",), "sglang": (r"sglang/srt/arg_groups/choices\.py",)}
+"""Further files that name the values of options."""
 WHEELS: Final = {"mlx": "mlx_lm", "vllm-router": "vllm_router", "sglang-router": "sglang_router"}
 RECORD: Final = SUPPORT_FOLDER / "parsed_releases.csv"
 FORMS_RECORD: Final = SUPPORT_FOLDER / "parsed_forms.csv"
@@ -70,19 +73,28 @@ class Declared:
     takes_value: bool | None
     """Whether it takes a value; None if the declaration leaves that to a type elsewhere."""
     takes_many: bool = False
+    values: Values = ANY
 
 
-def read_options(source: str, classes: re.Pattern[str] = _NO_CLASS) -> Iterator[Declared]:
-    """Yield the options that a Python source declares: calls of `add_argument`, and fields of the classes named."""
+def read_options(
+    source: str, classes: re.Pattern[str] = _NO_CLASS, known: Declarations | None = None
+) -> Iterator[Declared]:
+    """Yield the options that a Python source declares: calls of `add_argument`, and fields of the classes named.
+
+    `known` are the declarations of all files of the release, by which values are understood.
+    """
+    if known is None:
+        known = Declarations()
+        known.add(source)
     tree = ast.parse(source.lstrip("\ufeff"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-            yield from _of_call(node)
+            yield from _of_call(node, known)
         elif isinstance(node, ast.ClassDef) and classes.fullmatch(node.name):
-            yield from _of_fields(node)
+            yield from _of_fields(node, known)
 
 
-def _of_call(node: ast.Call) -> Iterator[Declared]:
+def _of_call(node: ast.Call, known: Declarations) -> Iterator[Declared]:
     names = tuple(filter(None, map(_name, node.args)))
     if not names:
         return
@@ -95,7 +107,8 @@ def _of_call(node: ast.Call) -> Iterator[Declared]:
     elif "BooleanOptional" in words or any(each.arg is None for each in node.keywords):
         takes = None  # the second kind: keywords from a field's type
     nargs = given.get("nargs")
-    yield Declared(names, takes, nargs is not None and ast.unparse(nargs) not in ("'?'", "None"))
+    values = known.of_keywords(given, [each.value for each in node.keywords if each.arg is None])
+    yield Declared(names, takes, nargs is not None and ast.unparse(nargs) not in ("'?'", "None"), values)
 
 
 def _name(node: ast.expr) -> str:
@@ -109,7 +122,7 @@ def _name(node: ast.expr) -> str:
     return text if re.fullmatch(r"--?[A-Za-z][\w-]*", text) else ""
 
 
-def _of_fields(node: ast.ClassDef) -> Iterator[Declared]:
+def _of_fields(node: ast.ClassDef, known: Declarations) -> Iterator[Declared]:
     for each in node.body:
         if (
             isinstance(each, ast.AnnAssign)
@@ -121,7 +134,8 @@ def _of_fields(node: ast.ClassDef) -> Iterator[Declared]:
             is_flag = first.startswith(("bool", "Optional[bool]"))
             name = "--" + each.target.id.replace("_", "-")
             more = re.findall(r"'(--?[\w-]+)'", kind)
-            yield Declared((name, *more), None if is_flag else True, "list" in first.lower())
+            values = known.values_of(each.annotation)
+            yield Declared((name, *more), None if is_flag else True, "list" in first.lower(), values)
 
 
 class RefusedCommandError(Exception):
@@ -135,38 +149,49 @@ class Parser(argparse.ArgumentParser):
         raise RefusedCommandError(message)
 
 
-def parser_of(options: Iterable[Declared]) -> Parser:
-    """Return a parser of the options; one that may be a flag or take a value is a flag with its negation."""
+def parser_of(options: Iterable[Declared], known: Declarations | None = None) -> Parser:
+    """Return a parser of the options and their values; one that may be a flag or take a value is a flag with its
+    negation."""
+    known = known or Declarations()
+    options = list(options)
+    # A field and a call may declare the same option, of which one says the values.
+    limits = {name: option.values for option in options if option.values != ANY for name in option.names}
     parser = Parser(add_help=False, allow_abbrev=False)
     seen: set[str] = set()
     for option in options:
         names = tuple(name for name in dict.fromkeys(option.names) if name not in seen)
         if not names or not any(name.startswith("--") for name in names):
             continue
+        read = known.reader_of(next((limits[name] for name in names if name in limits), ANY))
         seen |= set(names)
         if option.takes_value is False:
             parser.add_argument(*names, action="store_true")
         elif option.takes_value is None:
             nargs = "*" if option.takes_many else "?"
-            parser.add_argument(*names, nargs=nargs)
+            parser.add_argument(*names, nargs=nargs, type=read)
             negated = tuple(f"--no-{name[2:]}" for name in names if name.startswith("--"))
             fresh = tuple(name for name in negated if name not in seen)
             seen |= set(fresh)
             if fresh:
                 parser.add_argument(*fresh, action="store_true", dest=fresh[0].strip("-"))
         else:
-            parser.add_argument(*names, nargs="+" if option.takes_many else None)
+            parser.add_argument(*names, nargs="+" if option.takes_many else None, type=read)
     return parser
 
 
-def read_release(place: Path, name: str) -> list[Declared]:
-    """Return the options that a wheel, or a folder with its files, declares."""
-    patterns = [re.compile(pattern) for pattern in FILES[name]]
+def read_release(place: Path, name: str) -> tuple[list[Declared], Declarations]:
+    """Return the options that a wheel, or a folder with its files, declares, and what its files declare otherwise."""
+    options = re.compile("|".join(FILES[name]))
+    types = re.compile("|".join((*FILES[name], *TYPE_FILES.get(name, ()))))
+    sources = {path: source() for path, source in _sources(place) if types.fullmatch(path)}
+    known = Declarations()
+    for source in sources.values():
+        known.add(source)
     found: list[Declared] = []
-    for path, source in _sources(place):
-        if any(pattern.fullmatch(path) for pattern in patterns):
-            found += read_options(source(), OPTION_CLASSES.get(name, _NO_CLASS))
-    return found
+    for path, source in sources.items():
+        if options.fullmatch(path):
+            found += read_options(source, OPTION_CLASSES.get(name, _NO_CLASS), known)
+    return found, known
 
 
 def _sources(place: Path) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -319,16 +344,18 @@ def main() -> int:
     for name in FILES:
         newest = launch_options()[name].release
         for release, place in releases_in(typed.folder, name):
-            options = read_release(place, name)
-            parser = parsers[name, release] = parser_of(options)
+            options, known_types = read_release(place, name)
+            parser = parsers[name, release] = parser_of(options, known_types)
             count, wrong = parse_generated(name, release, parser)
             declared = {option for each in options for option in each.names if option.startswith("--")}
             known = launch_options()[name].takes_value if release == newest else {}
             absent = [each for each in known if each.startswith("--") and each not in declared]
             absent = sorted(each for each in absent if not each.startswith("--no-"))
-            print(
-                f"{name} {release}: {len(declared)} options, {count} commands, {wrong} refused; absent: {absent}"
+            limited = sum(each.values != ANY for each in options)
+            counts = (
+                f"{len(declared)} options, {limited} with known values, {count} commands, {wrong} refused"
             )
+            print(f"{name} {release}: {counts}; absent: {absent}")
             rows.append((name, release, len(declared), count, wrong, datetime.date.today().isoformat()))
     forms = parse_forms(parsers)
     for form in forms:

@@ -109,7 +109,7 @@ class _Dependent(NamedTuple):
     fix: str
 
 
-_OFFLINE: Final = "preference pairs are given: nothing is generated"
+_OFFLINE: Final = "the outputs are given, with their judgement: nothing is generated"
 _DEPENDENT: Final[Mapping[str, _Dependent]] = {
     "lora_rank": _Dependent(
         lambda asked: asked.training.method in ("lora", "qlora", "dora"),
@@ -118,6 +118,8 @@ _DEPENDENT: Final[Mapping[str, _Dependent]] = {
     ),
     "samples": _Dependent(_generates, _OFFLINE, "--algorithm grpo"),
     "placement": _Dependent(_generates, _OFFLINE, "--algorithm grpo"),
+    "reward_model": _Dependent(_generates, _OFFLINE, "--algorithm grpo"),
+    "reward_time": _Dependent(_generates, _OFFLINE, "--algorithm grpo"),
     "off_policy": _Dependent(
         lambda asked: _generates(asked) and asked.training.placement != "colocated",
         "outputs lag behind the weights only where other machines generate them",

@@ -29,20 +29,44 @@ _SECONDS: Final = {
     "min": units.MINUTE_S,
     "h": units.HOUR_S,
     "d": units.DAY_S,
+    "week": 7.0 * units.DAY_S,
 }
 _WATTS: Final = {"w": 1.0, "kw": units.KILO}
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
-_RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
-_RATE_UNIT_S: Final = {"s": 1.0, "min": units.MINUTE_S, "h": units.HOUR_S}
+_PERIOD: Final = re.compile(
+    r"(?P<number>.*?)\s*(?:/|\bper\b|\ban?\b)\s*(?P<period>[A-Za-z]*)\s*", re.IGNORECASE
+)
 _PERIOD_H: Final = {
+    "s": 1.0 / units.HOUR_S,
+    "min": units.MINUTE_S / units.HOUR_S,
     "h": 1.0,
-    "hour": 1.0,
-    "day": units.HOURS_PER_DAY,
+    "d": units.HOURS_PER_DAY,
+    "week": units.HOURS_PER_DAY * 7.0,
     "month": units.HOURS_PER_MONTH,
     "year": units.HOURS_PER_DAY * 365.0,
 }
-_GROUPED: Final = re.compile(r"\$?\d{1,3}(,\d{3})+(\.\d*)?[kKmM]?")
-"""Dollars with commas between thousands; any other comma may be meant as a decimal point."""
+_SPELT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("w", "wk", "weeks"), "week"),
+    **dict.fromkeys(("mo", "mth", "months"), "month"),
+    **dict.fromkeys(("y", "yr", "years"), "year"),
+    **dict.fromkeys(("thousand", "tsd"), "k"),
+    **dict.fromkeys(("million", "millions", "mio", "mn", "mln"), "m"),
+    **dict.fromkeys(("billion", "billions", "bn", "mrd"), "b"),
+    **dict.fromkeys(("trillion", "trillions", "tn"), "t"),
+}
+"""Units by other words for them. Source of mio, mrd and tsd: CLDR, compact decimals."""
+_GROUPED: Final = re.compile(
+    r"\d{1,3}(?:([,\u0020\u00a0\u202f'\u2019])\d{3}(?:\1\d{3})*(?=\D|$)|(?:\.\d{3}){2,}(?![\d.]))"
+)
+"""Digits in groups of three; a single comma or point elsewhere may be meant as a decimal sign."""
+_EITHER: Final = re.compile(r"([1-9]\d{0,2})\.(\d{3})")
+"""Thousands in one language and a fraction in another, where a whole number is asked."""
+_DOLLARS: Final = re.compile(r"\s*(?:US)?\$\s*|\s*\b(?:USD|US\s*dollars?|dollars?)\b\s*", re.IGNORECASE)
 
 
 MOST_BYTES = 1e18
@@ -61,19 +85,34 @@ def parse_bytes(text: str, option: str) -> float:
 
 
 def parse_seconds(text: str, option: str) -> float:
-    """Return a duration [s], written with its unit: 50ms, 1.5s, 30d.
+    """Return a duration [s], written with its unit: 50ms, 1.5s, 30d, 3 days, 1h30min.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
+    parts = re.findall(r"\d+(?:\.\d+)?\s*[A-Za-zµ]+", text)
+    if len(parts) > 1 and "".join(parts) == text.replace(" ", ""):
+        return sum(parse_seconds(re.sub(r"m$", "min", part), option) for part in parts)
     return _parse(text, option, _SECONDS, "50ms, 1.5s or 30d", MOST_SECONDS)
 
 
 def parse_count(text: str, option: str) -> float:
-    """Return a number with an optional k, M, B or T: 128k, 70B, 1.4T.
+    """Return a number with an optional k, M, B or T: 128k, 70B, 1.4T, 1,000 or 2 million.
 
-    Raises: AdvisorError: no number, not positive, or a suffix that is none.
+    Raises: AdvisorError: no number, not positive, a suffix that is none, or one point that may stand between thousands.
     """
-    return _parse(text, option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
+    if either := _EITHER.fullmatch(text.strip()):
+        raise AdvisorError(
+            f"{option} {text}: {either[1]},{either[2]} or {float(text):g}?",
+            why="a point stands between thousands in some languages, and before a fraction in others",
+            fix=f"{option} {either[1]}{either[2]}, or {option} {float(text):g}",
+        )
+    return _parse(_without_groups(text), option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
+
+
+def _without_groups(text: str) -> str:
+    """Return a text whose first number has no signs between thousands."""
+    found = _GROUPED.match(text.strip())
+    return text if found is None else re.sub(r"\D", "", found[0]) + text.strip()[found.end() :]
 
 
 MOST_TOKENS: Final = 10_000_000
@@ -140,7 +179,7 @@ def _parse(
     if match is None:
         raise AdvisorError(f"{option} {text}: not {what}", fix=f"write a number and a unit, e.g. {example}")
     number, unit = match.groups()
-    factor = factors.get(unit.lower())
+    factor = factors.get(unit.lower(), factors.get(_SPELT.get(unit.lower(), unit)))
     if factor is None:
         known = ", ".join(name for name in factors if name)
         raise AdvisorError(
@@ -156,42 +195,49 @@ MOST_RATE_PER_S: Final = 1e6
 
 
 def parse_rate(text: str, option: str = "--rate") -> float:
-    """Return requests per second [1/s], written 10, 10/s, 600/min or 1e4/h.
+    """Return requests per second [1/s], written 10, 10/s, 600/min, 1e4/h or 2M/day.
 
-    Raises: AdvisorError: no number, or not positive and finite.
+    Raises: AdvisorError: no number, not positive and finite, or a period that is none.
     """
-    match = _RATE.fullmatch(text.strip())
+    number, hours = _per_hours(text, "s")
     try:
-        number = float(match.group(1)) if match else math.nan
-    except ValueError:
-        number = math.nan
-        match = None
-    if match is None:
+        amount = _parse(_without_groups(number), option, _COUNT, "10", MOST_COUNT)
+    except AdvisorError:
+        amount = math.nan
+    if hours is None or math.isnan(amount):
         raise AdvisorError(
             f"{option} {text}: not a rate", fix=f"requests per second, e.g. {option} 10, or 600/min"
         )
-    return positive(
-        number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10", most=MOST_RATE_PER_S
-    )
+    per_second = amount / (hours * units.HOUR_S)
+    return positive(per_second, option, text=text, example="10", most=MOST_RATE_PER_S)
+
+
+def _per_hours(text: str, without: str = "") -> tuple[str, float | None]:
+    """Return the number and the hours of a rate, of the period `without` if it names none; None if it is no period."""
+    found = _PERIOD.fullmatch(text.strip())
+    period = found["period"].lower() if found else without
+    return found["number"] if found else text.strip(), _PERIOD_H.get(_SPELT.get(period, period))
 
 
 def parse_budget(text: str) -> float:
-    """Return dollars per hour, written 13.7/h, 330/day, 10000/month or 10k/month.
+    """Return dollars per hour, written 13.7/h, 330/day, 10000/month, 10k/month or $3,000 per month.
 
     Raises: AdvisorError: no number, not positive, no period or another one.
     """
-    number, slash, period = (part.strip() for part in text.partition("/"))
+    found = _PERIOD.fullmatch(text.strip())
+    number = found["number"] if found else text
     usd = parse_usd(number, text, example="13.7/h, or 10k/month")
-    if not slash:
+    if found is None:
         raise AdvisorError(
             f"--budget {text}: dollars of what time?",
             why=f"{number} an hour are {usd * units.HOURS_PER_MONTH:,.0f} a month: both are possible",
             fix=f"--budget {number}/h or --budget {number}/month",
         )
-    hours = _PERIOD_H.get(period)
+    _, hours = _per_hours(text)
     if hours is None:
         raise AdvisorError(
-            f"--budget {text}: {period!r} is no period", fix="--budget 13.7/h, 330/day or 10000/month"
+            f"--budget {text}: {found['period']!r} is no period",
+            fix="--budget 13.7/h, 330/day or 10000/month",
         )
     return usd / hours
 
@@ -201,9 +247,10 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
-    plain = number.replace(",", "") if _GROUPED.fullmatch(number) else number
-    match = _AMOUNT.fullmatch(plain.removeprefix("$"))
-    factor = _COUNT.get(match.group(2).lower()) if match else None
+    plain = _without_groups(_DOLLARS.sub("", number))
+    match = _AMOUNT.fullmatch(plain)
+    unit = match.group(2).lower() if match else ""
+    factor = _COUNT.get(_SPELT.get(unit, unit))
     if match is None or factor is None:
         raise AdvisorError(f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}")
     return positive(float(match.group(1)) * factor, "--budget", text=text or number, example=example)

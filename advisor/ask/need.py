@@ -1,23 +1,15 @@
 """Questions that start from a use case or from people: turned into a load and objectives, with what was assumed."""
 
+import re
 from dataclasses import replace
-from typing import Final
 
-from advisor.ask.measures import parse_count
+from advisor.ask.measures import parse_count, parse_rate
 from advisor.ask.options import Audience, LoadOptions, ObjectiveOptions
 from advisor.catalog import profiles
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.catalog.units import DAY_S
 from advisor.catalog.use_cases import UseCase, get_use_case
 
-_PERIODS_S: Final = {
-    "min": MINUTE_S,
-    "h": HOUR_S,
-    "hour": HOUR_S,
-    "d": DAY_S,
-    "day": DAY_S,
-    "week": 7 * DAY_S,
-}
 _USUAL_CASE = "chatbot"
 _LOADS = ("rate", "concurrency", "trace")
 
@@ -52,15 +44,14 @@ def stated_need(
 def _per_second(text: str) -> float:
     """Return the requests of a user per second [1/s]; a number without a period is refused, as a day and an hour are
     24 times apart."""
-    number, slash, period = (part.strip() for part in text.partition("/"))
-    seconds = _PERIODS_S.get(period.lower().removeprefix("1"))
-    if not slash or seconds is None:
+    if re.fullmatch(r"[\d.,_\s]+[kKmM]?/?", text.strip()):
+        number = text.strip().rstrip("/")
         raise AdvisorError(
             f"--requests-per-user {text}: no period",
             why="a user may send that many an hour or a day",
             fix=f"--requests-per-user {number or 10}/h, or {number or 10}/day",
         )
-    return parse_count(number, "--requests-per-user") / seconds
+    return parse_rate(text, "--requests-per-user")
 
 
 def _as_case(

@@ -218,7 +218,7 @@ class Audience:
 
     use_case: Annotated[
         str | None,
-        LOAD("NAME", "Published lengths and objectives: chatbot, rag, code, agent, summarise."),
+        LOAD("NAME", "Published lengths and objectives: chatbot, rag, code, agent, summarise, voice."),
         acts("serve"),
     ] = None
     users: Annotated[

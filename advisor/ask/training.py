@@ -102,7 +102,7 @@ def _task(
     for name in precisions:
         known_value(name, COMPUTE_DTYPES, "precision")
     named = names_of(typed.framework, "--framework")
-    asked = [family_asked(name, is_loop=rollout is not None) for name in named]
+    asked = [family_asked(name, loop_method=typed.method if rollout else None) for name in named]
     frameworks = tuple(dict.fromkeys(family for family, _ in asked))
     notes = (*notes, *(note for _, note in asked))
     version = typed.framework_version or ""

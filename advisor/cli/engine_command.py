@@ -1,6 +1,7 @@
 """Start command of an engine pasted behind a command of this program: its words as options of the command."""
 
 import difflib
+import functools
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,54 +9,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.ask.measures import parse_count
+from advisor.catalog import engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, UnknownNameError
-from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value
-from advisor.cli.launch_files import is_launch_file, options_of_file, start_commands
+from advisor.catalog.files import read_text
+from advisor.catalog.programs import EngineProgram, all_programs, kebab
+from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value, places_of_lone_words
 
-_PYTHON: Final = r"(?:\S*/)?python[\d.]*"
-_OLLAMA: Final = "ollama"
 _LEVEL: Final = re.compile(r"-O\d")
 """vLLM's level of compilation, which joins its value."""
-_MLX_TOOL: Final = "mlx without a server"
-_KOBOLD: Final = "koboldcpp"
-_LLAMAFILE: Final = "llamafile"
-_APHRODITE: Final = "aphrodite"
-_ENGINES: Final = {
-    _OLLAMA: "llama.cpp",
-    _KOBOLD: "llama.cpp",
-    _LLAMAFILE: "llama.cpp",
-    _APHRODITE: "vllm",
-    _MLX_TOOL: "mlx",
-}
-"""Engines by programs that run them with options of their own."""
-_STARTS: Final = (
-    ("vllm", r"(?:\S*/)?vllm serve"),
-    ("vllm", rf"{_PYTHON} -m vllm\.entrypoints\.(?:openai\.)?api_server"),
-    ("sglang", rf"{_PYTHON} -m sglang\.launch_server"),
-    ("sglang", r"(?:\S*/)?sglang serve"),
-    ("tensorrt-llm", r"(?:\S*/)?trtllm-serve(?: serve)?"),
-    ("llama.cpp", r"(?:\S*/)?llama-(?:server|cli)"),
-    ("lmdeploy", r"(?:\S*/)?lmdeploy serve api_server"),
-    ("mlx", rf"(?:\S*/)?mlx_lm\.server|{_PYTHON} -m mlx_lm(?:\.| )server"),
-    (_MLX_TOOL, rf"(?:\S*/)?mlx_lm\.(?:generate|chat)|{_PYTHON} -m mlx_lm(?:\.| )(?:generate|chat)"),
-    (_OLLAMA, r"(?:\S*/)?ollama run"),
-    ("tgi", r"(?:\S*/)?text-generation-launcher"),
-    (_KOBOLD, rf"(?:\S*/)?koboldcpp(?:[-_][\w.-]+)?|{_PYTHON} (?:\S*/)?koboldcpp\.py"),
-    (_LLAMAFILE, r"(?:\S*/)?llamafile(?:-[\d.]+)?(?:\.exe)?"),
-    (_APHRODITE, r"(?:\S*/)?aphrodite (?:run|serve)"),
-    ("vllm", rf"{_PYTHON} -m dynamo\.vllm"),
-    ("sglang", rf"{_PYTHON} -m dynamo\.sglang"),
-    ("tensorrt-llm", rf"{_PYTHON} -m dynamo\.trtllm"),
-    ("vllm", r"(?:\S*/)?vllm-openai(?:-\w+)?(?::\S+)?"),
-    ("llama.cpp", r"(?:\S*/)?llama\.cpp:server\S*"),
-    (_KOBOLD, r"(?:\S*/)?koboldai/koboldcpp(?::\S+)?"),
-    (_APHRODITE, r"(?:\S*/)?aphrodite-(?:engine|openai)(?::\S+)?"),
-    ("lmdeploy", r"(?:\S*/)?openmmlab/lmdeploy(?::\S+)?"),
-    ("tgi", r"(?:\S*/)?text-generation-inference(?::\S+)?"),
-)
-"""Words with which the start command of an engine begins, as a regular expression of words between single spaces; the
-last are images of containers that start the engine themselves."""
 _LAUNCHERS: Final = frozenset(
     (
         *("apptainer", "docker", "kubectl", "nerdctl", "podman", "singularity", "srun", "uv", "uvx"),
@@ -65,129 +27,141 @@ _LAUNCHERS: Final = frozenset(
 """Programs that start another one: their own words, up to the engine's, say nothing about the plan."""
 _RELEASE: Final = re.compile(r"[^:]+:v?(\d+\.\d+\.\d+)\S*")
 """Image of a container whose tag is the engine's release."""
-_MOST_WORDS: Final = 3
-_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_MODEL: Final = ("--model", "--model-path", "--model-id", "-m", "-hf", "-hfr", "--hf-repo")
+_MOST_WORDS: Final = 5
+_MOST_PATH: Final = 4096
+"""Longest path of a file [characters]."""
+_VARIABLE: Final = re.compile(r"(?:-e|--env=|-e=)?([A-Za-z_]\w*=.*)", re.DOTALL)
+_OPERATOR: Final = re.compile(r"[|&;]+|\d?>.*|[(){}]")
+"""Word with which the command of a shell ends."""
+_STARTS_IMAGE: Final = re.compile(r"-|[\w.-]+/[\w.-]+$")
+"""First word behind the image of a container that starts its engine: an option, or a repository."""
+_NO_NAME: Final = re.compile(r"[\[\]{}\"'=$<>|]")
+"""Signs that no name of a model has."""
+_MODEL: Final = ("model-source", "model", "model-path", "model-id", "hf-repo", "")
+"""Words for the model, from the one that says most; the last is that of a lone word."""
+_FILE_OF_MODEL: Final = "hf-file"
+_LOADER: Final = "loader"
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
-_LLAMA_CPP: Final = {
-    "-c": "--ctx-size",
-    "-np": "--parallel",
-    "-ctk": "--kv-cache-dtype",
-    "--cache-type-k": "--kv-cache-dtype",
-    "-b": "--max-num-tokens",
-    "--batch-size": "--max-num-tokens",
-}
-"""Long words, or those of other engines that mean the same, for llama.cpp's options."""
-_OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
-    "llama.cpp": _LLAMA_CPP,
-    _LLAMAFILE: _LLAMA_CPP,
-    _KOBOLD: {"--contextsize": "--ctx-size", "--quantkv": "--kv-cache-dtype"},
-    "lmdeploy": {
-        "--session-len": "--max-model-len",
-        "--quant-policy": "--kv-cache-dtype",
-        "--model-format": "--quantization",
-    },
-    "tgi": {
-        "--num-shard": "--tensor-parallel-size",
-        "--max-total-tokens": "--max-model-len",
-        "--quantize": "--quantization",
-    },
-}
-"""Words of other engines that mean the same, by engine."""
-_NUMBERED: Final[Mapping[str, Mapping[str, str]]] = {
-    "--quantkv": {"0": "fp16", "1": "q8_0", "2": "q4_0"},
-    "--quant-policy": {"0": "fp16", "4": "int4", "8": "int8"},
-}
-"""Formats of the cache by the numbers that stand for them. Source: options of KoboldCpp and LMDeploy."""
-_CONFIG: Final = "--config"
-_CONFIGURED: Final = ("vllm", "sglang", _APHRODITE)
-"""Engines whose option --config names a file with further options."""
-_OLLAMA_VARIABLES: Final = {
-    "OLLAMA_CONTEXT_LENGTH": "--max-model-len",
-    "OLLAMA_KV_CACHE_TYPE": "--kv-cache-dtype",
-    "OLLAMA_NUM_PARALLEL": "--max-num-seqs",
-}
-"""Options by the variables in which Ollama takes them; each of its slots has the whole context."""
 
 
 class _Start(NamedTuple):
     front: tuple[str, ...]
     """Words that were typed in front of the command and whatever launches it."""
-    engine: str
+    program: EngineProgram
     words: tuple[str, ...]
-    """Words behind the program."""
+    """Words behind the program, and the options for which its variables stand."""
     release: str = ""
 
 
 def with_pasted_command(
-    arguments: Sequence[str], known: Collection[str]
+    arguments: Sequence[str], known: Collection[str], flags: Collection[str] = ()
 ) -> tuple[list[str], tuple[str, ...]]:
     """Return what was typed with the start command of an engine in it as options of the command, and notes about it.
 
-    `known` are the options of the command. What is typed in front of the pasted command counts before it. Options
-    that say nothing about the plan, such as ports and names, are left out and named in a note.
+    `known` are the options of the command, and the names of its arguments; `flags` are the options without a value.
+    What is typed in front of the pasted command counts before it. Options that say nothing about the plan, such as
+    ports and names, are left out and named in a note.
 
     Raises: AdvisorError: the command chooses a deployment by itself, or a count of tokens is malformed.
     Source: options of the engines' releases, data/support/flags.csv.
     """
-    notes: list[str] = []
     start = _find_start(arguments)
+    notes: list[str] = []
     if start is None:
-        start, notes = _find_in_files(arguments)
+        start, notes = _find_in_files(arguments, known, flags)
     if start is None:
         return list(arguments), ()
-    # They load the catalog, without which help appears at once.
-    from advisor.catalog import models
-    from advisor.catalog.launch_options import launch_options
-
+    program = start.program
     if "--tp" not in known:
         raise AdvisorError(
-            f"a command of {start.engine} is not taken here",
+            f"a command of {program.id} is not taken here",
             why="this command chooses layout and settings by itself",
             fix="advisor memory --gpu ID, or advisor simulate serve --gpu ID, before the pasted command",
         )
-    typed = list(start.front)
-    engine = _ENGINES.get(start.engine, start.engine)
+    lone = [] if _takes_files(known) else places_of_lone_words(start.front, flags)
+    typed = list(start.front[: lone[0]] if lone else start.front)  # a lone word is that of a launcher
     given = {word.partition("=")[0] for word in typed}
-    _check_is_planned(engine, given)
-    said: dict[str, str] = {}
-    left: list[str] = []
-    unknown: list[str] = []
-    release = launch_options().get(start.engine)
-    options = release.takes_value if release else {}
-    for name, value in _options_of(start, options):
-        if name == "" or name in _MODEL:
-            said.setdefault("--model", models.name_in_path(value or ""))
-            continue
-        if name in ("-ts", "--tensor-split") and value and "," in value:
-            said.setdefault("--pp", str(1 + value.count(",")))
-            continue
-        own, translated = _translate(name, value or "", known)
-        is_told = own in known and own in STATED_BY_A_COMMAND
-        if is_told and (own != "--precision" or _is_format(translated)):
-            said.setdefault(own, translated)
-        else:
-            left.append(name)
-            is_known = name in options or name.replace("-", "_") in options or _LEVEL.fullmatch(name)
-            unknown += [] if is_known or not options else [name]
-    if engine == "llama.cpp":
-        _divide_among_slots(said, known, each_has_all=start.engine == _OLLAMA)
-    if start.release and "--engine-version" in known:
+    found = _read_options(start, known)
+    said = found.said
+    _check_is_planned(found.engine, given)
+    if model := _name_of_model(found.names):
+        said["--model"] = models.name_in_path(model)
+    if found.engine == "llama.cpp":
+        _divide_among_slots(said, known, each_has_all=program.slots == "whole")
+    if start.release and program.takes_value and "--engine-version" in known:
         said.setdefault("--engine-version", start.release)
-    said.setdefault("--engine", engine)
+    said.setdefault("--engine", found.engine)
     for name, value in said.items():
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value else [name]
-    return typed, (*notes, *_notes(engine, left, unknown, release.release if release else "", options))
+    return typed, (*notes, *_notes(found, program.takes_value))
+
+
+class _Options(NamedTuple):
+    """Options of a start command."""
+
+    engine: str
+    said: dict[str, str]
+    """Values by this program's options."""
+    names: dict[str, str]
+    """Names of the model and its file by the words for them."""
+    left: list[str]
+    """Options that say nothing about the plan."""
+    unknown: list[str]
+    """Options among them that the engine's release does not have."""
+
+
+def _read_options(start: _Start, known: Collection[str]) -> _Options:
+    """Return what the options of a command say in this program's words."""
+    program = start.program
+    found = _Options(program.engine, {}, {}, [], [])
+    for typed, value in _options_of(start):
+        name = program.words.get(kebab(typed), kebab(typed))
+        if name in (*_MODEL, _FILE_OF_MODEL):
+            found.names.setdefault(name, value or "")
+            continue
+        if name == _LOADER and value and value in program.engines:
+            found = found._replace(engine=program.engines[value])
+        if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
+            found.said.setdefault("--pp", str(len(re.findall(r"\d+(?:\.\d+)?", value))))
+            continue
+        if value and value.startswith("$"):  # a variable that nothing sets
+            found.left.append(f"{typed} {value}")
+            continue
+        value = program.values.get(kebab(typed), {}).get(value or "", value)
+        own, translated = _translate(name, value or "", known)
+        is_told = own in known and own in STATED_BY_A_COMMAND
+        if is_told and (own != "--precision" or _is_format(translated)):
+            found.said.setdefault(own, translated)
+        elif name != _LOADER:
+            found.left.append(typed)
+            options = program.takes_value
+            is_known = program.knows(name) or typed in options or _LEVEL.fullmatch(typed) or not options
+            found.unknown.extend([] if is_known else [typed])
+    return found
+
+
+def _names_model(start: _Start) -> bool:
+    """Whether a command says which model it starts."""
+    names = (start.program.words.get(kebab(name), kebab(name)) for name, _ in _options_of(start))
+    return any(name in _MODEL for name in names)
+
+
+def _name_of_model(named: Mapping[str, str]) -> str:
+    """Return the model that the options name, with the file of its repository behind a colon; empty if none does."""
+    model = next((named[word] for word in _MODEL if named.get(word)), "")
+    file = named.get(_FILE_OF_MODEL, "").strip("*")
+    return f"{model}:{file}" if model and file else model or file
 
 
 def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]:
-    """Return an engine's option and its value in this program's words."""
-    own = own_option(name, known)
-    if name == "--ctx-size":
-        own = next((each for each in _CONTEXT if each in known), "")
-    elif name == "--parallel":
-        own = "--max-num-seqs"
+    """Return an engine's option, without the hyphens in front, and its value in this program's words."""
+    if name == "ctx-size":
+        return next((each for each in _CONTEXT if each in known), ""), value
+    if name == "parallel":
+        return "--max-num-seqs", value
+    own = next((each for each in (f"--{name}", f"-{name}") if own_option(each, known) in known), f"--{name}")
+    own = own_option(own, known)
     translated = own_value(own, value)
     if own == "--swap-space" and translated.isdigit():
         translated += "GiB"  # vLLM counts it in GiB
@@ -196,8 +170,6 @@ def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]
 
 def _check_is_planned(engine: str, given: Collection[str]) -> None:
     """Refuse the command of an engine that the catalog does not have, unless another engine was named for it."""
-    from advisor.catalog import engines
-
     if engine not in engines.all_ids() and "--engine" not in given:
         raise AdvisorError(
             f"nothing is planned with {engine}",
@@ -206,40 +178,92 @@ def _check_is_planned(engine: str, given: Collection[str]) -> None:
         )
 
 
-def _find_in_files(arguments: Sequence[str]) -> tuple[_Start | None, list[str]]:
-    """Return the first start command in a file that was named instead of one, and a note if it holds others."""
+def _find_in_files(
+    arguments: Sequence[str], known: Collection[str], flags: Collection[str]
+) -> tuple[_Start | None, list[str]]:
+    """Return the first start command in a file or a text that was given instead of one, and a note if it holds others.
+
+    Raises: AdvisorError: a file of a command that takes no other files has none.
+    """
+    takes_files = _takes_files(known)
     for place, argument in enumerate(arguments):
-        if (place and arguments[place - 1].startswith("-")) or not is_launch_file(argument):
+        before = arguments[place - 1] if place else ""
+        if argument.startswith("-") or (before.startswith("-") and "=" not in before and before not in flags):
             continue
-        rest = arguments[place + 1 :]
-        found = [start for words in start_commands(Path(argument)) if (start := _find_start(words))]
+        # They load readers of YAML and Python, which no typed command needs.
+        from advisor.cli import launch_files
+
+        is_text = (
+            len(argument.split()) > 1 and not Path(argument[:_MOST_PATH]).is_file()
+        ) or argument.startswith("{")
+        if not is_text and not launch_files.is_launch_file(argument, takes_files=takes_files):
+            continue
+        path = None if is_text else Path(argument)
+        text = read_text(path) if path else argument
+        found = [start for words in launch_files.commands_in(text, path) if (start := _find_start(words))]
+        shown = "the text" if is_text else argument
         if found:
-            first = found[0]._replace(front=(*arguments[:place], *rest))
-            others = len({start.words for start in found}) - 1
-            return first, [f"{argument}: the first of {1 + others} start commands is taken"] if others else []
+            found = [start for start in found if _names_model(start)] or found
+            others = len({(start.program.id, start.words) for start in found}) - 1
+            notes = [f"{shown}: the first of {1 + others} start commands is taken"] if others else []
+            front = [*arguments[:place], *arguments[place + 1 :]]
+            if "--gpu" in known and not any(word.startswith("--gpu") for word in front):
+                asked = launch_files.accelerator_in(text)
+                front += ["--gpu", asked] if asked else []
+                notes += [f"{shown}: asks for {asked}"] if asked else []
+            return found[0]._replace(front=tuple(front)), notes
+        if not takes_files and "--tp" in known:
+            raise AdvisorError(
+                f"{shown}: no start command of an engine in it",
+                why="it names no program, image or setting of an engine that is known",
+                fix="paste the command itself, or name the file that holds it",
+            )
     return None, []
 
 
+def _takes_files(known: Collection[str]) -> bool:
+    """Whether a command has arguments, as those do that take files of results."""
+    return any(not name.startswith("-") for name in known)
+
+
 def _find_start(arguments: Sequence[str]) -> _Start | None:
-    """Return the start command of an engine, be it words of their own or one quoted word, behind any launcher."""
+    """Return the start command of an engine, be it words of their own or one quoted word, behind any launcher.
+
+    An image of a container counts where no program is named behind it.
+    """
     words: list[str] = []
     for argument in arguments:
         words += _split_if_command(argument)
-    for place in range(len(words)):
-        for engine, pattern in _STARTS:
-            for count in range(min(len(words) - place, _MOST_WORDS), 0, -1):
-                if not re.fullmatch(pattern, " ".join(words[place : place + count])):
-                    continue
-                before = words[:place]
-                launcher = next((at for at, word in enumerate(before) if word in _LAUNCHERS), place)
-                while launcher and _VARIABLE.fullmatch(words[launcher - 1]):
-                    launcher -= 1
-                image = _RELEASE.fullmatch(words[place])
-                rest = [word for word in words[place + count :] if word.strip() and word != "\\"]
-                if engine == _OLLAMA:
-                    rest += _of_variables(words[launcher:place])
-                return _Start(tuple(words[:launcher]), engine, tuple(rest), image[1] if image else "")
-    return None
+    found = [
+        (program, place, count)
+        for place in range(len(words))
+        for count in range(min(len(words) - place, _MOST_WORDS), 0, -1)
+        if (program := _program_started_by(" ".join(words[place : place + count]))) is not None
+    ]
+    if not found:
+        return None
+    images = [one for one in found if one[2] == 1 and _is_image(words[one[1]])]
+    program, place, count = next((one for one in found if one not in images), found[0])
+    first = images[0][1] if images and images[0][1] < place else place
+    launcher = next((at for at, word in enumerate(words[:first]) if word in _LAUNCHERS), first)
+    while launcher and _VARIABLE.fullmatch(words[launcher - 1]):
+        launcher -= 1
+    release = next((tag[1] for one in images if (tag := _RELEASE.fullmatch(words[one[1]]))), "")
+    rest = [word for word in words[place + count :] if word.strip() and word != "\\"]
+    end = next((at for at, word in enumerate(rest) if _OPERATOR.fullmatch(word)), len(rest))
+    if (program, place, count) in images and rest[:1] and not _STARTS_IMAGE.match(rest[0]):
+        return None  # the container runs another program
+    options = (*rest[:end], *_of_variables(program, words[launcher:place]))
+    return _Start(tuple(words[:launcher]), program, options, release)
+
+
+def _is_image(word: str) -> bool:
+    return any(re.fullmatch(image, word) for program in all_programs().values() for image in program.images)
+
+
+@functools.lru_cache(maxsize=4096)
+def _program_started_by(text: str) -> EngineProgram | None:
+    return next((each for each in all_programs().values() if each.pattern.fullmatch(text)), None)
 
 
 def _split_if_command(argument: str) -> list[str]:
@@ -255,51 +279,49 @@ def _split_if_command(argument: str) -> list[str]:
         program, len(words) if _LAUNCHERS.issuperset(words[program : program + 1]) else program + 1
     )
     texts = (" ".join(words[at : at + count]) for at in places for count in range(1, _MOST_WORDS + 1))
-    return (
-        words if any(re.fullmatch(pattern, text) for text in texts for _, pattern in _STARTS) else [argument]
-    )
+    return words if any(_program_started_by(text) for text in texts) else [argument]
 
 
-def _of_variables(words: Sequence[str]) -> Iterator[str]:
-    """Yield the options for which variables of Ollama stand."""
+def _of_variables(program: EngineProgram, words: Sequence[str]) -> Iterator[str]:
+    """Yield the options for which variables of a program stand."""
     for word in words:
-        name, _, value = word.partition("=")
-        if name in _OLLAMA_VARIABLES:
-            yield f"{_OLLAMA_VARIABLES[name]}={value}"
+        found = _VARIABLE.fullmatch(word)
+        name, _, value = found[1].partition("=") if found else ("", "", "")
+        if value and (option := program.option_of_variable(name)):
+            yield f"--{option}={value}"
 
 
-def _options_of(start: _Start, options: Mapping[str, bool]) -> Iterator[tuple[str, str | None]]:
-    """Yield the options of a pasted command with their values; a lone word in front of them has no name.
+def _options_of(start: _Start) -> Iterator[tuple[str, str | None]]:
+    """Yield the options of a pasted command with their values; a lone word has no name.
 
     An option that the release does not have takes the word behind it as its value.
     """
-    words = list(start.words)
-    if start.engine in _CONFIGURED:
-        words += _words_of_config(words)
-    is_first = True
+    words = [*start.words, *_words_of_config(start)]
+    options = start.program.takes_value
     while words:
         word = words.pop(0)
         if not word.startswith("-"):
-            if is_first:
+            if not _NO_NAME.search(word):
                 yield "", word
-            is_first = False
             continue
-        is_first = False
         name, equals, value = word.partition("=")
-        numbered = _NUMBERED.get(name, {})
-        name = _OTHERS.get(start.engine, {}).get(name, name)
+        long = start.program.words.get(kebab(name), "")
         takes = options.get(name, options.get(name.replace("-", "_").replace("__", "--", 1)))
+        takes = options.get(f"--{long}", takes) if takes is None else takes
         if not equals and takes is not False and words and not words[0].startswith("-"):
             value = words.pop(0)
-        yield name, numbered.get(value, value) or None
+        yield name, value or None
 
 
-def _words_of_config(words: Sequence[str]) -> list[str]:
+def _words_of_config(start: _Start) -> list[str]:
     """Return the options of the file that --config names; what the command states itself counts before them."""
+    from advisor.cli import launch_files
+
+    words = start.words
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
-        if name == _CONFIG and (equals or words[place + 1 : place + 2]):
-            return options_of_file(Path(value if equals else words[place + 1]))
+        if kebab(name) in start.program.config and (equals or words[place + 1 : place + 2]):
+            return launch_files.options_of_file(Path(value if equals else words[place + 1]))
     return []
 
 
@@ -321,8 +343,6 @@ def _whole_context(model: str) -> str:
 
     Raises: UnknownNameError: the catalog does not have the model.
     """
-    from advisor.catalog import models
-
     return str(models.get(model).record.max_context_tokens)
 
 
@@ -335,11 +355,9 @@ def _is_format(name: str) -> bool:
     return True
 
 
-def _notes(
-    engine: str, left: Sequence[str], unknown: Sequence[str], release: str, options: Mapping[str, bool]
-) -> Iterator[str]:
-    if left:
-        yield f"not part of the plan: {', '.join(dict.fromkeys(left))} of the {engine} command"
-    for name in dict.fromkeys(unknown):
+def _notes(found: _Options, options: Mapping[str, bool]) -> Iterator[str]:
+    if found.left:
+        yield f"not part of the plan: {', '.join(dict.fromkeys(found.left))} of the {found.engine} command"
+    for name in dict.fromkeys(found.unknown):
         near = difflib.get_close_matches(name, options, n=1, cutoff=0.85)
-        yield f"{engine} {release} has no option {name}" + (f": did you mean {near[0]}?" if near else "")
+        yield f"{found.engine} has no option {name}" + (f": did you mean {near[0]}?" if near else "")

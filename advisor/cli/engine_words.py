@@ -200,6 +200,15 @@ def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     return _per_day(_split_counts(_with_release(found, known), known), known)
 
 
+def places_of_lone_words(arguments: Sequence[str], flags: Collection[str]) -> list[int]:
+    """Return where words are that are no option and no value of one; `flags` are the options without a value."""
+    return [
+        place
+        for place, (last, word) in enumerate(zip(("", *arguments), arguments, strict=False))
+        if not word.startswith("-") and (not last.startswith("-") or "=" in last or last in flags)
+    ]
+
+
 def own_option(name: str, known: Collection[str]) -> str:
     """Return the command's own option for an engine's; as it is if the command has it, or has none for it."""
     if name in known:

@@ -1,130 +1,501 @@
-"""Start commands in the files that hold them: compose files, Kubernetes manifests, llama-swap, Modelfiles, scripts."""
+"""Start commands in what wraps them: containers, manifests, charts, units, scripts, files of settings and notebooks.
 
+Each wrapping is read into words of a command, so that the readers of options need not know what it was.
+"""
+
+import configparser
+import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
+from advisor.catalog.programs import EngineProgram, all_programs, kebab
+from advisor.cli.python_source import commands_of_python
 
-_YAML: Final = (".yaml", ".yml")
-_COMMANDS: Final = ("entrypoint", "command", "args", "cmd")
-"""Keys of a container's words in the order in which they are joined: compose, Kubernetes, llama-swap (cmd)."""
-_DEFAULT: Final = re.compile(r"\$\{(\w+):?-([^}]*)\}")
-"""A variable of a shell or compose file with the value that stands for it where it is not set."""
+_NAMES: Final = re.compile(
+    r".*\.(?:ya?ml|sh|bash|sbatch|bat|ps1|py|ipynb|service|container|env|properties|toml|ini|kcpps|hcl|tf|md)|(?:.*[._-])?(?:Dockerfile|"
+    r"Containerfile|Modelfile|Makefile|Procfile|Justfile)(?:[._-].*)?|\.env.*|CMD_FLAGS\.txt",
+    re.IGNORECASE,
+)
+"""Names of files that may hold a start command, where a command takes files of results too."""
+_COMMANDS: Final = (
+    *("entrypoint", "entryPoint", "command", "args", "cmd", "dockerArgs", "docker_args", "startCommand"),
+    *("start_command", "run", "onstart", "user_data"),
+)
+"""Keys of a container's words in the order in which they are joined: compose, Kubernetes, ECS, llama-swap, SkyPilot."""
+_SCRIPTS: Final = ("commands", "script", "processes")
+"""Keys of lines of a shell, in a list or by name: dstack, GitLab, Fly."""
+_VARIABLES: Final = ("environment", "env", "envs", "variables")
+_IMAGES: Final = ("image", "imageName", "image_name", "Image")
+_REFERENCE: Final = re.compile(
+    r'"?\$\{(?P<array>\w+)\[[@*]\]\}"?|\$\{(?P<name>\w+)(?::?[-=](?P<default>[^}]*))?\}|\$\((?P<kept>\w+)\)'
+    r'|\$(?P<bare>[A-Za-z_]\w*)|%(?P<batch>[A-Za-z_]\w*)%|"?\$[@*]"?|\$\([^()]*\)'
+)
+"""A variable of a shell, compose file, manifest or batch file; arguments of a script and outputs of commands, which are
+not known."""
+_ASSIGNED: Final = re.compile(
+    r"^[ \t]*(?:export[ \t]+|readonly[ \t]+|local[ \t]+|declare[ \t]+(?:-\w+[ \t]+)?|\$env:)?"
+    r"(?P<name>[A-Za-z_][\w.]*)[ \t]*[?:+]?=[ \t]*"
+    r"(?P<value>\([^()]*\)|(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'();#])*)[ \t]*(?:[;#][^\n]*)?$"
+    r"|^[ \t]*@?set[ \t]+\"?(?P<batch>\w+)=(?P<rest>[^\n\"]*)\"?$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A line that sets a variable and does nothing else: of a shell, make, PowerShell, a batch file or a file .env."""
+_JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
+"""End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
+_COMMENT: Final = re.compile(r"^[ \t]*(?:REM\b|::|#).*$", re.MULTILINE)
+_BLOCK: Final = re.compile(r"\b(\w+)\s*=\s*(\[[^\[\]]*\]|\"(?:[^\"\\\n]|\\.)*\")")
+"""Field of a block of Terraform or Nomad: a text, or a list of texts."""
 _FROM: Final = re.compile(r"^FROM[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
-_BUILDS: Final = re.compile(r"^(?:RUN|COPY|CMD|ENTRYPOINT|WORKDIR)\s", re.MULTILINE)
+_BUILDS: Final = re.compile(r"^(?:RUN|COPY|CMD|ENTRYPOINT|WORKDIR|ENV|EXPOSE)\s", re.MULTILINE)
 """Instructions of a Dockerfile, which also begins with FROM."""
-_CONTEXT: Final = re.compile(r"^PARAMETER[ \t]+num_ctx[ \t]+(\d+)", re.MULTILINE | re.IGNORECASE)
+_SETS: Final = re.compile(r"^(?:ENV|ARG)[ \t]+(.+)$", re.MULTILINE)
+_PARAMETER: Final = re.compile(r"^PARAMETER[ \t]+(num_\w+)[ \t]+(\d+)", re.MULTILINE | re.IGNORECASE)
+OPERATOR: Final = re.compile(r"[|&;]+|[(){}]")
+"""Word with which the command of a shell ends."""
+_SHELL: Final = re.compile(r"(?:\S*/)?(?:env|exec|(?:ba|z|da)?sh)")
+_UNIT: Final = re.compile(r"^(?:ExecStart=[-@:+!]*|Exec=)(.+)$", re.MULTILINE)
+_OF_UNIT: Final = re.compile(r"^(?:Environment|Image)=(.+)$", re.MULTILINE)
+_SECTION: Final = re.compile(r"^\[.+\][ \t]*$", re.MULTILINE)
+_MOST_CHARACTERS: Final = 200_000
+"""Longest text in which start commands are looked for."""
+_LEAST_KNOWN: Final = 2
+"""Least number of options of a program that a mapping has, if it holds settings of that program."""
+
+Variables = Mapping[str, str]
+_Read = Callable[[str], Any]
 
 
-def is_launch_file(argument: str) -> bool:
-    """Whether a word names a file that may hold a start command."""
-    path = Path(argument)
-    named = path.suffix in (*_YAML, ".sh") or path.name.startswith("Modelfile")
-    return named and path.is_file()
+_ACCELERATOR: Final = re.compile(
+    r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?\s*[:=]\s*(?:\{\s*(?:name:\s*)?)?"
+    r"[\"']?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
+    re.IGNORECASE,
+)
+"""The accelerator that SkyPilot, dstack, Modal, Ray, BentoML or a node selector asks for."""
 
 
-def start_commands(path: Path) -> Iterator[list[str]]:
-    """Yield the words of each command in a file; few of them start an engine.
+def accelerator_in(text: str) -> str:
+    """Return the first accelerator of the catalog that whatever wraps a command asks for; empty if there is none."""
+    from advisor.catalog import accelerators
 
-    Raises: InputFileError: the file cannot be read, or is not YAML.
-    Source: compose specification (services), Kubernetes (Container), mostlygeek/llama-swap (models.cmd, macros), Ollama
-        (Modelfile).
-    """
-    text = read_text(path)
-    if path.name.startswith("Modelfile"):
-        if (model := _FROM.search(text)) and not _BUILDS.search(text):
-            context = _CONTEXT.search(text)
-            yield ["ollama", "run", model[1], *([f"--max-model-len={context[1]}"] if context else [])]
-    elif path.suffix in _YAML:
+    for found in _ACCELERATOR.finditer(text):
         try:
-            documents = list(yaml.safe_load_all(text))
-        except (yaml.YAMLError, RecursionError) as error:
-            raise InputFileError(
-                f"{path}: is not YAML", why=" ".join(str(error).split())[:200], fix="correct it"
-            ) from None
+            return accelerators.get(found["name"]).record.id
+        except UnknownNameError:
+            continue
+    return ""
+
+
+def _set_by_job(text: str) -> dict[str, str]:
+    """Return the variables by which jobs tell their commands how many accelerators they have."""
+    found = _ACCELERATOR.search(text)
+    count = found["count"] if found else None
+    return dict.fromkeys(("SKYPILOT_NUM_GPUS_PER_NODE", "DSTACK_GPUS_NUM"), count) if count else {}
+
+
+def is_launch_file(argument: str, *, takes_files: bool) -> bool:
+    """Whether a word names a file that may hold a start command: any file, unless the command takes others too."""
+    path = Path(argument)
+    try:
+        return (not takes_files or bool(_NAMES.fullmatch(path.name))) and path.is_file()
+    except OSError:  # a text that is no path
+        return False
+
+
+def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
+    """Yield the words of each command in a text, whose form its content shows; most start no engine.
+
+    The name of its file may add what it is, and a file `.env` in its folder sets variables, as compose reads it.
+
+    Raises: InputFileError: the name says YAML, TOML, INI or JSON and it is none.
+    Source: specifications of compose (services), Kubernetes (Container), systemd (service), Dockerfile and Modelfile;
+        mostlygeek/llama-swap (models.cmd, macros), SkyPilot (run, envs), charts of vLLM's production stack and KServe.
+    """
+    suffix = path.suffix.lower() if path else ""
+    beside = path.with_name(".env") if path else None
+    variables = _set_by_job(text)
+    if beside and beside != path and beside.is_file():
+        variables |= _variables_set_in(read_text(beside), {})
+    text = _code_of_notebook(text) if suffix == ".ipynb" else text
+    if len(text) > _MOST_CHARACTERS:
+        raise InputFileError(
+            f"{path or 'the text'}: too long for a start command",
+            why=f"{len(text):,} characters, of at most {_MOST_CHARACTERS:,}",
+            fix="paste the command alone",
+        )
+    found = commands_of_python(text)
+    if found is not None:
+        for one in found:
+            yield from [one] if isinstance(one, list) else _of_script(one, variables)
+    elif _FROM.search(text):
+        yield from (_of_dockerfile(text, variables) if _BUILDS.search(text) else _of_modelfile(text))
+    elif _UNIT.search(text):
+        yield from _of_unit(text)
+    elif (documents := _documents(text, suffix, str(path))) is not None:
         for document in documents:
-            macros = document.get("macros") if isinstance(document, Mapping) else None
-            yield from _container_commands(document, macros if isinstance(macros, Mapping) else {})
+            yield from _of_document(document, variables)
+    elif any(name in _COMMANDS and raw.startswith("[") for name, raw in _BLOCK.findall(text)):
+        yield from _of_blocks(text, variables)
     else:
-        yield from (_words(line) for line in text.replace("\\\n", " ").splitlines())
+        yield from _of_script(text, variables)
 
 
 def options_of_file(path: Path) -> list[str]:
     """Return the options of an engine's file of options (`--config`) as words of its command.
 
-    Raises: InputFileError: the file cannot be read, or is no mapping in YAML.
+    Raises: InputFileError: the file cannot be read, or is no mapping.
     """
-    try:
-        found = yaml.safe_load(read_text(path))
-    except (yaml.YAMLError, RecursionError):
-        found = None
+    found = next((each for each in _documents(read_text(path), ".yaml", str(path)) or ()), None)
     if not isinstance(found, Mapping):
+        raise InputFileError(f"{path}: is not a file of options", why="no mapping in it", fix="--config FILE")
+    return _as_words(_leaves(found))
+
+
+def _documents(text: str, suffix: str, name: str) -> list[Any] | None:
+    """Return the documents of a text in JSON, TOML, INI or YAML; None for any other text.
+
+    Raises: InputFileError: the suffix says that it is one of them, and it is not.
+    """
+    forms: dict[str, _Read] = {"YAML": lambda text: list(yaml.safe_load_all(text))}
+    if text.lstrip()[:1] in ("{", "["):
+        forms = {"JSON": lambda text: [json.loads(text)], **forms}
+    if _SECTION.search(text):
+        forms = {"TOML": lambda text: [tomllib.loads(text)], "INI": _sections, **forms}
+    named = {".yml": "YAML", ".kcpps": "JSON"}.get(suffix, suffix.removeprefix(".").upper())
+    problem: Exception | None = None
+    for form, read in forms.items():
+        if named in ("YAML", "JSON", "TOML", "INI") and form != named:
+            continue
+        try:
+            found = read(text)
+        except (ValueError, yaml.YAMLError, configparser.Error, RecursionError) as error:
+            problem = error
+            continue
+        if any(isinstance(document, Mapping | list) for document in found):
+            return list(found)
+    if problem is not None and named in ("YAML", "JSON", "TOML", "INI"):
         raise InputFileError(
-            f"{path}: is not a file of options", why="no mapping in YAML", fix="--config FILE"
+            f"{name}: is not {named}", why=" ".join(str(problem).split())[:200], fix="correct it"
         )
-    plain = ((str(name).replace("_", "-"), value) for name, value in found.items() if value is not None)
-    words = (
-        (f"--{name}", value)
-        for name, value in plain
-        if not isinstance(value, dict | list | bool) or value is True
+    return None
+
+
+def _sections(text: str) -> list[dict[str, str]]:
+    """Return the sections of a file of presets, each with the values that hold for all."""
+    parser = configparser.ConfigParser(
+        interpolation=None, strict=False, default_section="*", delimiters=("=",)
     )
-    return [word if value is True else f"{word}={value}" for word, value in words]
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(text if text.lstrip().startswith("[") else f"[head]\n{text}")
+    return [dict(parser[name]) for name in parser.sections()]
 
 
-def _container_commands(found: Any, macros: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Yield the words of each container in a document: its variables, its command, and its image before that."""
+def _of_document(document: Any, variables: Variables) -> Iterator[list[str]]:
+    """Yield the commands of the containers in a document, then those for which settings in it stand."""
+    images = set(_images_in(document))
+    yield from _of_containers(document, variables, images.pop() if len(images) == 1 else "")
+    yield from _of_settings(document)
+
+
+def _images_in(found: Any) -> Iterator[str]:
+    """Yield the images that a document names at any depth."""
+    if isinstance(found, Mapping) and (image := _image(found)):
+        yield image
+    for value in found.values() if isinstance(found, Mapping) else found if isinstance(found, list) else ():
+        yield from _images_in(value)
+
+
+def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator[list[str]]:
+    """Yield the words of each container in a document: its variables, its image, and its command behind them.
+
+    The `only` image of a document is that of commands elsewhere in it."""
     if isinstance(found, list):
         for one in found:
-            yield from _container_commands(one, macros)
+            yield from _of_containers(one, variables, only)
     if not isinstance(found, Mapping):
         return
-    words = [word for key in _COMMANDS for word in _words_in(found.get(key), macros)]
-    image = found.get("image")
-    if words:
-        variables = _variables(found.get("environment", found.get("env")))
-        yield [*variables, *words]
-        if isinstance(image, str):
-            yield [*variables, _set(image, macros), *words]
+    macros = found.get("macros")
+    stated: dict[str, str] = {}
+    for key in _VARIABLES:
+        stated |= _variables(found.get(key), variables)
+    own = {**variables, **(macros if isinstance(macros, Mapping) else {}), **stated}
+    image = _image(found)
+    before = [f"{name}={value}" for name, value in stated.items()]
+    before += [expand(image or only, own)] if image or only else []
+    lines = [_lines_of_command(found.get(key), own) for key in _COMMANDS]
+    if all(len(each) <= 1 for each in lines):
+        words = [word for each in lines for line in each for word in line]
+        if words or image or stated:
+            yield [*before, *words]
+    else:
+        yield from ([*before, *line] for each in lines for line in each)
+    for key in _SCRIPTS:
+        text = found.get(key)
+        text = list(text.values()) if isinstance(text, Mapping) else text
+        script = "\n".join(map(str, text)) if isinstance(text, list) else text
+        if isinstance(script, str):
+            yield from ([*before, *line] for line in _of_script(script, own))
     for value in found.values():
-        yield from _container_commands(value, macros)
+        yield from _of_containers(value, own, only)
 
 
-def _words_in(value: Any, macros: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command, be it one text or a list; a text behind a shell's -c is split too."""
+def _image(found: Mapping[str, Any]) -> str:
+    """Return the image of a container, which charts divide into repository and tag; empty if there is none."""
+    for key in _IMAGES:
+        image = found.get(key)
+        if isinstance(image, str):
+            return image
+    parts = found["image"] if isinstance(found.get("image"), Mapping) else found
+    repository = parts.get("repository")
+    tag = parts.get("tag")
+    if not isinstance(repository, str):
+        return ""
+    return f"{repository}:{tag}" if tag else repository
+
+
+def _lines_of_command(value: Any, variables: Variables) -> list[list[str]]:
+    """Return the lines of a command, be it one text or a list of words; a text behind a shell's -c is a script."""
     if isinstance(value, str):
-        return _words(_set(value, macros))
-    if not isinstance(value, list):
+        return list(_of_script(value, variables))
+    if not isinstance(value, list) or any(isinstance(one, Mapping | list) for one in value):
         return []
-    words = [_set(str(one), macros) for one in value]
-    is_shell = any(re.fullmatch(r"-\w*c", word) for word in words) or len(words) == 1
-    return [part for word in words for part in (_words(word) if is_shell or "\n" in word else [word])]
+    texts = [str(one) for one in value]
+    shell = next((place for place, text in enumerate(texts) if re.fullmatch(r"-\w*c", text)), None)
+    is_shell = shell is not None and _SHELL.fullmatch(texts[0]) is not None
+    if is_shell and shell is not None:
+        texts = texts[shell + 1 :]
+    if is_shell or len(texts) == 1 or any("\n" in text for text in texts):
+        return [line for text in texts for line in _of_script(text, variables)]
+    return [[expand(text, variables) for text in texts]] if texts else []
 
 
-def _variables(value: Any) -> list[str]:
-    """Return the variables of a container as NAME=value."""
+def _variables(value: Any, outer: Variables) -> dict[str, str]:
+    """Return the variables of a container, which a mapping or a list of NAME=value or of name and value states."""
     if isinstance(value, Mapping):
-        return [f"{name}={one}" for name, one in value.items()]
-    rows = value if isinstance(value, list) else []
+        pairs = list(value.items())
+    else:
+        rows = value if isinstance(value, list) else []
+        pairs = [
+            (row.get("name"), row.get("value", ""))
+            if isinstance(row, Mapping)
+            else str(row).partition("=")[::2]
+            for row in rows
+        ]
+    return {
+        str(name): expand(str(one), outer)
+        for name, one in pairs
+        if name and not isinstance(one, Mapping | list) and one is not None
+    }
+
+
+def _of_settings(found: Any) -> Iterator[list[str]]:
+    """Yield the commands for which mappings with options of one program stand, nested or not."""
+    if isinstance(found, list):
+        for one in found:
+            yield from _of_settings(one)
+    if not isinstance(found, Mapping):
+        return
+    leaves = _leaves(found)
+    program = _program_of({name for name, _ in leaves})
+    if program is not None:
+        image = _image(found)
+        known = [(name, value) for name, value in leaves if program.knows(name) or name.startswith("-")]
+        yield [*([image] if image else []), *program.command.split(), *_as_words(known)]
+        return
+    for value in found.values():
+        yield from _of_settings(value)
+
+
+def _program_of(names: set[str]) -> EngineProgram | None:
+    """Return the program of whose options a file of settings has the most, with a word that is its own; else None."""
+    rated = {
+        program.id: sum(program.knows(name) for name in names)
+        for program in all_programs().values()
+        if names.intersection(program.settings)
+    }
+    best = max(rated, key=lambda name: rated[name], default="")
+    return all_programs()[best] if best and rated[best] >= _LEAST_KNOWN else None
+
+
+def _leaves(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the names and values of nested mappings, without lists of mappings; words in a list count as they are."""
+    leaves: list[tuple[str, Any]] = []
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            leaves += _leaves(value)
+        elif (
+            isinstance(value, list)
+            and value
+            and all(isinstance(one, str) for one in value)
+            and value[0].startswith("-")
+        ):
+            leaves += _pairs(value)
+        elif not isinstance(value, list):
+            leaves.append((kebab(str(name)), value))
+    return leaves
+
+
+def _pairs(words: list[str]) -> list[tuple[str, Any]]:
+    """Return the options of a list of words, each with the value behind it."""
+    pairs: list[tuple[str, Any]] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word.startswith("-"):
+            pairs.append((kebab(name), value if equals else True))
+        elif pairs:
+            pairs[-1] = (pairs[-1][0], word)
+    return pairs
+
+
+def _as_words(pairs: list[tuple[str, Any]]) -> list[str]:
+    """Return options with their values as words of a command; what is off or without a value has none."""
     return [
-        f"{row.get('name')}={row.get('value', '')}" if isinstance(row, Mapping) else str(row) for row in rows
+        f"--{name}" if value is True or value == "true" else f"--{name}={value}"
+        for name, value in pairs
+        if value is not None and value is not False and value not in ("", "false", "null")
     ]
 
 
-def _set(text: str, macros: Mapping[str, Any]) -> str:
-    """Return a text with its macros and the defaults of its variables in place."""
-    for name, value in macros.items():
-        text = text.replace(f"${{{name}}}", str(value))
-    return _DEFAULT.sub(r"\2", text)
+def _of_blocks(text: str, variables: Variables) -> Iterator[list[str]]:
+    """Yield the words of each container in blocks of HCL; a field that comes again is that of the next container."""
+    found: dict[str, Any] = {}
+    for name, raw in _BLOCK.findall(text):
+        try:
+            value = json.loads(re.sub(r",\s*\]", "]", raw))
+        except ValueError:  # an expression
+            continue
+        if name in found and name in (*_IMAGES, *_COMMANDS):
+            yield from _of_containers(found, variables)
+            found = {}
+        found[name] = value
+    yield from _of_containers(found, variables)
+
+
+def _of_dockerfile(text: str, variables: Variables) -> Iterator[list[str]]:
+    """Yield the command of a Dockerfile: its variables, its last image, its entry point and the words behind it."""
+    joined = _JOINED.sub(" ", text)
+    pairs = [word for line in _SETS.findall(joined) for word in _words(line)]
+    stated = {**dict(pair.split("=", 1) for pair in pairs if "=" in pair), **variables}
+    images = _FROM.findall(joined)
+    words: list[str] = []
+    for starts in ("ENTRYPOINT", "CMD"):
+        found = re.findall(rf"^{starts}[ \t]+(.+)$", joined, re.MULTILINE)
+        words += [word for line in _exec_form(found[-1], stated) for word in line] if found else []
+    yield [*(f"{name}={value}" for name, value in stated.items()), expand(images[-1], stated), *words]
+
+
+def _exec_form(text: str, variables: Variables) -> list[list[str]]:
+    """Return the lines of an instruction, which are a list in JSON or words of a shell."""
+    try:
+        words = json.loads(text)
+    except ValueError:
+        words = text
+    return _lines_of_command(words, variables)
+
+
+def _of_modelfile(text: str) -> Iterator[list[str]]:
+    """Yield the command for which a Modelfile of Ollama stands."""
+    model = _FROM.search(text)
+    assert model is not None
+    stated = _as_words([(kebab(name), value) for name, value in _PARAMETER.findall(text)])
+    yield ["ollama", "run", model[1], *stated]
+
+
+def _of_unit(text: str) -> Iterator[list[str]]:
+    """Yield the commands of a unit of systemd or Podman with the variables that it sets."""
+    joined = _JOINED.sub(" ", text)
+    stated = [word for line in _OF_UNIT.findall(joined) for word in _words(line)]
+    variables = dict(word.split("=", 1) for word in stated if "=" in word)
+    for line in _UNIT.findall(joined):
+        yield [*stated, *_words(expand(line, variables))]
+
+
+def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
+    """Yield the words of each line of a script with its variables in place; those of an engine are named in front.
+
+    A text of nothing but variables, as env files are, is one line.
+    """
+    joined = _JOINED.sub(" ", _COMMENT.sub("", text))
+    stated = {**variables, **_variables_set_in(joined, variables)}
+    own = {name: value for name, value in stated.items() if name not in variables}
+    before = [f"{name}={value}" for name, value in own.items()]
+    lines = [line for line in _ASSIGNED.sub("", joined).splitlines() if line.strip()]
+    if not lines and own:
+        yield from ([*before], *_of_settings(own))
+    if lines and all(line.lstrip().startswith("-") for line in lines):  # options alone: CMD_FLAGS.txt
+        yield from _of_settings(dict(_pairs([word for line in lines for word in _words(line)])))
+    for line in lines:
+        words = _words(expand(line, stated))
+        yield from ([*before, *each] for each in _split_at_operators(words))
+        shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
+        inner = words[shell + 2 : shell + 3] if shell is not None else []
+        if inner and re.fullmatch(r"-\w*c", words[words.index(inner[0]) - 1]):
+            yield from ([*before, *each] for each in _of_script(inner[0], stated))
+
+
+def _split_at_operators(words: list[str]) -> list[list[str]]:
+    """Return the commands of a line: `a & b && c` are three."""
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if OPERATOR.fullmatch(word):
+            commands.append([])
+        else:
+            commands[-1].append(word.removesuffix(";"))
+    return [each for each in commands if each]
+
+
+def _variables_set_in(text: str, outer: Variables) -> dict[str, str]:
+    """Return the variables that a script sets, each with those before it in place."""
+    found: dict[str, str] = {}
+    for match in _ASSIGNED.finditer(text):
+        raw = match["value"] if match["name"] else match["rest"].strip()
+        is_array = raw.startswith("(")
+        plain = (
+            raw[1:-1] if is_array or (raw[:1] in ("'", '"') and raw[-1:] == raw[:1] and len(raw) > 1) else raw
+        )
+        found[match["name"] or match["batch"]] = expand(
+            " ".join(plain.split()) if is_array else plain, {**outer, **found}
+        )
+    return found
+
+
+def expand(text: str, variables: Mapping[str, Any]) -> str:
+    """Return a text with its variables in place, or what stands for them where they are not set."""
+
+    def value_of(found: re.Match[str]) -> str:
+        name = next((found[key] for key in ("array", "name", "kept", "bare", "batch") if found[key]), "")
+        if not name:
+            return ""
+        if name in variables:
+            return str(variables[name])
+        return found["default"] if found["default"] is not None else found[0]
+
+    return _REFERENCE.sub(value_of, text)
+
+
+def _code_of_notebook(text: str) -> str:
+    """Return the code of a notebook; lines for a shell are as they are in a script."""
+    try:
+        cells = json.loads(text).get("cells", [])
+    except (ValueError, AttributeError, RecursionError):
+        return text
+    sources = [cell.get("source", "") for cell in cells if isinstance(cell, Mapping)]
+    lines = "\n".join("".join(source) for source in sources).splitlines()
+    return "\n".join(re.sub(r"^\s*[!%]+", "", line) for line in lines)
 
 
 def _words(text: str) -> list[str]:
+    """Return the words of a line; what holds a path of Windows keeps its backslashes."""
+    is_windows = re.search(r"[A-Za-z]:\\|%\w+%|\.exe\b", text) is not None
     try:
-        return shlex.split(text.replace("\\\n", " "), comments=True)
+        words = shlex.split(text, comments=True, posix=not is_windows)
     except ValueError:
-        return text.split()
+        words = text.split()
+    return [word.strip("\"'") for word in words] if is_windows else words

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.ask.measures import parse_count
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.engine_command import with_pasted_command
-from advisor.cli.engine_words import own_words
+from advisor.cli.engine_words import own_words, places_of_lone_words
 from advisor.cli.notes import note
 
 
@@ -25,10 +24,46 @@ class _Once:
         _convert_what_is_given(self)
         known = {text for option in self.params for text in (*option.opts, *option.secondary_opts)}  # type: ignore[attr-defined]
         is_of_subcommand = bool(getattr(self, "commands", {}).keys() & set(args[:1]))
-        words, notes = (args, ()) if is_of_subcommand else with_pasted_command(args, known)
+        flags = {text for option in self.params if getattr(option, "is_flag", False) for text in option.opts}  # type: ignore[attr-defined]
+        words = args
+        notes: tuple[str, ...] = ()
+        if not is_of_subcommand and _has_lone_word(args, flags):
+            # It loads the catalog, without which help appears at once.
+            from advisor.cli.engine_command import with_pasted_command
+
+            words, notes = with_pasted_command(args, known, flags)
+            if words == args and "--use-case" in known:
+                words, notes = _with_sentence(args, flags)
         if notes and not {"-q", "--quiet"} & set(args):
             note(*notes)
         return super().parse_args(ctx, own_words(words, known))  # type: ignore[misc, no-any-return]
+
+
+def _has_lone_word(arguments: Sequence[str], flags: Collection[str]) -> bool:
+    """Whether a word is typed that is no option and no value of one, as any pasted command has."""
+    return bool(places_of_lone_words(arguments, flags))
+
+
+def _with_sentence(arguments: Sequence[str], flags: Collection[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return what was typed with the options for which a sentence in it stands, and notes; typed options count first.
+
+    Raises: AdvisorError: the sentence says nothing that is asked.
+    """
+    places = places_of_lone_words(arguments, flags)
+    text = " ".join(arguments[place] for place in places)
+    if len(text.split()) < _LEAST_WORDS:
+        return list(arguments), ()
+    from advisor.cli.sentence import options_of_sentence
+
+    options, notes = options_of_sentence(text)
+    typed = [word for place, word in enumerate(arguments) if place not in places]
+    given = {word.partition("=")[0] for word in typed}
+    pairs = zip(options[::2], options[1::2], strict=True)
+    return [*typed, *(word for name, value in pairs if name not in given for word in (name, value))], notes
+
+
+_LEAST_WORDS: Final = 2
+"""Least words of a sentence; a single one is a slip."""
 
 
 class Once(_Once, TyperCommand):

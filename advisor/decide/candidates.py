@@ -81,6 +81,10 @@ def candidates_of(
     size_limit = min(max_accelerators, _MAX_REPLICA)
     engines = tuple(engines)
     reason: Reason = refusal(model, engines, accelerator) or NoEngine(model.id)
+    if accelerator.engines and not {engine.id for engine in engines} & set(accelerator.engines):
+        reason = NotSupported(
+            f"it is planned with {', '.join(accelerator.engines)} only, not with {', '.join(one.id for one in engines)}"
+        )
     for engine in engines:
         if engine.id not in accelerator.engines or class_support(engine, model, accelerator).is_refused:
             continue

@@ -383,9 +383,12 @@ class NoCheckpoint(Reason):
     sentence: ClassVar[str] = "no published {self.what} is known"
 
 
+@dataclass(frozen=True, slots=True)
 class NoFramework(StatedReason):
-    """No training framework that is modelled runs the job on an accelerator."""
+    """No training framework that is modelled, or that was asked for, runs the job on an accelerator."""
 
+    elsewhere: tuple[str, ...] = ()
+    """Families of frameworks, not asked for, that run it."""
     code: ClassVar[str] = "no_framework"
 
 
@@ -412,12 +415,18 @@ class NoOptions(Reason):
     what: str
     optimizers: tuple[str, ...]
     """Optimizers with which one has options."""
+    elsewhere: tuple[str, ...] = ()
+    """Families of frameworks, not asked for, that have them."""
+    by_model: bool = False
+    """Whether the model lacks them, on accelerators of any vendor."""
     code: ClassVar[str] = "no_options"
     by_limits: ClassVar[bool] = True
 
     @property
     def text(self) -> str:
         instead = f"; they have {', '.join(self.optimizers)}" if self.optimizers else ""
+        if self.elsewhere:
+            instead = f"; those of {' and '.join(self.elsewhere)} do"
         return f"no options of {' and '.join(self.frameworks)} say {self.what}{instead}"
 
 

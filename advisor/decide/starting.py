@@ -77,7 +77,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
     model = deployment.model
     max_model_len = _round_up(scenario.traffic.longest_request_tokens, model)
     return LaunchSettings(
-        tp=deployment.tensor_parallel,
+        tp=deployment.tensor_parallel * deployment.accelerator.devices,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
         ep=deployment.expert_parallel,

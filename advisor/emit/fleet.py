@@ -132,9 +132,9 @@ class FleetPlan:
         return sum(each.num_replicas for each in self.before(part)) if self.is_shared else 0
 
     def devices_before(self, part: Plan) -> int:
-        """Number of accelerators on the same machine before those of `part`."""
+        """Number of devices on the same machine before those of `part`."""
         others = self.before(part) if self.is_shared else ()
-        return sum(each.num_replicas * each.accelerators_per_replica for each in others)
+        return sum(each.num_replicas * each.devices_per_replica for each in others)
 
     def per_machine(self, part: Plan) -> int:
         return part.num_replicas if self.is_shared else part.replicas_per_host

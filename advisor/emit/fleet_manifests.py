@@ -4,8 +4,6 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-import yaml
-
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
@@ -28,16 +26,16 @@ from advisor.emit.manifests import (
     in_compose,
     in_kubernetes,
     own_mounts,
+    pod_notes,
     pod_of,
     replica_documents,
-    selector_note,
     service,
     sky_resources,
 )
 from advisor.emit.manifests import skypilot_files as skypilot_of
 from advisor.emit.plan import HEALTH, MOUNTED, START_S
 from advisor.emit.shell import FIRST_PORT, script
-from advisor.emit.spanning import CONTROLLER_NOTE, HEAD_TOKEN, compose_services, leader_worker_set
+from advisor.emit.spanning import CONTROLLER_NOTE, HEAD_TOKEN, RDMA_NOTE, compose_services, leader_worker_set
 from advisor.emit.spanning import skypilot_files as spanning_skypilot
 
 _PYTHON: Final = "python:3.12-slim"
@@ -67,7 +65,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
             told = variables(part, HEAD_TOKEN, FIRST_CACHE_PORT)
             services[share] = compose_services(part, FIRST_PORT, address, told)
             continue
-        each = part.accelerators_per_replica
+        each = part.devices_per_replica
         for place in range(fleet.per_machine(part)):
             number = fleet.first(part) + place
             before = fleet.devices_before(part) + place * each
@@ -86,10 +84,11 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
             services.setdefault(share, {})[f"{share}-{place}"] = {**one, "network_mode": "host"}
     files = fleet.router_files(addresses)
     if not fleet.is_shared:
+        is_spanning = any(part.nodes_per_replica > 1 for part in fleet.parts)
+        comments = (*fleet.comments, *((RDMA_NOTE,) if is_spanning else ()))
         for share, found in services.items():
-            files[f"{share}.compose.yaml"] = dump_yaml(
-                fleet.comments, {"name": f"{fleet.name}-{share}", "services": found}
-            )
+            whole = {"name": f"{fleet.name}-{share}", "services": found}
+            files[f"{share}.compose.yaml"] = dump_yaml(comments, whole)
         router = f"{fleet.hosts_note}{fleet.install()}exec {fleet.router(addresses)}\n"
         return files | {"router.sh": script(fleet.comments, router)}
     workers = {name: one for found in services.values() for name, one in found.items()}
@@ -135,7 +134,7 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
             continue
         pod = pod_of(part)
         if part.launch.config:
-            text = yaml.safe_dump(dict(part.launch.config))
+            text = part.options_text(in_container=True)
             documents.append(config_map(part.name, labels, {part.config_name: text}))
         container = pod["containers"][0]
         address = map(Line, shlex.split(worker_options(part, PORT, FIRST_CACHE_PORT)))
@@ -162,7 +161,7 @@ def _with_needs(fleet: FleetPlan) -> tuple[Line, ...]:
     """Return the comments of a manifest, with node labels to look up and the controller that workers of several
     machines need."""
     spans = any(part.nodes_per_replica > 1 for part in fleet.parts)
-    labels = dict.fromkeys(line for part in fleet.parts for line in selector_note(part))
+    labels = dict.fromkeys(line for part in fleet.parts for line in pod_notes(part))
     return (*fleet.comments, *labels, *((CONTROLLER_NOTE,) if spans else ()))
 
 

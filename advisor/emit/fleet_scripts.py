@@ -22,12 +22,14 @@ from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 from advisor.emit.shell import (
     DOCKER_DEVICES,
     FIRST_PORT,
+    RDMA,
     UNTIL_HEALTHY,
     all_there,
     mounted_model,
     quote_words,
     script,
     slurm_directives,
+    srun,
 )
 from advisor.emit.spanning import SLURM_HEAD, ask_lines, docker_body, ending
 from advisor.emit.spanning import slurm_directives as spanning_directives
@@ -35,7 +37,7 @@ from advisor.emit.spanning import slurm_directives as spanning_directives
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
     """Return the shell loop over a pool's workers on one machine, with their accelerators and ports."""
-    each = part.accelerators_per_replica
+    each = part.devices_per_replica
     before = fleet.devices_before(part)
     number = fleet.first(part)
     stride = fleet.cache_stride
@@ -77,7 +79,7 @@ def _container_body(fleet: FleetPlan, part: Plan) -> str:
     health = f'"curl --silent --fail http://localhost:$port{HEALTH} || exit 1"'
     return (
         f'  docker run --detach --name {part.name}-"$i" --restart unless-stopped \\\n'
-        f"    {DOCKER_DEVICES[part.vendor]} --ipc host --network host --cpus {part.num_cpus} \\\n"
+        f"    {DOCKER_DEVICES[part.vendor]} {RDMA} \\\n    --ipc host --network host --cpus {part.num_cpus} \\\n"
         f"    --memory {part.memory_gib}g --env HF_TOKEN \\\n{env}"
         f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(part)} \\\n'
         f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
@@ -161,7 +163,7 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
             f"port=$(({first} + SLURM_ARRAY_TASK_ID))\n"
             f"{caches}{exports}mkdir -p endpoints/{share}\n"
             f'echo "$(hostname) $port{" $cache_port" if caches else ""}" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
-            f"srun {quote_words(part.words())} {address}\n"
+            f"{srun(part)} {quote_words(part.words())} {address}\n"
         )
         files[f"{share}.sbatch"] = script(fleet.comments, body, *slurm_directives(part))
     files["router.sh"] = script(fleet.comments, _slurm_router(fleet))
@@ -175,7 +177,7 @@ def _spanning_job(fleet: FleetPlan, part: Plan) -> dict[str, str]:
     body = (
         f"HEAD={SLURM_HEAD}\nPORT={FIRST_PORT}\nexport HEAD PORT\nmkdir -p endpoints/{share}\n"
         f'echo "$HEAD $PORT{caches}" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
-        f"srun bash -c 'RANK=$SLURM_PROCID exec bash ./{share}.sh'\n"
+        f"{srun(part)} bash -c 'RANK=$SLURM_PROCID exec bash ./{share}.sh'\n"
     )
     return {
         f"{share}.sbatch": script(fleet.comments, body, *spanning_directives(part)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
@@ -36,6 +37,7 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
     "k8s": fleet_manifests.kubernetes_files,
     "skypilot": fleet_manifests.skypilot_files,
     "slurm": fleet_scripts.slurm_files,
+    "dynamo": lambda fleet: operators.dynamo_pool_files(fleet.name, fleet.parts),
 }
 _NO_FLEET: Final[Mapping[Format, str]] = {
     "dynamo": "its frontend sends requests to all workers in turns or by load, without weights or ranges of lengths",
@@ -58,7 +60,7 @@ _SPANNING_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]],
     **{form: _WRITERS[form] for form in ("dynamo", "llm-d", "kserve", "ray")},
 }
 """Writers of replicas that hold several machines each, and how they are started."""
-_IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot", "llm-d", "kserve")
+IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot", "llm-d", "kserve")
 
 
 def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
@@ -74,7 +76,7 @@ def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> di
     write, start = _WRITERS[form]
     if plan.nodes_per_replica > 1:
         write, start = _SPANNING_WRITERS[form]
-    files = {**write(plan), **plan.files()}
+    files = {**write(plan), **plan.files(in_container=form in IN_CONTAINERS)}
     start = start.format(plan.name)
     return {**files, "README.md": markdown(_readme(plan, form, start, files))}
 
@@ -95,7 +97,7 @@ def check_form(plan: Plan, form: Format) -> None:
             why="which image of its stack runs there was not read",
             fix="--emit k8s" if plan.vendor == "amd" else "--emit command",
         )
-    if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
+    if form in IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(
             f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.machine.accelerator}",
             why="what a container needs to see it is not in the catalog",
@@ -105,7 +107,8 @@ def check_form(plan: Plan, form: Format) -> None:
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     """Return the files that start the pools of a fleet and their router, and a README.md of three lines."""
-    if form not in _FLEET_WRITERS:
+    has_roles = all(part.option.role in ("prefill", "decode") for part in fleet.parts)
+    if form not in _FLEET_WRITERS or (form == "dynamo" and not has_roles):
         raise AdvisorError(
             f"--emit {form} writes equal replicas only, not pools that differ or a sticky router",
             why=_NO_FLEET[form],
@@ -115,7 +118,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         check_form(part, form)
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
-        for name, text in part.files().items():
+        for name, text in part.files(in_container=form in IN_CONTAINERS).items():
             is_taken = files.get(name, text) != text
             files[f"{share_of(part)}.{name}" if is_taken else name] = text
     first, *rest = fleet.comments
@@ -137,7 +140,8 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         start = f"{all_parts}{where}; then `bash router.sh`"
     before = _before(files, "`")
     doubts = list(fleet.checks)
-    if form in _IN_CONTAINERS:
+    doubts += map(Line, dict.fromkeys(chain(*(operators.stack_doubts(part, form) for part in fleet.parts))))
+    if form in IN_CONTAINERS:
         doubts += dict.fromkeys(line for part in fleet.parts for line in part.image_doubt)
     if form == "slurm" and fleet.is_weighted:
         doubts.append(
@@ -171,7 +175,7 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
     doubts: list[str] = [*plan.checks, *operators.stack_doubts(plan, form)]
-    if form in _IN_CONTAINERS:
+    if form in IN_CONTAINERS:
         doubts += plan.image_doubt
     return (
         f"{plan.title}; {plan.layout_words}.\n"

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import yaml
 
-from advisor.catalog import accelerators
 from advisor.catalog.engines import SUPPORT_FOLDER
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_csv
@@ -47,7 +46,7 @@ def compose_files(plan: Plan) -> dict[str, str]:
     """Return Compose services for one machine: its replicas, each on its accelerators, and the router."""
     services: dict[str, Any] = {}
     names = [f"replica-{place}" for place in range(plan.replicas_per_host)]
-    each = plan.accelerators_per_replica
+    each = plan.devices_per_replica
     for place, name in enumerate(names):
         devices = [str(place * each + number) for number in range(each)]
         services[name] = compose_replica(plan, devices, is_alone=plan.num_replicas == 1)
@@ -125,7 +124,7 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
 
 def kubernetes_files(plan: Plan) -> dict[str, str]:
     """Return a manifest of a Deployment with one pod per replica, and its Service."""
-    return {"plan.k8s.yaml": dump_yaml((*plan.comments, *selector_note(plan)), *replica_documents(plan))}
+    return {"plan.k8s.yaml": dump_yaml((*plan.comments, *pod_notes(plan)), *replica_documents(plan))}
 
 
 def replica_documents(plan: Plan) -> list[dict[str, Any]]:
@@ -133,7 +132,7 @@ def replica_documents(plan: Plan) -> list[dict[str, Any]]:
     labels = {"app": plan.name}
     documents: list[dict[str, Any]] = []
     if plan.launch.config:
-        text = yaml.safe_dump(dict(plan.launch.config))
+        text = plan.options_text(in_container=True)
         documents.append(config_map(plan.name, labels, {plan.config_name: text}))
     documents += [
         {
@@ -174,7 +173,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     resources = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",
-        _RESOURCE[plan.vendor]: str(plan.accelerators_per_process),
+        _RESOURCE[plan.vendor]: str(plan.devices_per_process),
     }
     volumes: list[dict[str, Any]] = [
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
@@ -184,14 +183,13 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         {"name": "shm", "mountPath": "/dev/shm"},
         {"name": "cache", "mountPath": CACHE},
     ]
-    local = [word for word in plan.launch.argv if word.startswith("./")]
     if plan.model_folder:
         volumes.append({"name": "model", "persistentVolumeClaim": {"claimName": "model"}})
         mounts.append({"name": "model", "mountPath": MODEL, "readOnly": True})
     if plan.adapter_folder:
         volumes.append({"name": "adapters", "persistentVolumeClaim": {"claimName": "adapters"}})
         mounts.append({"name": "adapters", "mountPath": ADAPTERS, "readOnly": True})
-    if local:  # weights or draft heads without a published checkpoint
+    if plan.own_paths:
         volumes.append({"name": "plan", "persistentVolumeClaim": {"claimName": "models"}})
         mounts.append({"name": "plan", "mountPath": MOUNTED})
     if plan.launch.config:
@@ -212,31 +210,39 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
         "volumeMounts": mounts,
     }
-    selector = node_selector(plan)
-    return {**({"nodeSelector": selector} if selector else {}), "containers": [container], "volumes": volumes}
+    return {**placement(plan), "containers": [container], "volumes": volumes}
 
 
 @functools.cache
-def _labels() -> Mapping[str, str]:
-    """Return the value of NVIDIA's product label by accelerator. Source: data/support/node_labels.csv."""
-    rows = read_csv(SUPPORT_FOLDER / "node_labels.csv", ("accelerator", "label"))
-    return {cells["accelerator"]: cells["label"] for _, cells in rows}
+def _names() -> Mapping[str, Mapping[str, str]]:
+    """Return the names of accelerators on schedulers, by accelerator. Source: data/support/scheduler_names.csv."""
+    rows = read_csv(SUPPORT_FOLDER / "scheduler_names.csv", ("accelerator", "label", "skypilot"))
+    return {cells["accelerator"]: cells for _, cells in rows}
 
 
-def node_selector(plan: Plan) -> dict[str, str]:
-    """Return the label of the nodes that have the planned accelerator; empty if its label is not known."""
-    label = _labels().get(plan.option.machine.accelerator, "")
-    return {_PRODUCT: label} if label else {}
+def placement(plan: Plan) -> dict[str, Any]:
+    """Return the part of a pod that chooses its node: the label of the planned accelerator, if it is known, and a
+    toleration of the taint that keeps other pods off such nodes."""
+    known = _names().get(plan.option.machine.accelerator, {})
+    toleration = {"key": _RESOURCE[plan.vendor], "operator": "Exists", "effect": "NoSchedule"}
+    selector = {"nodeSelector": {_PRODUCT: known["label"]}} if known.get("label") else {}
+    return {**selector, "tolerations": [toleration]}
 
 
-def selector_note(plan: Plan) -> tuple[Line, ...]:
-    """Return a comment where no label is known by which pods find the planned accelerator."""
-    if node_selector(plan):
-        return ()
+def pod_notes(plan: Plan) -> tuple[Line, ...]:
+    """Return comments on what pods need of the cluster: a label by which they find the planned accelerator, where none
+    is known, and RDMA devices, where several hold a replica."""
     name = plan.option.machine.accelerator
-    return (
-        Line(f"verify: pods run on nodes of {name} only; its node label is not known, add a nodeSelector"),
-    )
+    notes = []
+    if "nodeSelector" not in placement(plan):
+        notes.append(
+            f"verify: pods run on nodes of {name} only; its node label is not known, add a nodeSelector"
+        )
+    if plan.nodes_per_replica > 1:
+        notes.append(
+            "first: give the pods your cluster's resource of RDMA devices, such as rdma/ib: without it NCCL takes TCP"
+        )
+    return tuple(map(Line, notes))
 
 
 def skypilot_files(plan: Plan) -> dict[str, str]:
@@ -270,7 +276,7 @@ def sky_mounts(plan: Plan) -> dict[str, Any]:
 
 def own_mounts(plan: Plan) -> dict[str, str]:
     """Return the mounts of files that lie beside the plan's own, by their path in the container."""
-    return {f"{MOUNTED}/{word[2:]}": str(word) for word in plan.launch.argv if word.startswith("./")}
+    return {f"{MOUNTED}/{path[2:]}": str(path) for path in plan.own_paths}
 
 
 def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:
@@ -285,23 +291,13 @@ def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: 
     return found | ({"use_spot": True} if plan.option.offer and plan.option.offer.term == "spot" else {})
 
 
-_SKY: Final = {
-    "a100-sxm-40gb": "A100",
-    "a100-pcie-40gb": "A100",
-    "a100-sxm-80gb": "A100-80GB",
-    "a100-pcie-80gb": "A100-80GB",
-    "rtx-pro-6000-server": "RTXPRO6000",
-    "rtx-pro-6000-ws": "RTXPRO6000",
-}
-
-
 def _sky_name(plan: Plan) -> str:
-    """Return SkyPilot's name of the accelerator: the chip's name without its form factor.
+    """Return SkyPilot's name of the accelerator.
 
-    Source: `sky show-gpus` of SkyPilot, whose names are those of the chips.
+    Raises: AdvisorError: none is known.
     """
     name = plan.option.machine.accelerator
-    chip = accelerators.by_id(name)
-    if chip.vendor not in _RESOURCE:
+    known = _names().get(name)
+    if known is None or not known["skypilot"]:
         raise AdvisorError(f"SkyPilot rents no {name} under a name that is known", fix="--emit command")
-    return _SKY.get(name) or name.upper().removesuffix("-SXM").removesuffix("-PCIE").removesuffix("-NVL")
+    return known["skypilot"]

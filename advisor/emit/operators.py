@@ -16,7 +16,7 @@ from advisor.catalog.launch_options import words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
-from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, node_selector, pod_of, selector_note
+from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, placement, pod_notes, pod_of
 from advisor.emit.plan import Plan
 
 _SECRET: Final = "hf-token"
@@ -55,6 +55,8 @@ RAY: Final = Stack(
 LLM_D: Final = Stack(
     "llm-d", "v0.4.12", {"vllm": ""}, "llm-d-incubation/llm-d-modelservice@3051935 (chart v0.4.12)"
 )
+DYNAMO_ROLE: Final = "--disaggregation-mode"
+"""Option of Dynamo's workers, which SGLang has too, for those that only prefill or only decode."""
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
@@ -77,11 +79,10 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
             why=f"read in: {stack.source}",
             fix=f"--engine {next(iter(stack.engines))}, or --emit k8s",
         )
-    checkpoint = plan.option.started.checkpoint
-    if plan.local_path or (checkpoint is not None and checkpoint.is_made_first) or plan.adapter_folder:
+    if plan.local_path or plan.own_paths or plan.adapter_folder:
         raise AdvisorError(
             f"--emit {form} starts models of a hub only",
-            why="weights or adapters of the plan lie in a local folder, which its pods do not see",
+            why="weights, a draft head or adapters of the plan lie in a local folder, which its pods do not see",
             fix="--emit k8s, which mounts a volume",
         )
     pinned = stack.engines.get(plan.engine.id, "")
@@ -124,7 +125,7 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
 
 
 def _comments(plan: Plan, *lines: str) -> tuple[Line, ...]:
-    return (*plan.comments, *selector_note(plan), *(Line(line) for line in lines if line))
+    return (*plan.comments, *pod_notes(plan), *(Line(line) for line in lines if line))
 
 
 def _engine_words(plan: Plan) -> tuple[str, list[Line]]:
@@ -142,11 +143,51 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
 
     The operator tells workers of several nodes their ranks and addresses.
     """
+    return _dynamo_graph(plan.name, {"Worker": plan}, _comments(plan, *stack_doubts(plan, "dynamo")))
+
+
+def dynamo_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
+    """Return a DynamoGraphDeployment with workers that prefill and workers that decode, which Dynamo's frontend pairs.
+
+    Source: PyPI ai-dynamo 1.6.1, dynamo/vllm/args.py and dynamo/sglang/args.py: `--disaggregation-mode`.
+    """
+    services = {f"{part.option.role.capitalize()}Worker": part for part in parts}
+    comments = dict.fromkeys(
+        line for part in parts for line in _comments(part, *stack_doubts(part, "dynamo"))
+    )
+    return _dynamo_graph(name, services, tuple(comments))
+
+
+def _dynamo_graph(name: str, workers: Mapping[str, Plan], comments: Sequence[Line]) -> dict[str, str]:
+    """Return the file of a frontend and named workers."""
+    first = next(iter(workers.values()))
+    frontend = {
+        "componentType": "frontend",
+        "replicas": 1,
+        "envFromSecret": _DYNAMO_SECRET,
+        "extraPodSpec": {"mainContainer": {"image": _dynamo_image(first)}},
+    }
+    services = {"Frontend": frontend} | {key: _dynamo_worker(plan) for key, plan in workers.items()}
+    content = {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": name},
+        "spec": {"services": services},
+    }
+    return {"plan.dynamo.yaml": dump_yaml(comments, content)}
+
+
+def _dynamo_worker(plan: Plan) -> dict[str, Any]:
+    """Return the service of workers that serve whole requests, or of those that only prefill or only decode."""
     _check_stack(plan, DYNAMO, "dynamo")
     model, words = _engine_words(plan)
     words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
     flag = "--model-path" if plan.engine.id == "sglang" else "--model"
-    image = _dynamo_image(plan)
+    role = plan.option.role if plan.option.role in ("prefill", "decode") else ""
+    if role and plan.engine.id == "sglang":
+        words += map(Line, ("--host", "0.0.0.0"))  # decode workers ask those that prefill for caches
+    if role and DYNAMO_ROLE not in words:
+        words += [Line(DYNAMO_ROLE), Line(role)]
     resources = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",
@@ -154,6 +195,7 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
     }
     worker: dict[str, Any] = {
         "componentType": "worker",
+        **({"subComponentType": role} if role else {}),
         "replicas": plan.num_replicas,
         "envFromSecret": _DYNAMO_SECRET,
         "resources": {"requests": dict(resources), "limits": dict(resources)},
@@ -161,26 +203,13 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
     }
     if plan.nodes_per_replica > 1:
         worker["multinode"] = {"nodeCount": plan.nodes_per_replica}
-    pod: dict[str, Any] = {"nodeSelector": selector} if (selector := node_selector(plan)) else {}
+    pod = placement(plan)
     pod["mainContainer"] = {
-        "image": image,
+        "image": _dynamo_image(plan),
         "command": ["python3", "-m", f"dynamo.{plan.engine.id}"],
         "args": in_kubernetes([Line(flag), Line(model), *words]),
     }
-    worker["extraPodSpec"] = pod
-    frontend = {
-        "componentType": "frontend",
-        "replicas": 1,
-        "envFromSecret": _DYNAMO_SECRET,
-        "extraPodSpec": {"mainContainer": {"image": image}},
-    }
-    content = {
-        "apiVersion": "nvidia.com/v1alpha1",
-        "kind": "DynamoGraphDeployment",
-        "metadata": {"name": plan.name},
-        "spec": {"services": {"Frontend": frontend, "Worker": worker}},
-    }
-    return {"plan.dynamo.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "dynamo")), content)}
+    return worker | {"extraPodSpec": pod}
 
 
 def _llmd_command(plan: Plan) -> list[str]:
@@ -246,7 +275,6 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
     if nodes > 1:
         # The chart gives leaders and workers one template, and workers answer no requests.
         container = {key: value for key, value in container.items() if not key.endswith("Probe")}
-    selector = node_selector(plan)
     return {
         "create": True,
         "replicas": plan.num_replicas,
@@ -256,7 +284,7 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
             "dataLocal": ranks,
             "workers": nodes,
         },
-        **({"nodeSelector": selector} if selector else {}),
+        **placement(plan),
         "containers": [container],
         "volumes": pod["volumes"],
         "monitoring": {"podmonitor": {"enabled": True, "portName": "metrics", "path": "/metrics"}},
@@ -300,7 +328,7 @@ def kserve_files(plan: Plan) -> dict[str, str]:
     most = _MOST_REPLICAS_FACTOR * plan.num_replicas
     documents: list[dict[str, Any]] = []
     if plan.launch.config:
-        text = yaml.safe_dump(dict(plan.launch.config))
+        text = plan.options_text(in_container=True)
         documents.append(config_map(plan.name, labels, {plan.config_name: text}))
     documents.append(
         {
@@ -396,6 +424,11 @@ def _serve_config(plan: Plan) -> str:
     return text
 
 
+_HEAD_PORTS: Final = {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "serve": PORT}
+"""Ports of Ray's head by name. KubeRay adds its defaults only where none is named, and starts the application through
+the port `dashboard`. Source: ray-project/kuberay@4cf0142 ray-operator/controllers/ray/common/service.go."""
+
+
 def ray_files(plan: Plan) -> dict[str, str]:
     """Return a RayService of Ray Serve LLM; Ray places the ranks of a replica on the workers' accelerators."""
     _check_stack(plan, RAY, "ray")
@@ -407,7 +440,7 @@ def ray_files(plan: Plan) -> dict[str, str]:
     head = {
         "name": "head",
         **common,
-        "ports": [{"containerPort": PORT, "name": "serve"}],
+        "ports": [{"containerPort": port, "name": name} for name, port in _HEAD_PORTS.items()],
         "resources": {"limits": dict(small), "requests": dict(small)},
     }
     worker = {
@@ -416,9 +449,8 @@ def ray_files(plan: Plan) -> dict[str, str]:
         "resources": {"limits": dict(limits), "requests": dict(limits)},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
-    selector = node_selector(plan)
     pod = {
-        **({"nodeSelector": selector} if selector else {}),
+        **placement(plan),
         "containers": [worker],
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }

@@ -4,15 +4,17 @@ import math
 import os
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from advisor.catalog import accelerators, engines
+from advisor.catalog.architectures import plugin_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
-from advisor.catalog.schema import Engine
+from advisor.catalog.schema import Accelerator, Engine
 from advisor.catalog.units import GB, GIB
 from advisor.decide.option import Option, Share
 from advisor.decide.power import power_words
@@ -35,6 +37,8 @@ ADAPTERS: Final = "/adapters"
 CACHE: Final = "/root/.cache/huggingface"
 """Path in a container at which weights are cached; the publishers' images run as root."""
 _VISIBLE: Final = {
+    "gaudi": "HABANA_VISIBLE_MODULES",
+    "aws": "NEURON_RT_VISIBLE_CORES",
     "nvidia": "CUDA_VISIBLE_DEVICES",
     "amd": "HIP_VISIBLE_DEVICES",
     "intel": "ZE_AFFINITY_MASK",
@@ -132,7 +136,22 @@ class Plan:
     @property
     def visible(self) -> str:
         """Name of the environment variable that gives a process its accelerators."""
-        return _VISIBLE.get(self.vendor, "")
+        return _VISIBLE.get(plugin_of(self.chip)) or _VISIBLE.get(self.vendor, "")
+
+    @property
+    def chip(self) -> Accelerator:
+        return accelerators.by_id(self.option.machine.accelerator)
+
+    @property
+    def devices_per_replica(self) -> int:
+        """Devices of a replica as drivers number them: those that software sees, but whole chips of Google."""
+        devices = 1 if self.vendor == "google" else self.chip.devices
+        return self.accelerators_per_replica * devices
+
+    @property
+    def devices_per_process(self) -> int:
+        """Devices of a replica on one machine, as drivers number them."""
+        return self.devices_per_replica // self.nodes_per_replica
 
     @property
     def num_cpus(self) -> int:
@@ -152,8 +171,7 @@ class Plan:
         Raises: AdvisorError: none is known for this hardware.
         """
         images = self.engine.flags.images
-        chip = accelerators.by_id(self.option.machine.accelerator)
-        found = images.get(chip.architecture) or images.get(self.vendor, "")
+        found = images.get(self.chip.architecture) or images.get(self.vendor, "")
         if not found or not self.engine.flags.address:
             raise AdvisorError(
                 f"no container of {self.engine.name} for {self.option.machine.accelerator} is in the catalog",
@@ -185,7 +203,31 @@ class Plan:
     def words(self, *, in_container: bool = False) -> tuple[Line, ...]:
         """Return the command that starts a replica from the folder where the scripts start, without its address."""
         words = tuple(map(self._in_own_folder, self.launch.words(f"./{self.config_name}")))
-        return tuple(map(self._in_container, words)) if in_container else words
+        if not in_container:
+            return words
+        program = self.engine.flags.image_program
+        return tuple(map(self._in_container, (Line(program), *words[1:]) if program else words))
+
+    @property
+    def own_paths(self) -> tuple[Line, ...]:
+        """Paths below the plan's folder that the command and its options file name: weights, draft heads."""
+        words = (*self.launch.argv, *_texts_of(self.launch.config))
+        return tuple(Line(word) for word in words if word.startswith("./"))
+
+    def options_text(self, *, in_container: bool) -> str:
+        """Return the options file as YAML, with the paths that the engine sees."""
+        import yaml
+
+        def place(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: place(inner) for key, inner in value.items()}
+            if not isinstance(value, str) or not value.startswith("./"):
+                return value
+            word = self._in_own_folder(Line(value))
+            return str(self._in_container(word) if in_container else word)
+
+        text: str = yaml.safe_dump(place(dict(self.launch.config)), sort_keys=True)
+        return text
 
     def _in_own_folder(self, word: Line) -> Line:
         """Return a word with the plan's folder in it if it names one of the plan's own files."""
@@ -239,6 +281,8 @@ class Plan:
         """Line with the number of replicas and their layout."""
         layout = self.option.replica_layout
         each = f"{self.accelerators_per_replica} x {self.option.machine.accelerator}"
+        if self.chip.devices > 1:
+            each += f" (of {self.chip.devices} devices each)"
         weight_bytes = self.option.explained.memory_bytes["weight_bytes"]
         return Line(
             f"{self.num_replicas} x {each}: TP{layout.tensor_parallel} PP{layout.pipeline_parallel} "
@@ -283,15 +327,17 @@ class Plan:
                 f"{self.engine.name} {self.release} loads no {one.replica_layout.weight_dtype} weights"
             )
         guess = one.levers.get("speculation")
-        head = next(
-            (word for word in self.launch.argv if word.endswith("-eagle3") and word.startswith("./")), ""
-        )
+        head = next((path for path in self.own_paths if path.endswith("-eagle3")), "")
         if guess and head:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
         if (flag := self.engine.flags.local_head) and flag in self.launch.argv:
             draft = self.launch.argv[self.launch.argv.index(Line(flag)) + 1]
             lines.append(
                 f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}"
+            )
+        if package := self.engine.flags.plugins_on.get(plugin_of(self.chip)):
+            lines.append(
+                f"first: install {package}, which runs {self.engine.name} on {self.chip.id} and has releases of its own"
             )
         if self.runs_code:
             lines.append(
@@ -317,14 +363,12 @@ class Plan:
             return ()
         return (Line("adapters are loaded by name: see the engine's documentation for their paths"),)
 
-    def files(self) -> dict[str, str]:
+    def files(self, *, in_container: bool = False) -> dict[str, str]:
         """Return files that any format may need: options file, power limits, and a quantisation recipe if no weights
         are published."""
-        import yaml
-
         found = {}
         if self.launch.config:
-            found[self.config_name] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
+            found[self.config_name] = self.options_text(in_container=in_container)
         checkpoint = self.option.started.checkpoint
         if checkpoint is not None and checkpoint.is_made_first:
             target = next(word for word in self.launch.argv if word.startswith("./"))
@@ -343,6 +387,15 @@ class Plan:
         if limit_w := self.option.machine.power_limit_w:
             found["power.sh"] = _POWER.format(limit=" ".join(power_words(limit_w)))
         return found
+
+
+def _texts_of(value: object) -> Iterator[str]:
+    """Yield the texts of an options file."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts_of(inner)
+    elif isinstance(value, str):
+        yield value
 
 
 def plan_of(model: str, option: Option) -> Plan:

@@ -9,7 +9,7 @@ from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option, SharedMachines
 from advisor.emit import nginx
-from advisor.emit.formats import Format, check_form, emit_files
+from advisor.emit.formats import IN_CONTAINERS, Format, check_form, emit_files
 from advisor.emit.manifests import compose_replica, dump_yaml
 from advisor.emit.plan import Plan, plan_of, slug
 from advisor.emit.shell import comment_lines, container_lines, replica_line, replica_loop, router_conf, script
@@ -43,7 +43,7 @@ class _Standing:
 
     def devices(self, place: int) -> list[str]:
         """Return the accelerators of the replica at `place`, as device numbers."""
-        each = self.served.plan.accelerators_per_replica
+        each = self.served.plan.devices_per_replica
         first = self.first_device + place * each
         return [str(number) for number in range(first, first + each)]
 
@@ -113,7 +113,11 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
     served = [each for each in served if each.plan.model not in names]
     comments = _comments(served)
     is_one = sum(each.count for each in machines) == 1
-    files = {f"{each.folder}/{name}": text for each in served for name, text in each.plan.files().items()}
+    files = {
+        f"{each.folder}/{name}": text
+        for each in served
+        for name, text in each.plan.files(in_container=form in IN_CONTAINERS).items()
+    }
     starts = list[str]()
     first = 1
     for number, machine in enumerate(machines, start=1):
@@ -154,7 +158,7 @@ def _standing(machine: SharedMachines, served: Sequence[_Served]) -> Iterator[_S
         count = machine.num_replicas.get(served[place].plan.model, 0)
         if count:
             yield _Standing(served[place], count, device)
-            device += count * served[place].plan.accelerators_per_replica
+            device += count * served[place].plan.devices_per_replica
 
 
 def _script(standing: Sequence[_Standing], form: Format) -> str:

@@ -19,6 +19,10 @@ DOCKER_DEVICES: Final = {
 }
 """Options of `docker run` that give a container its accelerators, by vendor."""
 
+RDMA: Final = '$([ ! -e /dev/infiniband ] || echo "--device /dev/infiniband --ulimit memlock=-1")'
+"""Options of `docker run` that give a container the RDMA devices of its machine, which containers do not see by
+themselves; nothing on a machine without any."""
+
 UNTIL_HEALTHY: Final = (
     f"until curl --silent --fail http://localhost:$port{HEALTH} > /dev/null; do sleep 5; done"
 )
@@ -56,7 +60,7 @@ def _replicas(plan: Plan) -> str:
 
 def replica_loop(plan: Plan, count: object, first_device: int = 0) -> str:
     """Return the head of a shell loop over `count` replicas, the first one on accelerator `first_device`."""
-    each = plan.accelerators_per_replica
+    each = plan.devices_per_replica
     before = f"{first_device} + " if first_device else ""
     first_port = plan.port + (plan.num_replicas > 1)
     return (
@@ -124,10 +128,18 @@ def slurm_directives(plan: Plan) -> tuple[str, ...]:
         f"#SBATCH --array=0-{plan.num_replicas - 1}",
         "#SBATCH --nodes=1",
         "#SBATCH --ntasks=1",
-        f"#SBATCH --gpus-per-node={plan.accelerators_per_replica}",
+        f"#SBATCH --gpus-per-node={plan.devices_per_replica}",
         f"#SBATCH --cpus-per-task={plan.num_cpus}",
         f"#SBATCH --mem={plan.memory_gib}G",
     )
+
+
+def srun(plan: Plan, num_tasks: int = 1) -> str:
+    """Return the beginning of the line that starts the tasks of a job on a node, with their CPU cores.
+
+    Source: manual of sbatch: from Slurm 22.05 on, srun does not inherit `--cpus-per-task`.
+    """
+    return f"srun --cpus-per-task={plan.num_cpus // num_tasks}"
 
 
 def slurm_files(plan: Plan) -> dict[str, str]:
@@ -143,7 +155,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
         f"port=$(({plan.port + 1} + SLURM_ARRAY_TASK_ID))\n"
         "mkdir -p endpoints\n"
         'echo "server $(hostname):$port;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
-        f"srun {quote_words(plan.words())} {plan.address(port)}\n"
+        f"{srun(plan)} {quote_words(plan.words())} {plan.address(port)}\n"
     )
     files = {"replicas.sbatch": script(plan.comments, body, *directives)}
     if plan.num_replicas > 1:

@@ -4,8 +4,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
-
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import node_words
 from advisor.catalog.legible import Line
@@ -14,8 +12,8 @@ from advisor.emit.manifests import (
     config_map,
     dump_yaml,
     in_kubernetes,
+    pod_notes,
     pod_of,
-    selector_note,
     service,
     sky_mounts,
     sky_resources,
@@ -23,12 +21,14 @@ from advisor.emit.manifests import (
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 from advisor.emit.shell import (
     DOCKER_DEVICES,
+    RDMA,
     all_there,
     comment_lines,
     mounted_model,
     quote_words,
     router_conf,
     script,
+    srun,
 )
 
 _RANK: Final = '"$RANK"'
@@ -38,6 +38,7 @@ _NONE: Final[Mapping[str, str]] = {}
 CONTROLLER_NOTE: Final = Line(
     "needs the LeaderWorkerSet controller: kubernetes-sigs/lws, its installation page"
 )
+RDMA_NOTE: Final = Line("put RDMA=/dev/null before the command on machines without /dev/infiniband")
 _TOKEN: Final = "__RANK__"
 HEAD_TOKEN: Final = "__HEAD__"
 """Words that stand for rank and address until variables of a form take their place."""
@@ -136,12 +137,12 @@ def docker_files(plan: Plan) -> dict[str, str]:
 def docker_body(plan: Plan, address: str = "", variables: Mapping[str, str] = _NONE) -> str:
     """Return the shell lines that start the container of one machine of a replica."""
     words = plan.words(in_container=True)
-    devices = ",".join(map(str, range(plan.accelerators_per_process)))
+    devices = ",".join(map(str, range(plan.devices_per_process)))
     env = "".join(f' --env {name}="{value}"' for name, value in variables.items())
     return (
         f"{ask_lines(plan)}devices={devices}\n"
         f'docker run --detach --name {plan.name}-"$RANK" --restart unless-stopped \\\n'
-        f"  {DOCKER_DEVICES[plan.vendor]} --ipc host --network host --ulimit memlock=-1 \\\n"
+        f"  {DOCKER_DEVICES[plan.vendor]} {RDMA} --ipc host --network host \\\n"
         f"  --cpus {plan.num_cpus} --memory {plan.memory_gib}g --env HF_TOKEN{env} \\\n"
         f'  --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(plan)} \\\n'
         f"  --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
@@ -153,14 +154,14 @@ def compose_files(plan: Plan) -> dict[str, str]:
     """Return two Compose services by profile: the first machine of a replica, and each further one."""
     _refuse_mpi(plan, "compose")
     whole = {"name": plan.name, "services": compose_services(plan, _port(plan), plan.address(_port(plan)))}
-    return {"compose.yaml": dump_yaml(plan.comments, whole)} | _nginx(plan)
+    return {"compose.yaml": dump_yaml((*plan.comments, RDMA_NOTE), whole)} | _nginx(plan)
 
 
 def compose_services(
     plan: Plan, port: int, address: str, variables: Mapping[str, str] = _NONE
 ) -> dict[str, Any]:
     """Return the services of a replica's first machine and of each further one, under the profiles head and worker."""
-    devices = [str(number) for number in range(plan.accelerators_per_process)]
+    devices = [str(number) for number in range(plan.devices_per_process)]
     services: dict[str, Any] = {}
     head = "${HEAD:?address of the first machine of this replica}"
     last = plan.nodes_per_replica - 1
@@ -172,6 +173,7 @@ def compose_services(
         words = [word.replace("$", "$$") for word in plan.words(in_container=True)[1:]]
         one["command"] = [*words, *(word.replace(_TOKEN, rank).replace(HEAD_TOKEN, head) for word in more)]
         one |= {"profiles": [profile], "network_mode": "host", "ulimits": {"memlock": -1}}
+        one["devices"] = [*one.get("devices", ()), "${RDMA:-/dev/infiniband}:/dev/infiniband"]
         if profile == "worker":
             del one["healthcheck"]  # only the first machine answers requests
         else:
@@ -193,7 +195,7 @@ def leader_worker_set(
     labels = {"app": plan.name}
     documents: list[dict[str, Any]] = []
     if plan.launch.config:
-        text = yaml.safe_dump(dict(plan.launch.config))
+        text = plan.options_text(in_container=True)
         documents.append(config_map(plan.name, labels, {plan.config_name: text}))
     pods = {}
     for role in ("leader", "worker"):
@@ -231,7 +233,7 @@ def leader_worker_set(
 def kubernetes_files(plan: Plan) -> dict[str, str]:
     """Return a manifest of a LeaderWorkerSet and its Service."""
     _refuse_mpi(plan, "k8s")
-    comments = (*plan.comments, *selector_note(plan), CONTROLLER_NOTE)
+    comments = (*plan.comments, *pod_notes(plan), CONTROLLER_NOTE)
     return {"plan.k8s.yaml": dump_yaml(comments, *leader_worker_set(plan))}
 
 
@@ -261,7 +263,7 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
 
 def slurm_directives(plan: Plan) -> tuple[str, ...]:
     """Return the directives of a job array with one job of several nodes for each replica."""
-    each = plan.accelerators_per_process
+    each = plan.devices_per_process
     tasks = each if is_mpi(plan) else 1
     return (
         f"#SBATCH --job-name={plan.name}",
@@ -287,9 +289,10 @@ def slurm_files(plan: Plan) -> dict[str, str]:
     if is_mpi(plan):
         nodes = plan.engine.flags.nodes
         assert nodes is not None
-        address += f"srun --mpi=pmix {nodes.launcher} {quote_words(plan.words())} {ending(plan)}\n"
+        start = f"{srun(plan, plan.accelerators_per_process)} --mpi=pmix {nodes.launcher}"
+        address += f"{start} {quote_words(plan.words())} {ending(plan)}\n"
     else:
-        address += "srun bash -c 'RANK=$SLURM_PROCID exec bash ./start.sh'\n"
+        address += f"{srun(plan)} bash -c 'RANK=$SLURM_PROCID exec bash ./start.sh'\n"
         files["start.sh"] = _start(plan)
     files["replicas.sbatch"] = script(plan.comments, address, *slurm_directives(plan))
     if plan.num_replicas > 1:

@@ -30,6 +30,8 @@ OTHERS_W: Final = 60.0
 """Power of board, memory, drives and fans of a machine [W]."""
 SERVER: Final = "server"
 """Flag of a board that is sold as a whole machine, with its case, coolers and supplies."""
+TOWER: Final = "tower"
+"""Flag of a machine sold whole as a workstation: its fans are quiet ones and do not cool cards without fans."""
 TYPICAL: Final = "typical"
 """Flag of a part that a line names by its class alone (`1200W gold`, `B550 board`): its figures are those of a usual
 one."""

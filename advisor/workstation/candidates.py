@@ -40,6 +40,7 @@ from advisor.workstation.assembly import (
 from advisor.workstation.hardware import POWER_POINTS, Hardware, HardwareRun, power_points_of
 from advisor.workstation.performance import (
     TENSOR_PARALLEL,
+    KnownRuns,
     MachineLoad,
     best_run,
     bound_on_cpu,
@@ -300,7 +301,9 @@ def card_candidates(
     offloaded: list[_OffloadedSet] = []
     # Prices of hosts include CPU, board and memory, which the limit of the cards leaves out already.
     host_budget = limits.max_usd + min(levels.host_usd.values(), default=0.0)
-    for usd, num, accelerator, cards in _sets_by_price(book, limits):
+    # More cards than any board of known lanes carries would break a hard rule whatever their speed.
+    most = min(limits.max_cards, max(levels.links, default=limits.max_cards))
+    for usd, num, accelerator, cards in _sets_by_price(book, replace(limits, max_cards=most)):
         runs = known.get((accelerator, num))
         if runs is None:
             bridged = _can_bridge(accelerator, num, book)
@@ -419,13 +422,14 @@ def _resident_runs(
     found: list[RunOfSet] = []
     links = _usable_links(accelerator, num, levels)
     points = power_points_of(accelerator, limits.power_points)
-    full = _runs_with_bridge(Hardware(accelerator, num, points[0]), load, links, bridged=bridged)
+    known: KnownRuns = {}
+    full = _runs_with_bridge(Hardware(accelerator, num, points[0]), load, links, known, bridged=bridged)
     # A level of links that gains nothing at full power gains less where the cards are slower.
     useful = sorted({(conditions.pcie_generation, conditions.pcie_lanes) for conditions, _ in full})
     for fraction in reversed(points):
         hardware = Hardware(accelerator, num, fraction)
         is_full = fraction == points[0] or not full
-        runs = full if is_full else _runs_with_bridge(hardware, load, useful, bridged=bridged)
+        runs = full if is_full else _runs_with_bridge(hardware, load, useful, known, bridged=bridged)
         if not runs:
             break
         lower = {conditions: run for _, conditions, run in found}
@@ -441,13 +445,18 @@ def _resident_runs(
 
 
 def _runs_with_bridge(
-    hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]], *, bridged: bool
+    hardware: Hardware,
+    load: MachineLoad,
+    links: Sequence[tuple[int, int]],
+    known: KnownRuns,
+    *,
+    bridged: bool,
 ) -> list[tuple[RunConditions, HardwareRun]]:
     """Return the runs at each level of links, and those over a bridge that are faster than all of the same links."""
-    runs = _runs_by_link(hardware, load, links)
+    runs = _runs_by_link(hardware, load, links, known)
     if not runs or not bridged:
         return runs
-    joined = _runs_by_link(replace(hardware, bridged=True), load, links)
+    joined = _runs_by_link(replace(hardware, bridged=True), load, links, known)
     return runs + [
         (replace(conditions, bridged=True), run)
         for conditions, run in joined
@@ -526,7 +535,7 @@ def _usable_links(accelerator: str, num: int, levels: MachineLevels) -> list[tup
 
 
 def _runs_by_link(
-    hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]]
+    hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]], known: KnownRuns
 ) -> list[tuple[RunConditions, HardwareRun]]:
     """Return the run at each level of links that is faster than every weaker level, the fastest last; none if the model
     does not fit.
@@ -534,7 +543,7 @@ def _runs_by_link(
     Assumes: links matter for tensor parallelism alone; layers in turn send a few kilobytes a token.
     """
     weakest = (min(generation for generation, _ in links), min(lanes for _, lanes in links))
-    first = best_run(replace(hardware, pcie_generation=weakest[0], pcie_lanes=weakest[1]), load)
+    first = best_run(replace(hardware, pcie_generation=weakest[0], pcie_lanes=weakest[1]), load, known)
     if first is None:
         return []
     found = [(RunConditions(pcie_generation=weakest[0], pcie_lanes=weakest[1]), first)]
@@ -543,7 +552,7 @@ def _runs_by_link(
     divided = replace(load, engine=TENSOR_PARALLEL)
 
     def run_at(link: tuple[int, int]) -> HardwareRun | None:
-        return best_run(replace(hardware, pcie_generation=link[0], pcie_lanes=link[1]), divided)
+        return best_run(replace(hardware, pcie_generation=link[0], pcie_lanes=link[1]), divided, known)
 
     strongest = (max(generation for generation, _ in links), max(lanes for _, lanes in links))
     best = run_at(strongest) if strongest != weakest else None

@@ -146,6 +146,14 @@ def _words_of(text: str) -> list[str]:
     """Return the words of a name in the form in which they are compared: `RTX3090Ti 24 GB` is rtx, 3090, ti, 24gb."""
     plain = re.sub(r"\bddr[345][- ]?\d{4,5}\b", " ", text.lower())  # a rate of modules is no number of a card
     plain = re.sub(r"max[- ]q", "maxq", plain)
+    # The end of another product's number is no card: MS-A2.
+    plain = re.sub(
+        r"\b(?!rtx|gtx|rx|arc|tesla|quadro|nvidia|amd|radeon|lot|pny)([a-z]{2,})-(?=[a-z]\d{1,2}\b)",
+        r"\1",
+        plain,
+    )
+    # A server is an edition of a card only behind its name or before the word.
+    plain = re.sub(r"\bserver\b(?!\s+ed)(?<!blackwell server)(?<!6000 server)", " ", plain)
     plain = re.sub(r"\bradeon[- ]vii\b", "radeon7", plain)  # VII alone is a version of many products
     plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
     plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)\b", r"\1 \2", plain)

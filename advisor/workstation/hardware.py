@@ -82,7 +82,10 @@ class Hardware:
             changes["pcie_lanes"] = min(self.pcie_lanes, found.pcie_lanes or self.pcie_lanes)
         if self.memory_bytes is not None:
             changes["memory_bytes"] = self.memory_bytes
-        bridge = found.scale_up is not None and "bridge" in found.scale_up.kind
+        # A module on an adapter for a PCIe slot has none of the links that a carrier board has.
+        bridge = found.scale_up is not None and (
+            "bridge" in found.scale_up.kind or found.form_factor.startswith("SXM")
+        )
         if bridge and not self.bridged:
             changes["scale_up"] = None
         record = found.model_copy(update=changes)

@@ -30,11 +30,12 @@ from advisor.catalog.schema.part import (
     System,
 )
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Supplies
+from advisor.workstation.assembly import PLUGS_UNKNOWN, SERVER, Assembly, Cards, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.part_names import (
     GIGABYTES,
+    HAS_FANS,
     PLUG_CLAIM,
     REVISION,
     WATTS,
@@ -47,13 +48,16 @@ from advisor.workstation.part_names import (
     board_by_chipset,
     by_words,
     category_of,
+    from_start,
     grades_in,
     is_bare,
+    is_known,
     is_title,
     kit_of,
     link_in,
     named_supply,
     names_a_model,
+    names_something,
     pair_of,
     psu_of,
     server_in,
@@ -61,10 +65,10 @@ from advisor.workstation.part_names import (
     typical_card,
     unknown_part,
     watts_of_label,
+    with_fans,
     without_words,
     write_out,
 )
-from advisor.workstation.performance import TENSOR_PARALLEL
 from advisor.workstation.picker_text import read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, find_systems, with_memory, with_other_memory
@@ -75,6 +79,8 @@ from advisor.workstation.typed_line import (
     check_length,
     price_number,
     read_line,
+    with_factor,
+    write_units,
 )
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
@@ -90,19 +96,29 @@ _BRIDGE_ALONE: Final = re.compile(
     r"^\W*(?:nv-?link|bridge)\b|\bbridge\b.*\bfor\b|\bnv-?link\s+(?:hb\s+)?bridges?\b(?!\s*d)", re.IGNORECASE
 )
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
-_JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
+_JOINED: Final = re.compile(
+    r"\s+(?:\+|&|with|w/|and|plus|under|beneath|inside|into|cooled\s+by|powered\s+by|fed\s+by|housed\s+in"
+    r"|in(?=\s+(?:an?|my|the|our)\s+[A-Z]))\s+",
+    re.IGNORECASE,
+)
+_OWN_PART: Final = re.compile(
+    r"\s(?i:and|with|plus|in|inside|into|under|beneath|by)\s+(?i:an?|my|the|our)\s+(?=[A-Z])"
+)
+"""Words before a part with an article and a name, which is a part of its own whether a record holds it or not."""
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
     r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+    r"|(?<=[a-z0-9)]{3})(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)\.\s+(?=[a-z])"
 )
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
 _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
 _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\s+an?\s+[A-Z])")
 """Dashes, and ends of sentences, between the parts of one line."""
+_ARTICLE: Final = re.compile(r"^(?:an?|my|the|our)\s+", re.IGNORECASE)
 _LEAD_IN: Final = re.compile(
-    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|run|add|use|buy|get|with|running|using)"
+    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|got|bought|run|add|use|buy|get|with|running|using|adding|dropping\s+in|putting\s+in)"
     r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
     r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?",
     re.IGNORECASE,
@@ -113,13 +129,16 @@ _LABELS_OF_A_LIST: Final = 3
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
-    r"^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
+    r"^(?:none|budget|everything\s+else|the\s+rest)\b"
+    r"|^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
     r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
     r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$",
     re.IGNORECASE,
 )
 """Part that a list says is not there."""
+_MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b", re.IGNORECASE)
+"""Language models, of which lists say that a machine shall run them."""
 _POWER_LIMIT: Final = re.compile(
     r"\b(?:limit(?:ed)?|capped|cap|pl|held|undervolted)\b[^,;)\d]{0,20}(\d{2,3})\s*W\b|(\d{2,3})\s*W\s*(?:each\s+)?(?:power\s+)?(?:limit|cap)\b",
     re.IGNORECASE,
@@ -146,6 +165,9 @@ _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
+PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
+"""Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
+catalog's; own choice."""
 PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
 """Sockets of which boards with two are sold."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
@@ -311,12 +333,21 @@ class _ReadLine:
     count: int
 
 
+def _names_no_part(text: str) -> bool:
+    """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
+    return _ABSENT.match(text) is not None or (_MODEL.search(text) is not None and not is_known(text))
+
+
 def split_line(line: TypedLine) -> list[TypedLine]:
     """Return the lines for the parts that one line joins: `2x RTX 3090 with NVLink`, `Ryzen 7 + B550 + 64GB DDR4`.
 
     The first part bears the price, which includes the others.
     """
-    is_listed = _LISTED.search(line.text) or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
+    is_listed = (
+        _LISTED.search(line.text)
+        or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
+        or len(line.text.split(" + ")) >= _LEAST_SUMMANDS
+    )
     run_on = [] if is_listed else _run_on_pieces_of(line)
     if run_on:
         return run_on
@@ -352,14 +383,24 @@ _PROPERTY: Final = re.compile(
 def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return the parts that words such as `with` and `and` join; none if the line names one part with what it comes
     with. A name that no record holds may stand first: what follows it is a part all the same."""
-    if _JOINED.search(_BRACKETED_TEXT.sub(" ", line.text)) is None:
+    text = write_in_english(line.text)
+    if _JOINED.search(_BRACKETED_TEXT.sub(" ", text)) is None:
         return []  # what stands in brackets are properties of one part
-    pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
+    text = text if _BRACKETED_TEXT.search(text) else " ".join(write_units(text).split())
+    hidden = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), text)
+    pieces = [_LEAD_IN.sub("", piece.replace("\ue000", " ").strip()) for piece in _JOINED.split(hidden)]
+    pieces = [_ARTICLE.sub("", piece) for piece in pieces if piece]
     if len(pieces) < 2:
         return []
-    found = [replace(line, what=pieces[0].strip(), text=pieces[0], category=None)]
-    found += [replace(read_line(piece, line.where), text=piece) for piece in pieces[1:]]
+    try:
+        found = [from_start(replace(read_line(piece, line.where), text=piece)) for piece in pieces]
+    except InputFileError:
+        return []
+    found[0] = replace(found[0], category=None)
     kinds = [_kind_of(one) for one in found]
+    if kinds[0] is None and kinds[1] is not None and not names_something(found[0].what):
+        found = found[1:]  # words of a sentence
+        kinds = kinds[1:]
     if {"cpu", "board"} & set(kinds):  # a size beside them is their memory
         bare = [
             kind is None and _BARE_SIZE.fullmatch(one.what) for kind, one in zip(kinds, found, strict=True)
@@ -367,17 +408,35 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
         kinds = ["ram" if is_bare else kind for kind, is_bare in zip(kinds, bare, strict=True)]
     if (
         kinds[0] is None
-        and len(pieces[0].split()) > 1
+        and names_something(found[0].what)
         and set(kinds[1:]) <= {"gpu", "cpu", "ram", "board", "psu"}
     ):
         kinds[0] = "unknown"
+    if _OWN_PART.search(line.text):
+        kinds = [
+            "unknown" if kind is None and names_something(one.what) else kind
+            for kind, one in zip(kinds, found, strict=True)
+        ]
+    if set(kinds) <= {"unknown"}:
+        return []
     if None in kinds or set(kinds) <= {"gpu", "bridge"} - ({"gpu"} if "bridge" not in kinds else set()):
         return []
+    if (
+        set(kinds) <= {"gpu", "riser", "case"}
+        and "gpu" in kinds
+        and link_in(line.what, _usual_riser()) is not None
+    ):
+        return []  # a card in a dock
     repeated = {kind for kind in kinds if kinds.count(kind) > 1}
-    if repeated - set(_JOINED_KINDS) or (line.category is not None and line.category not in kinds):
+    if repeated - {*_JOINED_KINDS, "unknown"} or (line.category is not None and line.category not in kinds):
         return []
+    if sum(one.usd is not None for one in found) > 1:
+        return found  # each part has a price of its own
     found[0] = replace(found[0], usd=line.usd)
-    return [found[0], *(replace(one, is_included=line.usd is not None) for one in found[1:])]
+    return [
+        found[0],
+        *(replace(one, is_included=line.is_included or line.usd is not None) for one in found[1:]),
+    ]
 
 
 def _split_off_board(line: TypedLine) -> list[TypedLine]:
@@ -391,8 +450,8 @@ def _split_off_board(line: TypedLine) -> list[TypedLine]:
     except UnknownPartError:
         return [line]
     return (
-        [found[0], replace(found[1], is_included=line.usd is not None)]
-        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] == "board"
+        [found[0], replace(found[1], is_included=line.is_included or line.usd is not None)]
+        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] in ("board", "bridge")
         else [line]
     )
 
@@ -420,9 +479,12 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]
-    texts = [text for text in texts if not _ABSENT.match(text) and not _is_price_alone(text)] or texts
+    absent = [text for text in texts if _names_no_part(text)]
+    if any("$" in text for text in absent):
+        line = replace(line, usd=None, usd_low=None, usd_high=None)  # a budget is the price of no part
+    texts = [text for text in texts if text not in absent and not _is_price_alone(text)] or texts
     try:
-        found = [read_line(text, line.where) for text in texts]
+        found = [from_start(read_line(text, line.where)) for text in texts]
     except InputFileError:
         return []
     kinds: list[str] = []
@@ -446,11 +508,26 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         kind or ("ram" if has_host and _BARE_SIZE.fullmatch(one.what) else "")
         for kind, one in zip(kinds, found, strict=True)
     ]
+    if sum(map(bool, kinds)) > 1:  # words of a sentence beside the parts
+        kept = [
+            one
+            for one in zip(kinds, found, strict=True)
+            if one[0] or one[1].usd or names_something(one[1].text)
+        ]
+        kinds = [kind for kind, _ in kept]
+        found = [one for _, one in kept]
     known = {kind for kind in kinds if kind}
     are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
     card = find_card_name(line.what)
-    is_unread = bool(known) and (_kind_of(line) is None or (card is not None and not card.accelerators))
-    if not is_unread and ((len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds)):
+    # A card or a CPU behind another name is a part of its own, and no property of it.
+    names_more = re.search(r"\d", texts[0]) is not None and bool(
+        {"gpu", "cpu"} & set(kinds[1:]) - set(kinds[:1])
+    )
+    is_unread = (names_more and len(known) == 1) or (
+        bool(known) and (_kind_of(line) is None or (card is not None and not card.accelerators))
+    )
+    is_one_part = (len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds)
+    if not is_unread and is_one_part:
         return []
     listed = [
         replace(one, category=None if _SEVERAL.search(one.text) else kind or None)
@@ -512,10 +589,11 @@ _CPU_FAMILIES: Final = (
 )
 _CPU_FAMILY: Final = re.compile(_CPU_FAMILIES, re.IGNORECASE)
 _PART_STARTS: Final = re.compile(
+    rf"(?<!quadro)(?<!nvidia)(?<!geforce)(?<!tesla)(?<!radeon)(?<!instinct)"
     rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?={_COUNT_WORDS}(?:{_CPU_FAMILIES}"
     r"|\d{1,4}\s*[GT]B\s+(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
-    r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$))"
-    r"|(?:nvidia\s+)?(?:rtx|gtx|tesla|quadro)\b))",
+    r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$|\d{1,2}\s?[x×]\s))"
+    r"|(?:nvidia\s+|amd\s+)?(?:geforce|radeon|rtx|gtx|tesla|quadro|instinct|[ahlv]\d{2,3}s?|mi\d{2,3})\b))",
     re.IGNORECASE,
 )
 """Places in a line where a part begins without a comma before it."""
@@ -573,7 +651,9 @@ def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
         return []
     try:
         found = [read_line(text, line.where) for text in texts]
-        kinds = {category_of(one) for one in found}
+        # A size beside a CPU is that of the memory.
+        found = [replace(one, category="ram") if _BARE_SIZE.fullmatch(one.what) else one for one in found]
+        kinds = {one.category or category_of(one) for one in found}
         machine = replace(line, text=name, what=read_line(name, line.where).what)
     except InputFileError:
         return []
@@ -582,21 +662,23 @@ def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
     rest = line.text[bracket.end() :].strip(" +,&;-")
     with contextlib.suppress(InputFileError):  # a price alone
         found += [read_line(rest, line.where)] if rest else []
-    return [machine, *(replace(one, is_included=line.usd is not None) for one in found)]
+    return [machine, *(replace(one, is_included=line.is_included or line.usd is not None) for one in found)]
 
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     """Return the cards and the bridges of a line that names both."""
     if _NO_BRIDGE.search(line.what):
         return [replace(line, what=" ".join(_NO_BRIDGE.sub(" ", line.what).split()))]
+    word = _BRIDGE_WORDS.search(line.what)
+    has_cards_ahead = word is not None and find_card_name(line.what[: word.start()]) is not None
+    are_joined = _JOINED.search(line.what) or _ARE_BRIDGED.search(line.what) or has_cards_ahead
+    if _BRIDGE_ALONE.search(line.what) and not are_joined:
+        return [replace(line, category="bridge")]
     named = find_card_name(_BRIDGE_WORDS.sub(" ", line.what))
     able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
     if named is None or not set(named.accelerators) & able:
         # Modules on carrier boards have their links without a bridge.
         return [replace(line, what=" ".join(_BRIDGE_WORDS.sub(" ", line.what).split()))]
-    joined = _JOINED.search(line.what) or _ARE_BRIDGED.search(line.what)
-    if _BRIDGE_ALONE.search(line.what) and not joined:
-        return [line]
     counted = _NUM_BRIDGES.search(_JOINED.split(line.what)[-1])
     number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
     cards = _BRIDGE_WORDS.sub(" ", _NUM_BRIDGES.sub(" ", line.what) if counted else line.what)
@@ -604,10 +686,13 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     bridge = replace(line, what="NVLink bridge", quantity=number, usd=None, usd_low=None, usd_high=None)
     return [
         replace(line, what=cards),
-        replace(bridge, category="bridge", is_worded=False, is_included=line.usd is not None),
+        replace(
+            bridge, category="bridge", is_worded=False, is_included=line.is_included or line.usd is not None
+        ),
     ]
 
 
+_SMALL_FORM: Final = re.compile(r"\b[abhxz]\d{3}[mi]\b")
 _SOCKET: Final = re.compile(r"\b(?:sp[356]|s?trx?[45]|swrx8|lga\s?\d{4}|am[45])\b", re.IGNORECASE)
 
 
@@ -646,12 +731,15 @@ class _ListingReader:
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
-        present = [line for line in typed if not _ABSENT.match(line.what)] or typed
-        num_labelled = sum(line.category is not None for line in present)
-        if len(present) > 1 and is_title(present[0], is_labelled=num_labelled >= _LABELS_OF_A_LIST):
+        present = [line for line in typed if not _names_no_part(line.what)] or typed
+        are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
+        is_heading = are_labelled and not re.search(r"\d", present[0].text) and not is_known(present[0].text)
+        if len(present) > 1 and (
+            is_title(present[0], is_labelled=are_labelled) or (present[0].category is None and is_heading)
+        ):
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
-        lines = [part for line in present for part in split_line(line)]
+        lines = [from_start(part) for line in present for part in split_line(line)]
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
@@ -670,7 +758,10 @@ class _ListingReader:
         for place in places:
             part, count = self._resolve(lines[place], categories[place])
             line = lines[place]
-            if categories[place] == "gpu":  # prices of used modules and CPUs are far below the catalog's
+            if categories[place] in (
+                "gpu",
+                "system",
+            ):  # prices of used modules and CPUs are far below the catalog's
                 line = self._with_plausible_price(line, part, count)
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
@@ -682,6 +773,8 @@ class _ListingReader:
                 why=f"a list is of one machine, of at most {MOST_CARDS} cards",
                 fix="list one machine",
             )
+        if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in present):
+            self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
         self._join_cpus(sum(one.line.quantity for one in found.values() if one.category == "cpu"))
         if not {"gpu", "unknown", "system"} & set(categories):
             self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything
@@ -807,15 +900,14 @@ class _ListingReader:
             return line
         each = price.usd * count / line.quantity
         share = line.usd / line.quantity / each
-        if share >= WHOLE_PRICE_IS_DOUBTFUL_BELOW or not 0.5 <= line.usd / each <= 2.0:
+        is_near = share < PRICE_OF_EACH_IS_LIKELY_BELOW and 0.75 <= line.usd / each <= 1.25
+        if not is_near and (share >= WHOLE_PRICE_IS_DOUBTFUL_BELOW or not 0.5 <= line.usd / each <= 2.0):
             return line
         self._notes.append(
             f"{line.text.strip()!r} is read as ${line.usd:,.0f} each: ${line.usd / line.quantity:,.0f} apiece would "
             f"be {share:.0%} of the catalog's ${each:,.0f}; write 'total' after the price if it is the sum"
         )
-        factor = line.quantity
-        low, high = (None if usd is None else usd * factor for usd in (line.usd_low, line.usd_high))
-        return replace(line, usd=line.usd * factor, usd_low=low, usd_high=high)
+        return with_factor(line)
 
     def _catalog_usd(self, part: Part | None, count: int) -> float | None:
         price = price_of(part, self._book) if part is not None else None
@@ -874,14 +966,9 @@ class _ListingReader:
         if not is_named or accelerator in able:
             return
         record = accelerators.by_id(accelerator)
-        has_links = record.scale_up is not None and "bridge" not in record.scale_up.kind
-        why = (
-            f"the engines that run on it ({', '.join(record.engines)}) give each card layers of its own"
-            if has_links and TENSOR_PARALLEL not in record.engines
-            else "no record has a bridge for it"
+        self._notes.append(
+            f"{line.text.strip()!r}: NVLink of {record.name} changes no speed here: no record has a bridge for it"
         )
-        if not has_links or TENSOR_PARALLEL not in record.engines:
-            self._notes.append(f"{line.text.strip()!r}: NVLink of {record.name} changes no speed here: {why}")
 
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
@@ -899,14 +986,16 @@ class _ListingReader:
     def bridge(self, line: TypedLine) -> tuple[Part | None, int]:
         sold = parts.planner_parts(Bridge)
         held = {card.accelerator for card in self._machine.get("cards", ())}
-        bridge = next((one for one in sold if held <= set(one.accelerators)), sold[0])
+        bridge = next((one for one in sold if held & set(one.accelerators)), sold[0])
         spacing = _BRIDGE_SPACING.search(line.what)
         if spacing is not None and int(spacing.group(1)) != bridge.spacing_slots:
             slots = int(spacing.group(1))
             name = bridge.name.replace(str(bridge.spacing_slots), str(slots))
             bridge = bridge.model_copy(update={"name": name, "spacing_slots": slots})
         self.note(line, bridge)
-        return bridge, line.quantity
+        num_cards = len(self._machine.get("cards", ()))
+        count = -(-num_cards // bridge.joins) if bridge.joins > 2 and num_cards else line.quantity
+        return bridge, count
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
         cpu = find_cpu(line.what, is_labelled=True) or cpu_by_number(line.what)
@@ -938,6 +1027,9 @@ class _ListingReader:
         found = all_by_words(words, parts.planner_parts(Board), strict=True) or all_by_words(
             words, parts.parts_for_lists(Board), strict=True
         )
+        # A board of a smaller form factor writes it behind its chipset: a B850M-P is no B850-P.
+        named = set(plain_words(line.what).split())
+        found = [one for one in found if set(_SMALL_FORM.findall(plain_words(one.name))) <= named]
         # Boards of one name are sold for either kind of modules: the list's memory tells which.
         found = [board for board in found if board.ram_type == self._ram_type] or found
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
@@ -964,7 +1056,13 @@ class _ListingReader:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
             raise unknown_part(line, "supply", [psu.name for psu in parts.planner_parts(Psu)])
-        psu = named or (named_supply(watts, line) if names_a_model(line.what) else psu_of(watts, line))
+        is_own = (
+            self.board is not None and SERVER in self.board.flags
+        )  # a server's supply is sold for it alone
+        is_model = is_own or names_a_model(line.what)
+        psu = named or (named_supply(watts, line) if is_model else psu_of(watts, line))
+        if is_own and named is None and not grades:
+            psu = psu.model_copy(update={"grade": "platinum", "flags": (PLUGS_UNKNOWN,)})
         if claimed is not None:
             word = (claimed.group(1) or "one").lower()
             num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
@@ -1018,7 +1116,7 @@ class _ListingReader:
             self.note(line, frame)
             return frame, line.quantity
         if _RACK.search(line.what) and not names_a_model(
-            _RACK.sub(" ", line.what), "rack", "server", "rackmount"
+            _RACK.sub(" ", line.what), "rack", "server", "rackmount", "from", "aliexpress", "ebay", "taobao"
         ):
             return None, line.quantity  # no record states the room of a chassis that has only a height
         return self.by_name(Case, "case", line)

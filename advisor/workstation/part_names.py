@@ -17,7 +17,7 @@ from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import TypedLine
+from advisor.workstation.typed_line import TypedLine, read_line
 
 FILLER: Final = frozenset(
     ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
@@ -57,6 +57,8 @@ WORDS: Final = {
         "u.2",
         "u.3",
         "optane",
+        "msata",
+        "emmc",
     ),
     "board": ("board", "motherboard", "mobo", "mainboard"),
     "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
@@ -103,13 +105,21 @@ _SWITCH: Final = re.compile(
     re.IGNORECASE,
 )
 """Switch board, which leads one slot to several cards, and the series of its chip: 87 is PCIe 3.0, 88 and 89 newer."""
+_CARRIER: Final = re.compile(
+    r"\baom-sxm\w*|\b(?:nv-?link|sxm2?)\s+(?:carrier\s+|base)?board\b|\bcarrier\s+board\b", re.IGNORECASE
+)
+"""Board with NVLink that carries modules."""
 _SWITCH_PORTS: Final = re.compile(
     r"\b(\d{1,2})\s*x\s*(?:x?16|slots?|ports?)\b|\b(\d{1,2})\s+(?:slots|ports)\b", re.IGNORECASE
 )
 _USUAL_PORTS: Final = 4
 """Number of cards on a switch board whose line states none."""
-REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b", re.IGNORECASE)
-"""Revision of a board, or its edition with another network chip: sockets, slots and memory are the same."""
+REVISION: Final = re.compile(
+    r"\b(?:(?:dual|single|two)[- ](?:socket\b|cpu\b|(?=lga|s?p[356]\b))|socket\s+(?=lga|s?tr|am\d|sp\d)"
+    r"|lga[- ]?\d{3,4}(?:-3)?\b)|\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b",
+    re.IGNORECASE,
+)
+"""Socket or revision of a board, or its edition with another network chip: slots and memory are the same."""
 _SUPPLY_LINE: Final = re.compile(
     r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
     r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
@@ -149,16 +159,18 @@ _MEMORY_LINES: Final = frozenset(
 _MODULE_WORDS: Final = _MEMORY_WORDS - {"ram", "memory"}
 """Words of modules; `memory` stands in the names of cards too (24 GB Memory)."""
 _CPU_MODEL: Final = re.compile(
-    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}\b|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
+    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}\b|[5-9]\d{3}h[xs]\b|\d{3}hx\b|fx-\d{4}\b|e7-\d{4}|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
     re.IGNORECASE,
 )
 """CPU of a known family that no record may hold: unknown as a CPU, not as any part."""
 _BOARD_MODEL: Final = re.compile(
     r"\b(?:asus|asrock|gigabyte|msi|huananzhi|machinist|jingsha|supermicro|evga|biostar|tyan)\b.*"
-    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)",
+    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)"
+    r"|\b(?:x(?:[89]|1[0-4])|h1[1-4])[a-z]{2,4}\w*-\w+|\b(?:romed|epycd|genoad|rome2d|mz[37]\d|mc62|x99)\w*-\w+",
     re.IGNORECASE,
 )
-"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, of which no record may exist."""
+"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, or by the number of a server's board alone, such as
+`X10SRL-F`; no record of it may exist."""
 _COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\bsnk-p\d|\bxe\d{2,3}-(?:tr|sp)\d"
     r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
@@ -166,7 +178,7 @@ _COOLER_MODEL: Final = re.compile(
 )
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido)\b|配置|清单|构成|構成",
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|order)\b|配置|清单|构成|構成",
     re.IGNORECASE,
 )
 _SPOKEN: Final = re.compile(
@@ -192,6 +204,11 @@ _SIZE_AND_RATE: Final = re.compile(
     re.IGNORECASE,
 )
 """Memory of which only size and transfer rate are written: `64GB 6000`."""
+_RATE_ALONE: Final = re.compile(
+    r"(?<![\w.-])(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?![\w.]|\s*(?:rpm|mb))",
+    re.IGNORECASE,
+)
+"""Transfer rate of modules, without the words of one."""
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})(?:\s?GB)?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
@@ -307,6 +324,8 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]) and not _IS_NO_LINK.search(line.what):
             return "gpu" if category == "riser" and _CARD_ON_RISER.search(line.what) else category
+    if _CARRIER.search(line.what) and find_card_name(line.what) is None:
+        return "bridge"
     if _SWITCH.search(line.what) and find_card_name(line.what) is None:
         return "riser"
     if find_systems(line.what):
@@ -338,6 +357,7 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
 _IS_NO_LINK: Final = re.compile(
     r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
 )
+_FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]\d{2}\b", re.IGNORECASE)
 _DOCK_ADAPTER: Final = re.compile(
     r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
@@ -364,10 +384,12 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "other"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
-            return category
+            # A kind of modules beside a chipset is a board's: `B760 DDR4`.
+            is_board = category == "ram" and not GIGABYTES.search(text) and board_by_chipset(text) is not None
+            return "board" if is_board else category
     if board_by_chipset(text) is not None:
         return "board"
-    if words & _OTHER_WORDS or _IS_NO_LINK.search(text):
+    if words & _OTHER_WORDS or _IS_NO_LINK.search(text) or _FAN_MODEL.search(text):
         return "other"
     if _DOCK.search(text):
         return "riser"
@@ -436,6 +458,91 @@ def link_in(text: str, cable: Riser) -> Riser | None:
     )
 
 
+HAS_FANS: Final = re.compile(
+    r"\bshrouds?\b|\b(?:blower|fan)\s+(?:adapter|mod|kit|duct)s?\b|\bwith\s+(?!no\b)(?:[\w-]+\s+){0,3}(?:blowers?|fans?)\b"
+    r"|\b(?:3d[- ]printed|printed)\b.{0,20}\b(?:fans?|blowers?|ducts?|cooling)\b",
+    re.IGNORECASE,
+)
+"""Fans or ducts that a builder adds to cards without any."""
+
+
+def with_fans(card: GpuCard) -> GpuCard:
+    """Return a card without fans with a blower at its end; any other card as it is."""
+    return card.model_copy(update={"cooling": "blower"}) if card.cooling == "passive" else card
+
+
+_PLACE: Final = re.compile(r"^(?:in|on|with|inside)\s+(?:an?|my|the)\s+(?=\S)", re.IGNORECASE)
+_BEFORE_COUNT: Final = re.compile(
+    r"^([^\d\n]*?[\s:])(?=(?:\d{1,2}\s?[x×]\s|(?:a\s+)?(?:pair\s+of|two|three|four|five|six|eight|ten|twelve)\s)"
+    r"(?!\s*\d+\s?[GT]B\b)\S.*\d)",
+    re.IGNORECASE,
+)
+"""Words without a number before a number of pieces: `so far I've bought two RTX 3090`."""
+
+
+def from_start(line: TypedLine) -> TypedLine:
+    """Return a line without the words of a sentence ahead of a number of pieces or of a maker's name: `Power comes from
+    a Seasonic PX-1600`. Words with a number, and words that name a part themselves, stay."""
+    before = _BEFORE_COUNT.match(line.text) if line.category is None and line.quantity == 1 else None
+    if before is not None:
+        rest = read_line(line.text[before.end() :], line.where)
+        kind = _kind_in(rest.text)
+        if kind is not None and _kind_in(before.group(1)) in (None, kind):
+            return replace(
+                rest,
+                text=line.text,
+                usd=rest.usd if rest.usd is not None else line.usd,
+                is_included=line.is_included,
+                unread_price=line.unread_price or rest.unread_price,
+            )
+    line = replace(line, what=_PLACE.sub("", line.what))
+    found = _makers().search(line.what)
+    if found is None or not found.start():
+        return line
+    ahead = line.what[: found.start()].strip()
+    rest = replace(line, what=line.what[found.start() :], category=None)
+    if re.search(r"\d", ahead) or set(ahead.lower().split()) & CPU_WORDS or find_systems(ahead):
+        return line
+    kind = line.category or (category_of(rest) if is_known(rest.what) else None)
+    return replace(rest, category=line.category) if kind in _MADE_KINDS else line
+
+
+def names_something(text: str) -> bool:
+    """Whether a text bears the marks of a product's name: a number, a capital letter behind its first word, a maker."""
+    marks = r"\d" if text.isupper() else r"\d|\s[A-Z][A-Za-z]"
+    return re.search(marks, text) is not None or _makers().search(text) is not None
+
+
+_MADE_KINDS: Final = ("board", "psu", "case", "cooler", "storage", "ram")
+"""Kinds of part that people name by their makers; a card's maker stands beside the number that tells."""
+
+
+def is_known(text: str) -> bool:
+    """Whether a text names a kind of part that is known."""
+    return _kind_in(text) is not None
+
+
+def _kind_in(text: str) -> str | None:
+    try:
+        return category_of(read_line(text, ""))
+    except InputFileError:
+        return None
+
+
+@functools.cache
+def _makers() -> re.Pattern[str]:
+    """Return the pattern of the names of makers of boards, supplies, cases, coolers, drives and modules."""
+    names = {
+        part.manufacturer
+        for kind in _MADE_KINDS
+        for part in (*parts.all_parts()[kind], *parts.named_parts(kind))
+    }
+    ordered = sorted(filter(None, names), key=len, reverse=True)
+    # Shops and people shorten the names of some makers to the first word.
+    firsts = {name.split()[0] for name in ordered if len(name.split()[0]) > 4}
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, (*ordered, *sorted(firsts))))})(?!\w)", re.IGNORECASE)
+
+
 def as_described(card: GpuCard, text: str) -> GpuCard:
     """Return a card with the width and the cooling that a line states: a water block makes it narrower."""
     changes: dict[str, object] = {}
@@ -480,6 +587,9 @@ def is_memory_by_size(text: str, words: set[str]) -> bool:
         return any(float(one.group(1)) * float(one.group(2)) == whole for one in modules)
     if _SIZE_AND_RATE.fullmatch(text.strip()):
         return True
+    if _RATE_ALONE.search(text) and not words & set(WORDS["storage"]):
+        bare = _RATE_ALONE.sub(" ", text.replace(size.group(), " "))
+        return find_card_name(bare) is None and find_cpu(bare) is None and not words & CPU_WORDS
     if words & _MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
         return True
     return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
@@ -545,10 +655,14 @@ def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
     return ordered[len(ordered) // 2]
 
 
+_CASE_NUMBER: Final = re.compile(r"\bnzxt\s+h\d{3}\w?\b", re.IGNORECASE)
+"""Case whose number is also that of a chipset."""
+
+
 def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     """Return, of the named chipset, the board that knows the lanes of most cards; one for the kind of modules that the
     list names, if there is one."""
-    words = set(plain_words(text).upper().split())
+    words = set(plain_words(_CASE_NUMBER.sub(" ", text)).upper().split())
     # A board of a smaller form factor writes it behind its chipset: A520M, B650I.
     words |= {word[:-1] for word in words if re.fullmatch(r"[ABHXZ]\d{3}[MI]", word)}
     found = [
@@ -751,6 +865,7 @@ def without_words(text: str, words: Iterable[str]) -> str:
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
     generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
 
 

@@ -12,6 +12,8 @@ _MARKUP: Final = re.compile(
 )
 """Marks of BBCode and HTML."""
 _EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
+_LEADERS_OF_LABEL: Final = re.compile(r"^(\s*(?:[-*•]\s*)?[A-Za-z]{2,12})\s*\.{3,}\s*(?=\S)")
+"""Dots that lead from a label to its part."""
 _HEADING: Final = re.compile(
     r"^\s*(?:\$\s+[a-z]|[\w.-]+@[\w.-]+\S*\s*(?:[#$]\s.*)?$|#{1,6}\s|【[^】]*】\s*$|-{3,}|={3,}|>+\s*$|\[[^\]]*\]\s*$)"
 )
@@ -93,6 +95,7 @@ def _without_marks(row: str) -> str:
         .replace("\u00a0", " ")
         .replace("\u3000", " ")
     )
+    row = _LEADERS_OF_LABEL.sub(r"\1: ", row)
     return row if "|" in row else _EMPHASIS.sub(" ", row)
 
 

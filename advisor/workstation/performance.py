@@ -107,8 +107,13 @@ def formats_to_try(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ..
     return (*found, "fp8") if is_free and found == (FOUR_BITS[engine],) else found
 
 
-def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
-    """Return the fastest way to run the model on the hardware; None if it fits in none.
+KnownRuns = dict[tuple[Hardware, str], list["HardwareRun"]]
+"""Runs of one load by hardware and engine."""
+
+
+def best_run(hardware: Hardware, load: MachineLoad, known: KnownRuns | None = None) -> HardwareRun | None:
+    """Return the fastest way to run the model on the hardware; None if it fits in none. Runs in `known`, which are of
+    the same load whatever its engine, are not computed again.
 
     Source: simulator.replica_model for each engine, split and format.
     """
@@ -122,8 +127,12 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
         if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
+            runs = known.get((links, engine)) if known is not None else None
+            runs = _runs(links, load, engine) if runs is None else runs
+            if known is not None:
+                known[links, engine] = runs
             best = max(
-                (*([best] if best else []), *_runs(links, load, engine)),
+                (*([best] if best else []), *runs),
                 key=lambda run: run.output_tokens_per_s.value,
                 default=None,
             )
@@ -139,7 +148,7 @@ def _bound_in_turn(hardware: Hardware, load: MachineLoad, engine: str) -> float:
     Assumes: no time for kernels or copies.
     """
     peak = accelerators.by_id(hardware.accelerator).bandwidth_bytes_per_s
-    if engine == TENSOR_PARALLEL or peak is None:
+    if engine == TENSOR_PARALLEL or peak is None or divides_over_links(hardware, engine):
         return math.inf
     context = int(load.input_tokens + load.output_tokens / 2.0)
     cache = kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
@@ -195,18 +204,29 @@ def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> list[HardwareRu
     return [
         _run(replica, load, split)
         for weights in formats_to_try(load, engine, accelerators.by_id(hardware.accelerator).vendor)
-        for split, tp, pp in _splits(hardware.num, engine)
+        for split, tp, pp in _splits(hardware, engine)
         if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
     ]
 
 
-def _splits(num: int, engine: str) -> list[tuple[str, int, int]]:
+def _splits(hardware: Hardware, engine: str) -> list[tuple[str, int, int]]:
     """Return the ways to divide a model among cards, as (words, tensor parallel, stages)."""
+    num = hardware.num
     if num == 1:
         return [("one card", 1, 1)]
+    divided = [("tensor parallel", num, 1)]
+    in_turn = [("layers in turn", 1, num)]
     if engine == TENSOR_PARALLEL:
-        return [("tensor parallel", num, 1)]
-    return [("layers in turn", 1, num)]
+        return divided
+    return [*in_turn, *divided] if divides_over_links(hardware, engine) else in_turn
+
+
+def divides_over_links(hardware: Hardware, engine: str) -> bool:
+    """Whether llama.cpp also divides every layer (`--split-mode tensor`): over links between the cards, if the engine
+    that does so elsewhere does not run on them."""
+    has_links = hardware.record().scale_up is not None
+    engines_of_card = accelerators.by_id(hardware.accelerator).engines
+    return engine == OFFLOADING and has_links and TENSOR_PARALLEL not in engines_of_card
 
 
 def _deployment(

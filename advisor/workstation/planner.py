@@ -14,7 +14,7 @@ from advisor.catalog.units import GB
 from advisor.workstation.assembly import Assembly
 from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
 from advisor.workstation.hardware import power_points_of
-from advisor.workstation.knee import is_beaten, knee, speed_of, steps
+from advisor.workstation.knee import PriceStep, is_beaten, knee, speed_of, steps
 from advisor.workstation.optimiser import Program, Solution
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, PlanResult, Question
@@ -32,6 +32,8 @@ LEAST_FRONTIER: Final = 4
 USED_LEADS_FROM: Final = 1.5
 """Speed of a machine with second-hand parts over that of the knee from which it heads an answer: no warranty is worth a
 third of the speed. Own choice; half as much again as the step that a builder feels."""
+USED_LEADS_BELOW: Final = 0.5
+"""Price of such a machine over that of the knee up to which it heads an answer if it is no slower. Own choice."""
 MOST_USED: Final = 2
 """Number of machines with second-hand parts that an answer may show next to new ones."""
 SAME_SPEED: Final = 0.99
@@ -124,7 +126,8 @@ def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[S
         return program, _frontier(program, question)
     known: ResidentRuns = {}
     program = program_for(question, book, faster_than=math.inf, known=known)
-    first = fastest_for(program, question.budget_usd if question.budget_usd is not None else math.inf)
+    money = question.budget_usd if question.budget_usd is not None else math.inf
+    first = fastest_for(program, money, used=question.used)
     resident = first.tokens_per_s if first else 0.0
     if can_exceed_on_cpu(question.load, known, program.candidates, resident):
         program = program_for(question, book, faster_than=resident, known=known)
@@ -139,10 +142,12 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
     found: list[Solution] = []
     if question.target_tokens_per_s is not None:
         target = question.target_tokens_per_s
-        first = _cheapest(program, money, target)
-        return _faster(program, first, money, question.top) if first else []
+        first = _cheapest(program, money, target, used=question.used)
+        return _faster(program, first, money, question) if first else []
     while len(found) < max(question.top, LEAST_FRONTIER):
-        solution = first if first is not None and not found else fastest_for(program, money)
+        solution = (
+            first if first is not None and not found else fastest_for(program, money, used=question.used)
+        )
         if solution is None:
             break
         found.append(solution)
@@ -189,7 +194,7 @@ def _build(solution: Solution, question: Question, book: PriceBook, market: Rent
     has_used_cards = any(isinstance(one.choice, PlannedCards) and one.is_used for one in solution.candidates)
     name = machine_name(machine) + (", used" if has_used_cards else "")
     build = build_of(name, machine, question, prices, market, gap=solution.gap)
-    return replace(build, is_used=is_used)
+    return replace(build, is_used=is_used and not question.used)
 
 
 def raise_power(machine: Assembly, question: Question) -> Assembly:
@@ -216,8 +221,8 @@ def _second_hand(
     none that a new one matches in price and speed."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
     target = question.target_tokens_per_s
-    if not any(candidate.is_used for candidate in program.candidates):
-        return []
+    if question.used or not any(candidate.is_used for candidate in program.candidates):
+        return []  # whoever takes second-hand parts has them among the others
     if target is not None:
         cheapest = _cheapest(program, money, target, used=True)
         found = [cheapest] if cheapest is not None else []
@@ -238,12 +243,12 @@ def _second_hand(
     ]
 
 
-def _faster(program: Program, first: Solution, money: float, top: int) -> list[Solution]:
+def _faster(program: Program, first: Solution, money: float, question: Question) -> list[Solution]:
     """Return the cheapest machine that is fast enough, then the cheapest ones that are each a quarter faster."""
     found = [first]
-    while len(found) < top:
+    while len(found) < question.top:
         target = 1.25 * found[-1].tokens_per_s
-        solution = _cheapest(program, money, target)
+        solution = _cheapest(program, money, target, used=question.used)
         if solution is None:
             break
         found.append(solution)
@@ -282,7 +287,7 @@ def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
     first = None if best is None else (best.name, best.total_usd)
     used = [build for build in builds if build.is_used and build.kind == "parts"]
     fastest = max(used, key=speed_of, default=None)
-    if best is not None and fastest is not None and speed_of(fastest) > USED_LEADS_FROM * best.tokens_per_s:
+    if best is not None and fastest is not None and _leads(fastest, best):
         first = (fastest.name, fastest.total_usd)
     return tuple(
         sorted(
@@ -298,13 +303,20 @@ def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
     )
 
 
+def _leads(used: Build, best: PriceStep) -> bool:
+    """Whether a machine with second-hand parts heads an answer: far faster, or no slower for half of the price."""
+    gain = speed_of(used) / best.tokens_per_s
+    return gain > USED_LEADS_FROM or (gain >= 1.0 and used.total_usd <= USED_LEADS_BELOW * best.total_usd)
+
+
 def machine_name(machine: Assembly) -> str:
     """Return a machine's name by its cards: `2 x rtx-3090 at 70% power`."""
     cards = machine.cards
     if cards is None:
         return "machine"
     if not cards.cards:
-        return f"{machine.cpu.name if machine.cpu else 'CPU'} without cards"
+        sold_with = machine.board.sold_with if machine.board else ""
+        return f"{sold_with or (machine.cpu.name if machine.cpu else 'CPU')} without cards"
     kind = " + ".join(cards.accelerators)
     limit = f" at {cards.power_fraction:.0%} power" if cards.power_fraction < 1 else ""
     bridge = " with NVLink" if machine.bridges else ""

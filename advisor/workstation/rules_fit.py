@@ -7,7 +7,16 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, Storage
 from advisor.catalog.units import GB, GIB, KILO
-from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Setting, Supplies, slot_widths
+from advisor.workstation.assembly import (
+    TOWER,
+    Assembly,
+    Cards,
+    Memory,
+    Risers,
+    Setting,
+    Supplies,
+    slot_widths,
+)
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
 
@@ -319,6 +328,22 @@ def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
 
 
 @match_rule(
+    "card-cooling",
+    "passive cards",
+    "cards",
+    cards=lambda cards: tuple(card.cooling for card in cards.cards),
+    board=lambda board: TOWER in board.flags,
+)
+def card_cooling_in_tower(cards: Cards, board: Board, setting: Setting) -> Finding | None:
+    """Judge passive cards in a workstation that is sold whole, whose fans are those of an office."""
+    passive = sum(card.cooling == "passive" for card in cards.cards)
+    if not passive or TOWER not in board.flags:
+        return None
+    why = f"{passive} cards without fans need the air of a server chassis; {board.name} is a tower for an office"
+    return Finding(passive, 0, False, why, "a blower with a duct on each card, cards with fans, or a server")
+
+
+@match_rule(
     "card-spacing",
     "air between cards",
     "slots",
@@ -397,6 +422,11 @@ def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | N
     return _length("supply", max(lengths), case.max_psu_m, "a shorter supply or another case")
 
 
+SAME_MOUNTS: Final = (("sTR4", "sTRX4", "sWRX8", "SP3"), ("sTR5", "SP6"), ("LGA2011", "LGA2011-3", "LGA2066"))
+"""Sockets with the same holes for coolers. Source: AMD, thermal design guides of SP3 and SP6; Noctua, mounting
+compatibility of LGA20xx."""
+
+
 @match_rule(
     "cooler-socket",
     "cooler and socket",
@@ -406,8 +436,9 @@ def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | N
 def cooler_socket(cooler: Cooler, cpu: Cpu, setting: Setting) -> Finding:
     """Compare the cooler's mounting with the CPU's socket."""
     mount = cpu.series.socket
+    alike = next((group for group in SAME_MOUNTS if mount in group), (mount,))
     why = f"{cooler.name} mounts on {', '.join(cooler.sockets)}; the CPU is {mount}"
-    return holds(mount in cooler.sockets, why, f"a cooler for {mount}")
+    return holds(not set(alike).isdisjoint(cooler.sockets), why, f"a cooler for {mount}")
 
 
 @match_rule(
@@ -460,6 +491,7 @@ FIT_RULES: Final = (
     slots,
     card_length,
     card_cooling,
+    card_cooling_in_tower,
     spacing,
     all_risers,
     frame,

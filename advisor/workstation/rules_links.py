@@ -164,11 +164,15 @@ def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Findi
         name for name in cards.accelerators if any(name not in bridge.accelerators for bridge in bridges)
     ]
     if unfit:
+        if all(accelerators.by_id(name).scale_up is not None for name in unfit):
+            why = f"no record has a bridge for {', '.join(unfit)}, which have NVLink"
+            return Finding(len(bridges), 0, False, why, "the bridge that the maker names for the card", True)
         why = f"{', '.join(unfit)} has no NVLink connector"
         return Finding(len(bridges), 0, False, why, "leave the bridge out: cards talk over PCIe")
-    most = cards.num // 2
-    why = f"{len(bridges)} bridges for {cards.num} cards; each joins two"
-    return at_most(len(bridges), most, why, "one bridge for two cards")
+    bridge = bridges[0]
+    most = max(cards.num // bridge.joins, int(bridge.joins > 2)) * bridge.num_for_two
+    why = f"{len(bridges)} bridges for {cards.num} cards; {bridge.num_for_two} join {bridge.joins}"
+    return at_most(len(bridges), most, why, "the bridges that the maker names for two cards")
 
 
 @match_rule("peer-to-peer", "cards as one", "", "advice", planned=False)
@@ -180,12 +184,13 @@ def pooling(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Find
     peer = all(accelerators.by_id(name).pcie_peer_to_peer for name in cards.accelerators)
     why = f"{cards.num} memories, not one: each card holds a part of the model"
     if is_bridged:
-        why += "; two cards talk over their bridge"
-        why += ", pairs among each other through the host" if cards.num > 2 and not peer else ""
+        joined = bridges[0].joins
+        why += "; two cards talk over their bridge" if joined == 2 else f"; {joined} talk over their board"
+        why += ", pairs among each other through the host" if cards.num > joined and not peer else ""
     elif not peer:
         why += "; the driver sends peer traffic through the host"
     return holds(
-        peer or (is_bridged and cards.num == 2),
+        peer or (is_bridged and cards.num <= bridges[0].joins),
         why,
         "nothing for layers in turn; for tensor parallelism professional cards or a bridge",
     )
@@ -204,6 +209,40 @@ def pooling(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Find
 def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the CPU's cores against those that cards and system keep busy."""
     return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"
+
+
+LEAST_CURRENT_CAPABILITY: Final = 7.5
+"""Compute capability below which NVIDIA's current software leaves cards out. Source: NVIDIA, CUDA 13.0 release notes
+(no Maxwell, Pascal and Volta; branch 580 is their last driver); vLLM documentation, GPU requirements (7.5)."""
+LEAST_BF16_CAPABILITY: Final = 8.0
+"""Compute capability below which cards have no bf16. Source: NVIDIA, CUDA programming guide, arithmetic throughput."""
+_DROPPED_BY_ROCM: Final = ("gfx900", "gfx906")
+"""AMD's chips that ROCm no longer supports. Source: AMD, ROCm 6.4 and 7.0, supported GPUs."""
+
+
+def _limit_of_software(name: str) -> str:
+    """Return what current software does not do on an accelerator; empty if nothing is known to be missing."""
+    record = accelerators.by_id(name)
+    if record.vendor == "amd" and record.compute_capability in _DROPPED_BY_ROCM:
+        return f"{record.name}: ROCm has dropped it; llama.cpp runs with an older release or Vulkan"
+    if record.vendor != "nvidia" or not record.compute_capability:
+        return ""
+    capability = float(record.compute_capability)
+    if capability < LEAST_CURRENT_CAPABILITY:
+        return (
+            f"{record.name}: CUDA 13 and drivers after branch 580 leave it out, and vLLM does not run on it"
+        )
+    if capability < LEAST_BF16_CAPABILITY:
+        return f"{record.name}: no bf16 and no FlashAttention 2; vLLM computes in fp16"
+    return ""
+
+
+@match_rule("software", "support by current software", "", "advice", planned=False)
+def software(cards: Cards, setting: Setting) -> Finding | None:
+    """Judge old cards by what drivers and engines still do on them; None if nothing is missing."""
+    limits = [limit for name in cards.accelerators if (limit := _limit_of_software(name))]
+    remedy = "CUDA 12 or the last ROCm release that has it, and llama.cpp; newer cards for other engines"
+    return holds(False, "; ".join(limits), remedy) if limits else None
 
 
 CORES_OF_CLASS: Final = {0: 8, 1: 6, 2: 8}
@@ -247,6 +286,7 @@ LINK_RULES: Final = (
     resizable_bar,
     nvlink,
     pooling,
+    software,
     cores,
     cpu_class,
 )

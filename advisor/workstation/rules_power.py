@@ -4,7 +4,7 @@ import math
 from functools import partial
 from typing import Final
 
-from advisor.catalog.schema.part import Board, Case, Cooler, Cpu
+from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, Psu
 from advisor.workstation.assembly import (
     EFFICIENCY,
     GRADE_UNKNOWN,
@@ -145,6 +145,18 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
     return _as_known(at_most(needed, eight, why, "a supply with more plugs, or a second supply"), supplies)
 
 
+FEWEST_PLUGS_OF_LARGE: Final = 4
+"""Fewest 8-pin plugs of a supply of 1,000 W and more: a smaller number in an unchecked record may be that of cables.
+Own assumption."""
+LARGE_SUPPLY_W: Final = 1000.0
+
+
+def _may_count_cables(psu: Psu) -> bool:
+    return (
+        "unverified" in psu.flags and psu.power_w >= LARGE_SUPPLY_W and psu.num_8_pin < FEWEST_PLUGS_OF_LARGE
+    )
+
+
 def _supply_words(supplies: Supplies) -> str:
     return "a usual supply of this size" if _is_typical(supplies) else "the supply"
 
@@ -154,8 +166,9 @@ def _is_typical(supplies: Supplies) -> bool:
 
 
 def _as_known(finding: Finding, supplies: Supplies) -> Finding:
-    """Return the finding as unknown if it fails on the figures of a usual supply, which the user's may exceed."""
-    if finding.passed or not _is_typical(supplies):
+    """Return the finding as unknown if it fails on the figures of a usual supply, which the user's may exceed, or on a
+    count of cables, each of which may end in two plugs."""
+    if finding.passed or not (_is_typical(supplies) or any(map(_may_count_cables, supplies.psus))):
         return finding
     return finding._replace(is_unknown=True, remedy="count the plugs of yours, or name its model")
 

@@ -8,9 +8,9 @@ from advisor.catalog.errors import InputFileError
 from advisor.workstation.foreign_words import write_in_english
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
-_BULLET: Final = re.compile(r"^\s*(?:[-*•–]\s+|\d{1,2}[.)]\s+(?=\S))")
+_BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
 _LEADING: Final = re.compile(
-    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z])",
+    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z]|\d{{3,4}}\s?W)",
     re.IGNORECASE,
 )
 _LEADING_BARE: Final = re.compile(
@@ -33,12 +33,13 @@ _LABELLED: Final = re.compile(
 )
 _TRAILING: Final = re.compile(
     rf"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)\s(?:x\s+|[×*]\s*)({_COUNT})\s*$"
-    r"|(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\sx(\d{1,2}|[-+−]\d+|\d{5,})\s*$"
+    r"|(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s(?!(?-i:X)(?:1[7-9]|[2-9]\d)\s*$)"
+    r"x(\d{1,2}|[-+−]\d+|\d{5,})\s*$"
     r"|\s(\d{1,2})[x×]\s*$",
     re.IGNORECASE,
 )
-"""Number at the end of a line. Three or four digits directly after an X are a chipset (X870); after a PCIe generation
-they are lanes."""
+"""Number at the end of a line. Three or four digits directly after an X are a chipset (X870), two above 16 after a
+capital one a model (Core X71, Kraken X63); after a PCIe generation they are lanes."""
 _INSIDE: Final = re.compile(
     r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×]\s?(\d{1,2})"
     r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|with|w/|in|on|and|plus|for)\b))",
@@ -46,7 +47,7 @@ _INSIDE: Final = re.compile(
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
 _UNIT_WORDS: Final = re.compile(
-    r"(\d)\s*(?:gigs?|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
+    r"(\d)\s*(?:gigs?|gbs|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
     r"|(?<![\w./])((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
     r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
     re.IGNORECASE,
@@ -57,7 +58,8 @@ _AFTER_PCIE: Final = re.compile(
 )
 """Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
 _AHEAD_OF_COUNT: Final = re.compile(
-    r"^\s*(?:[A-Za-z][A-Za-z /]{1,24}:|[A-Za-z][A-Za-z ,']{1,60}[.!?]+|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)"
+    r"^\s*(?:(?:used|refurbished|new)(?=\s\d)|[A-Za-z][A-Za-z /]{1,24}:"
+    r"|[A-Za-z][A-Za-z ,']{1,60}[.!?]+|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)"
 )
 """Words with a colon that are no label of a part, a sentence, or the number of a row, before a number of pieces:
 `Cluster: 3x Mac Studio`, `Done! 4x MI50`."""
@@ -68,7 +70,8 @@ _AFTER_SIZE: Final = re.compile(
 _SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
 _TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
 _SHOP: Final = re.compile(
-    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*",
+    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*[\"“]?\s*"
+    r"|^\s*title\s*:\s*[\"“]?\s*",
     re.IGNORECASE,
 )
 """Shop before the name of a part."""
@@ -81,7 +84,9 @@ _BREAKOUT: Final = re.compile(
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
 _KIND_OF_MODULE: Final = re.compile(
-    r"\bddr[345]\b|\bcl\d\d\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b", re.IGNORECASE
+    r"\bddr[345]\b|\bcl\d\d\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b"
+    r"|\d\s?[x×]\s?\d{1,3}\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b",
+    re.IGNORECASE,
 )
 _HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
@@ -169,15 +174,29 @@ MOST_OF_ONE: Final = 99
 MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
+_LEADERS: Final = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*")
+"""Dots that lead from a name to its price."""
+_STICKS_OF: Final = re.compile(
+    r"\b(\d{1,2})\s+(?:sticks?|modules?|dimms?|planks?)\s+(?:of|à|a|à|je|de|da|per|po|по)\s+(\d{1,3})(?:\s?G[Bi]?B?\b|(?!\w))",
+    re.IGNORECASE,
+)
+"""Modules counted in words: `4 sticks of 32`."""
+_BRACKETED_HEAD: Final = re.compile(r"^\s*\[\s*([^\]\[]{0,24}?)\s*\]\s*(?=\S)")
+"""Words in square brackets before a part: its label (`[GPU]`), the number of a picture, or the box of a task."""
 _CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
 _FOREIGN_AMOUNT: Final = r"(?:\d{1,3}(?:[ \u202f\xa0]\d{3})+(?!\d)|\d[\d.,']*)"
 FOREIGN_PRICE: Final = re.compile(
-    rf"(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
+    rf"\$\s?{_FOREIGN_AMOUNT}\s*(?:CAD|AUD|NZD|SGD|HKD|TWD|MXN)\b"
+    rf"|(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
     rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
     rf"(?:[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|Ft\b|万?[元円]|块钱|руб\w*)",
     re.IGNORECASE,
 )
 """Amount of money in another currency than US dollars."""
+_AMOUNTS_LAST: Final = re.compile(
+    rf"(?:(?<=[\s|]){_FOREIGN_AMOUNT}\s*(?:[€£¥￥₹₩₽₺]|(?:{_CURRENCIES})\b)[\s|]*){{2,}}$", re.IGNORECASE
+)
+"""Prices of one and of all pieces in another currency at the end of a row of an invoice."""
 _PRICE_WORDS: Final = re.compile(
     r"(?:\b(?:VHB|VB|FP|Preis|price|prix|precio|für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
     re.IGNORECASE,
@@ -204,7 +223,7 @@ _PRICE_LAST: Final = re.compile(
 _DOLLAR: Final = re.compile(r"(?:\$|USD)\s*(\S+)", re.IGNORECASE)
 _CHANNELS: Final = re.compile(r"(\d{1,2})[- ]?channels?", re.IGNORECASE)
 _LANES: Final = re.compile(r"(\d{1,3})\s*(?:PCIe\s*)?lanes?", re.IGNORECASE)
-_NOISE: Final = re.compile(r"[\"“”'()\[\],;]+")
+_NOISE: Final = re.compile(r"[\"“”'()\[\],;]+|[~≈]+(?=[\s)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +278,9 @@ def read_line(text: str, where: str) -> TypedLine:
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
     check_length(text, where)
+    text = _LEADERS.sub(" ", text.strip().strip('"“”'))
     category, unlabelled = split_off_label(_BULLET.sub("", write_in_english(text), count=1))
-    rest, price, foreign = _split_off_price(_write_units(unlabelled), where)
+    rest, price, foreign = _split_off_price(write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(rest, where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
@@ -284,8 +304,11 @@ def read_line(text: str, where: str) -> TypedLine:
     return line if price is None else with_price(line, price)
 
 
-def _write_units(text: str) -> str:
+def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
+    text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
+    text = _STICKS_OF.sub(r"\1x\2GB", text)
+    text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
@@ -322,6 +345,10 @@ def check_length(text: str, where: str) -> None:
 def split_off_label(text: str) -> tuple[str | None, str]:
     """Return the category that a label before a part names (`Mobo: ROMED8-2T`), and the text after it; no category and
     the whole text if there is no known label."""
+    head = _BRACKETED_HEAD.match(text)
+    if head is not None and not re.search(r"\d\s*[x×]|[x×]\s*\d", head.group(1)):
+        rest = text[head.end() :].lstrip(": ")
+        text = f"{head.group(1)}: {rest}" if head.group(1).lower() in LABELS else rest
     found = _LABEL.match(text) or _BARE_LABEL.match(text)
     category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
     return (None, text) if found is None or category is None else (category, text[found.end() :])
@@ -337,6 +364,13 @@ def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
         usd_high=None if price.high is None else price.high * factor,
         says_whole_or_each=price.is_each or price.is_whole,
     )
+
+
+def with_factor(line: TypedLine) -> TypedLine:
+    """Return a line whose price is that of each of its pieces, with the price of all."""
+    low, high = (None if usd is None else usd * line.quantity for usd in (line.usd_low, line.usd_high))
+    usd = None if line.usd is None else line.usd * line.quantity
+    return replace(line, usd=usd, usd_low=low, usd_high=high, says_whole_or_each=True)
 
 
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
@@ -392,9 +426,9 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
 def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, str]:
     """Return the text without its price; the price, None if the line states none; and a price in another currency,
     which is not read, empty if there is none."""
-    foreign = FOREIGN_PRICE.search(text)
+    foreign = _AMOUNTS_LAST.search(text) or FOREIGN_PRICE.search(text)
     if foreign is not None:
-        rest = _PRICE_WORDS.sub(" ", FOREIGN_PRICE.sub("\ue000", text))
+        rest = _PRICE_WORDS.sub(" ", FOREIGN_PRICE.sub("\ue000", _AMOUNTS_LAST.sub("\ue000", text)))
         rest, price, _ = _split_off_price(rest, where)
         return rest, price, foreign.group().strip()
     rest, price = _split_off_dollars(_with_one_amount(text), where)

@@ -71,7 +71,7 @@ def hardware_of(machine: Assembly) -> Hardware | None:
         generation,
         lanes,
         memory_bytes=smallest if len(records) > 1 else None,
-        bridged=bool(machine.bridges) and cards.num == 2,
+        bridged=any(1 < cards.num <= bridge.joins for bridge in machine.bridges),
         host_bytes_per_s=known_host_bytes_per_s(machine),
     )
 

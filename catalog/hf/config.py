@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -92,6 +92,19 @@ def model_from_hf_config(path: str | Path) -> Model:
         first = error.errors()[0]
         config.fail(".".join(map(str, first["loc"])), f"makes no model: {first['msg']}")
     return model.model_copy(update={"folder": str(_folder(Path(config.file).parent))})
+
+
+def model_from_gguf(path: Path, shape: Mapping[str, Any], storage: Mapping[str, Any]) -> Model:
+    """Return the model that the header of a GGUF file describes; see `gguf.read_header`.
+
+    Raises: InputFileError: a field is missing, absurd or contradicts another.
+    """
+    config = ConfigFields({**shape, "_name_or_path": path.stem}, str(path))
+    try:
+        return _describe_model(config).model_copy(update={**storage, "checkpoint": str(path)})
+    except ValidationError as error:
+        first = error.errors()[0]
+        return config.fail(".".join(map(str, first["loc"])), f"makes no model: {first['msg']}")
 
 
 def _folder(path: Path) -> Line:

@@ -94,6 +94,8 @@ class Accelerator(Record):
     accelerators_per_node: int | None = Field(default=None, ge=1, le=1024)
     """Number of accelerators of the largest usual node: one server, instance or compute tray. None if no source states
     it."""
+    devices: int = Field(default=1, ge=1)
+    """Devices that software sees in one accelerator: dies, tiles or cores, each of which an engine counts."""
     pcie_generation: int | None = None
     pcie_lanes: int | None = None
     pcie_peer_to_peer: bool = True

@@ -68,10 +68,22 @@ class EarlierMemory(ReleaseSpan):
     """Fraction of memory that a server took unless told otherwise."""
     runtime_bytes: float | None = Field(default=None, ge=0)
     """Memory that was taken off the cache for graphs, libraries and fragmentation [bytes]."""
+    peer_bytes: float = Field(default=0.0, ge=0)
+    """Memory of communicators that was taken off the cache for each other rank of a group with a scale-up fabric
+    [bytes]. NCCL before 2.22 connected every pair of ranks for every algorithm when it started; cards without a fabric
+    open fewer channels (vllm-project/vllm issue 13061: 0.25 GiB for two RTX 4090)."""
     sampler_bytes_per_logit: float | None = Field(default=None, ge=0)
     """Peak of the sampler in the profile run, for each logit of the highest number of sequences [bytes]."""
     states_all_layers: bool = False
     """Whether the printed tokens count every layer, those with a window or a state included, as if it kept all."""
+    source: Source
+
+
+class CapturedContext(ReleaseSpan):
+    """Releases whose decode graphs end at a context: a longer sequence leaves the batch without a graph."""
+
+    tokens: int = Field(gt=0)
+    """Longest context of a captured decode step [tokens]."""
     source: Source
 
 
@@ -122,6 +134,8 @@ class LaunchFlags(Record):
     """Package without which the engine loads no weights in a format, by format; releases before `plugins_since` need
     none."""
     plugins_since: str = ""
+    plugins_on: dict[str, str] = Field(default_factory=dict)
+    """Package through which the engine runs on other hardware, by the name that `plugin_of` gives the hardware."""
     kv: dict[str, str] = Field(default_factory=dict)
     """Flag of the KV cache format, by format."""
     yaml_data_parallel: str = ""
@@ -191,6 +205,8 @@ class LaunchFlags(Record):
     """Container image by architecture or vendor of the accelerator."""
     images_seen: tuple[str, ...] = ()
     """Keys of `images` whose tag a source names; the other tags are inferred from the publisher's pattern."""
+    image_program: str = ""
+    """Path of the program in the images if it is not on their search path."""
     local: str = ""
     """Flag for a local file of weights, if the engine distinguishes it from a hub repository; see `repository`."""
     repository: str = ""
@@ -422,6 +438,11 @@ class Engine(Record):
     """Methods of speculative decoding with which host and device take turns, as a speculation names them."""
     eager_with_data_parallel: ReleaseSpan | None = None
     """Releases that decode without captured graphs if attention data-parallel ranks run in lockstep."""
+    pool_handover: Literal["layers", "in_turn"] = "layers"
+    """How a prefill pool hands a request to a decode pool. layers: a layer's cache leaves while the next is computed;
+    in_turn: the router asks the decode server only after the prefill server has answered, and that one pulls the cache
+    and computes the first token."""
+    captured_context: CapturedContext | None = None
     eager_architectures: tuple[str, ...] = ()
     """Architectures on which decode steps are launched operator by operator, without captured graphs."""
     kernel_levels: tuple[KernelLevel, ...] = ()

@@ -283,10 +283,14 @@ class Riser(Part):
 
 
 class Bridge(Part):
-    """NVLink bridge between two cards."""
+    """NVLink bridge between two cards, or board with NVLink that carries several modules."""
 
     accelerators: tuple[str, ...]
     spacing_slots: int
+    num_for_two: int = 1
+    """Number of bridges that join two cards at full speed."""
+    joins: int = 2
+    """Number of cards that one bridge, or one set for two cards, joins."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:

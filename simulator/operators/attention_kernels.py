@@ -195,6 +195,8 @@ def decode_kernel_s(
         stream / (bandwidth * min(1.0, efficiency.stream_sms / device.num_sms)),
         flop / (device.peak_flop_per_s["bf16"] * efficiency.compute_fraction),
     )
+    # Where all measurements waited for memory the fraction has no meaning, and can exceed 1.
+    busy_s = np.maximum(busy_s, streams * rows * np.asarray(row_flop, float) / device.peak_flop_per_s["bf16"])
     busy_s = busy_s * (1.0 + uneven_streams(streams, uneven_share, spread, device))
     return np.asarray(efficiency.launch_s + busy_s)
 

@@ -30,6 +30,8 @@ class KvLink:
     """Rate of one channel in one direction [bytes/s]."""
     latency_s: float = 0.0
     """Latency per request [s]: blocks are announced, and asked for."""
+    first_token_s: float = 0.0
+    """Time that a decode worker takes to its first token [s], beyond the transfer; 0 if it is sent the first token."""
     fixed_bytes: float = 0.0
     """Bytes of recurrent state per request, whatever its length."""
     num_layers: int = 1
@@ -40,7 +42,10 @@ class KvLink:
     receiver_channels: int = 1
 
     def __post_init__(self) -> None:
-        if not self.bytes_per_s > 0 or min(self.bytes_per_token, self.latency_s, self.fixed_bytes) < 0:
+        if (
+            not self.bytes_per_s > 0
+            or min(self.bytes_per_token, self.latency_s, self.first_token_s, self.fixed_bytes) < 0
+        ):
             raise AdvisorError("a KV link needs a positive rate, and sizes and latency of at least 0")
         if min(self.num_layers, self.sender_channels, self.receiver_channels) < 1:
             raise AdvisorError("a KV link needs at least one layer and one channel on each side")
@@ -82,7 +87,7 @@ def transferred_ps(
     end_ps = max(start_ps + whole_ps, computed_ps + whole_ps // layers)
     for side in (sender, receiver):
         heapreplace(side.free_ps, end_ps)
-    return end_ps + round(link.latency_s * PICOSECONDS_PER_S)
+    return end_ps + round((link.latency_s + link.first_token_s) * PICOSECONDS_PER_S)
 
 
 def simulate_disaggregated(

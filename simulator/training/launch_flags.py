@@ -2,15 +2,16 @@
 MaxText)."""
 
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
-from advisor.catalog.training import defines_model, flavor_of, model_words
+from advisor.catalog.training import defines_model, flavor_of, model_words, recipe_of
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
 from advisor.simulator.training.launch_start import (
+    has_mamba_layers,
     maxtext_start,
     megatron_start,
     nemo_start,
@@ -75,6 +76,10 @@ _FAMILIES: Final = {
 }
 """Framework families with the memory and time of each command's framework."""
 
+Start = Literal["usual", "tuning", "new"]
+"""Weights that a run starts from: those of its framework's own default; published ones, which trainers for pre-training
+load only if they are told to; or random ones, which trainers of Transformers must find written."""
+
 _STAGES_FIRST: Final = {"megatron-lm": "--use-tp-pp-dp-mapping", "nemo": "dist.use_tp_pp_dp_mapping=true"}
 """Options that put stages before replicas in the order of ranks, for the frameworks that also take a layout of
 stages."""
@@ -99,8 +104,8 @@ def launch_flags(
     replicas_apart: bool = False,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
     num_steps: int = 0,
-    is_tuning: bool = False,
-    on_tpus: bool = False,
+    start: Start = "usual",
+    vendor: str = "nvidia",
 ) -> dict[str, str]:
     """Return, by framework, the command that makes it run this plan; frameworks that lack an option for any part are
     left out.
@@ -109,52 +114,65 @@ def launch_flags(
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
-    leaves the frameworks their defaults. `is_tuning`: the job starts from published weights, which trainers for
-    pre-training load only if they are told to. `on_tpus`: the accelerators are TPUs, which find each other.
+    leaves the frameworks their defaults. `start`: what the run starts from. `vendor`: of the accelerators; TPUs
+    find each other, and recipes of NeMo are for NVIDIA's.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
     """
-    machines = (node_size, on_bus, on_tpus)
-    found = _all_flags(job, plan, machines, layout=layout, num_steps=num_steps)
+    machines = (node_size, on_bus, vendor)
+    found = _all_flags(job, plan, machines, layout=layout, num_steps=num_steps, start=start)
     if layout or replicas_apart:
         found = {name: flags for name, flags in found.items() if name in _STAGES_FIRST}
     if replicas_apart:
         plain = plan.context_parallel == plan.expert_parallel == 1
         found = {name: f"{flags} {_STAGES_FIRST[name]}" for name, flags in found.items() if plain}
-    if is_tuning:
+    if start == "tuning":
         found = {name: f"{flags} {_LOADS.get(name, '')}".rstrip() for name, flags in found.items()}
     return {name: flags for name, flags in found.items() if not as_priced or job.framework in _FAMILIES[name]}
 
 
 def _all_flags(
-    job: TrainingJob, plan: TrainingPlan, machines: tuple[int, bool, bool], *, layout: str, num_steps: int
+    job: TrainingJob,
+    plan: TrainingPlan,
+    machines: tuple[int, bool, str],
+    *,
+    layout: str,
+    num_steps: int,
+    start: Start,
 ) -> dict[str, str]:
-    node_size, on_bus, on_tpus = machines
+    node_size, on_bus, vendor = machines
+    on_tpus = vendor == "google"
     found = {}
-    tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps)
+    is_new = start == "new"
+    tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps, is_new=is_new)
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
         return {}  # Data loaders of pre-training do not pad.
     if deepspeed_runs(job, plan):
-        found["deepspeed"] = deepspeed_flags(job, plan, node_size, num_steps)
+        found["deepspeed"] = deepspeed_flags(job, plan, node_size, num_steps, is_new=is_new)
     if job.method != "full":
         return found | ({"trl": tuned()} if trl_runs(job, plan) else {})
     if job.framework == "maxtext":
         if not _maxtext_runs(job, plan):
             return {}
-        start = "" if on_tpus else maxtext_start(plan, node_size)
+        meeting = "" if on_tpus else maxtext_start(plan, node_size)
         device = "" if on_tpus else " hardware=gpu"
-        return {"maxtext": f"{start}{maxtext_flags(job, plan, num_steps)}{device}"}
+        return {"maxtext": f"{meeting}{maxtext_flags(job, plan, num_steps)}{device}"}
     if _megatron_runs(job, plan):
         options = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
         length = f" --train-iters {num_steps}" if num_steps else ""
         found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options}{length}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
         is_usual = is_usual and "unfused_attention" not in job.features
-        if is_usual and defines_model("nemo", job.model.family):
-            overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout)
+        is_tuning = start == "tuning"
+        is_usual = is_usual and (
+            plan.micro_batch == 1 or not is_tuning
+        )  # Rows of its packed data sets pass alone.
+        if is_usual and vendor == "nvidia" and defines_model("nemo", job.model.family):
+            overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout, is_tuning=is_tuning)
             length = f" train.train_iters={num_steps}" if num_steps else ""
-            found["nemo"] = f"{nemo_start(plan, node_size)} {overrides}{length}"
+            recipe = recipe_of(job.model.id, is_tuning=is_tuning)
+            found["nemo"] = f"{nemo_start(plan, node_size)} --recipe {recipe} {overrides}{length}"
     if _torchtitan_runs(job, plan):
         length = f" --training.steps {num_steps}" if num_steps else ""
         found["torchtitan"] = f"{torchtitan_start(plan, node_size)} {torchtitan_flags(job, plan)}{length}"
@@ -172,6 +190,8 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: NVIDIA/Megatron-LM, megatron/core/ssm, megatron/core/transformer, training/arguments.py (validate_args).
     """
     divided = plan.sharding in ("zero2", "zero3")
+    if has_mamba_layers(job.model) and not _runs_mamba(job, plan):
+        return False
     if job.optimizer == "muon" and (
         divided or plan.offload_optimizer or job.compute_dtype in ("fp16", "fp8", "mxfp8")
     ):
@@ -186,6 +206,17 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         and not plan.offload_parameters
         and not (divided and (plan.pipeline_parallel > 1 or plan.offload_optimizer))
     )
+
+
+def _runs_mamba(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Whether Megatron-LM has options for a plan of Mamba layers: stages of as many layers each, one chunk a stage, and
+    nothing computed again.
+
+    Source: Megatron-Core 0.16.0, core/ssm/mamba_block.py, _select_layers_for_pipeline_parallel.
+    """
+    is_even = model_limits(job.model).num_layers % plan.pipeline_parallel == 0
+    ends = plan.first_stage_layers or plan.last_stage_layers
+    return plan.recompute == "none" and plan.virtual_stages == 1 and is_even and not ends
 
 
 def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -359,8 +390,18 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
     return f"E{'|'.join(sizes)}L"
 
 
-def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, layout: str = "") -> str:
+def nemo_flags(
+    job: TrainingJob,
+    plan: TrainingPlan,
+    *,
+    on_bus: bool = False,
+    layout: str = "",
+    is_tuning: bool = False,
+) -> str:
     """Return the overrides of a NeMo (Megatron-Bridge) recipe, of all that recipes set otherwise for some model.
+
+    A data set has a length of its own, which must be the model's. Tuning packs sequences, pads each for context ranks,
+    and counts the loss by token with them.
 
     Source: NVIDIA-NeMo/Megatron-Bridge 0.3.0, overrides of run_recipe.py; recipes. A part of a recipe that is None, as
         `comm_overlap` of Qwen's, takes no override.
@@ -372,12 +413,19 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, la
         f"model.context_parallel_size={plan.context_parallel}",
         f"model.sequence_parallel={str(plan.sequence_parallel and plan.tensor_parallel > 1).lower()}",
         f"model.seq_length={job.sequence_tokens}",
+        *([] if is_tuning else [f"dataset.sequence_length={job.sequence_tokens}"]),
         f"train.micro_batch_size={plan.micro_batch}",
         f"train.global_batch_size={job.global_batch}",
         f"mixed_precision={_NEMO_PRECISIONS[job.compute_dtype]}",
         _NEMO_OPTIMIZERS[job.optimizer],
     ]
     flags.append(f"model.virtual_pipeline_model_parallel_size={stages}")
+    if is_tuning:
+        flags.insert(0, f"--packed_sequence --seq_length {job.sequence_tokens}")
+        if plan.context_parallel > 1:
+            pieces = 2 * plan.context_parallel
+            flags.append(f"dataset.packed_sequence_specs.pad_seq_to_mult={pieces}")
+            flags.append("model.calculate_per_token_loss=true ddp.average_in_collective=false")
     flags += [f"model.account_for_{end}_in_pipeline_split=false" for end in ("embedding", "loss")]
     flags += ["model.mtp_num_layers=0"] if job.model.mtp_layers else []
     if layout := layout or stage_layout(job, plan):

@@ -8,7 +8,13 @@ from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
 from advisor.simulator.training.launch_start import ranks_in_node, ray_start
-from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of, wide_weights
+from advisor.simulator.training.launch_tuning import (
+    FLASH,
+    LORA_ALPHA_PER_RANK,
+    attention_kernel,
+    weights_of,
+    wide_weights,
+)
 from advisor.simulator.training.plan import TrainingPlan
 
 _VERL_BATCHED_TOKENS: Final = 8192
@@ -39,8 +45,7 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether verl has options for all of a plan.
 
     Verl takes Megatron with its distributed optimizer and no adapters, or FSDP without layers divided, both in bf16
-    with
-    AdamW.
+    with AdamW.
 
     Source: as `verl_flags`.
     """
@@ -54,6 +59,7 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         return usual and in_order and whole and is_defined and plan.sharding in ("none", "zero1")
     degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel)
     recompute = plan.recompute in ("none", "full") and plan.recompute_layers < 0
+    usual = usual and attention_kernel(job) == FLASH  # It names no other kernel.
     return (
         usual and recompute and max(degrees) == 1 and not plan.shard_group and job.method in ("full", "lora")
     )
@@ -149,6 +155,10 @@ def _verl_degrees(plan: TrainingPlan, own: str) -> list[str]:
 
 def _verl_fsdp(plan: TrainingPlan, actor: str) -> list[str]:
     flags = [f"{actor}.strategy=fsdp2"]
+    if plan.sharding == "none" and plan.data_parallel > 1:
+        flags.append(f"{actor}.fsdp_config.fsdp_size=1")
+    elif plan.sharding == "zero2":
+        flags.append(f"{actor}.fsdp_config.reshard_after_forward=False")
     if plan.context_parallel > 1:
         flags.append(f"{actor}.ulysses_sequence_parallel_size={plan.context_parallel}")
     flags.append(f"actor_rollout_ref.model.enable_gradient_checkpointing={plan.recompute != 'none'}")
@@ -165,6 +175,7 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """
     return (
         bool(weights_of(job.model))
+        and attention_kernel(job) == FLASH
         and max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
         and plan.sharding in ("zero2", "zero3")
         and not plan.shard_group

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from advisor.catalog.schema.model import Mamba2
+from advisor.catalog.schema.model import Mamba2, Model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -18,11 +18,13 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "$RANK": "number of the machine on which the line runs, from 0",
     "$HEAD": "name or address of the first machine; run the line on every machine",
     "$MODEL": "Megatron-LM's options for the model, its tokenizer and data: --num-layers, --data-path, ...",
-    "RECIPE": "function of megatron.bridge.recipes for the model, such as llama3_8b_pretrain_config, or its "
-    "_finetune_config",
+    "RECIPE": "name of a recipe, which Megatron-Bridge's release lacks for the model: add one to "
+    "megatron/bridge/recipes, NAME_pretrain_config, or NAME_finetune_config for tuning",
+    "dataset.sequence_length": "length of the recipe's data set, a mock unless dataset.blend names tokenized files",
+    "--packed_sequence": "the recipe's data set, packed: SQuAD, unless a recipe of your own names another",
     "WEIGHTS": "folder with the model's weights in the framework's own form; torchtitan reads those of the hub",
     "CONFIG.toml": "torchtitan's settings that the line does not repeat: data set, tokenizer, learning rate",
-    "DATASET": "data set of examples: a name on the Hugging Face hub, or a local folder",
+    "DATASET": "data set: a name on the Hugging Face hub, or a local folder; its columns: ",
     "REWARD": "reward of an answer: id of a reward model, or dotted path of a Python function",
     "HOSTFILE": "file with a line `HOST slots=ACCELERATORS` for each machine",
     "TRAIN.parquet": "prompts to train on, as verl's data preparation writes them",
@@ -39,6 +41,16 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
 """Meaning of each word of a command that the program cannot know, as it stands in the command."""
 
 
+_PAIRS: Final = "chosen and rejected, with prompt where it is the same"
+_COLUMNS: Final[Mapping[str, str]] = {
+    "sft": "text, or prompt and completion, or messages (a model without a chat template: --chat_template_path)",
+    **dict.fromkeys(("dpo", "orpo", "reward"), _PAIRS),
+    "kto": "prompt, completion, label (true or false)",
+    **dict.fromkeys(("grpo", "rloo"), "prompt, and what the reward reads"),
+}
+"""Columns that each trainer of TRL reads. Source: TRL 1.16.0, docs, dataset_formats."""
+
+
 def ranks_in_node(count: int, limit: int) -> int:
     """Return the accelerators of a node so that whole nodes hold exactly `count`, at most `limit`."""
     return next(size for size in range(min(count, limit), 0, -1) if count % size == 0)
@@ -49,8 +61,10 @@ def placeholders_of(command: str) -> dict[str, str]:
 
     Source: own definition.
     """
+    trainer = re.search(rf"(?:trl |scripts[./])({'|'.join(_COLUMNS)})\b", command)
+    columns = _COLUMNS[trainer[1] if trainer else "sft"]
     return {
-        word: meaning
+        word: meaning + (columns if word == "DATASET" else "")
         for word, meaning in _PLACEHOLDERS.items()
         if re.search(rf"(?<![\w$.]){re.escape(word)}(?![\w.])", command)
     }
@@ -65,14 +79,21 @@ def explain_command(title: str, command: str) -> str:
     return "\n".join([f"# {title}", *meanings, command])
 
 
+def has_mamba_layers(model: Model) -> bool:
+    """Whether a model has Mamba-2 layers, which Megatron's own trainer builds and which it never recomputes.
+
+    Source: Megatron-Core 0.16.0, core/ssm/mamba_block.py and mamba_layer.py.
+    """
+    return any(isinstance(group.mixer, Mamba2) for group in model.layers)
+
+
 def megatron_start(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     """Return the start of Megatron-LM: torchrun with the number and the address of a machine, and the trainer.
 
     Source: NVIDIA/Megatron-LM, examples/gpt3/train_gpt3_175b_distributed.sh, examples/llama, pretrain_gpt.py and
         pretrain_mamba.py (models with Mamba layers); megatron/training/arguments.py, CUDA_DEVICE_MAX_CONNECTIONS.
     """
-    is_mamba = any(isinstance(group.mixer, Mamba2) for group in job.model.layers)
-    script = "pretrain_mamba.py" if is_mamba else "pretrain_gpt.py"
+    script = "pretrain_mamba.py" if has_mamba_layers(job.model) else "pretrain_gpt.py"
     divided = plan.tensor_parallel > 1 or plan.context_parallel > 1
     # Megatron-LM refuses to start such a layout without it; its FSDP refuses to start with it.
     queue = "CUDA_DEVICE_MAX_CONNECTIONS=1 " if divided and plan.sharding in ("none", "zero1") else ""
@@ -86,7 +107,7 @@ def nemo_start(plan: TrainingPlan, node_size: int) -> str:
 
     Source: NVIDIA-NeMo/Megatron-Bridge, scripts/training/README.md and run_recipe.py.
     """
-    return f"{_static(plan, node_size)} scripts/training/run_recipe.py --recipe RECIPE"
+    return f"{_static(plan, node_size)} scripts/training/run_recipe.py"
 
 
 def torchtitan_start(plan: TrainingPlan, node_size: int) -> str:

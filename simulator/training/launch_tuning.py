@@ -6,18 +6,28 @@ from collections.abc import Mapping
 from string import Template
 from typing import Any, Final
 
-from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.architectures import class_of, needs_repository_code
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
-from advisor.catalog.resaving import SIXTEEN_BIT, resaving_program
+from advisor.catalog.resaving import SIXTEEN_BIT, new_weights_program, resaving_program
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
+from advisor.catalog.training import attention_of
+from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import PORT, ranks_in_node
 from advisor.simulator.training.plan import TrainingPlan
 
 LORA_ALPHA_PER_RANK: Final = 2
 _WIDENED: Final = "./widened"
+_NEW: Final = "./new"
+_WIDEST_FLASH_HEAD: Final = 256
+"""Widest head that FlashAttention-2 computes. Source: Dao-AILab/flash-attention, README."""
+FLASH: Final = "flash_attention_2"
+_HOPPER_ONLY: Final = "kernels-community/vllm-flash-attn3"
 _PRECISIONS: Final[Mapping[str, str]] = {"bf16": "--dtype bfloat16 --bf16", "fp16": "--dtype float16 --fp16"}
+_ALL_IN_BF16: Final = "--dtype bfloat16 --bf16 False"
+"""Weights and states in bf16: under --bf16 Accelerate's FSDP keeps what learns in fp32 (accelerate 1.15.0,
+utils/fsdp_utils.py), with twice the states."""
 _OPTIMIZERS: Final[Mapping[str, str]] = {
     "adamw": "",
     "adamw_8bit": "--optim adamw_bnb_8bit",
@@ -32,8 +42,9 @@ _EXAMPLES: Final = ("orpo",)
 
 
 def weights_of(model: Model) -> str:
-    """Return where Transformers finds a model: its folder, or its repository; empty if neither is known."""
-    return model.folder or next(iter(model.hf_ids), "")
+    """Return where Transformers finds a model: its folder, or its repository; empty if neither is known, or if the
+    repository names no class that it could build."""
+    return model.folder or (next(iter(model.hf_ids), "") if class_of(model) else "")
 
 
 def wide_weights(model: Model) -> tuple[str, str]:
@@ -52,6 +63,42 @@ def wide_weights(model: Model) -> tuple[str, str]:
     code = needs_repository_code(model, "transformers")
     lines = resaving_program(name, _WIDENED, "bf16", runs_code=code)
     return _WIDENED, f"[ -d {_WIDENED} ] || {lines}"
+
+
+def _first_weights(model: Model, *, is_new: bool) -> tuple[str, str]:
+    """Return where a trainer of Transformers finds the weights that a run starts from, and the lines that write them
+    there first: published ones in 16 bits, or random ones of a new model."""
+    if not is_new:
+        return wide_weights(model)
+    code = needs_repository_code(model, "transformers")
+    return _NEW, f"[ -d {_NEW} ] || {new_weights_program(weights_of(model), _NEW, runs_code=code)}"
+
+
+def stores_scores(model: Model, framework: str, architecture: str) -> bool:
+    """Whether a trainer of Transformers computes a model's attention with stored scores, as nothing else does it on
+    that architecture.
+
+    Source: attention_of; openai/gpt-oss-20b's sinks are in FlashAttention-3's kernels, for Hopper alone.
+    """
+    kernel = attention_of(model.family)
+    no_kernel = kernel == _HOPPER_ONLY and architecture != "hopper"
+    return framework in ("peft", "fsdp", "deepspeed") and (kernel == "eager" or no_kernel)
+
+
+def attention_kernel(job: TrainingJob) -> str:
+    """Return the name that Transformers has for a job's kernels of attention; empty leaves it the choice.
+
+    Source: transformers 5.24.0, modeling_utils.py: PyTorch's attention unless another is named. Code of a repository
+        names its own; in fp16 it may be a card without FlashAttention-2, before compute capability 8.0.
+    """
+    if "unfused_attention" in job.features:
+        return "eager"
+    if needs_repository_code(job.model, "transformers") or job.compute_dtype == "fp16":
+        return ""
+    widths = [layer.attention.key_dim for layer in layers_of(job.model) if layer.attention is not None]
+    if not widths or max(widths) > _WIDEST_FLASH_HEAD:
+        return ""
+    return attention_of(job.model.family)
 
 
 def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -78,11 +125,12 @@ def trl_flags(
     *,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
     num_steps: int = 0,
+    is_new: bool = False,
 ) -> str:
     """Return a command of TRL; several accelerators run under Accelerate, which shards and keeps states in host memory.
 
     On several machines it is started on each, with RANK and HEAD as the machine's number and the first one's address.
-    Without `num_steps` it passes its data three times.
+    Without `num_steps` it passes its data three times. `is_new`: the run starts from random weights.
 
     Source: TRL 1.16.0, trl/cli, trl/scripts, examples/scripts/orpo.py; Accelerate 1.15.0,
         accelerate/commands/launch.py. TRL 0.24.0 hands options of Accelerate on for `sft` alone.
@@ -91,7 +139,7 @@ def trl_flags(
         return _program(job, plan, node_size, num_steps)
     if trainer not in _TRAINERS + _EXAMPLES:
         raise ValueError(f"TRL has no command {trainer}")
-    name, first = wide_weights(job.model)
+    name, first = _first_weights(job.model, is_new=is_new)
     start = _launcher(job, plan, trainer, node_size)
     flags = [f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET"]
     flags.append(_sequences(job) if trainer == "sft" else more)
@@ -127,10 +175,15 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
 
     Source: TRL 1.16.0, SFTTrainer(peft_config); PEFT, IA3Config.
     """
+    kernel = attention_kernel(job)
     arguments: dict[str, Any] = {
-        "model_init_kwargs": {"dtype": "float16" if job.compute_dtype == "fp16" else "bfloat16"},
+        "model_init_kwargs": {
+            "dtype": "float16" if job.compute_dtype == "fp16" else "bfloat16",
+            **({"attn_implementation": kernel} if kernel else {}),
+        },
         "max_length": job.sequence_tokens,
         "packing": not job.mean_sequence_tokens,
+        **({} if _packs_by_kernel(job) else {"packing_strategy": "wrapped"}),
         "per_device_train_batch_size": plan.micro_batch,
         "gradient_accumulation_steps": _accumulation(job, plan),
         job.compute_dtype: True,
@@ -155,7 +208,17 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
 def _sequences(job: TrainingJob) -> str:
     """Return the options for sequences packed full, or each padded to the longest of its micro-batch."""
     packing = "" if job.mean_sequence_tokens else " --packing"
-    return f"--max_length {job.sequence_tokens}{packing}"
+    how = "" if _packs_by_kernel(job) else " --packing_strategy wrapped"
+    return f"--max_length {job.sequence_tokens}{packing}{how}"
+
+
+def _packs_by_kernel(job: TrainingJob) -> bool:
+    """Whether sequences may be packed whole, which makes one row of a micro-batch: kernels with a list of lengths leave
+    out the scores between sequences, the others would compute those of the whole row.
+
+    Source: TRL 1.16.0, sft_trainer.py, padding_free.
+    """
+    return bool(job.mean_sequence_tokens) or "flash" in attention_kernel(job)
 
 
 def _accumulation(job: TrainingJob, plan: TrainingPlan) -> int:
@@ -168,7 +231,8 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
     accumulate = _accumulation(job, plan)
     flags = [
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
-        _PRECISIONS.get(job.compute_dtype, _PRECISIONS["bf16"]),
+        _precision(job, plan),
+        f"--attn_implementation {kernel}" if (kernel := attention_kernel(job)) else "",
         _OPTIMIZERS.get(job.optimizer, ""),
         "--trust_remote_code" if needs_repository_code(job.model, "transformers") else "",
     ]
@@ -177,6 +241,7 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
             f"--use_peft --lora_r {job.lora_rank} --lora_alpha {LORA_ALPHA_PER_RANK * job.lora_rank}"
         )
         flags.append("--lora_target_modules all-linear")
+        flags += ["--lora_task_type SEQ_CLS"] if "scalar_head" in job.features else []
     if job.method == "qlora":
         flags.append("--load_in_4bit --use_bnb_nested_quant")
         if "--use_fsdp" in _sharding(job, plan):
@@ -189,14 +254,22 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
     return flags
 
 
+def _precision(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Return the options for the formats of weights and products: PEFT's whole models are all in bf16."""
+    if job.framework == "peft" and job.method == "full" and "--use_fsdp" in _sharding(job, plan):
+        return _ALL_IN_BF16 if job.compute_dtype == "bf16" else _PRECISIONS[job.compute_dtype]
+    return _PRECISIONS.get(job.compute_dtype, _PRECISIONS["bf16"])
+
+
 def _in_host(plan: TrainingPlan) -> bool:
     return plan.offload_parameters or plan.offload_optimizer
 
 
 def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int) -> str:
-    """Return TRL's own command for one accelerator, or Accelerate in front of the trainer's script."""
+    """Return TRL's own command for one accelerator, which takes all of a machine if not told, or Accelerate in front
+    of the trainer's script."""
     if plan.data_parallel == 1 and not _in_host(plan) and trainer in _TRAINERS:
-        return f"trl {trainer}"
+        return f"trl {trainer} --num_processes 1"
     script = f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"examples/scripts/{trainer}.py"
     return f"{_accelerate(job, plan, node_size)} {script}"
 
@@ -242,7 +315,9 @@ def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     return job.framework == "deepspeed" and trl_runs(job, plan)
 
 
-def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: int = 0) -> str:
+def deepspeed_flags(
+    job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: int = 0, *, is_new: bool = False
+) -> str:
     """Return a command of DeepSpeed's launcher with its configuration as JSON, for a trainer of transformers.
 
     Source: deepspeedai/DeepSpeed, configuration JSON and launcher; transformers, TrainingArguments.deepspeed.
@@ -258,7 +333,7 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int, num_st
         job.compute_dtype: {"enabled": True},
         "zero_optimization": zero,
     }
-    name, first = wide_weights(job.model)
+    name, first = _first_weights(job.model, is_new=is_new)
     in_node = ranks_in_node(plan.data_parallel, node_size)
     nodes = plan.data_parallel // in_node
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""

@@ -157,7 +157,8 @@ def step_class(
 
     Untested if no published run of the framework or of the kind of chip was at hand, or if the chip's record lacks
     facts that those of the runs had; `assumed` if the layout had to be chosen; other vendors' chips, adapters,
-    torchtitan, whose releases differ most, experts, and the rest by whether it leaves a node.
+    torchtitan, whose releases differ most, whole models in trainers of Transformers, experts, and the rest by whether
+    it leaves a node.
 
     Source: own definition.
     """
@@ -171,8 +172,8 @@ def step_class(
         return "assumed_layout"
     if job.method != "full":
         return "adapters"
-    if job.framework == "torchtitan":
-        return "torchtitan"
+    if job.framework in ("torchtitan", "peft"):
+        return {"peft": "transformers"}.get(job.framework, job.framework)
     where = "multi_node" if num_accelerators > _SMALL_JOB else "single_node"
     return f"{where}_{'experts' if num_experts(job.model) else 'dense'}"
 

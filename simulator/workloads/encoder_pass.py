@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.collectives import all_to_all_s, topology_of
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.device import Device
 from advisor.simulator.graph.forward_pass import token_costs
 from advisor.simulator.graph.model import layers_of, num_operators
 from advisor.simulator.operator_library import OperatorLibrary
@@ -129,6 +130,15 @@ _MATRIX_FRACTION: Final = 0.9
 an L20 (xDiT) is 0.85 with all other operators."""
 
 
+def _at_rate(device: Device, rate: float, uncut: float) -> Device:
+    """Return the device with this rate of its 16-bit unit, taken for one that is built for `uncut` [flop/s]."""
+    return replace(
+        device,
+        peak_flop_per_s={**device.peak_flop_per_s, "bf16": rate},
+        peak_scale={**device.peak_scale, "bf16": rate / uncut},
+    )
+
+
 def attending_library(library: OperatorLibrary, runtime: Runtime) -> OperatorLibrary:
     """Return the library for attention over images and videos under a runtime.
 
@@ -143,10 +153,10 @@ def attending_library(library: OperatorLibrary, runtime: Runtime) -> OperatorLib
     peak = device.peak_flop_per_s["bf16"]
     per_cycle = peak / (device.num_sms * device.clock_hz)
     if device.architecture in _UNCUT_GENERATIONS and per_cycle <= _UNCUT_SM_FLOP_PER_CYCLE:
-        fraction = library.parameters(PrefillEfficiency, "attention_prefill", "bf16").peak_fraction
+        uncut = library.on_device(_at_rate(device, 2.0 * peak, 2.0 * peak))
+        fraction = uncut.parameters(PrefillEfficiency, "attention_prefill", "bf16").peak_fraction
         rate = min(2.0 * peak, _MATRIX_FRACTION * peak / fraction)
-        rates = {**device.peak_flop_per_s, "bf16": max(peak, rate)}
-        return library.on_device(replace(device, peak_flop_per_s=rates))
+        return library.on_device(_at_rate(device, max(peak, rate), 2.0 * peak))
     if runtime.has_plain_attention:
         return library.on_device(with_one_warp_limit(device))
     return library

@@ -105,6 +105,10 @@ def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
 def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_path: Path) -> None:
     option, settings = question(answered, seed)
     for form in FORMATS:
+        if form == "skypilot" and option.machine.accelerator == "mi355x":
+            with pytest.raises(AdvisorError, match="under a name that is known"):
+                emit_files("llama-3.1-8b", option, form)
+            continue
         files = emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
         assert files["README.md"].count("\n") == 3
         assert ("quantise.sh" in files) is (option.started.checkpoint.origin == "quantise first")
@@ -134,6 +138,11 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
             assert {str(settings.tp), str(settings.max_model_len), str(settings.max_num_seqs)} <= set(words)
         if "engine.yaml" in files:
             assert yaml.safe_load(files["engine.yaml"]) == option.started.config
+        if form in ("docker", "compose", "k8s", "skypilot") and option.layout.engine == "llama.cpp":
+            assert words[0] == "/app/llama-server"  # not on the search path of its images
+        if form == "k8s":
+            vendor = accelerators.by_id(option.machine.accelerator).vendor
+            assert f"- key: {vendor}.com/gpu\n        operator: Exists" in files["plan.k8s.yaml"]
 
 
 Found = tuple[list[str], int, int]
@@ -180,7 +189,9 @@ def in_slurm(files: dict[str, str], option: Option) -> Found:
     assert each
     assert ("router.sh" in files) is (option.layout.num_replicas > 1)
     line = next(line for line in text.splitlines() if line.startswith("srun "))
-    return unquote(line)[1:], int(last.group(1)) + 1, int(each.group(1))
+    _, cores, *words = unquote(line)
+    assert f"#SBATCH {cores}" in text  # srun does not inherit it
+    return words, int(last.group(1)) + 1, int(each.group(1))
 
 
 def in_compose(files: dict[str, str], option: Option) -> Found:
@@ -240,6 +251,94 @@ def test_a_folder_for_each_plan(cli: Cli, tmp_path: Path) -> None:
     refused = cli(f"{asked} --emit-dir {tmp_path}")
     assert refused.code == 2
     assert "To fix: --emit compose" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("engine", "config"),
+    [("vllm", False), ("sglang", False), ("tensorrt-llm", True)],
+)
+def test_a_local_draft_head_is_where_the_engine_looks(answered: Option, engine: str, config: bool) -> None:
+    head = "./llama-eagle3"
+    settings = LaunchSettings(guess=Guess("eagle", 3, head))
+    started = launch(engines.by_id(engine), "org/Llama", settings)
+    checkpoint = ServedCheckpoint("org/Llama", "bf16", "published")
+    option = dataclasses.replace(
+        answered,
+        machine=Machine("h100-sxm", 1, 8, 1),
+        layout=dataclasses.replace(answered.layout, engine=engine),
+        levers={"speculation": settings.guess},
+        launch=Launch(started.command, started.argv, started.config, checkpoint),
+    )
+    assert (head in started.argv) is not config
+    for form in FORMATS:
+        files = emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+        text = "\n".join(files.values())
+        assert f"put one into {head}" in text
+        seen = f"speculative_model: {head}" if config else f"{head} --"
+        assert (seen in text) is (form in ("command", "slurm"))
+        assert ("/plan/llama-eagle3" in text) is (form not in ("command", "slurm"))
+    for form in ("dynamo", "llm-d", "ray"):
+        with pytest.raises(AdvisorError, match=r"models of a hub only|is written for"):
+            emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("chip", "name"),
+    [
+        ("rtx-4090", "RTX4090"),
+        ("rtx-a6000", "RTXA6000"),
+        ("rtx-6000-ada", "RTX6000-Ada"),
+        ("gh200-96gb", "GH200"),
+        ("v100-sxm2-32gb", "V100-32GB"),
+        ("a100-pcie-80gb", "A100-80GB"),
+        ("h200-sxm", "H200"),
+        ("mi300x", "MI300X"),
+    ],
+)
+def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: str, name: str) -> None:
+    option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
+    files = emit_files("llama-3.1-8b", option, "skypilot")
+    assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
+
+
+@pytest.mark.parametrize(
+    ("chip", "devices", "variable"),
+    [
+        ("mi250x", 2, "HIP_VISIBLE_DEVICES"),
+        ("trainium2", 4, "NEURON_RT_VISIBLE_CORES"),
+        ("gaudi3", 1, "HABANA_VISIBLE_MODULES"),
+        ("tpu-v7", 1, "TPU_VISIBLE_CHIPS"),
+    ],
+)
+def test_replicas_on_one_machine_get_devices_as_the_driver_numbers_them(
+    answered: Option, chip: str, devices: int, variable: str
+) -> None:
+    layout = dataclasses.replace(answered.layout, num_replicas=2)
+    option = dataclasses.replace(answered, machine=Machine(chip, 2, 4, 1), layout=layout)
+    text = emit_files("llama-3.1-8b", option, "command")["start.sh"]
+    assert f'  {variable}="$devices" vllm serve' in text
+    assert f"devices=$(seq -s, $((i * {devices})) $((i * {devices} + {devices - 1})))" in text
+    if chip == "mi250x":
+        (deployment, _) = yaml.safe_load_all(emit_files("llama-3.1-8b", option, "k8s")["plan.k8s.yaml"])
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["limits"]["amd.com/gpu"] == "2"
+
+
+@pytest.mark.parametrize("chip", ["mi250x", "tpu-v7", "trainium2", "mi300x"])
+def test_tensor_parallelism_counts_the_devices_that_software_sees(chip: str) -> None:
+    import advisor
+
+    question = {"model": "llama-3.1-8b", "engine": "vllm", "own": f"8x{chip}", "as_of": "2026-11-20"}
+    found = advisor.recommend(**question, concurrency=4, fast=True).options[0]
+    words = found.started.argv
+    tp = int(words[words.index("--tensor-parallel-size") + 1])
+    assert tp == found.layout.tensor_parallel * accelerators.by_id(chip).devices
+
+
+def test_an_engine_that_runs_through_a_plug_in_names_it(answered: Option) -> None:
+    for chip, package in (("tpu-v6e", "vllm-tpu"), ("gaudi3", "vllm-gaudi"), ("trainium2", "vllm-neuron")):
+        option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
+        assert f"first: install {package}" in emit_files("llama-3.1-8b", option, "command")["README.md"]
 
 
 @pytest.mark.parametrize(

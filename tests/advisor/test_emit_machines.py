@@ -99,7 +99,8 @@ def run(script: str, folder: Path, **env: str) -> list[list[str]]:
         stub = f'#!/usr/bin/env bash\nprintf "%s\\0" {name} "$@" >> "{told}"; printf "\\n" >> "{told}"\n'
         if name == "srun":
             stub = "#!/usr/bin/env bash\nfor ((SLURM_PROCID = 0; SLURM_PROCID < NODES; SLURM_PROCID++)); do\n"
-            stub += 'export SLURM_PROCID; [[ $1 == --mpi* ]] && { shift; "$@"; break; }; "$@"; done\n'
+            stub += "export SLURM_PROCID; [[ $1 == --cpus-per-task=[1-9]* ]] && shift\n"
+            stub += '[[ $1 == --mpi* ]] && { shift; "$@"; break; }; "$@"; done\n'
         (bins / name).write_text(stub)
         (bins / name).chmod(0o755)
     (bins / "scontrol").write_text("#!/usr/bin/env bash\nprintf 'node-a\\nnode-b\\n'\n")
@@ -192,6 +193,7 @@ def _check_docker(
     for rank in range(nodes):
         (words,) = run(files["start.sh"], folder, RANK=str(rank), HEAD="10.0.0.1")
         assert words[words.index("--network") + 1] == "host"
+        assert "--device /dev/infiniband" in files["start.sh"]
         devices = words[words.index("--gpus") + 1]
         assert devices.count(",") + 1 == option.machine.accelerators_per_node
         program = words[words.index("--entrypoint") + 1]
@@ -211,6 +213,7 @@ def _check_compose(
     found = []
     for rank in range(nodes):
         one = worker if rank else head
+        assert any("/dev/infiniband" in device for device in one["devices"])
         reserved = one["deploy"]["resources"]["reservations"]["devices"][0]["device_ids"]
         assert len(reserved) == option.machine.accelerators_per_node
         words = [

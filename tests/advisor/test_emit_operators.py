@@ -172,6 +172,9 @@ def in_ray(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     for way in ways:
         product *= sizes.get(way, 1)
     assert product == option.layout.accelerators_per_replica
+    (head,) = spec["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]["containers"]
+    # KubeRay adds no default ports where some are named, and starts the application through the dashboard's.
+    assert {port["name"] for port in head["ports"]} >= {"gcs-server", "dashboard", "client", "serve"}
     (group,) = spec["rayClusterConfig"]["workerGroupSpecs"]
     gpus = int(group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
     needed = product * config["deployment_config"]["num_replicas"]

@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 import yaml
 
-from advisor.catalog import engines
+from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
@@ -32,6 +32,7 @@ SHARES = ("prefill", "decode")
 BY_LENGTH = ("short", "long")
 WINDOWS = {"short": 6144}
 SEEDS = range(int(os.environ.get("ADVISOR_QUESTIONS", "60")))
+TARGETS = json.loads((Path(__file__).parent / "target_schemas.json").read_text())
 SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
 
 
@@ -120,6 +121,33 @@ def test_generated_pools_in_every_format(seed: int, tmp_path: Path) -> None:
             in_yaml(files, option, form)
         else:
             in_scripts(files, option, form)
+
+
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed % 4 < 2])
+def test_dynamo_has_workers_for_each_role_and_no_other_pools(seed: int) -> None:
+    option = question(seed)
+    first = option.parts[0]
+    vendor = accelerators.by_id(first.machine.accelerator).vendor
+    if first.layout.engine == "tensorrt-llm" or vendor != "nvidia" or first.started.checkpoint.is_made_first:
+        with pytest.raises(AdvisorError):
+            emit_files("llama-3.1-8b", option, "dynamo")
+        return
+    files = emit_files("llama-3.1-8b", option, "dynamo")
+    graph = yaml.safe_load(files["plan.dynamo.yaml"])
+    jsonschema.validate(graph, TARGETS["DynamoGraphDeployment"])
+    services = graph["spec"]["services"]
+    assert set(services) == {"Frontend", "PrefillWorker", "DecodeWorker"}
+    for part in option.parts:
+        worker = services[f"{part.role.capitalize()}Worker"]
+        words = worker["extraPodSpec"]["mainContainer"]["args"]
+        assert words[words.index("--disaggregation-mode") + 1] == worker["subComponentType"] == part.role
+        assert words.count("--disaggregation-mode") == 1
+        assert worker["replicas"] == part.layout.num_replicas
+        assert int(worker["resources"]["limits"]["gpu"]) == part.layout.tensor_parallel
+    assert "the Dynamo operator" in files["README.md"]
+    lengths = question(2 if seed % 2 == 0 else 3)
+    with pytest.raises(AdvisorError, match="equal replicas only"):
+        emit_files("llama-3.1-8b", lengths, "dynamo")
 
 
 def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:

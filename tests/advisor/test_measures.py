@@ -2,7 +2,14 @@
 
 import pytest
 
-from advisor.ask.measures import parse_budget, parse_bytes, parse_count, parse_seconds, parse_watts
+from advisor.ask.measures import (
+    parse_budget,
+    parse_bytes,
+    parse_count,
+    parse_rate,
+    parse_seconds,
+    parse_watts,
+)
 from advisor.catalog.errors import AdvisorError
 
 
@@ -88,3 +95,63 @@ def test_a_power_without_a_unit_could_mean_watts_or_kilowatts(text: str) -> None
     with pytest.raises(AdvisorError) as raised:
         parse_watts(text, "--power-budget")
     assert raised.value.why == "units are w, kw"
+
+
+@pytest.mark.parametrize("number", [1000, 12500, 2000000])
+@pytest.mark.parametrize("sign", [",", " ", "\u202f", "'", "’", "_"])
+def test_signs_between_thousands_say_nothing(number: int, sign: str) -> None:
+    text = f"{number:,}".replace(",", sign)
+    assert parse_count(text, "--users") == number
+    assert parse_rate(f"{text}/h") == pytest.approx(number / 3600)
+    if sign != "_":
+        assert parse_budget(f"${text} per month") == pytest.approx(parse_budget(f"{number}/month"))
+
+
+def test_a_point_that_may_stand_between_thousands_is_asked_about() -> None:
+    with pytest.raises(AdvisorError, match=r"1,500 or 1\.5") as refused:
+        parse_count("1.500", "--users")
+    assert "1500" in refused.value.fix
+    assert parse_count("1.500.000", "--users") == 1.5e6
+    assert parse_budget("1.500/h") == parse_rate("1.500") == 1.5  # fractions are usual there, and printed so
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [
+        ("3000 $/month", "3000/month"),
+        ("$3,000/mo", "3000/month"),
+        ("3k per month", "3000/month"),
+        ("5 USD/hr", "5/h"),
+        ("US$5 an hour", "5/h"),
+        ("168/week", "1/h"),
+        ("24k/yr", "24000/year"),
+    ],
+)
+def test_dollars_and_periods_may_be_spelt(text: str, like: str) -> None:
+    assert parse_budget(text) == pytest.approx(parse_budget(like))
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [
+        ("3 days", "3d"),
+        ("12 hours", "12h"),
+        ("24hr", "24h"),
+        ("2 minutes", "2min"),
+        ("90 sec", "90s"),
+        ("1 week", "7d"),
+        ("500 milliseconds", "500ms"),
+        ("1h30m", "90min"),
+        ("1h 30min", "90min"),
+    ],
+)
+def test_times_may_be_spelt(text: str, like: str) -> None:
+    assert parse_seconds(text, "--deadline") == pytest.approx(parse_seconds(like, "--deadline"))
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("2 million", 2e6), ("1.5 Mio", 1.5e6), ("20 thousand", 2e4), ("3bn", 3e9), ("2M", 2e6)],
+)
+def test_amounts_may_be_spelt(text: str, amount: float) -> None:
+    assert parse_count(text, "--items") == amount

@@ -184,6 +184,8 @@ def test_an_option_that_would_do_nothing_is_refused(work: str, name: str) -> Non
         ("finetune", {"lora_rank": 64}, "--method lora"),
         ("rl", {"samples": 4, "algorithm": "dpo"}, "--algorithm grpo"),
         ("rl", {"placement": "colocated", "algorithm": "dpo"}, "--algorithm grpo"),
+        ("rl", {"reward_model": "qwen3-8b", "algorithm": "reward"}, "--algorithm grpo"),
+        ("rl", {"reward_time": "10s", "algorithm": "kto"}, "--algorithm grpo"),
         ("rl", {"off_policy": 2, "placement": "colocated"}, "--placement disaggregated"),
         ("batch", {"spot_losses_per_day": 3.0}, "--term spot"),
         ("train", {"spot_losses_per_day": 3.0}, "--term spot"),

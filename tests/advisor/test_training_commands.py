@@ -307,7 +307,7 @@ BAD = (
     "recommend --model 8b --workload train --tokens 1T --gpu h800 --gpus 64",
     "recommend --model 70b --workload train --tokens 1T --gpu h100 --gpus 512 --mtbf-hours 50",
     "recommend --model 70b --workload train --tokens 1T --gpu h100 --gpus 512 --mtbf-hours 20 --elastic",
-    "recommend --model 7b --workload finetune --method lora --lora-rank 512 --own 1xrtx-4090",
+    "recommend --model 7b --workload finetune --method lora --lora-rank 1024 --own 1xrtx-4090",
     "recommend --model 8b --workload rl --algorithm rloo --samples 1",
     "recommend --model 8b --workload finetune --method lora --gpu tpu-v5e --gpus 8",
     "recommend --model 8b --workload train",
@@ -485,8 +485,9 @@ def test_a_plan_with_host_memory_is_simulated_again(cli: Cli, tmp_path: Path) ->
 
 
 def test_one_accelerator_shards_nothing(cli: Cli) -> None:
-    """Published: LoRA of an 8B on a card of 24 GB ran with 2 048 tokens and not with 8 192."""
-    asked = "--model 8b --gpu rtx-4090 --gpus 1 --framework peft --method lora --lora-rank 8 --recompute full"
+    """Published: LoRA of an 8B on a card of 24 GB ran with 2 048 tokens, not with 8 192, by a loss of whole logits."""
+    asked = "--model 8b --gpu rtx-4090 --gpus 1 --framework peft --framework-version 2025-06"
+    asked += " --method lora --lora-rank 8 --recompute full"
     found = {
         tokens: json.loads(
             cli(f"advisor simulate train {asked} --global-batch 64 --sequence {tokens} --json").out

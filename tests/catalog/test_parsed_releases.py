@@ -73,6 +73,61 @@ def test_options_are_read_from_calls_and_from_fields_of_named_classes(tool: Any)
             parser.parse_args(words)
 
 
+VALUES = """
+from typing import Literal
+Dtype = Literal["auto", "fp8"]
+Method = Literal["ngram", Dtype]
+BACKENDS = ["nixl", "mooncake"]
+
+class Draft:
+    method: Method | None = None
+    tokens: int = 0
+
+class OtherFrontendArgs:
+    size: int | None = None
+
+class Cache:
+    dtype: Dtype = "auto"
+    name: Dtype | str = "auto"
+    draft: Draft | None = None
+
+class MyFrontendArgs:
+    policy: A[str, Arg(choices=BACKENDS)] = "nixl"
+
+def add(parser):
+    cache_kwargs = get_kwargs(Cache)
+    parser.add_argument("--dtype", **cache_kwargs["dtype"])
+    parser.add_argument("--name", **cache_kwargs["name"])
+    parser.add_argument("--draft", **cache_kwargs["draft"])
+    parser.add_argument("--backend", type=str, choices=BACKENDS)
+"""
+
+
+def test_values_are_refused_where_a_release_says_which_it_takes(tool: Any) -> None:
+    known = tool.Declarations()
+    known.add(VALUES)
+    parser = tool.parser_of(tool.read_options(VALUES, tool.OPTION_CLASSES["vllm"], known), known)
+    for text in (
+        "--dtype fp8",
+        "--name fp9",
+        "--backend nixl",
+        "--policy mooncake",
+        "--size 8",
+        '--draft {"method":"fp8","tokens":3}',
+    ):
+        parser.parse_args(text.split())
+    for text in (
+        "--dtype fp9",
+        "--backend tcp",
+        "--policy tcp",
+        "--size None",
+        '--draft {"method":"magic"}',
+        '--draft {"methd":"ngram"}',
+    ):
+        with pytest.raises(tool.RefusedCommandError):
+            parser.parse_args(text.split())
+
+
 def test_generated_commands_cover_every_option_group(tool: Any) -> None:
     words = {word for command in tool.commands_of("vllm") for word in command}
     wanted = {

@@ -95,7 +95,6 @@ def two_gpus_and_torch(monkeypatch):
 
 
 def test_ranks_wait_while_gpus_are_copied_between(two_gpus, monkeypatch):
-    """They have started by then, so their libraries are loaded when their turn comes."""
     rank = "import json, sys, time; from pathlib import Path; from advisor.probes.process import take_turn\n"
     rank += "begun = time.time()\nwith take_turn(Path(sys.argv[1])): pass\n"
     rank += "for value in (begun, time.time()): print(json.dumps({'id': 'rank', 'value': value}), flush=True)"

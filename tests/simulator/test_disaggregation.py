@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from advisor.catalog import engines
 from advisor.catalog.errors import InfeasibleError
 from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.deployment import named_deployment
@@ -131,3 +132,21 @@ def test_clients_beyond_the_slots_of_decode_workers_wait_for_their_first_token()
     assert unknown < 400
     stated = predict_row(run | {"max_num_seqs": "64"}, 2).metrics["ttft_ms_mean"].value
     assert stated < 400  # what a row states wins
+
+
+@pytest.mark.parametrize("tokens", [512, 8192])
+def test_a_decode_server_that_is_asked_in_turn_answers_last(tokens: int) -> None:
+    """vLLM's decode servers pull the cache after the prompt and compute the first token; others are sent both."""
+    links = [
+        model_disaggregated(
+            PoolPlan(replace(PREFILL, engine=engine), 1),
+            PoolPlan(replace(DECODE, engine=engine), 1),
+            mean_input_tokens=tokens,
+            mean_output_tokens=100,
+        ).link
+        for engine in map(engines.by_id, ("vllm", "sglang", "tensorrt-llm"))
+    ]
+    assert [link.layer_wise for link in links] == [False, True, True]
+    in_turn, *others = (link.first_token_s for link in links)
+    assert others == [0.0, 0.0]
+    assert in_turn > 0.005

@@ -281,3 +281,16 @@ def test_routed_experts_are_few_operators_where_an_engine_fuses_them() -> None:
     fused, spread = (engines.get(name).record.expert_operators for name in ("tensorrt-llm", "sglang"))
     assert (num_operators(qwen, fused), num_operators(qwen, spread)) == (94 * (8 + 4), 94 * (8 + 12))
     assert num_operators(models.by_id("llama-3.1-8b"), fused) == num_operators(models.by_id("llama-3.1-8b"))
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens", "captured"), [("0.6.3", 8000, True), ("0.6.3", 9000, False), ("0.8.5", 9000, True)]
+)
+def test_graphs_of_early_vllm_end_at_a_context(version: str, tokens: int, captured: bool) -> None:
+    replica = model_replica(
+        named_deployment("llama-3.1-8b", "h100-sxm"),
+        mean_input_tokens=tokens,
+        mean_output_tokens=100,
+        settings=EngineSettings(version=version),
+    )
+    assert (max(replica.cuda_graph_sizes) > 0) == captured

@@ -62,7 +62,7 @@ def test_no_local_pass_beats_its_roof(chip: str, model: str) -> None:
 
 
 def better(chip: Accelerator, *, bandwidth: float = 1.0, peak: float = 1.0, link: float = 1.0) -> Accelerator:
-    """The chip with so many times its memory bandwidth, its rates, and those of its scale-up fabric."""
+    """The chip with its memory bandwidth, its rates and those of its scale-up fabric multiplied by these factors."""
     rate = (chip.bandwidth_bytes_per_s or 0.0) * bandwidth
     peaks = {name: value * peak for name, value in chip.peak_flop_per_s.items()}
     changes: dict[str, object] = {"bandwidth_bytes_per_s": rate, "peak_flop_per_s": peaks}

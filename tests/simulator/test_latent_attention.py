@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
+from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import Device, device_of
+from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operators.attention_kernels import (
     PrefillEfficiency,
     secant_over_cache,
@@ -175,3 +177,24 @@ def test_two_tiles_of_heads_read_the_cache_twice_on_blackwell(system: str, share
     assert (two > 1.05 * many) == (share > 0.0)
     if system == "b200-sxm":
         assert two == pytest.approx(161 * MICRO, rel=0.08)
+
+
+@pytest.mark.parametrize(("tokens", "measured_ms"), [(3, 3.407), (4, 4.641), (6, 6.748)])
+def test_latent_decode_comes_nearer_to_the_peak_of_a_cut_unit(tokens: int, measured_ms: float) -> None:
+    """128 sequences of 8,192 tokens and 64 heads on one H20: deepseek-ai/FlashMLA issue 30."""
+    deployment = named_deployment("deepseek-v3", "h20", "sglang", tensor_parallel=8)
+    library = operator_library(deployment)
+    efficiency = library.parameters(LatentDecodeEfficiency, "mla_decode", "bf16")
+    found = mla_decode_s(128, 8192, 64 * tokens, RANK, ROPE, library.device, efficiency)
+    assert float(found) == pytest.approx(1e-3 * measured_ms, rel=0.05)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize("gpu", ["h100-sxm", "h20", "b200-sxm", "rtx-4090", "rtx-pro-6000-server"])
+def test_latent_decode_never_beats_its_matrix_unit(gpu: str, engine: str) -> None:
+    library = operator_library(named_deployment("deepseek-v3", gpu, engine, tensor_parallel=8))
+    efficiency = library.parameters(LatentDecodeEfficiency, "mla_decode", "bf16")
+    for heads in (16, 128, 1024):
+        flop = 128 * 8192 * heads * 2 * (2 * RANK + ROPE)
+        found = float(mla_decode_s(128, 8192, heads, RANK, ROPE, library.device, efficiency))
+        assert flop <= library.device.peak_flop_per_s["bf16"] * found

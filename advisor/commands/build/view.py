@@ -399,12 +399,18 @@ def price_warnings(builds: Sequence[Build], as_of: datetime.date) -> tuple[str, 
     found += [
         f"{build.name} has second-hand parts: without warranty, at prices of what others paid; test them before you pay"
         for build in builds
-        if build.is_used and build.kind == "parts"
+        if build.kind == "parts" and (build.is_used or _has_used_host(build))
     ]
     missing = [line.name for build in builds for line in build.parts if line.unit_price_usd is None]
     if missing:
         found.append(f"no price is known for {', '.join(missing)}: the total leaves them out")
     return tuple(found)
+
+
+def _has_used_host(build: Build) -> bool:
+    """Whether a machine of parts stands in one that is sold second-hand as a whole."""
+    board = build.machine.board if build.machine is not None else None
+    return board is not None and bool(board.sold_with)
 
 
 def speed_warnings(build: Build) -> tuple[str, ...]:

@@ -212,7 +212,7 @@ def _launch(run: TrainRun) -> Mapping[str, str]:
         on_bus=bus,
         as_priced=run.names_framework,
         node_size=accelerator.node_size,
-        on_tpus=accelerator.vendor == "google",
+        vendor=accelerator.vendor,
         **order,
     )
 

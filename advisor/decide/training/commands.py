@@ -11,7 +11,7 @@ from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import RolloutTask
 from advisor.simulator.training.cluster import TrainingCluster, on_bus
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_flags import Start, launch_flags
 from advisor.simulator.training.launch_loops import (
     LoopShape,
     openrlhf_flags,
@@ -77,10 +77,10 @@ def commands_of(
     loop: Reinforcement | None,
     num_steps: int,
     *,
-    is_tuning: bool,
+    start: Start,
 ) -> Mapping[str, str]:
-    """Return the options by framework of a job of `num_steps` steps, which starts from published weights where it tunes
-    a model; for a loop on the same accelerators also those of the one that runs it."""
+    """Return the options by framework of a job of `num_steps` steps, which starts as `start` says; for a loop on the
+    same accelerators also those of the one that runs it."""
     if task is None or loop is None:
         bus = on_bus(cluster, plan.tensor_parallel)
         node_size = cluster.accelerator.node_size
@@ -91,8 +91,8 @@ def commands_of(
             as_priced=True,
             node_size=node_size,
             num_steps=num_steps,
-            is_tuning=is_tuning,
-            on_tpus=cluster.accelerator.vendor == "google",
+            start=start,
+            vendor=cluster.accelerator.vendor,
         )
     # Longer outputs than the training sequences that were planned would not fit the memory of the plan.
     lengths = (task.prompt_tokens, task.response_tokens)

@@ -227,7 +227,7 @@ def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[s
         scenario.rollout,
         run.reinforcement,
         run.num_steps,
-        is_tuning=scenario.workload == "finetune",
+        start="tuning" if scenario.workload == "finetune" else "new",
     )
     placeholders = {name: placeholders_of(command) for name, command in flags.items()}
     releases = {name: framework_release(name) for name in flags}

@@ -420,10 +420,16 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return "fix less of the plan (--tp, --pp, --schedule, ...)"
         case NoUnits(usable=(first, *_)):
             return f"--precision {first}"
+        case NoOptions(elsewhere=(first, *_)) | NoFramework(elsewhere=(first, *_)):
+            return f"--framework {first}"
         case NoOptions(optimizers=(first, *_)):
             return f"--optimizer {first}"
+        case NoOptions(by_model=True):
+            return (
+                "another --model" if scenario.task.method == "full" else "--method full, or another --model"
+            )
         case NoFramework() | NoOptions():
-            framework = "another --framework, or " if scenario.task.frameworks else ""
+            framework = "no --framework, or " if scenario.task.frameworks else ""
             return f"{framework}another accelerator, such as --gpu h100"
         case LayoutRefused():
             return reason.fix

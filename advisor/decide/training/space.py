@@ -3,7 +3,7 @@ sizes.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,11 +14,14 @@ from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRank
 from advisor.decide.training.conditions import cluster_of
 from advisor.decide.training.fixed_layout import fixed_limits, least_plan
 from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
+from advisor.simulator.graph.model import num_layers
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.families import family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_start import has_mamba_layers
+from advisor.simulator.training.launch_tuning import stores_scores
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
@@ -68,6 +71,8 @@ _AS_IN_CATALOG: Final = MachineConditions()
 _AT_LEAST_A_PAIR: Final = (2, 4, 8, 16)
 """Micro-batches of algorithms on given outputs: both outputs of a pair pass together (TRL's concatenated forward), and
 KTO compares an output with those of other prompts of its micro-batch."""
+_RUNS_TRANSFORMERS: Final = ("nvidia", "amd")
+"""Vendors whose chips run Transformers' trainers by the options that are tabulated."""
 _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
 
 
@@ -126,18 +131,21 @@ class Variant:
 
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
 """Frameworks whose commands are printed for loops of generation and training, and which train nothing else here."""
+_OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
+"""Families of trainers that run a model of Transformers."""
 
 
-def family_asked(name: str, *, is_loop: bool = False) -> tuple[str, str]:
+def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, str]:
     """Return the family of frameworks that a user names, and a note if the name is another one of its frameworks'.
 
-    `is_loop`: the job is a loop of generation and training, whose own frameworks start plans of FSDP.
+    `loop_method`: what learns in a loop of generation and training; None for another job. The trainers of loops run
+    models of Transformers, with all weights as FSDP does, and adapters as PEFT does.
 
     Raises: UnknownNameError: no family has such a framework. AdvisorError: it runs loops alone, and the job is none.
     """
     family = name if name in RULES else family_by_whole_name(name)
     if drop_separators(name) in _LOOP_FRAMEWORKS:
-        if not is_loop:
+        if loop_method is None:
             raise AdvisorError(
                 f"--framework {name} does not go with this job",
                 why=f"{name} runs loops of generation and training",
@@ -145,6 +153,8 @@ def family_asked(name: str, *, is_loop: bool = False) -> tuple[str, str]:
             )
         family = "fsdp"
     known_value(family or name, tuple(RULES), "framework")
+    if loop_method and family in _OF_TRANSFORMERS:
+        family = "fsdp" if loop_method == "full" else "peft"
     return family, "" if family == name else f"framework '{name}' is taken as {family}"
 
 
@@ -218,6 +228,10 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         yield f"{name} does not keep {parts} in host memory", _host_words(rules)
     if plan.offload_activations and name == "torchtitan":
         yield f"{name} does not keep activations in host memory", "its checkpoints stay on the accelerator"
+    if name == "megatron" and plan.recompute != "none" and has_mamba_layers(job.model):
+        yield f"{name} recomputes no layers of {job.model.id}", "its Mamba layers have no recomputation"
+    if name == "megatron" and plan.virtual_stages > 1 and has_mamba_layers(job.model):
+        yield f"{name} has no chunks of stages for {job.model.id}", "its Mamba layers have one chunk a stage"
     if plan.recompute not in rules.recompute:
         yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
 
@@ -241,13 +255,21 @@ def training_job(
     version: str = "",
     switches: frozenset[str] = frozenset(),
     architecture: str = "",
+    generates_too: bool = False,
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
-    Source: features_of; advisor.simulator.training.releases for a release of which the month is stated.
+    `generates_too`: a loop, whose own frameworks hold whole logits. Of adapters, TRL computes the loss in tiles; of the
+    whole model it would hold a gradient of the output table in fp32 as well, which no term has.
+
+    Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of
+        which the month is stated.
     """
     old = features_at(framework, version if version.startswith("20") else "", architecture)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
+    in_trl = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
+    if method != "full" and framework in TUNING_FRAMEWORKS and not version and not generates_too:
+        in_trl |= {"linear_ce"}
     return TrainingJob(
         model,
         sequence_tokens,
@@ -260,7 +282,7 @@ def training_job(
         lora_rank=lora_rank,
         optimizer=optimizer,
         mean_sequence_tokens=mean_sequence_tokens,
-        features=features_of(method, framework, compute_dtype) | old | compiled | switches,
+        features=features_of(method, framework, compute_dtype) | old | compiled | in_trl | switches,
     )
 
 
@@ -280,9 +302,10 @@ def variants_of(
         return [], NotRanked(accelerator.unranked_reason)
     frameworks = _frameworks(accelerator.vendor, task)
     if not frameworks and task.loop and task.frameworks:
-        trained = "megatron or fsdp" if generates(task.loop) else "fsdp"
+        known = _usual_frameworks(accelerator.vendor, task)
+        trained = f"it trains in {' or '.join(known)}" if known else "no framework of its vendor has one"
         return [], NoFramework(
-            f"{', '.join(task.frameworks)} has no {task.loop} loop: loops train in {trained}"
+            f"{', '.join(task.frameworks)} has no {task.loop} loop here: {trained}", elsewhere=known
         )
     if not frameworks:
         return [], NoFramework("no training framework that the advisor models runs on it")
@@ -311,7 +334,7 @@ def variants_of(
         jobs = _jobs_with_commands(model, task, ("fsdp",), dtypes, accelerator.architecture)
     faults: list[Reason] = []
     if not jobs:
-        return [], _without_options(task, frameworks, dtypes, model)
+        return [], _without_options(task, frameworks, dtypes, model, accelerator.vendor)
     for job in jobs:
         fault = _fixed_fault(job, task.layout, cluster)
         if fault is None:
@@ -339,6 +362,7 @@ def _jobs_with_commands(
             version=task.framework_version,
             switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
             architecture=architecture,
+            generates_too=task.loop is not None and generates(task.loop),
         )
         for framework, dtype in itertools.product(frameworks, dtypes)
     )
@@ -372,28 +396,41 @@ def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster
 
 
 def _without_options(
-    task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model
+    task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model, vendor: str
 ) -> NoOptions:
     """Return the reason that no framework has options for a method, optimizer and format, with the optimizers that
-    have them."""
+    have them, and the vendor's frameworks that have them all."""
     how = "full training" if task.method == "full" else task.method
-    jobs = (
-        TrainingJob(
-            model, 1, 1, dtype, framework, method=task.method, lora_rank=task.lora_rank, optimizer=name
-        )
-        for framework, dtype, name in itertools.product(frameworks, dtypes, OPTIMIZERS)
-    )
-    usable = dict.fromkeys(job.optimizer for job in jobs if launch_flags(job, TrainingPlan(), as_priced=True))
+    others = dict.fromkeys((*_usual_frameworks(vendor, task), *TUNING_FRAMEWORKS))
+
+    def jobs_with_options(names: Iterable[str], optimizers: Sequence[Optimizer]) -> Iterator[TrainingJob]:
+        for framework, dtype, name in itertools.product(names, dtypes, optimizers):
+            job = TrainingJob(
+                model, 1, 1, dtype, framework, method=task.method, lora_rank=task.lora_rank, optimizer=name
+            )
+            if launch_flags(job, TrainingPlan(), as_priced=True):
+                yield job
+
+    usable = dict.fromkeys(job.optimizer for job in jobs_with_options(frameworks, OPTIMIZERS))
+    able = dict.fromkeys(job.framework for job in jobs_with_options(others, (task.optimizer,)))
+    elsewhere = tuple(able) if task.frameworks and vendor in _RUNS_TRANSFORMERS else ()
     what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}" if usable else f"{how} of {model.id}"
-    return NoOptions(tuple(frameworks), what, tuple(usable))
+    by_model = not usable and not able and vendor in _RUNS_TRANSFORMERS
+    return NoOptions(tuple(frameworks), what, tuple(usable), elsewhere, by_model)
+
+
+def _usual_frameworks(vendor: str, task: TrainingTask) -> tuple[str, ...]:
+    """Return the families that run a job on a vendor's chips if no framework is asked for."""
+    usual = (FRAMEWORKS if task.method == "full" else ADAPTER_FRAMEWORKS).get(vendor, ())
+    if task.loop and "torchtitan" in usual:
+        usual = ("megatron", "fsdp") if generates(task.loop) else ("fsdp",)
+    return usual
 
 
 def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
     """Families to consider: what was asked for, or what trains on the vendor's chips; where states may leave the chips
     DeepSpeed too, and Transformers for the optimizers that Megatron and torchtitan lack."""
-    usual = (FRAMEWORKS if task.method == "full" else ADAPTER_FRAMEWORKS).get(vendor, ())
-    if task.loop and "torchtitan" in usual:
-        usual = ("megatron", "fsdp") if generates(task.loop) else ("fsdp",)
+    usual = _usual_frameworks(vendor, task)
     found = [f for f in usual if not task.frameworks or f in task.frameworks]
     if task.frameworks:
         return found or [f for f in task.frameworks if f in RULES and usual and not task.loop]
@@ -447,6 +484,10 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         )
     if rules.no_stages:
         limits = replace(limits, pipeline_parallel=(1,))
+    if job.framework == "megatron" and has_mamba_layers(job.model):
+        layers = num_layers(job.model)
+        stages = tuple(count for count in range(1, layers + 1) if layers % count == 0)
+        limits = replace(limits, recompute=("none",), schedules=("1f1b",), pipeline_parallel=stages)
     if rules.streams_weights and job.method != "full":
         limits = replace(limits, offload_parameters=(False, True))
     if whole:

@@ -90,7 +90,7 @@ def test_every_candidate_holds_its_weights_and_one_request_per_rank() -> None:
             "beyond its native context window",
         ),
         ("llama-3.1-8b", "wse3", {}, ""),
-        ("llama-3.1-8b", "h100-sxm", {"engine": "mlx"}, "no engine in the catalog runs llama-3.1-8b on it"),
+        ("llama-3.1-8b", "h100-sxm", {"engine": "mlx"}, "sglang, tensorrt-llm, llama.cpp only, not with mlx"),
         ("llama-3.1-8b", "h100-sxm", {"engine": "vllm", "precisions": ("q8_0",)}, "has no kernels for q8_0"),
     ],
 )

@@ -230,7 +230,7 @@ def test_what_says_nothing_is_refused(typed: Levers, part: str) -> None:
         ),
         ("--rate 5 --own 8xl40s --levers pools,power-cap", "pools and power-cap", "--levers power-cap"),
         ("--rate 5 --gpu h100-sxm --engine vllm --levers mtp", "no module", "--levers eagle"),
-        ("--rate 5 --gpu h100-sxm --engine vllm --levers draft:70b", "small model", "--levers eagle"),
+        ("--rate 5 --gpu mi300x --engine sglang --levers draft:70b", "small model", "--levers eagle"),
         ("--rate 5 --gpu h100-sxm --engine vllm --levers ngram", "is not known", "--acceptance"),
     ],
 )

@@ -79,7 +79,7 @@ LINES: Final[dict[str, Bill]] = {
     "16x 32gb 3200 reg ecc": [("ram", 16, "1 x 32 GB")],
     "NVLink 4-slot bridge": [("bridge", 1, "4 slots")],
     "2 x A6000 (NVLink)": [("gpu", 2, "RTX A6000"), ("bridge", 1, "NVLink")],
-    "4x V100 SXM2 32GB with NVLink": [("gpu", 4, "V100 SXM2 32 GB")],
+    "4x V100 SXM2 32GB with NVLink": [("gpu", 4, "V100 SXM2 32 GB"), ("bridge", 1, "carrier board")],
     "Dual 1100W PSUs": [("psu", 2, "1100W")],
     "850 watt gold": [("psu", 1, "850W")],
     "1600W Super Flower Leadex Titanium": [("psu", 1, "Leadex Titanium")],

@@ -14,7 +14,7 @@ from advisor.catalog.parts import FOLDER
 from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing, read_listing
-from advisor.workstation.performance import MachineLoad
+from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
 from advisor.workstation.rents import RentMarket
@@ -190,7 +190,7 @@ def test_a_title_is_no_part_and_a_bare_size_is_memory(tmp_path: Path) -> None:
 
 
 def test_nvlink_that_changes_no_speed_is_told() -> None:
-    for text in ("4x V100 SXM2 32GB with NVLink", "2x RTX 4090 with NVLink"):
+    for text in ("2x Tesla P100 PCIe 16GB with NVLink", "2x RTX 4090 with NVLink"):
         assert any("NVLink" in note and "no speed" in note for note in read(text, "case").notes)
 
 
@@ -422,3 +422,24 @@ def test_too_many_cards_on_a_switch_are_a_fault() -> None:
 def test_a_water_block_makes_a_card_narrow() -> None:
     (card,) = read("RTX 4090 FE with EKWB water block, single slot", "case").machine.cards.cards  # type: ignore[union-attr]
     assert (card.slots, card.cooling) == (1.0, "liquid")
+
+
+@pytest.mark.parametrize("num", [2, 4])
+@pytest.mark.parametrize("size", [16, 32])
+@pytest.mark.parametrize("board", ["with NVLink", "on an AOM-SXMV carrier board"])
+def test_modules_on_a_board_with_nvlink_divide_layers_as_other_linked_cards_do(
+    num: int, size: int, board: str
+) -> None:
+    card = f"{num}x V100 SXM2 {size}GB"
+    found = []
+    for text in (card, f"{card} {board}"):
+        machine = read(text, "EPYC 7302P", "ROMED8-2T").machine
+        hardware = hardware_of(machine)
+        assert hardware is not None
+        run = best_run(hardware, MachineLoad(models.get("32b").record))
+        assert run is not None
+        found.append((len(machine.bridges), run))
+    (without, alone), (boards, joined) = found
+    assert (without, boards) == (0, 1)
+    assert (alone.split, joined.split) == ("layers in turn", "tensor parallel")
+    assert joined.output_tokens_per_s.value > alone.output_tokens_per_s.value

@@ -369,3 +369,22 @@ def test_long_prompts_of_many_streams_build_no_longer_tables() -> None:
     replica = _replica(Hardware("rtx-4090", 4), load, "llama.cpp", "q4_k_m", 1, 4)
     assert replica is not None
     assert len(replica.surface.mixed_base_ps) == load.context_tokens + 1
+
+
+@pytest.mark.parametrize(("model", "usd"), [("14b", 1000.0), ("qwen3-30b-a3b", 1200.0)])
+def test_whoever_takes_used_parts_sees_none_that_another_beats(model: str, usd: float) -> None:
+    asked = replace(question(model, usd), used=True, systems=True, top=4)
+    builds = plan(asked, price_book(used=True), NO_RENT).builds
+    assert decode_of(builds[0]) >= max(map(decode_of, builds)) / USED_LEADS_FROM
+    for one in builds:
+        assert not any(
+            other.total_usd <= one.total_usd and decode_of(other) > decode_of(one) and not other.is_used
+            for other in builds
+        )
+
+
+def test_a_used_host_that_is_no_slower_for_half_of_the_price_heads_an_answer() -> None:
+    asked = replace(question("8b", 1000.0, most=0), limits=SearchLimits(max_cards=0), top=4)
+    first, *others = plan(asked, price_book(), NO_RENT).builds
+    assert first.name == "used HP Z440 without cards"
+    assert all(decode_of(other) <= decode_of(first) for other in others)

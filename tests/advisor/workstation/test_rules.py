@@ -109,6 +109,7 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "nvlink": (lambda m: replace(m, bridges=m.bridges * 2), Setting()),
     "peer-to-peer": (both(cards(accelerator="rtx-4090"), lambda m: replace(m, bridges=())), Setting()),
     "cpu-cores": (part("cpu", cores=3), Setting()),
+    "software": (both(cards(accelerator="titan-v"), lambda m: replace(m, bridges=())), Setting()),
     "cpu-class": (part("cpu", cores=7), Setting()),
     "frame": (both(cards(num=1), part("case", **FRAME), lambda m: replace(m, bridges=())), Setting()),
     "psu-class": (psu(grade="bronze"), Setting()),

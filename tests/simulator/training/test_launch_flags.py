@@ -6,15 +6,19 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
 
-from advisor.catalog import models
+from advisor.catalog import accelerators, models
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
 from advisor.catalog.schema import Model
-from advisor.decide.training.space import features_of
+from advisor.decide.training.space import features_of, limits_of, training_job
+from advisor.simulator.graph.model import layers_of
+from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice, model_limits
 from advisor.simulator.training.launch_flags import launch_flags, megatron_flags, stage_layout
@@ -25,7 +29,7 @@ from advisor.simulator.training.launch_loops import (
     verl_flags,
     verl_runs,
 )
-from advisor.simulator.training.launch_start import placeholders_of
+from advisor.simulator.training.launch_start import has_mamba_layers, placeholders_of
 from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, PlanLattice, TrainingPlan
 
@@ -86,7 +90,7 @@ def wrong(framework: str, command: str) -> list[str]:
 
 PROGRAMS = {
     "megatron-lm": ("pretrain_gpt.py $MODEL", "pretrain_mamba.py $MODEL"),
-    "nemo": ("scripts/training/run_recipe.py --recipe RECIPE",),
+    "nemo": ("scripts/training/run_recipe.py",),
     "torchtitan": ("-m torchtitan.train",),
 }
 
@@ -104,6 +108,8 @@ def is_allowed(kind: Any, values: list[str], framework: str) -> bool:
     """Whether an option of this kind takes these words."""
     if kind == "flag":
         return not values
+    if kind == "switch":
+        return not values or values in (["True"], ["False"])
     if kind == "json":
         return len(values) == 1 and not wrong_keys(json.loads(values[0]), OPTIONS[framework]["keys"])
     if kind == "int or null" and values == ["null"]:
@@ -174,8 +180,7 @@ def test_as_many_processes_start_as_a_plan_has_ranks(ranks: int, node_size: int)
     for name, command in commands.items():
         words = shlex.split(command)
         if name == "trl":
-            if ranks > 1:
-                assert int(words[words.index("--num_processes") + 1]) == ranks
+            assert int(words[words.index("--num_processes") + 1]) == ranks
             continue
         nodes, each = (
             ("--num_nodes", "--num_gpus") if name == "deepspeed" else ("--nnodes", "--nproc_per_node")
@@ -203,7 +208,7 @@ def test_layouts_that_share_multiplications_start_with_one_queue() -> None:
 def test_tuning_starts_from_weights_and_training_from_none(family: str) -> None:
     job = replace(DENSE, framework=family)
     plan = TrainingPlan(data_parallel=8, sharding="zero3")
-    tuned = launch_flags(job, plan, as_priced=True, is_tuning=True)
+    tuned = launch_flags(job, plan, as_priced=True, start="tuning")
     assert tuned
     for name, command in launch_flags(job, plan, as_priced=True).items():
         loads = name in ("trl", "deepspeed")  # trainers of transformers, which name the model's repository
@@ -473,7 +478,7 @@ def test_gpus_of_maxtext_are_named_and_find_each_other() -> None:
     job = replace(DENSE, framework="maxtext")
     plan = TrainingPlan(data_parallel=16, sharding="zero3")
     on_gpus = launch_flags(job, plan)["maxtext"]
-    on_tpus = launch_flags(job, plan, on_tpus=True)["maxtext"]
+    on_tpus = launch_flags(job, plan, vendor="google")["maxtext"]
     assert 'NNODES=2 NODE_RANK="$RANK" JAX_COORDINATOR_IP="$HEAD"' in on_gpus
     assert "hardware=gpu" in on_gpus
     assert "hardware" not in on_tpus
@@ -580,3 +585,170 @@ def test_adapters_without_an_option_of_trl_have_a_program(count: int) -> None:
     assert "IA3Config" in program
     assert "optim='adafactor'" in program
     assert start == "python3 ia3.py" or f"--num_processes {count}" in start
+
+
+def test_sequences_of_nemo_are_as_long_in_the_data_set_as_in_the_model() -> None:
+    """Source: Megatron-Bridge 0.3.0, training/config.py, ConfigContainer.validate; scripts/training/run_recipe.py."""
+    jobs = {job.model.id: replace(job, sequence_tokens=6144) for job, _ in plans()}.values()
+    for job, (start, packed) in product((*jobs, DENSE), (("new", False), ("tuning", True))):
+        for plan in (TrainingPlan(data_parallel=8), TrainingPlan(context_parallel=4, micro_batch=2)):
+            command = launch_flags(job, plan, start=start).get("nemo", "")
+            assert bool(command) == (plan.micro_batch == 1 or not packed), "Rows of packed data pass alone."
+            if not command:
+                continue
+            length = f"--packed_sequence --seq_length {job.sequence_tokens}"
+            assert (length in command) == packed
+            assert (f" dataset.sequence_length={job.sequence_tokens}" in command) != packed
+    tuned = launch_flags(DENSE, TrainingPlan(context_parallel=4), start="tuning")["nemo"]
+    assert " dataset.packed_sequence_specs.pad_seq_to_mult=8 " in tuned
+    assert "model.calculate_per_token_loss=true ddp.average_in_collective=false" in tuned
+
+
+@pytest.mark.parametrize("model", [one for one in models.all_models() if one.workload == "decoder"])
+def test_recipes_of_nemo_are_named_where_the_release_has_them(model: Model) -> None:
+    table = read_toml(DATA_DIR / "training" / "models.toml")["nemo"]
+    for start, ending in (("new", "pretrain_config"), ("tuning", "finetune_config")):
+        command = launch_flags(replace(DENSE, model=model), TrainingPlan(), start=start).get("nemo", "")
+        if not command:
+            continue
+        stem = table["flavors"].get(model.id)
+        has_recipe = stem and not (start == "tuning" and stem in table["no_tuning"])
+        assert f" --recipe {stem}_{ending} " in command if has_recipe else " --recipe RECIPE " in command
+        assert ("RECIPE" in placeholders_of(command)) == (not has_recipe)
+
+
+@pytest.mark.parametrize("model", [one for one in models.all_models() if has_mamba_layers(one)])
+def test_mamba_layers_are_recomputed_by_no_option_of_megatron(model: Model) -> None:
+    """Source: Megatron-Core 0.16.0, core/ssm: no checkpoint of a Mamba layer; mamba_block.py, stages of equal sizes."""
+    job = TrainingJob(model, 4096, 64)
+    layers = model_limits(model).num_layers
+    for stages in range(1, layers + 1):
+        for plan in (
+            TrainingPlan(pipeline_parallel=stages),
+            TrainingPlan(pipeline_parallel=stages, virtual_stages=2, schedule="interleaved"),
+        ):
+            runs = "megatron-lm" in launch_flags(job, plan)
+            assert not runs or (layers % stages == 0 and plan.virtual_stages == 1)
+    for recompute in RECOMPUTES:
+        found = launch_flags(job, TrainingPlan(recompute=recompute))
+        assert bool({"megatron-lm", "nemo"} & found.keys()) == (recompute == "none")
+    assert limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).recompute == ("none",)
+
+
+@pytest.mark.parametrize("model", [one for one in models.all_models() if one.workload == "decoder"])
+@pytest.mark.parametrize("architecture", ["hopper", "blackwell"])
+def test_trainers_of_transformers_compute_attention_as_priced(model: Model, architecture: str) -> None:
+    """Source: transformers 5.24.0, modeling_utils.py; TRL 1.16.0, sft_trainer.py (padding_free)."""
+    job = training_job(model, 4096, 64, "bf16", "peft", method="lora", lora_rank=8, architecture=architecture)
+    command = launch_flags(job, TrainingPlan(data_parallel=2), as_priced=True).get("trl")
+    if command is None:
+        return
+    assert not wrong("trl", command)
+    kernel = re.search(r"--attn_implementation (\S+)", command)
+    stores = "unfused_attention" in job.features
+    assert (kernel is not None and kernel[1] == "eager") == stores
+    by_kernel = kernel is not None and "flash" in kernel[1]
+    assert by_kernel != ("--packing_strategy wrapped" in command)
+    wide = any(one.attention is not None and one.attention.key_dim > 256 for one in layers_of(model))
+    assert not (wide and by_kernel)
+    if model.family == "gpt_oss":
+        assert stores == (architecture != "hopper")
+
+
+@pytest.mark.parametrize("framework", ["fsdp", "deepspeed", "peft"])
+def test_new_models_start_from_new_weights(framework: str) -> None:
+    job = replace(DENSE, framework=framework)
+    for count in (1, 16):
+        commands = launch_flags(job, TrainingPlan(data_parallel=count, sharding="zero3"), start="new")
+        for name in commands.keys() & {"trl", "deepspeed"}:
+            subprocess.run(["bash", "-n"], input=commands[name].encode(), check=True)
+            assert "from_config" in commands[name]
+            assert "--model_name_or_path ./new " in commands[name]
+            assert not wrong(name, commands[name])
+    assert "from_config" not in launch_flags(job, TrainingPlan(), start="tuning")["trl"]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "columns"),
+    [
+        *(("sft", "messages"), ("dpo", "chosen"), ("orpo", "rejected"), ("reward", "chosen")),
+        *(("kto", "label"), ("grpo", "prompt"), ("rloo", "prompt")),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 8])
+def test_columns_of_a_data_set_are_those_of_its_trainer(trainer: str, columns: str, count: int) -> None:
+    job = replace(DENSE, framework="fsdp")
+    command = trl_flags(job, TrainingPlan(data_parallel=count, sharding="zero3"), trainer)
+    assert columns in placeholders_of(command)["DATASET"]
+    assert ("messages" in placeholders_of(command)["DATASET"]) == (trainer == "sft")
+
+
+@pytest.mark.parametrize(("sharding", "size", "is_kept"), [("none", 1, 0), ("zero2", 0, 1), ("zero3", 0, 0)])
+def test_verl_divides_states_as_planned(sharding: Any, size: int, is_kept: int) -> None:
+    """Source: verl 0.6.0, workers/fsdp_workers.py: fsdp_size ranks share a copy, all of them by default."""
+    loop = LoopShape("grpo", 64, 8, (512, 1024), 1, 8, 8)
+    command = verl_flags(
+        replace(DENSE, framework="fsdp"), TrainingPlan(data_parallel=8, sharding=sharding), loop
+    )
+    assert not wrong("verl", command)
+    assert ("fsdp_config.fsdp_size=1" in command) == bool(size)
+    assert ("fsdp_config.reshard_after_forward=False" in command) == bool(is_kept)
+
+
+def test_loops_run_where_their_kernel_of_attention_does() -> None:
+    """FlashAttention-2, with which verl 0.6.0 and OpenRLHF 0.9.1.post1 load models, has no sinks."""
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    for name, runs in (("llama-3.1-8b", True), ("gpt-oss-20b", False)):
+        job = TrainingJob(models.get(name).record, 2048, 64, framework="fsdp")
+        assert verl_runs(job, plan) == openrlhf_runs(job, plan) == runs
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora", "dora", "full"])
+def test_adapters_of_a_reward_model_keep_its_head(method: Any) -> None:
+    """Source: TRL 1.16.0, trainer/model_config.py, lora_task_type."""
+    for is_reward in (False, True):
+        switches = frozenset({"scalar_head"} if is_reward else ())
+        job = training_job(
+            DENSE.model, 2048, 64, "bf16", "peft", method=method, lora_rank=8, switches=switches
+        )
+        command = trl_flags(job, TrainingPlan(), "reward" if is_reward else "dpo")
+        assert not wrong("trl", command)
+        assert ("--lora_task_type SEQ_CLS" in command) == (is_reward and method != "full")
+
+
+@pytest.mark.parametrize("model", ["mamba2-2.7b", "nemotron-4-15b"])
+def test_a_repository_without_a_class_is_loaded_by_no_trainer_of_transformers(model: str) -> None:
+    job = TrainingJob(models.get(model).record, 2048, 64, framework="fsdp")
+    assert not launch_flags(job, TrainingPlan(), as_priced=True)
+    assert not openrlhf_runs(job, TrainingPlan(sharding="zero3", data_parallel=2))
+
+
+@pytest.mark.parametrize(("family", "kept"), [("peft", False), ("fsdp", True), ("deepspeed", True)])
+def test_weights_that_learn_are_kept_in_fp32_only_where_they_were_priced_so(family: str, kept: bool) -> None:
+    """Source: accelerate 1.15.0, utils/fsdp_utils.py; catalog/data/training/memory.toml (states)."""
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    for method in ("full", "lora"):
+        job = training_job(DENSE.model, 4096, 64, "bf16", family, method=method, lora_rank=8)
+        command = trl_flags(job, plan)
+        assert not wrong("trl", command)
+        assert ("--bf16 False" in command) == (not kept and method == "full")
+
+
+def test_losses_of_adapters_hold_no_whole_logits() -> None:
+    """Source: TRL 1.16.0, kernels/chunked_logprob.py."""
+    for method, version, generates_too, is_tiled in (
+        ("lora", "", False, True),
+        ("qlora", "", False, True),
+        ("full", "", False, False),
+        ("lora", "0.15.0", False, False),
+        ("lora", "", True, False),
+    ):
+        make = partial(training_job, DENSE.model, 4096, 64, "bf16", "peft", lora_rank=8)
+        job = make(method=method, version=version, generates_too=generates_too)
+        assert ("linear_ce" in job.features) == is_tiled
+
+
+def test_recipes_of_nemo_are_printed_for_chips_of_nvidia_alone() -> None:
+    """Source: megatron_bridge 0.3.0 (PyPI), METADATA: transformer-engine[core_cu13]."""
+    plan = TrainingPlan(data_parallel=8, sharding="zero1")
+    assert set(launch_flags(DENSE, plan, as_priced=True, vendor="amd")) == {"megatron-lm"}

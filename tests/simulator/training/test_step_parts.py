@@ -66,6 +66,8 @@ def test_classes_of_residuals() -> None:
     assert name(on="tpu-v5p") == "other_vendor"
     assert name(on="mi300x") == "untested"
     assert name(replace(LLAMA, framework="torchtitan")) == "torchtitan"
+    assert name(replace(LLAMA, framework="peft")) == "transformers"
+    assert name(replace(LLAMA, framework="peft", method="lora")) == "adapters"
     assert name(replace(LLAMA, framework="of nobody")) == "untested"
 
 

@@ -1,0 +1,36 @@
+"""Frameworks that a user names: what each stands for, and what does instead of one without options."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from advisor.decide.training.space import RULES, family_asked
+
+Cli = Callable[[str], Any]
+LOOP_NAMES = ("trl", "verl", "openrlhf", "axolotl", "unsloth", "ms-swift", "fsdp", "deepspeed")
+
+
+@pytest.mark.parametrize("name", LOOP_NAMES)
+def test_trainers_of_transformers_run_loops_under_any_name(name: str) -> None:
+    assert family_asked(name, loop_method="full")[0] == "fsdp"
+    assert family_asked(name, loop_method="lora")[0] == "peft"
+
+
+@pytest.mark.parametrize("name", ["trl", "verl"])
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_a_loop_in_a_named_trainer_has_its_command(cli: Cli, name: str, method: str) -> None:
+    run = cli(
+        f"advisor recommend --model qwen3-4b --workload rl --gpu h100 --gpus 8 --framework {name} --method {method}"
+    )
+    assert run.code == 0, run.err
+    assert f"# {name}, options of" in run.out
+
+
+@pytest.mark.parametrize("family", sorted(set(RULES) - {"peft", "deepspeed", "fsdp", "maxtext"}))
+def test_the_fix_of_a_framework_without_adapters_is_one_with_them(cli: Cli, family: str) -> None:
+    asked = "advisor recommend --model 8b --workload finetune --method lora --gpu h100 --gpus 8"
+    refused = cli(f"{asked} --framework {family}")
+    assert refused.code == 3
+    fix = refused.err.partition("To fix: ")[2].splitlines()[0]
+    assert cli(f"{asked} {fix}").code == 0, fix

@@ -1,0 +1,133 @@
+"""Names of models as people type and paste them: addresses, spaces, words in another order, forms of what is known."""
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.named_formats import format_of_name
+from advisor.catalog.published import context_limits
+
+ADDRESSES = (
+    "https://huggingface.co/{}",
+    "https://huggingface.co/{}/tree/main",
+    "https://huggingface.co/{}?library=vllm",
+    "hf.co/{}",
+    "https://hf-mirror.com/{}",
+    "hf:{}",
+    "hf://{}",
+    "huggingface://{}",
+    "modelscope.cn/models/{}",
+    "https://www.modelscope.cn/models/{}/summary",
+    "https://www.modelscope.cn/models/{}/files",
+    "ms://{}",
+)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize(
+    "name", ["Qwen/Qwen3-32B-AWQ", "moonshotai/Kimi-K2-Thinking", "unsloth/gpt-oss-20b-GGUF"]
+)
+def test_an_address_is_the_repository(address: str, name: str) -> None:
+    assert models.get(address.format(name)).record == models.get(name).record
+
+
+@pytest.mark.parametrize(
+    "store", ["s3://a-bucket/models", "gs://a", "oci://ghcr.io/a", "pvc://claim", "file:///mnt"]
+)
+def test_a_folder_of_a_store_is_what_its_name_says(store: str) -> None:
+    found = models.get(f"{store}/Qwen3-32B-FP8/").record
+    assert (found.id, found.weights) == ("qwen3-32b", "fp8")
+
+
+def test_a_file_that_a_page_shows_is_the_file() -> None:
+    shown = models.get(
+        "https://huggingface.co/bartowski/Qwen_Qwen3-14B-GGUF?show_file_info=Qwen_Qwen3-14B-Q6_K.gguf"
+    )
+    assert shown.record.weights == "q6_k"
+
+
+@pytest.mark.parametrize("model_id", models.all_ids())
+def test_words_of_a_name_may_have_spaces_between_them(model_id: str) -> None:
+    """A name of people stands for the model of the id or, where several share it, for none."""
+    spaced = model_id.replace("-", " ").title()
+    found = models.find(spaced)
+    assert found is None or found.id == model_id
+
+
+@pytest.mark.parametrize(
+    ("typed", "model_id", "weights"),
+    [
+        ("granite4:small-h", "granite-4.0-h-small", "q4_k_m"),
+        ("qwen3-coder:30b", "qwen3-coder-30b-a3b", "q4_k_m"),
+        ("deepseek-r1:14b-qwen-distill-q8_0", "qwen2.5-14b", "q8_0"),
+        ("ai/qwen3:8B-Q4_K_M", "qwen3-8b", "q4_k_m"),
+        ("qwen2.5vl:7b", "qwen2.5-vl-7b", "q4_k_m"),
+        ("gpt-oss:20b-cloud", "gpt-oss-20b", "mxfp4"),
+        ("Llama 3.3 70B Instruct", "llama-3.3-70b", "bf16"),
+        ("Qwen3 32B (AWQ)", "qwen3-32b", "int4"),
+        ("mistralai/Magistral-Small-2509", "mistral-small-3.1-24b", "bf16"),
+        (
+            "mistralai/Devstral-Small-2507_gguf:Devstral-Small-2507-Q4_K_M.gguf",
+            "devstral-small-24b",
+            "q4_k_m",
+        ),
+    ],
+)
+def test_a_name_is_understood_as_typed(typed: str, model_id: str, weights: str) -> None:
+    found = models.get(typed).record
+    assert (found.id, found.weights) == (model_id, weights)
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{}-AWQ", "{}-FP8-dynamic", "{}-GGUF:Q4_K_M", "{}-quantized.w4a16", "{}-MLX-6bit", "{}-exl3:4.0bpw"],
+)
+@pytest.mark.parametrize(
+    "base",
+    ["Qwen/Qwen3-Coder-30B-A3B-Instruct", "Qwen/Qwen2.5-14B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"],
+)
+def test_a_form_has_the_window_of_what_was_quantised(form: str, base: str) -> None:
+    name = f"someone/{form.format(base.rpartition('/')[2])}"
+    of_base = context_limits(models.get(base).record, base)
+    repository = name.partition(":")[0]
+    assert context_limits(models.get(name).record, repository).native == of_base.native
+
+
+IK_BLOCK_BYTES = {
+    "iq1_kt": 56,
+    "iq2_kt": 68,
+    "iq2_ks": 70,
+    "iq2_k": 76,
+    "iq2_kl": 86,
+    "iq3_kt": 100,
+    "iq3_ks": 102,
+    "iq3_k": 110,
+    "iq4_kss": 128,
+    "iq4_kt": 128,
+    "iq4_ks": 136,
+    "iq4_k": 144,
+    "iq5_ks": 168,
+    "iq5_k": 176,
+    "iq6_k": 212,
+}
+"""Bytes of 256 weights. Source: ikawrakow/ik_llama.cpp, ggml/src/ggml-common.h."""
+
+
+@pytest.mark.parametrize("kind", IK_BLOCK_BYTES)
+def test_a_file_of_ik_llama_is_as_wide_as_its_blocks_and_little_more(kind: str) -> None:
+    """Files mix in wider types: 2 to 20 % over the blocks, 30 % below 3 bits."""
+    from advisor.catalog.dtypes import bytes_per_element
+
+    for name in (kind, f"{kind}_r4", f"smol-{kind}"):
+        said = format_of_name(f"ubergarm/Qwen3-30B-A3B-GGUF:{name.upper()}")
+        assert said is not None
+        ratio = 8 * bytes_per_element(said.dtype) / (IK_BLOCK_BYTES[kind] * 8 / 256)
+        assert 0.98 < ratio < 1.35
+
+
+def test_a_mix_of_two_widths_lies_between_them() -> None:
+    def bits(name: str) -> float:
+        record = models.get(f"mlx-community/Qwen3-8B-{name}").record
+        return sum(part.bits_per_weight for part in record.part_formats) / len(record.part_formats)
+
+    for low, high in ((2, 6), (3, 4), (3, 6), (4, 6)):
+        assert bits(f"{low}bit") < bits(f"mixed-{low}-{high}bit") < bits(f"{high}bit")
