@@ -100,7 +100,8 @@ _BESIDE_THE_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 """Words that drivers and shops write around the name of a board or chip."""
-_MEMORY: Final = re.compile(r"[\s,-]*\b(\d+) ?gi?b\b(?: (?:memory|ram|unified memory))?", re.IGNORECASE)
+_MEMORY: Final = re.compile(r"[\s,-]*\b(\d+) ?gi?b?\b(?: (?:memory|ram|unified memory))?", re.IGNORECASE)
+_HBM: Final = re.compile(r"\bhbm(\d)", re.IGNORECASE)
 _MEMORY_TOLERANCE: Final = 0.05
 
 
@@ -112,12 +113,21 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
     bare = " ".join(_BESIDE_THE_NAME.sub(" ", name).split()).strip(" -,")
     stated = _MEMORY.search(bare)
     unnumbered = re.sub(r"(?<=sxm)\d", "", bare, flags=re.IGNORECASE)
+<<<<<<< HEAD
     without_memory = " ".join(_MEMORY.sub(" ", unnumbered).split())
     with_memory_last = f"{without_memory} {stated[1]}gb" if stated else bare
     for plain in (bare, unnumbered, with_memory_last, without_memory):
+=======
+    nameless = " ".join(_MEMORY.sub(" ", unnumbered).split())
+    named = (bare, unnumbered, f"{nameless} {stated[1]}gb") if stated else (bare, unnumbered)
+    for plain in (*named, nameless):
+>>>>>>> critic
         try:
             record = by_id(resolve(plain, all_ids(), aliases(), "accelerator").id)
         except UnknownNameError:
+            continue
+        kinds = {found[1] for text in (name, record.memory_type) if (found := _HBM.search(text))}
+        if len(kinds) > 1:
             continue
         held = record.memory_bytes
         if stated and (smaller := _with_memory(f"{record.id}-{stated[1]}gb")) is not None:
@@ -127,7 +137,11 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
         if (
             stated
             and held
+<<<<<<< HEAD
             and plain == without_memory
+=======
+            and plain not in named
+>>>>>>> critic
             and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE
         ):
             raise UnknownNameError(

@@ -487,7 +487,6 @@ def _with_cache(said: NamedFormat, publisher: str, last: str) -> NamedFormat:
     return said._replace(kv_dtype="fp8") if by_modelopt or says_so else said
 
 
-_FP8 = ModuleFormat("fp8", 8.0)
 _BY_PATTERN: Final[tuple[tuple[re.Pattern[str], Callable[[str], NamedFormat]], ...]] = tuple(
     (re.compile(rf"(?<![a-z0-9])(?:{pattern})(?![a-z])", re.IGNORECASE), build)
     for pattern, build in (

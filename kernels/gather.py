@@ -12,7 +12,6 @@ import triton.language as tl
 
 from advisor.kernels.backend import check_operands
 
-SECTOR_BYTES: Final = 32
 _BLOCK: Final = 2048
 _NUM_WARPS: Final = 8
 _MAX_ROW_BLOCK: Final = 4096
@@ -34,14 +33,6 @@ def _gather_rows_kernel(table_ptr, index_ptr, out_ptr, num_columns, BLOCK: tl.co
     source = tl.load(index_ptr + row).to(tl.int64)
     values = tl.load(table_ptr + source * num_columns + columns, mask=mask)
     tl.store(out_ptr + row * num_columns + columns, values, mask=mask)
-
-
-def reference_strided(x: torch.Tensor, stride: int) -> torch.Tensor:
-    """Return the sum of every stride-th element.
-
-    Shapes: x [n] -> [].
-    """
-    return x[::stride].double().sum()
 
 
 def reference(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -91,14 +82,6 @@ def bytes(num_rows: int, num_columns: int, element_bytes: int, index_bytes: int 
     Assumes: indices rarely repeat within the time that a row stays cached.
     """
     return num_rows * (2 * num_columns * element_bytes + index_bytes)
-
-
-def bytes_strided(numel: int, stride: int, element_bytes: int) -> int:
-    """Traffic at device memory of a strided read [bytes]: every sector that holds a wanted element."""
-    step_bytes = stride * element_bytes
-    if step_bytes <= SECTOR_BYTES:
-        return numel * element_bytes
-    return -(-numel // stride) * SECTOR_BYTES
 
 
 def make_inputs(

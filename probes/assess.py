@@ -35,7 +35,7 @@ def assess(
     """
     found = [remove_verdict(m) for m in measured]
     board = ordered or claimed_board(machine)
-    checks = check_machine(machine, board, num_ordered)
+    checks = check_machine(machine, board, num_ordered, is_ordered=ordered is not None)
     checks += check_conditions(found, machine.gpus)
     checks += check_errors(machine.gpus)
     checks += check_network(machine, network)

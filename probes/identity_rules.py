@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
+from advisor.catalog import accelerators
+from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB
 from advisor.probes.expectations import find_expectation
@@ -39,17 +41,25 @@ DATA_RATE: Final = 2
 USUAL_COUNTS: Final = (1, 2, 4, 8, 16)
 _SLICE_NAMES: Final = re.compile(r"\bMIG\b|^GRID |-\d+[ABCQ]$")
 """Names that drivers give to slices: MIG 3g.40gb, GRID V100-8C, NVIDIA A40-16Q."""
+_MEMORY_OF_ID: Final = re.compile(r"-\d+gb$")
+_PROVE_BOARD: Final = "Ask for the board's PCI id: `nvidia-smi -q`, `lspci -nn`."
 _SLOWDOWNS: Final = ("hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
 Rule = Callable[[Gpu, Accelerator], Measurement | None]
 
 
 def check_machine(
-    machine: ProbedMachine, accelerator: Accelerator | None, num_expected: int | None = None
+    machine: ProbedMachine,
+    accelerator: Accelerator | None,
+    num_expected: int | None = None,
+    *,
+    is_ordered: bool = True,
 ) -> list[Measurement]:
-    """Return all identity checks of the machine against the accelerator that was sold (or that it claims to be)."""
+    """Return all identity checks of the machine against the accelerator that was sold or, unless it `is_ordered`, that
+    it claims to be."""
     checks = [check_count(machine, num_expected)] if machine.gpus or num_expected else []
     for gpu in machine.gpus:
         if accelerator is not None:
+            checks.append(check_sku(gpu, accelerator, "order" if is_ordered else "its own claim"))
             checks += [found for rule in RULES if (found := rule(gpu, accelerator)) is not None]
         checks += [found for rule in PLAIN_RULES if (found := rule(gpu)) is not None]
     if accelerator is not None:
@@ -103,20 +113,42 @@ def check_count(machine: ProbedMachine, num_expected: int | None) -> Measurement
     )
 
 
-def check_sku(gpu: Gpu, accelerator: Accelerator) -> Measurement:
-    """Check the board by its PCI id, and its name against it; an id that is not listed proves nothing and warns."""
-    model = next((part for part in accelerator.id.split("-") if any(map(str.isdigit, part))), "")
-    is_other = gpu.vendor == "nvidia" and bool(gpu.name) and model not in gpu.name.lower()
+def check_sku(gpu: Gpu, accelerator: Accelerator, source: str) -> Measurement:
+    """Check the board by its PCI id, and its name against it.
+
+    A name can be changed: without a PCI id that is listed, the name of another board fails, any other warns.
+    """
+    is_other = _is_other_board(gpu, accelerator)
     if not gpu.accelerator:
-        note = f"PCI id {gpu.pci_device_id or 'unknown'} ({gpu.name}) is not in the list: judged as {accelerator.name}"
+        pci_id = gpu.pci_device_id
+        note = (
+            f"PCI id {pci_id} is not in the list"
+            if pci_id
+            else "judged by its name alone, which can be changed"
+        )
         verdict: Status = "fail" if is_other else "warn"
-        return _compare("sku", gpu, gpu.name or "unknown", accelerator.id, verdict, source="order", note=note)
+        remediation = "" if is_other else _PROVE_BOARD
+        found = _compare("sku", gpu, gpu.name or "unknown", accelerator.id, verdict, source=source, note=note)
+        return found.model_copy(update={"remediation": remediation})
     status: Status = "pass" if gpu.accelerator == accelerator.id else "fail"
     note = gpu.name
     if status == "pass" and is_other:
         status = "warn"
         note = f"calls itself {gpu.name}"
-    return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source="order", note=note)
+    return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source=source, note=note)
+
+
+def _is_other_board(gpu: Gpu, accelerator: Accelerator) -> bool:
+    """Whether the driver's name is that of another board; its memory is not judged here, as boards of several sizes
+    have one name."""
+    try:
+        named = accelerators.get(gpu.name).record.id
+    except UnknownNameError:
+        model = next((part for part in accelerator.id.split("-") if any(map(str.isdigit, part))), "")
+        return gpu.vendor == "nvidia" and bool(gpu.name) and model not in gpu.name.lower()
+    if accelerator.id not in accelerators.all_ids():
+        return False
+    return _MEMORY_OF_ID.sub("", named) != _MEMORY_OF_ID.sub("", accelerator.id)
 
 
 def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -340,7 +372,6 @@ def _link_under_load(gpu: Gpu, generation: int, width: int) -> Measurement:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    check_sku,
     check_sms,
     check_memory,
     check_bandwidth_peak,

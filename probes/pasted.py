@@ -216,7 +216,7 @@ def assess_proof(
     machine = machine_of(proof)
     named = any(gpu.accelerator or gpu.name for gpu in machine.gpus)
     board = ordered or _board_by_name(machine) or (claimed_board(machine) if named else None)
-    checks = check_machine(machine, board, num_ordered)
+    checks = check_machine(machine, board, num_ordered, is_ordered=ordered is not None)
     checks += check_conditions(_states(machine), machine.gpus)
     checks += check_errors(machine.gpus)
     checks += check_network(machine, network)

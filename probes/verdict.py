@@ -19,6 +19,7 @@ PASS_FRACTION: Final[dict[Basis, float]] = {
     "estimate": 0.90,
     "host": 0.70,
 }
+"""Fraction of the expected rate from which on a board passes, by basis; between it and FAIL_FRACTION it warns."""
 FAIL_FRACTION: Final[dict[Basis, float]] = {
     "measured": 0.90,
     "floor": 0.90,
@@ -30,12 +31,15 @@ FAIL_FRACTION: Final[dict[Basis, float]] = {
 defective (gpu-fryer's rule); other measurements and estimates get more room, and paths on which the host decides the
 most."""
 MIN_TOUCHED_FRACTION: Final = 0.95
+"""Fraction of the memory that must be written and read back without an error."""
 PEER_WARN: Final = 0.05
 PEER_FAIL: Final = 0.10
+"""Fractions below the best GPU of a machine from which on a GPU warns (0.05) and fails (0.10); `_compare_group` states
+the source."""
 HOST_LINK: Final = "host_link."
 SHAPE_SWEEP: Final = "compute.matmul_shape."
 PEER_LIMITS: Final[dict[str, tuple[float, float]]] = {HOST_LINK: (0.10, 0.20), SHAPE_SWEEP: (0.07, 0.14)}
-"""Fractions below the best GPU from which on a GPU warns and fails, by the beginning of the check, where honest GPUs
+"""PEER_WARN and PEER_FAIL by the beginning of the check, where honest GPUs
 differ by more than 5 %: on two H100s of one machine host-to-device copies by 9 % and one product shape by 5.6 %."""
 HOST_LINK_PASS: Final = 0.90
 HOST_LINK_FAIL: Final = 0.80
@@ -49,7 +53,7 @@ WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "pass")
 
 
 def bands_of(check: str, kind: Basis) -> tuple[float, float]:
-    """Fractions of the expected rate from which on a check passes, and below which it fails."""
+    """Return the fractions of the expected rate from which on a check passes, and below which it fails."""
     passes = PASS_FRACTION[kind]
     fails = FAIL_FRACTION[kind]
     if check.startswith(HOST_LINK):
@@ -205,7 +209,9 @@ def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:
             if m.gpu not in members or m.value > _value(members[m.gpu]):
                 members[m.gpu] = m
     return [
-        _peers(check, list(members.values())) for (check, _), members in groups.items() if len(members) > 1
+        _compare_group(check, list(members.values()))
+        for (check, _), members in groups.items()
+        if len(members) > 1
     ]
 
 
@@ -213,7 +219,8 @@ def _value(measurement: Measurement) -> float:
     return float(measurement.value or 0.0)
 
 
-def _peers(check: str, members: Sequence[Measurement]) -> Measurement:
+def _compare_group(check: str, members: Sequence[Measurement]) -> Measurement:
+    """Judge the slowest GPU of a machine by its distance from the best one."""
     slowest = min(members, key=_value)
     lag = 1.0 - _value(slowest) / max(_value(m) for m in members)
     limits = (bounds for start, bounds in PEER_LIMITS.items() if check.startswith(start))

@@ -53,7 +53,7 @@ class MemoryPlan:
     runtime_bytes: float
     """Memory of context, communicators and captured graphs, and what kernels add to experts [bytes]."""
     kv_bytes: float
-    """Memory left for the cache [bytes]."""
+    """Memory left for the cache [bytes]; negative in the plan of a TooLittleMemoryError."""
     kv_bytes_per_token: float
     """Cache of one token of a long sequence on the fullest accelerator [bytes]."""
     state_bytes_per_sequence: float
@@ -61,6 +61,14 @@ class MemoryPlan:
     """Tokens that the cache of the whole replica holds: all attention data-parallel ranks together."""
     state_pool_bytes: float = 0.0
     """Part of `kv_bytes` that is set apart for recurrent states; 0 if they share pages with keys and values."""
+
+
+class TooLittleMemoryError(InfeasibleError):
+    """Weights, reserves and the cache that was asked for do not fit; `plan` says how the memory would be divided."""
+
+    def __init__(self, plan: MemoryPlan, what: str, *, why: str, fix: str) -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.plan = plan
 
 
 def weight_bytes(deployment: Deployment) -> float:
@@ -184,7 +192,9 @@ def plan_memory(
     `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them. `version` is
     the release of the engine; an earlier one may reserve less.
 
-    Raises: InfeasibleError: weights and reserves do not fit; says by how much.
+    Raises:
+        TooLittleMemoryError: weights and reserves do not fit; says by how much.
+        InfeasibleError: the memory size of the accelerator has no source.
     Source: vLLM and TensorRT-LLM memory accounting as recorded in the engine records.
     """
     engine = deployment.engine
@@ -209,17 +219,13 @@ def plan_memory(
     if kv_cache_bytes is None:
         left = _room_for_cache(engine, total, fraction, (weights, activations, runtime, context))
     else:
-        left = _asked_cache(
-            deployment, kv_cache_bytes, total - context - weights - activations - _LIBRARY_BYTES
-        )
+        left = min(kv_cache_bytes, total - context - weights - activations - _LIBRARY_BYTES)
     footprint = kv_bytes_per_token(
         deployment.model, deployment.kv_dtype, pads_groups=engine.pads_cache_groups
     )
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
     per_token = _bytes_per_token(footprint, mean_context_tokens, engine.windowed_cache_fraction) * share
-    if left <= 0:
-        raise _too_small(deployment, weights, total * fraction, -left)
     states = (
         left * engine.state_pool_ratio / (1.0 + engine.state_pool_ratio) if engine.state_pool_ratio else 0.0
     )
@@ -233,7 +239,7 @@ def plan_memory(
         # The engine reserves nothing for the highest allowed number of sequences: it samples those in the cache.
         num_held = max(1, min(num_seqs, int(tokens * deployment.data_parallel / mean_context_tokens)))
         activations = activation_bytes(deployment, num_batched_tokens, num_held, version)
-    return MemoryPlan(
+    plan = MemoryPlan(
         total_bytes=total,
         weight_bytes=weights,
         activation_bytes=activations,
@@ -244,6 +250,13 @@ def plan_memory(
         kv_capacity_tokens=tokens * deployment.data_parallel,
         state_pool_bytes=states,
     )
+    if kv_cache_bytes is not None and kv_cache_bytes > left:
+        raise _too_large_cache(deployment, plan, kv_cache_bytes)
+    if left <= 0:
+        is_of_rest = engine.memory_reserve is None and engine.memory_fraction_of != "total"
+        usable = total if is_of_rest else total * fraction
+        raise _too_small(deployment, plan, usable, -left / fraction if is_of_rest else -left)
+    return plan
 
 
 def _room_for_cache(
@@ -261,23 +274,27 @@ def _room_for_cache(
     return (total - weights - activations - runtime) * fraction
 
 
-def _asked_cache(deployment: Deployment, kv_cache_bytes: float, free: float) -> float:
-    """Return the size of the cache that the user sets [bytes]. Raises: InfeasibleError: it is larger than `free`."""
-    if kv_cache_bytes > free:
-        most = math.floor(max(free, 0.0) / GB)
-        raise InfeasibleError(
-            f"a KV cache of {kv_cache_bytes / GB:.1f} GB does not fit beside {deployment.model.id}",
-            why=f"{max(free, 0.0) / GB:.1f} GB are free on each accelerator after weights and activations",
-            fix=f"--kv-cache-bytes {most}GB or less" if most >= 1 else "more accelerators per replica",
-        )
-    return kv_cache_bytes
+def _too_large_cache(deployment: Deployment, plan: MemoryPlan, asked_bytes: float) -> TooLittleMemoryError:
+    """Return the error of a cache that the user sets and that is larger than what is free."""
+    free = max(plan.kv_bytes, 0.0) / GB
+    return TooLittleMemoryError(
+        plan,
+        f"a KV cache of {asked_bytes / GB:.1f} GB does not fit beside {deployment.model.id}",
+        why=f"{free:.1f} GB are free on each accelerator after weights and activations",
+        fix=f"--kv-cache-bytes {math.floor(free)}GB or less"
+        if free >= 1
+        else "more accelerators per replica",
+    )
 
 
-def _too_small(deployment: Deployment, weights: float, usable: float, short: float) -> InfeasibleError:
+def _too_small(deployment: Deployment, plan: MemoryPlan, usable: float, short: float) -> TooLittleMemoryError:
+    """Return the error of weights and reserves that need `short` bytes more than the `usable` ones."""
     where = f"{deployment.accelerators_per_replica} × {deployment.accelerator.id}"
-    return InfeasibleError(
+    return TooLittleMemoryError(
+        plan,
         f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {where}",
-        why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {usable / GB:.1f} GB by "
+        why=f"weights {plan.weight_bytes / GB:.1f} GB per accelerator and reserves exceed "
+        f"{usable / GB:.1f} GB by "
         + (f"{short / GB:.1f} GB" if short >= GB / 20 else f"{math.ceil(short / MB)} MB"),
         fix="more accelerators per replica, or a smaller weight format",
     )
@@ -295,4 +312,4 @@ def _tokens_that_fit(left: float, per_token: float, state: float, mean_context_t
     spread = per_token + state / mean_context_tokens
     if spread <= 0:
         return 2**40  # nothing grows with the sequence
-    return math.floor(left / spread)
+    return max(0, math.floor(left / spread))

@@ -18,8 +18,8 @@ from advisor.simulator.graph.model import (
     parameter_count,
     stored_element_bytes,
 )
-from advisor.simulator.memory import MemoryPlan, activation_bytes, weight_bytes
-from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
+from advisor.simulator.memory import MemoryPlan, TooLittleMemoryError, weight_bytes
+from advisor.simulator.replica_model import EngineSettings, replica_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MemoryAccount:
     state_bytes: float
     """Recurrent states of the sequences, and keys and values of an encoder."""
     reserve_bytes: float
-    """Memory that the engine leaves to others: it asks for a fraction of the whole. 0 if the model does not fit."""
+    """Memory that the engine leaves to others: it asks for a fraction of the whole."""
     num_sequences: int
     num_fitting: int
     """Sequences of this length that the cache holds; 0 if the weights do not fit or one is too long."""
@@ -167,7 +167,6 @@ def account_memory(
     if total is None:
         raise InfeasibleError(f"{deployment.accelerator.id}: its memory size has no source")
     settings = settings or EngineSettings()
-    seqs, tokens = engine_limits(deployment, settings, 1)
     on_rank = math.ceil(num_sequences / deployment.data_parallel)
     footprint = kv_bytes_per_token(
         deployment.model, deployment.kv_dtype, pads_groups=deployment.engine.pads_cache_groups
@@ -179,39 +178,34 @@ def account_memory(
     padding = (footprint.bytes_of(context_tokens) - filled.bytes_of(context_tokens)) * share
     plan, problem = _plan(deployment, settings, context_tokens)
     fitting = 0
-    if plan is not None:
+    if not problem:
         block = settings.kv_block_tokens or 1
         kept = -(-context_tokens // block) * block
         held = math.floor(plan.kv_capacity_tokens / deployment.data_parallel / kept + 1e-9)
         fitting = held * deployment.data_parallel
     towers = deployment.model.vision.parameters if deployment.model.vision else 0.0
     weights = weight_bytes(deployment)
-    activations = plan.activation_bytes if plan else activation_bytes(deployment, tokens, seqs)
-    runtime = plan.runtime_bytes if plan else 0.0
-    reserve = max(0.0, total - weights - activations - runtime - plan.kv_bytes) if plan else 0.0
+    planned = weights + plan.activation_bytes + plan.runtime_bytes + plan.kv_bytes
     return MemoryAccount(
         total_bytes=total,
         weight_bytes=weights,
         vision_bytes=towers * bytes_per_element("bf16") / deployment.tensor_parallel,
-        activation_bytes=activations,
-        runtime_bytes=runtime,
+        activation_bytes=plan.activation_bytes,
+        runtime_bytes=plan.runtime_bytes,
         cache_bytes=on_rank * cache,
         padding_bytes=on_rank * padding,
         state_bytes=on_rank * state,
-        reserve_bytes=reserve,
+        reserve_bytes=max(0.0, total - planned),
         num_sequences=num_sequences,
         num_fitting=fitting,
-        capacity_tokens=plan.kv_capacity_tokens if plan else 0,
+        capacity_tokens=plan.kv_capacity_tokens,
         problem=problem,
     )
 
 
-def _plan(
-    deployment: Deployment, settings: EngineSettings, context_tokens: int
-) -> tuple[MemoryPlan | None, str]:
-    """Return the engine's division of the memory, or the reason why there is none."""
+def _plan(deployment: Deployment, settings: EngineSettings, context_tokens: int) -> tuple[MemoryPlan, str]:
+    """Return the engine's division of the memory, and why weights and reserves do not fit; empty if they do."""
     try:
-        plan = replica_memory(deployment, settings, 1, float(context_tokens))
-    except InfeasibleError as error:
-        return None, error.why or error.what
-    return plan, ""
+        return replica_memory(deployment, settings, 1, float(context_tokens)), ""
+    except TooLittleMemoryError as error:
+        return error.plan, error.why

@@ -9,7 +9,7 @@ The two shares were fitted on one H100 (catalog/data/measured/h100-sxm-draw-2026
 """
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from advisor.catalog import accelerators
 from advisor.catalog.schema import Accelerator
@@ -24,7 +24,6 @@ from advisor.simulator.terms import TermCase, find, value
 BoardState = Literal["unloaded", "waiting", "decode", "prefill"]
 """State of a board. Unloaded: rented, no process on it. Waiting: a model in memory, no work. Otherwise: working without
 a pause."""
-BOARD_STATES: Final = get_args(BoardState)
 _USUAL_LOADS: Final[dict[BoardState, tuple[float, float]]] = {"decode": (0.75, 0.06), "prefill": (0.1, 0.6)}
 """Fractions of bandwidth and of peak rate if they were not counted: H100, Llama-3.1-8B, 32 to 64 sequences; and any
 prompt of 512 tokens or more. Own choice among measured points."""

@@ -107,7 +107,7 @@ def _parse_part(
             raise AdvisorError(
                 f"--models {part}: {setting!r} is no setting of a model",
                 why=f"settings are NAME=VALUE, of {', '.join(known)}",
-                fix=f"{near[0]}=VALUE" if near and key not in known else EXAMPLE,
+                fix=f"{near[0]}=VALUE" if near and equals and key not in known else EXAMPLE,
             )
         changed = {field: _LOAD.get(key, str)(value)}
         if key in _OBJECTIVES:

@@ -116,6 +116,10 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "the window follows from the lengths of requests",
         "--input-tokens and --output-tokens, or --max-context N of advisor recommend",
     ),
+    "--levers": (
+        "levers are for a search; a command about one deployment has an option for each",
+        "--speculative NAME, --kv-precision FORMAT, --shared-prefix-tokens N or --power-cap W",
+    ),
     "--nodes": ("the number of nodes follows from the accelerators", "--max-gpus N, or --own 16xh100-sxm"),
 }
 """Why an option of another planner is not taken, and what to type in its place."""

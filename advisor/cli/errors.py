@@ -96,6 +96,7 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     if unknown and sets_a_server(unknown):
         why = f"it sets one server; {command} chooses such settings itself, or does not depend on them"
         return what, why, "drop it; advisor simulate serve and advisor memory take it", ""
+    near = _find_by_help(context, unknown) or near
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
@@ -106,6 +107,16 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
         other = OTHER_WORDS.get(choice[1].lower().replace("-", "").removesuffix("s"))
         near = [other] if other in choices else get_close_matches(choice[1], choices)
     return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
+
+
+def _find_by_help(context: Any, unknown: str) -> list[str]:
+    """Return the options of a command whose help begins with the words of an unknown option: --items for --requests,
+    as its help is "Requests of a batch"."""
+    words = unknown.strip("-").replace("-", " ").lower()
+    if context is None or not words:
+        return []
+    options = (each for each in context.command.params if getattr(each, "help", None))
+    return [each.opts[0] for each in options if f"{each.help} ".lower().startswith(f"{words} ")]
 
 
 def _short(text: str) -> str:

@@ -7,10 +7,10 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Model
 from advisor.decide.decision import Rung
-from advisor.decide.options import option_of
 from advisor.decide.ranking import Planned
 from advisor.decide.reason import NothingCarries, Reason, RequestsTooLong, WindowTooSmall
 from advisor.decide.scenario import Scenario
+from advisor.decide.served_option import option_of
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 
 Done = TypeVar("Done")

@@ -39,7 +39,7 @@ class Lever:
         """Whether answers change; guesses are verified, so that speculation changes nothing."""
         return self.kind == "cache"
 
-    def is_pulled(self, candidate: Candidate) -> bool:
+    def is_applied(self, candidate: Candidate) -> bool:
         """Whether a candidate has it. Prompts that begin alike are reused where the engine can, so it always counts."""
         guess = candidate.speculation
         return {
@@ -77,7 +77,7 @@ _DRAFT: Final = Lever(
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
 
 
-def lever(name: str) -> Lever:
+def find_lever(name: str) -> Lever:
     """The lever with a name, draft:MODEL and power-cap:280W included. Source: own table."""
     if name in LEVERS:
         return LEVERS[name]
@@ -96,7 +96,7 @@ def allowed_levers(scenario: Scenario, model: Model) -> tuple[str, ...]:
 
 def at_full_power(scenario: Scenario) -> Scenario | None:
     """The scenario with its boards at full power; None where the search may not hold them to less."""
-    free = tuple(name for name in scenario.levers if lever(name).kind != "power")
+    free = tuple(name for name in scenario.levers if find_lever(name).kind != "power")
     return scenario.model_copy(update={"levers": free}) if len(free) < len(scenario.levers) else None
 
 
@@ -119,15 +119,15 @@ def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator
     for kind in ("cache", "speculation"):
         for one in tuple(kept):
             for name in names:
-                if lever(name).kind == kind:
+                if find_lever(name).kind == kind:
                     try:
-                        kept.append(with_lever(one, lever(name), scenario))
+                        kept.append(with_lever(one, find_lever(name), scenario))
                     except InfeasibleError:
                         continue
     kept += [more for one in tuple(kept) for more in slot_variants(one, scenario)]
     yield from kept
     for name in names:
-        if lever(name).kind == "power":
+        if find_lever(name).kind == "power":
             with contextlib.suppress(InfeasibleError):
                 yield from (limited for one in kept for limited in under_limits(one, name))
 
@@ -149,17 +149,17 @@ def under_limits(candidate: Candidate, name: str = power.NAME) -> list[Candidate
     ]
 
 
-def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidate]) -> None:
+def check_applied(scenario: Scenario, model: Model, candidates: Sequence[Candidate]) -> None:
     """Refuse a named lever that acts on no candidate at all.
 
     Raises: InfeasibleError: as the first candidate refuses it.
     """
-    for one in map(lever, allowed_levers(scenario, model)):
+    for one in map(find_lever, allowed_levers(scenario, model)):
         if one is APART:
             _check_pools(candidates)
         elif one.kind == "fleet":
             continue  # a router in front, which any engine may have
-        elif candidates and not any(one.is_pulled(candidate) for candidate in candidates):
+        elif candidates and not any(one.is_applied(candidate) for candidate in candidates):
             if one.kind == "power":
                 under_limits(candidates[0], one.name)
             else:
@@ -187,7 +187,7 @@ def _check_pools(candidates: Sequence[Candidate]) -> None:
     )
 
 
-def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Candidate:
+def with_lever(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candidate:
     """The candidate with a lever of the cache or of speculation.
 
     Raises: InfeasibleError: its engine, chip or model lacks it, or nothing fits any more; with the nearest that works.
@@ -197,11 +197,11 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
     traffic = scenario.traffic
     engine = deployment.engine
     chip = deployment.accelerator
-    if pulled_one.kind == "cache":
-        found = next((name for name in pulled_one.formats if name in engine.kv_dtypes), "")
-        if not found or not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
+    if lever.kind == "cache":
+        found = next((name for name in lever.formats if name in engine.kv_dtypes), "")
+        if not found or not support(engine.id, chip.architecture, lever.feature).is_usable:
             raise InfeasibleError(
-                f"{engine.name} does not {pulled_one.words} on {chip.id}",
+                f"{engine.name} does not {lever.words} on {chip.id}",
                 why=f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
                 fix=_nearest_cache(candidate),
             )
@@ -211,7 +211,7 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
         fits = fit_memory(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
         return replace(candidate, deployment=changed, memory=fits.memory)
     try:
-        return _guessing(candidate, pulled_one, scenario)
+        return _guessing(candidate, lever, scenario)
     except InfeasibleError as error:
         fix = error.fix or _nearest_guess(candidate, scenario)
         raise InfeasibleError(
@@ -219,26 +219,26 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
         ) from None
 
 
-def _guessing(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Candidate:
+def _guessing(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candidate:
     """The candidate with a lever of speculation.
 
     Raises: InfeasibleError: it lacks it; with a fix where the lever itself may be told otherwise.
     """
     deployment = candidate.deployment
-    told = pulled_one.name.partition(":")[0]
+    told = lever.name.partition(":")[0]
     engine = deployment.engine
     chip = deployment.accelerator
-    if not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
+    if not support(engine.id, chip.architecture, lever.feature).is_usable:
         raise InfeasibleError(
-            f"{engine.name} is not known to {pulled_one.words} on {chip.id}",
+            f"{engine.name} is not known to {lever.words} on {chip.id}",
             why="its sources do not say so",
         )
     if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
-        raise InfeasibleError(f"no option of {engine.name} is known that makes it {pulled_one.words}")
+        raise InfeasibleError(f"no option of {engine.name} is known that makes it {lever.words}")
     try:
-        chosen = chosen_speculation(pulled_one.name, deployment, acceptance=scenario.acceptance)
+        chosen = chosen_speculation(lever.name, deployment, acceptance=scenario.acceptance)
     except AdvisorError as error:
-        fix = "" if pulled_one.name == "mtp" else error.fix  # the model lacks it
+        fix = "" if lever.name == "mtp" else error.fix  # the model lacks it
         raise InfeasibleError(error.what, why=error.why, fix=fix) from None
     return replace(candidate, speculation=chosen)
 
@@ -276,7 +276,7 @@ def _nearest_cache(candidate: Candidate) -> str:
 def replica_of(
     candidate: Candidate, scenario: Scenario, library: OperatorLibrary | None = None
 ) -> ReplicaModel:
-    """A candidate's replica for the traffic of a scenario, with its levers pulled and its adapters loaded.
+    """A candidate's replica for the traffic of a scenario, with its levers applied and its adapters loaded.
 
     Assumes: an adapter costs each token what it costs a step, also where a step yields several.
     Raises: InfeasibleError: it does not fit.

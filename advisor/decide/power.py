@@ -50,7 +50,7 @@ def limits_of(chip: Accelerator, name: str = NAME) -> tuple[float, ...]:
         return tuple(float(round(watts)) for watts in tried)
     asked = float(text[:-1]) / 100.0 * rated if text.endswith("%") else float(text.removesuffix("W"))
     if not lowest - _ALIKE * rated <= asked < (points[-1] if points else rated):
-        whose = "the lowest that was measured" if points else "below it, nothing founded says how fast it is"
+        whose = "the lowest that was measured" if points else "below it, no measurement says how fast it is"
         raise InfeasibleError(
             f"{asked:.0f} W is no power limit for {chip.id}",
             why=f"it is rated for {rated:g} W; {lowest:.0f} W: {whose}",

@@ -103,7 +103,7 @@ class Lane:
     """One demand, at any price or at firm prices on measured hardware alone."""
 
     demand: Demand
-    is_founded: bool
+    is_safe: bool
     width: int
 
 
@@ -128,7 +128,7 @@ class _LaneState:
     """Chances that the purchases of a candidate showed at their planning points, one replica after the other."""
     wanted: dict[str, float] = field(default_factory=dict)
     """Expected cost up to which an accelerator is looked at here although others cost less: a leader at any price wants
-    a founded variant that would take its place."""
+    a safe variant that would take its place."""
 
     def put(self, name: str, order: int, plan: Planned | None) -> None:
         """Take the plan of a candidate in place of an earlier one; None where it cannot be bought."""
@@ -193,9 +193,9 @@ class Race:
         self._libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
         last = len(self.demands) - 1
         self.states = [
-            _LaneState(Lane(demand, is_founded, width if place == last and not is_founded else 1))
+            _LaneState(Lane(demand, is_safe, width if place == last and not is_safe else 1))
             for place, demand in enumerate(self.demands)
-            for is_founded in (False, True)
+            for is_safe in (False, True)
         ]
         self._known_ways: dict[tuple[int, bool], tuple[Placement, ...]] = {}
         self._by_candidate = {id(trial.candidate): trial for trial in trials}
@@ -222,14 +222,14 @@ class Race:
         """Race until no candidate could change an answer; with a `width` for the last demand."""
         if width is not None:
             last = self.states[-2]
-            last.lane = Lane(last.lane.demand, last.lane.is_founded, width)
+            last.lane = Lane(last.lane.demand, last.lane.is_safe, width)
         while not is_spent():
             if not (
                 self._advance_lowest()
                 or self._advance_leader()
                 or self._advance_rival()
                 or self._advance_excluded()
-                or self._want_founded()
+                or self._want_safe()
             ):
                 break
         able = {trial.accelerator_id for trial in self.trials.values() if min(trial.floors) < math.inf}
@@ -242,7 +242,7 @@ class Race:
                 self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
 
     def entries(self, place: int, top: int | None = None) -> list[Planned]:
-        """Return the entries of the accelerators for one of the demands, best first: by expected cost, the founded one
+        """Return the entries of the accelerators for one of the demands, best first: by expected cost, the safe one
         first where its range overlaps that of the cheapest. The first `top` are at their planning points."""
         while True:
             entries = sort_by_expected_cost(
@@ -266,8 +266,8 @@ class Race:
 
     def _names(self, place: int) -> list[str]:
         """Accelerators that carry one of the demands."""
-        state, founded = self._states_of(place)
-        return list(dict.fromkeys((*state.lowest_costs, *founded.lowest_costs)))
+        state, safe = self._states_of(place)
+        return list(dict.fromkeys((*state.lowest_costs, *safe.lowest_costs)))
 
     def at_planning_point(self, plan: Planned) -> Planned | None:
         """Return a plan of the last demand at its planning point; None where it does not hold."""
@@ -299,16 +299,14 @@ class Race:
                 return
 
     def safe_pick(self, place: int) -> Planned | None:
-        """Return the founded plan of lowest expected cost for one of the demands, at its planning point; None where
+        """Return the safe plan of lowest expected cost for one of the demands, at its planning point; None where
         there is none."""
-        _, founded = self._states_of(place)
-        while able := [
-            plan for plans in founded.plans.values() for plan in plans.values() if plan.is_founded
-        ]:
+        _, safe = self._states_of(place)
+        while able := [plan for plans in safe.plans.values() for plan in plans.values() if plan.is_safe]:
             pick = cheapest_by_expectation(able)
             if is_spent():
                 pick = self._as_is(pick)
-                return pick if pick.is_founded else None
+                return pick if pick.is_safe else None
             if pick.point is not None:
                 return pick
             self._show_entry(place, pick)
@@ -348,18 +346,18 @@ class Race:
 
     # --- what is advanced next -------------------------------------------------------------------------------------
 
-    def _want_founded(self) -> bool:
-        """Look for a founded variant of each leader of the last demand that is not founded itself; False where all
+    def _want_safe(self) -> bool:
+        """Look for a safe variant of each leader of the last demand that is not safe itself; False where all
         were looked for."""
-        leaders, founded = self._states_of(-1)
+        leaders, safe = self._states_of(-1)
         wanted = {
             plan.found.accelerator_id: EQUAL_FACTOR * plan.expected_cost
             for plan in leaders.leaders()
-            if not plan.is_founded
+            if not plan.is_safe
         }
-        if all(usd <= founded.wanted.get(name, 0.0) for name, usd in wanted.items()):
+        if all(usd <= safe.wanted.get(name, 0.0) for name, usd in wanted.items()):
             return False
-        founded.wanted |= wanted
+        safe.wanted |= wanted
         return True
 
     def _advance_lowest(self) -> bool:
@@ -565,7 +563,7 @@ class Race:
             least_costs(self.scenario, (state.lane.demand,), self._ways(trial, state.lane), trial.best_load)[
                 0
             ]
-            if trial.may_be_likely or not state.lane.is_founded
+            if trial.may_be_likely or not state.lane.is_safe
             else math.inf
             for state in self.states
         ]
@@ -577,9 +575,9 @@ class Race:
 
     def _ways(self, trial: Trial, lane: Lane) -> tuple[Placement, ...]:
         """The ways to buy a candidate in a lane that may be the cheapest."""
-        key = id(trial.ways), lane.is_founded
+        key = id(trial.ways), lane.is_safe
         if key not in self._known_ways:
-            ways = firm_ways(self.scenario, trial.ways) if lane.is_founded else trial.ways
+            ways = firm_ways(self.scenario, trial.ways) if lane.is_safe else trial.ways
             self._known_ways[key] = pareto_placements(ways, self.scenario.as_of)
         return self._known_ways[key]
 
@@ -693,7 +691,7 @@ class Race:
         It rests on the capacity that the lane needs, even where another lane asked for a more precise one.
         """
         assert trial.capacity is not None
-        if state.lane.is_founded and not trial.may_be_likely:
+        if state.lane.is_safe and not trial.may_be_likely:
             return None
         confirmed = trial.confirmed
         if confirmed is not None and trial.capacity.stage == "settled":
@@ -721,7 +719,7 @@ class Race:
             plan = judge_purchase(scenario, demand, found)
             if best is None or plan.expected_cost < best.expected_cost:
                 best = plan
-        if best is None or (state.lane.is_founded and not best.is_founded):
+        if best is None or (state.lane.is_safe and not best.is_safe):
             return None
         return best
 
@@ -736,7 +734,7 @@ class Race:
             state.shown.add(trial.order)
             return
         at_point = run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
-        if at_point is not None and state.lane.is_founded and not at_point.is_founded:
+        if at_point is not None and state.lane.is_safe and not at_point.is_safe:
             at_point = self._surer(state, at_point)
         state.put(trial.accelerator_id, trial.order, at_point)
         if at_point is not None and at_point.point is not None:
@@ -752,7 +750,7 @@ class Race:
         if len(seen) > _MOST_GROWTH or (len(seen) > 1 and seen[-1] < seen[-2] + _LEAST_GAIN_OF_CHANCE):
             return None
         larger = _larger(self.scenario, plan)
-        return larger if larger is not None and larger.is_founded else None
+        return larger if larger is not None and larger.is_safe else None
 
 
 def run_planning_point(

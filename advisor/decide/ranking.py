@@ -68,7 +68,7 @@ class Planned:
         return "likely" if self.chance >= LIKELY else "marginal"
 
     @property
-    def is_founded(self) -> bool:
+    def is_safe(self) -> bool:
         """Whether it is safe to take: known, and likely to hold."""
         return self.is_known and self.holds == "likely"
 
@@ -203,14 +203,12 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
 
 
 def sort_by_expected_cost(options: Sequence[Planned]) -> list[Planned]:
-    """Options by expected cost; one that is assumed or marginal does not head the list while a better founded one may
-    cost no more, nor one of an old or foreign price while none is founded.
+    """Options by expected cost; one that is assumed or marginal does not head the list while a safe one may
+    cost no more, nor one of an old or foreign price while none is safe.
     """
     order = sorted(options, key=lambda option: option.expected_cost)
-    founded = [option for option in order if option.is_founded] or [
-        option for option in order if option.is_known
-    ]
-    return move_to_front(order, founded[0], overlap) if founded else order
+    safe = [option for option in order if option.is_safe] or [option for option in order if option.is_known]
+    return move_to_front(order, safe[0], overlap) if safe else order
 
 
 def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
@@ -226,7 +224,7 @@ def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
         for plan in able
         if plan.found.purchase.cost <= bill
         and plan.expected_cost <= expected
-        and (plan.is_founded, plan.is_known) == (best.is_founded, best.is_known)
+        and (plan.is_safe, plan.is_known) == (best.is_safe, best.is_known)
     ]
 
     def by_safety(plan: Planned) -> tuple[bool, int, int, float, float, str, str]:

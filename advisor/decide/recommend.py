@@ -18,11 +18,10 @@ from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
-from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, lever
+from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
-from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
@@ -47,6 +46,7 @@ from advisor.decide.reason import (
 )
 from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
+from advisor.decide.served_option import ages_days, headline, option_of, owned_note, router_note
 from advisor.decide.split import split_fleets
 from advisor.decide.trial import Found
 from advisor.decide.unlike_parts import Offers, bases_of
@@ -255,11 +255,11 @@ def build_shortlist(done: Search) -> Shortlist:
     entries = _with_fleets(done, entries, fleets)
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
-    safe = next((place for place, plan in enumerate(entries) if plan.is_founded), None)
-    able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_founded)]
+    safe = next((place for place, plan in enumerate(entries) if plan.is_safe), None)
+    able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_safe)]
     below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
     if safe is not None and below is not None and _is_cheaper_elsewhere(below, entries[safe]):
-        safe = None  # a variant of an option that is not founded itself is safe for less
+        safe = None  # a variant of an option that is not safe itself is safe for less
     costs = [plan.found.purchase.cost for plan in entries]
     options = _options(entries, roles(costs, safe), done, scenario, fleets=fleets)
     chances = (chance_cheaper(entries[0], plan) for plan in entries[1:])
@@ -430,7 +430,7 @@ def _worth_trying(
 
 def _role_of(pick: Planned) -> Role:
     """The role of a plan that stands alone."""
-    return "safe_pick" if pick.is_founded else "cheapest_if_it_holds"
+    return "safe_pick" if pick.is_safe else "cheapest_if_it_holds"
 
 
 def _options(
@@ -441,7 +441,7 @@ def _options(
     first_rank: int = 1,
     fleets: Sequence[Planned] = (),
 ) -> tuple[Option, ...]:
-    """The ranking as options, each with other deployments of its accelerator: a founded or a cheaper one first."""
+    """The ranking as options, each with other deployments of its accelerator: a safe or a cheaper one first."""
     found = []
     for rank, (plan, role) in enumerate(zip(order, named, strict=True), start=first_rank):
         variants = tuple(
@@ -457,7 +457,7 @@ def _options(
 
 
 def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Planned]:
-    """Other deployments and offers on the accelerator of an entry: the founded one, or what costs less than a founded
+    """Other deployments and offers on the accelerator of an entry: the safe one, or what costs less than a safe
     entry, then other layouts; each at its planning point."""
     if plan is done.together:
         return []
@@ -467,11 +467,11 @@ def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Pl
         for each in sorted(able, key=lambda each: each.expected_cost)
         if each.found.candidate is not plan.found.candidate or _order_of(each) != _order_of(plan)
     ]
-    if plan.is_founded:
+    if plan.is_safe:
         first = [each for each in others if each.expected_cost < plan.expected_cost][:1]
     else:
-        held = (done.race.at_planning_point(each) for each in others if each.is_founded)
-        first = list(itertools.islice((each for each in held if each is not None and each.is_founded), 1))
+        held = (done.race.at_planning_point(each) for each in others if each.is_safe)
+        first = list(itertools.islice((each for each in held if each is not None and each.is_safe), 1))
     rest = [
         each
         for each in others
@@ -491,10 +491,10 @@ def _order_of(plan: Planned) -> tuple[int, int]:
 
 
 def _variant_role(variant: Planned, entry: Planned) -> Role:
-    """The role of a variant: the founded deployment of an entry that is not, or what is cheaper if it holds."""
-    if variant.is_founded and not entry.is_founded:
+    """The role of a variant: the safe deployment of an entry that is not, or what is cheaper if it holds."""
+    if variant.is_safe and not entry.is_safe:
         return "safe_pick"
-    if entry.is_founded and variant.expected_cost < entry.expected_cost:
+    if entry.is_safe and variant.expected_cost < entry.expected_cost:
         return "cheapest_if_it_holds"
     return "other"
 
@@ -560,7 +560,7 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
         name
         for name in allowed_levers(scenario, model)
         if not any(
-            lever(name).is_pulled(plan.found.candidate)
+            find_lever(name).is_applied(plan.found.candidate)
             or (plan.found.fleet is not None and plan.found.fleet.lever == name)
             for plan in order
         )

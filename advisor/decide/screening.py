@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import roofline_requests_per_s
 from advisor.decide.candidates import Candidate, candidates_within
-from advisor.decide.levers import check_pulled, variants
+from advisor.decide.levers import check_applied, variants
 from advisor.decide.offers import Placement, offers_under_limit, placements
 from advisor.decide.ranking import complexity, least_throughput
 from advisor.decide.reason import (
@@ -94,7 +94,7 @@ def _pool(
                 NotPowered() if unfed else TooFewOwned() if constraints.own else NotSoldTogether()
             )
         pool += placed
-    check_pulled(scenario, model, [candidate for candidate, _ in pool])
+    check_applied(scenario, model, [candidate for candidate, _ in pool])
     return pool
 
 

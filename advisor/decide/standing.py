@@ -68,7 +68,7 @@ def by_standing(
     as_of: datetime.date,
 ) -> tuple[Option, ...]:
     """Return options, cheapest first, in their places and roles: one of assumed kernels, of tight memory, with a limit
-    that it may miss, or of an old price, a tracker's or a shared host's, does not head the list while a better founded
+    that it may miss, or of an old price, a tracker's or a shared host's, does not head the list while a safe
     one, or else one that keeps its limit, may cost no more.
 
     Places and roles depend on the first five alone; further options stay behind them.

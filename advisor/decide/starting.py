@@ -326,7 +326,7 @@ def _option_words(options: dict[str, str]) -> list[str]:
 
 
 def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
-    """Options of one replica, what is pulled included; on and off where they have no value."""
+    """Options of one replica, applied levers included; on and off where they have no value."""
     deployment = candidate.deployment
     guess = candidate.speculation
     ranks = (

@@ -182,14 +182,14 @@ def fleets(
 
 def bases_of(scenario: Scenario, plans: Sequence[Sequence[Planned]], *, of_one_seller: bool) -> list[Base]:
     """Return what unlike parts must beat on each of the first accelerators, given their plain deployments: the cheapest
-    one with parts from any offer, and the cheapest founded one with parts at firm prices.
+    one with parts from any offer, and the cheapest safe one with parts at firm prices.
 
     `of_one_seller` allows only the offers of the plain deployment's seller.
     """
     found = list[Base]()
     for most, of_chip in zip(_MOST_SIZED, plans, strict=False):
-        founded = [plan for plan in of_chip if plan.is_founded]
-        for able, is_firm_only in ((of_chip, False), (founded, True)):
+        safe = [plan for plan in of_chip if plan.is_safe]
+        for able, is_firm_only in ((of_chip, False), (safe, True)):
             if not able:
                 continue
             plan = min(able, key=lambda each: each.expected_cost)

@@ -141,7 +141,7 @@ class WhatIfRow:
         return self.deployment.is_measured and self.offer.is_firm
 
     @property
-    def is_founded(self) -> bool:
+    def is_safe(self) -> bool:
         """Whether the row is safe to take: known, and likely to hold."""
         return self.is_known and self.chance >= LIKELY
 
@@ -398,8 +398,8 @@ def _ways_of(surface: WhatIfSurface, deployment: WhatIfDeployment, setting: What
         if offer.term == setting.term
         and (row := buy(surface, deployment, offer, setting, capacity)) is not None
     ]
-    founded = [row for row in rows if row.is_founded]
-    cheapest = [min(each, key=lambda row: row.expected_cost) for each in (rows, founded) if each]
+    safe = [row for row in rows if row.is_safe]
+    cheapest = [min(each, key=lambda row: row.expected_cost) for each in (rows, safe) if each]
     return list({id(row): row for row in cheapest}.values())
 
 
@@ -455,14 +455,14 @@ def _capacity_factor(deployment: WhatIfDeployment, z: float) -> float:
 
 
 def _sort(rows: Sequence[WhatIfRow]) -> list[WhatIfRow]:
-    """Return rows by expected cost; the first founded one heads the list if it may cost no more than the cheapest."""
+    """Return rows by expected cost; the first safe one heads the list if it may cost no more than the cheapest."""
     order = sorted(rows, key=lambda row: row.expected_cost)
-    founded = [row for row in order if row.is_founded] or [row for row in order if row.is_known]
-    if not founded:
+    safe = [row for row in order if row.is_safe] or [row for row in order if row.is_known]
+    if not safe:
         return order
     return move_to_front(
         order,
-        founded[0],
+        safe[0],
         lambda first, second: first.high_usd_per_million_tokens >= second.low_usd_per_million_tokens,
     )
 
@@ -477,7 +477,7 @@ def _best_of(able: Sequence[WhatIfRow]) -> WhatIfRow:
         for row in able
         if row.usd_per_million_tokens <= bill
         and row.expected_cost <= expected
-        and (row.is_founded, row.is_known) == (best.is_founded, best.is_known)
+        and (row.is_safe, row.is_known) == (best.is_safe, best.is_known)
     ]
     return min(
         equal,

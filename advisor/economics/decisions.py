@@ -28,7 +28,7 @@ def ways(
     The headline may name the first option with its fleets, APIs, and hardware that is as well known as that option's.
     Without a volume of its own each deployment serves what it can, and APIs `api_tokens_per_day`.
     """
-    is_founded = not rented[0].option.reasons
+    is_safe = not rented[0].option.reasons
     found = [_way_of_row("rent", row, paid_always_on(row), may_lead=row is rented[0]) for row in rented]
     found += [
         _way(
@@ -44,7 +44,7 @@ def ways(
         for each in fleets
     ]
     found += [
-        _way_of_row("own", row, _for_life(row), may_lead=not (is_founded and row.option.reasons))
+        _way_of_row("own", row, _for_life(row), may_lead=not (is_safe and row.option.reasons))
         for row in owned
     ]
     found += [

@@ -16,10 +16,10 @@ from advisor.catalog.prices import prices_as_of
 from advisor.catalog.profiles import get_load_shape
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import MILLION
-from advisor.decide.options import option_of
 from advisor.decide.reason import NoAnswerError, NotForSale
 from advisor.decide.recommend import search_scenario
 from advisor.decide.scenario import Scenario
+from advisor.decide.served_option import option_of
 from advisor.economics.api_bill import models_alike, usd_per_request
 from advisor.economics.owned import named_hardware
 from advisor.economics.question import CostQuestion

@@ -9,13 +9,13 @@ from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.decide.offers import OWN, Placement, count_within_power
 from advisor.decide.option import Option
-from advisor.decide.options import option_of
 from advisor.decide.ownership import Holding, Tco, is_sold_by_the_node, tco
 from advisor.decide.purchase import owned_bill, purchase_on, with_replicas
 from advisor.decide.race import WIDTH, Report, run_planning_point
 from advisor.decide.ranking import Planned, judge_purchase
 from advisor.decide.recommend import build_shortlist, search_scenario
 from advisor.decide.scenario import Scenario
+from advisor.decide.served_option import option_of
 from advisor.economics.question import CostQuestion
 from advisor.economics.row import Priced, cost_row, mean_power
 

@@ -9,11 +9,11 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import HOUR_S, MILLION
 from advisor.decide.changes import measurements_of
 from advisor.decide.levers import replica_of
-from advisor.decide.options import option_of
 from advisor.decide.power import limits_of, with_power_limit
 from advisor.decide.purchase import planned_load
 from advisor.decide.race import run_planning_point
 from advisor.decide.ranking import Planned, buy_at_capacity
+from advisor.decide.served_option import option_of
 from advisor.economics.owned import life_of
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import LimitedDeployment

@@ -11,6 +11,7 @@ from advisor.catalog.regions import DEFAULT_REGION, get_region, home_region, reg
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
+from advisor.decide.changes import compare_first
 from advisor.decide.effort import SHOW_WORK, limit_effort
 from advisor.decide.offers import count_within_power
 from advisor.decide.race import WIDTH, Report
@@ -77,6 +78,7 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
         headline="",
         rows=rows,
         safe_pick=found.safe_pick,
+        comparisons=compare_first(found.entries[: len(rows)]),
         api=apis,
         ways=ways(rows, fleets, owned_rows, apis, api_tokens_per_day=tokens_per_day),
         fleet=tuple(each.cost for each in fleets),

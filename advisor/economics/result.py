@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from advisor.decide.decision import Counts, Rejected
+from advisor.decide.decision import Comparison, Counts, Rejected
 from advisor.decide.option import Option
 from advisor.decide.ownership import Tco
 from advisor.economics.api_bill import ApiCost
@@ -139,6 +139,8 @@ class CostReport:
     """The options of `recommend` for the same question, in its order."""
     safe_pick: Option | None
     """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
+    comparisons: tuple[Comparison, ...]
+    """How sure the first row is cheaper than each of the others."""
     api: tuple[ApiCost, ...]
     ways: tuple[Way, ...]
     """Ways to serve one volume of tokens, cheapest first."""

@@ -115,7 +115,7 @@ def terms_of(
 ) -> CostTerms:
     """Return the terms of a report whose question has a volume; pools of unlike workers are left out."""
     assert question.volume is not None
-    is_founded = not rented[0].row.option.reasons
+    is_safe = not rented[0].row.option.reasons
     return CostTerms(
         tokens_per_request=question.tokens_per_request,
         relative=question.shape.relative,
@@ -131,7 +131,7 @@ def terms_of(
             if each.plan.found.fleet is None
         ),
         owned=tuple(
-            _own_terms(each, question, known, may_lead=not (is_founded and each.row.option.reasons))
+            _own_terms(each, question, known, may_lead=not (is_safe and each.row.option.reasons))
             for each in owned
             if each.plan.found.fleet is None
         ),

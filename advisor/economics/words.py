@@ -6,7 +6,7 @@ from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GIGA, MILLION
 from advisor.decide.offers import seller_words, stale_price_warnings
-from advisor.decide.options import accelerator_words, ages_days
+from advisor.decide.served_option import accelerator_words, ages_days
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostReport, CostRow, Way
 
@@ -51,7 +51,9 @@ def _prices(row: CostRow) -> str:
 
 def _load(question: CostQuestion) -> str:
     clients = question.scenario.traffic.concurrency
-    return f"{clients} clients" if clients is not None else "the planned load"
+    if clients is None:
+        return "the planned load"
+    return f"{clients} client{'' if clients == 1 else 's'}"
 
 
 def _deal(row: CostRow) -> str:

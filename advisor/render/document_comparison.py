@@ -68,8 +68,8 @@ FIGURES: Final = (
 """Figures that are compared, by their places in options and in flat rows; the first that differs is the headline's."""
 LEAST_CHANGE: Final = 1e-9
 """Fraction below which two figures are the same."""
-_NOT_ASKED: Final = frozenset({"offline"})
-"""Inputs that cannot change an answer."""
+_NOT_ASKED: Final = frozenset({"offline", "rate_per_s"})
+"""Inputs that cannot change an answer, and the load of the options shown, which is computed from what was asked."""
 _MEANINGS: Final = {
     "model": "model",
     "traffic": "traffic",

@@ -209,3 +209,8 @@ def show_unit(value: float | str | None, unit: str) -> str:
         return percent(value)
     ladder = _LADDERS.get(unit)
     return show(value, ladder) if ladder else f"{digits(value)} {unit}".rstrip()
+
+
+def client_words(number: int | str) -> str:
+    """Return a number of clients in words: `1 client`, `40 clients`."""
+    return f"{number} client{'' if str(number) == '1' else 's'}"

@@ -17,6 +17,7 @@ from advisor.render.numbers import (
     SIZE,
     TIME,
     TOKEN_RATE,
+    client_words,
     digits,
     layout_words,
     percent,
@@ -250,9 +251,9 @@ def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
     """Return deployment and load in one line: `llama-3.1-70b (fp8) on 4 x h100-sxm (TP4), vllm, 5 requests/s`."""
     deployment = replica.deployment
     where = pools or layout_words(deployment, deployment.accelerator.id, deployment.num_replicas)
-    load = f"{traffic.concurrency} clients"
-    if traffic.rate_per_s is not None and traffic.concurrency is None:
-        load = f"{digits(traffic.rate_per_s)} requests/s"
+    load = f"{digits(traffic.rate_per_s or 0.0)} requests/s"
+    if traffic.concurrency is not None:
+        load = client_words(traffic.concurrency)
     spread = " on average" if traffic.input_sigma > 0 else ""
     return (
         f"{deployment.model.id} ({deployment.weight_dtype}) on {where}, {deployment.engine.id}, {load} of "

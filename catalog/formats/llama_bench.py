@@ -17,7 +17,6 @@ from advisor.catalog.formats.launcher_lines import without_prefixes
 
 _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
-_BOTH: Final = re.compile(r"^pp(\d+)\+tg(\d+)")
 _DEVICE: Final = re.compile(
     r"(?:Device 0:|ggml_(?:vulkan|sycl|cann): 0 =|GPU name:|ggml_metal_init: found device:)\s*(.+?)(?:,| \(|$)",
     re.MULTILINE,

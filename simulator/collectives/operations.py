@@ -187,12 +187,12 @@ def all_reduce_s(
     if topology.num_ranks == 1:
         return np.zeros_like(sizes)
     if is_torus(topology.intra_fabric):
-        return _nothing_for_nothing(torus_ring_s(sizes, topology, passes=2), sizes)
+        return _zero_if_empty(torus_ring_s(sizes, topology, passes=2), sizes)
     candidates = list(all_reduce_candidates(sizes, topology).values())
     if algorithm != "nccl" and topology.num_nodes == 1:
         engine = "any" if algorithm == "engine" else algorithm
         candidates.extend(custom_all_reduce_s(sizes, topology, engine))
-    return _nothing_for_nothing(np.minimum.reduce(candidates), sizes)
+    return _zero_if_empty(np.minimum.reduce(candidates), sizes)
 
 
 def all_reduce_candidates(num_bytes: FloatArray | float, topology: Topology) -> dict[str, FloatArray]:
@@ -245,14 +245,12 @@ def all_to_all_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArra
     if topology.num_ranks == 1:
         return np.zeros_like(sizes)
     if is_torus(topology.intra_fabric):
-        return _nothing_for_nothing(torus_all_to_all_s(sizes, topology), sizes)
+        return _zero_if_empty(torus_all_to_all_s(sizes, topology), sizes)
     if topology.num_nodes > 1:
-        return _nothing_for_nothing(network_all_to_all_s(sizes, topology), sizes)
+        return _zero_if_empty(network_all_to_all_s(sizes, topology), sizes)
     n = topology.num_ranks
     curve = curve_of(topology.fit_fabric, "all_to_all", "nccl")
-    return _nothing_for_nothing(
-        group_s(sizes * ((n - 1) / n), n - 1, topology.intra_bytes_per_s, curve, n), sizes
-    )
+    return _zero_if_empty(group_s(sizes * ((n - 1) / n), n - 1, topology.intra_bytes_per_s, curve, n), sizes)
 
 
 def send_recv_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArray:
@@ -289,7 +287,7 @@ def broadcast_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArray
     if topology.num_nodes > 1 or is_torus(topology.intra_fabric):
         return all_gather_s(sizes * (n / (n - 1)), topology)
     curve = streaming_curve(topology.fit_fabric)
-    return _nothing_for_nothing(group_s(sizes, n - 1, topology.intra_bytes_per_s, curve, n), sizes)
+    return _zero_if_empty(group_s(sizes, n - 1, topology.intra_bytes_per_s, curve, n), sizes)
 
 
 def bus_bytes_per_s(op: str, num_bytes: float, time_s: float, num_ranks: int) -> float:
@@ -320,7 +318,7 @@ def bus_factor(op: str, num_ranks: int) -> float:
     return factors[op]
 
 
-def _nothing_for_nothing(times: FloatArray, sizes: FloatArray) -> FloatArray:
+def _zero_if_empty(times: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return the times with 0 for empty messages, which are not sent."""
     return np.where(sizes > 0, times, 0.0)
 
@@ -330,8 +328,8 @@ def _one_pass_s(operation: str, num_bytes: FloatArray | float, topology: Topolog
     if topology.num_ranks == 1:
         return np.zeros_like(sizes)
     if is_torus(topology.intra_fabric):
-        return _nothing_for_nothing(torus_ring_s(sizes, topology, passes=1), sizes)
-    return _nothing_for_nothing(_ring_s(operation, sizes, topology), sizes)
+        return _zero_if_empty(torus_ring_s(sizes, topology, passes=1), sizes)
+    return _zero_if_empty(_ring_s(operation, sizes, topology), sizes)
 
 
 def _ring_s(operation: str, sizes: FloatArray, topology: Topology) -> FloatArray:

@@ -11,15 +11,14 @@ BLOCK = 1 << 15
 """Number of integers that replicas collect before a recorder takes them in."""
 Arrival = tuple[int, int, int, int]
 """Arrival of a request: (instant at which it is sent [ps], index, input tokens, output tokens)."""
-_NOBODY: Arrival = (NEVER, -1, 0, 0)
+_NO_ARRIVAL: Arrival = (NEVER, -1, 0, 0)
 
 
 class LoadIndex:
     """Index of replicas by number of unfinished requests; finds the least loaded in constant time.
 
     The replicas with a given number of requests are the bits of one whole number, so that the first of them is its
-    lowest
-    bit.
+    lowest bit.
     """
 
     __slots__ = ("least", "loads", "masks", "members")
@@ -120,7 +119,7 @@ class EventLoop:
         self.due: list[Arrival] = []
         """Requests that follow others, by instant."""
         self.source: Iterator[Arrival] = iter(())
-        self.next_known: Arrival = _NOBODY
+        self.next_known: Arrival = _NO_ARRIVAL
         self.touched: list[Site] = []
         self.enough = False
         """Whether the simulation ends at once."""
@@ -137,7 +136,7 @@ class EventLoop:
     def come_from(self, source: Iterator[Arrival]) -> None:
         """Take requests whose instants are known in advance, in order of time."""
         self.source = source
-        self.next_known = next(source, _NOBODY)
+        self.next_known = next(source, _NO_ARRIVAL)
 
     @property
     def expects_nobody(self) -> bool:
@@ -182,12 +181,12 @@ class EventLoop:
                         self.handle_finished(site, num_finished)
             while self.next_known[0] == now_ps:
                 arrival = self.next_known
-                self.next_known = next(self.source, _NOBODY)
+                self.next_known = next(self.source, _NO_ARRIVAL)
                 self.arrive(arrival)
             while due and due[0][0] == now_ps:
                 self.arrive(heappop(due))
             if len(touched) == 1 and not self.enough:
-                self._go_on(touched[0], limit_ps)
+                self._run_alone(touched[0], limit_ps)
                 continue
             for site in touched:
                 self._expect(site, site.replica.resume(now_ps))
@@ -212,7 +211,7 @@ class EventLoop:
         if next_ps != NEVER:
             heappush(self.heap, (next_ps, ticket, site))
 
-    def _go_on(self, site: Site, limit_ps: int) -> None:
+    def _run_alone(self, site: Site, limit_ps: int) -> None:
         """Alternate resume and advance of the one replica that is touched until something else happens."""
         replica = site.replica
         touched = self.touched

@@ -206,9 +206,11 @@ def test_files_that_cannot_be_compared(cli: Cli, tmp_path: Path, content: Any, t
 
 def test_real_plans_replay_the_same_and_differ_where_the_question_does(cli: Cli, tmp_path: Path) -> None:
     base = "advisor recommend --model llama-3.1-8b --gpu rtx-4090 --engine vllm --as-of 2026-11-20 -q"
-    for name, extra in (("a", ""), ("b", ""), ("c", "--output-tokens 800 --input-tokens 1155")):
+    lengths = "--output-tokens 800 --input-tokens 1155"
+    for name, extra in (("a", ""), ("b", ""), ("c", lengths), ("d", "--rate 3"), ("e", "--rate 4")):
         assert cli(f"{base} {extra} --plan {tmp_path / name}.json").code == 0
     assert "are the same" in cli(f"advisor compare {tmp_path}/a.json {tmp_path}/b.json").out
     out = cli(f"advisor compare {tmp_path}/a.json {tmp_path}/c.json").out
     assert "asked differently: traffic" in out
     assert "traffic.mean_output_tokens" in out
+    assert cli(f"advisor compare {tmp_path}/d.json {tmp_path}/e.json").out.count("- asked differently") == 1

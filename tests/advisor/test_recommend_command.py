@@ -110,7 +110,7 @@ def test_options_have_the_contracts_fields(document: dict[str, Any]) -> None:
     assert set(document["counts"]) >= {"num_candidates", "num_simulated", "wall_s"}
 
 
-def test_options_are_ranked_by_expected_cost_after_a_better_founded_one_per_accelerator(
+def test_options_are_ranked_by_expected_cost_after_a_safe_one_per_accelerator(
     document: dict[str, Any],
 ) -> None:
     options = document["options"]
@@ -276,6 +276,16 @@ def test_a_plan_replays_byte_for_byte(cli: Cli, tmp_path: Path) -> None:
     assert f"note: the same answer as in {first}" in run.err
     assert second.read_bytes() == first.read_bytes()
     assert json.loads(first.read_text())["seed"] == 5
+
+
+@pytest.mark.parametrize(
+    "question", [NARROW, "advisor recommend --model 8b --workload train --tokens 10B --gpu h100 --top 1"]
+)
+def test_an_answer_that_was_written_as_json_is_a_plan(cli: Cli, tmp_path: Path, question: str) -> None:
+    file = tmp_path / "answer.json"
+    assert cli(f"{question} --offline -q -o {file}").code == 0
+    assert f"note: the same answer as in {file}" in cli(f"advisor replay {file}").err
+    assert cli(f"advisor watch {file}").code == 0
 
 
 def test_a_replay_says_what_has_changed(cli: Cli, tmp_path: Path) -> None:

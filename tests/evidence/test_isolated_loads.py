@@ -57,7 +57,7 @@ def test_a_single_stream_decodes_slower_behind_a_deep_context(replica: ReplicaMo
     ("isl", "osl", "metric"), [("0", "128", "decode_tok_s"), ("512", "0", "prefill_tok_s")]
 )
 def test_a_test_of_prompts_or_of_answers_alone_is_predicted(isl: str, osl: str, metric: str) -> None:
-    """As llama.cpp's benchmark states them."""
+    """Rows have the form of llama-bench: a test of prompts (pp) or of output tokens (tg)."""
     row = {"engine": "llama.cpp", "model": "llama-3.1-8b", "gpu": "rtx-4090", "weight_dtype": "q4_k_m"}
     found = predict_row(row | {"load": "batch1", "concurrency": "1", "isl": isl, "osl": osl}, 2)
     assert found.status == "ok", found.reason

@@ -1,10 +1,10 @@
 """Cases of published serving measurements: what may be seen, what bad cells give, how each load is replayed."""
 
 import random
-from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
+from published_rows import Watched
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.terms import terms_by_name
@@ -49,24 +49,6 @@ def predict(**cells: str) -> Prediction:
 
 def case(**cells: str) -> ServingCase:
     return parse_case(BASE | cells, 7)
-
-
-class Watched(Mapping[str, str]):
-    """A row that remembers which of its cells were read."""
-
-    def __init__(self, cells: Mapping[str, str]) -> None:
-        self.cells = cells
-        self.read = set[str]()
-
-    def __getitem__(self, name: str) -> str:
-        self.read.add(name)
-        return self.cells[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.cells)
-
-    def __len__(self) -> int:
-        return len(self.cells)
 
 
 def test_only_inputs_are_read() -> None:

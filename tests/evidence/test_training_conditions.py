@@ -3,43 +3,15 @@
 from itertools import product
 
 import pytest
+from published_rows import TRAINING_ROW
 
 from advisor.evidence.training import recipes
 from advisor.evidence.training.case import TrainingCase, parse_case
 from advisor.evidence.training.prediction import predict_row
 
-BASE = {
-    "case_id": "x",
-    "tier": "2",
-    "group": "g",
-    "source": "book",
-    "source_ref": "p1",
-    "date": "2025-06-01",
-    "framework": "NeMo (Megatron)",
-    "framework_version": "25.04",
-    "model": "meta-llama/Meta-Llama-3.1-8B",
-    "gpu": "h100-sxm",
-    "n_gpus": "64",
-    "gpus_per_node": "8",
-    "precision": "bf16",
-    "seq_len": "8192",
-    "global_batch_seqs": "1024",
-    "micro_batch": "1",
-    "tp": "1",
-    "pp": "1",
-    "cp": "2",
-    "dp": "32",
-    "finetune": "pretrain",
-    "recompute": "none",
-    "sharding": "dist_opt",
-    "notes": "n",
-    "step_time_s": "12.33",
-    "tokens_per_s_per_gpu": "10630",
-}
-
 
 def case(**cells: str) -> TrainingCase:
-    return parse_case(BASE | cells, 7)
+    return parse_case(TRAINING_ROW | cells, 7)
 
 
 def test_a_recipe_of_a_container_states_its_switches() -> None:
@@ -180,9 +152,9 @@ def test_a_schedule_is_read_by_its_name(word: str, framework: str, schedule: str
 def test_features_act_or_are_named_as_not_read() -> None:
     found = case(features="flux_capacitor, tiled_mlp  fused_frobnicator", framework="DeepSpeed+HF")
     assert found.unread == ("flux_capacitor", "fused_frobnicator")
-    told = predict_row(BASE | {"features": "flux_capacitor"}, 7)
+    told = predict_row(TRAINING_ROW | {"features": "flux_capacitor"}, 7)
     assert "not read: flux_capacitor" in told.reason
-    assert "not read" not in predict_row(BASE | {"features": "chunked_ce"}, 7).reason
+    assert "not read" not in predict_row(TRAINING_ROW | {"features": "chunked_ce"}, 7).reason
 
 
 def test_switches_in_a_framework_s_name_act_as_in_its_features() -> None:
@@ -197,7 +169,7 @@ def test_switches_in_a_framework_s_name_act_as_in_its_features() -> None:
 @pytest.mark.parametrize(("date", "runs"), [("2025", True), ("2024-12", False)])
 def test_selective_recomputation_leaves_modules_open_since_megatron_names_them(date: str, runs: bool) -> None:
     """Qwen3-235B-A22B on 256 H800s with 32 stages of 3 chunks: core attention alone is not what was recomputed."""
-    row = BASE | {
+    row = TRAINING_ROW | {
         "date": date,
         "framework": "megatron-core (Pai)",
         "framework_version": "",

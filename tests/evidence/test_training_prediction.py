@@ -2,10 +2,10 @@
 
 import csv
 import random
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from published_rows import TRAINING_ROW, Watched
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import MoeFeedForward
@@ -22,64 +22,18 @@ from advisor.simulator.graph.training import model_shape
 
 POINTS = Path(__file__).resolve().parents[1] / "published" / "training_points.csv"
 NOT_INPUTS = ("notes", "source", "source_ref", "tier", "group", "primary_metric", *METRICS)
-BASE = {
-    "case_id": "x",
-    "tier": "2",
-    "group": "g",
-    "source": "book",
-    "source_ref": "p1",
-    "date": "2025-06-01",
-    "framework": "NeMo (Megatron)",
-    "framework_version": "25.04",
-    "model": "meta-llama/Meta-Llama-3.1-8B",
-    "gpu": "h100-sxm",
-    "n_gpus": "64",
-    "gpus_per_node": "8",
-    "precision": "bf16",
-    "seq_len": "8192",
-    "global_batch_seqs": "1024",
-    "micro_batch": "1",
-    "tp": "1",
-    "pp": "1",
-    "cp": "2",
-    "dp": "32",
-    "finetune": "pretrain",
-    "recompute": "none",
-    "sharding": "dist_opt",
-    "notes": "n",
-    "step_time_s": "12.33",
-    "tokens_per_s_per_gpu": "10630",
-}
 
 
 def predict(**cells: str) -> Prediction:
-    return predict_row(BASE | cells, 7)
+    return predict_row(TRAINING_ROW | cells, 7)
 
 
 def case(**cells: str) -> TrainingCase:
-    return parse_case(BASE | cells, 7)
-
-
-class Watched(Mapping[str, str]):
-    """A row that remembers which of its cells were read."""
-
-    def __init__(self, cells: Mapping[str, str]) -> None:
-        self.cells = cells
-        self.read = set[str]()
-
-    def __getitem__(self, name: str) -> str:
-        self.read.add(name)
-        return self.cells[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.cells)
-
-    def __len__(self) -> int:
-        return len(self.cells)
+    return parse_case(TRAINING_ROW | cells, 7)
 
 
 def test_only_input_columns_are_read() -> None:
-    row = Watched(BASE)
+    row = Watched(TRAINING_ROW)
     assert predict_row(row, 7).status == "ok"
     assert row.read <= set(INPUT_COLUMNS)
     assert not set(INPUT_COLUMNS) & set(NOT_INPUTS)

@@ -16,13 +16,10 @@ def test_rows_are_exact(dtype, shape, device, poison):
 @pytest.mark.parametrize("numel", [1, 5000])
 def test_strided_read_takes_every_nth_element(numel, stride, device):
     x = torch.randn(numel, device=device)
-    expected = float(gather.reference_strided(x, stride))
+    expected = float(x[::stride].double().sum())
     assert abs(float(gather.run_strided(x, stride).double().sum()) - expected) < 1e-4 * numel
 
 
-def test_a_wide_stride_moves_whole_sectors():
-    assert gather.bytes_strided(1024, 1, 4) == 4096
-    assert gather.bytes_strided(1024, 8, 4) == 4096
-    assert gather.bytes_strided(1024, 16, 4) == 64 * 32
+def test_a_row_is_read_and_written_once():
     assert gather.bytes(3, 10, 2) == 3 * (40 + 8)
     assert gather.flop(3, 10) == 0

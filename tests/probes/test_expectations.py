@@ -88,7 +88,7 @@ def of_identity(row: Row, board: Accelerator) -> str:
 
 
 def of_number(check: str, text: str, board: Accelerator) -> str:
-    """The same of what the catalog says itself."""
+    """Return the status of a check whose figure the catalog itself states."""
     if check == "pci_device_id":
         fits = accelerator_of(text) == board.id
     elif check == "nvlink_links_active":

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from advisor.catalog import accelerators
+from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.units import MIB
+from advisor.probes.machine import accelerator_of
 from advisor.probes.pasted import assess_proof, read_proof
 
 FILES = {
@@ -159,6 +162,8 @@ TABLE = (PASTED / "nvidia_smi.txt").read_text()
     [
         ("", "", "identity.sku", "warn"),
         ("H100 80GB HBM3", "A100-SXM4-80GB", "identity.sku", "fail"),
+        ("H100 80GB HBM3", "H100 PCIe", "identity.sku", "fail"),
+        ("H100 80GB HBM3", "H100 NVL", "identity.sku", "fail"),
         ("81559MiB", "40960MiB", "identity.memory", "fail"),
         ("/  700W", "/  400W", "identity.power_limit", "fail"),
         ("Disabled", "Enabled ", "identity.mig", "fail"),
@@ -173,6 +178,56 @@ def test_the_table_of_nvidia_smi_shows_names_but_no_pci_ids(
     found = json.loads(cli(f"advisor probe read {tmp_path}/smi.txt --expect 2xh100-sxm --json").out)
     assert found["verdict"] == status
     assert (check, status) in {(m["id"], m["status"]) for m in found["measurements"]}
+
+
+DRIVER_NAMES = """\
+1db1 Tesla V100-SXM2-16GB
+1db4 Tesla V100-PCIE-16GB
+1db5 Tesla V100-SXM2-32GB
+1db6 Tesla V100-PCIE-32GB
+1eb8 Tesla T4
+20b0 NVIDIA A100-SXM4-40GB
+20b2 NVIDIA A100-SXM4-80GB
+20b5 NVIDIA A100 80GB PCIe
+20b7 NVIDIA A30
+20f1 NVIDIA A100-PCIE-40GB
+20f3 NVIDIA A800-SXM4-80GB
+2204 NVIDIA GeForce RTX 3090
+2230 NVIDIA RTX A6000
+2235 NVIDIA A40
+2236 NVIDIA A10
+2237 NVIDIA A10G
+2321 NVIDIA H100 NVL
+2324 NVIDIA H800
+2329 NVIDIA H20
+2330 NVIDIA H100 80GB HBM3
+2331 NVIDIA H100 PCIe
+2335 NVIDIA H200
+233b NVIDIA H200 NVL
+2342 NVIDIA GH200 120GB
+2342 NVIDIA GH200 480GB
+2348 NVIDIA GH200 144G HBM3e
+2684 NVIDIA GeForce RTX 4090
+2685 NVIDIA GeForce RTX 4090 D
+26b1 NVIDIA RTX 6000 Ada Generation
+26b5 NVIDIA L40
+26b9 NVIDIA L40S
+2702 NVIDIA GeForce RTX 4080 SUPER
+27b8 NVIDIA L4
+"""
+"""PCI ids and the names that NVIDIA's driver has for them (Linux driver README, appendix A, supported GPUs)."""
+
+
+@pytest.mark.parametrize("row", DRIVER_NAMES.splitlines())
+def test_a_name_of_the_driver_means_the_board_of_its_pci_id(row):
+    pci_id, name = row.split(" ", 1)
+    assert accelerators.get(name).record.id == accelerator_of(f"10de:{pci_id}")
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM2e", "NVIDIA H800 PCIe", "NVIDIA A100 96GB PCIe"])
+def test_a_name_with_another_memory_or_form_means_no_board(name):
+    with pytest.raises(UnknownNameError):
+        accelerators.get(name)
 
 
 LSPCI = """\

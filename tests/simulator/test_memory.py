@@ -10,6 +10,7 @@ from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import kv_share
 from advisor.simulator.memory import MemoryPlan, plan_memory, weight_bytes
+from advisor.simulator.memory_account import account_memory
 
 VLLM = engines.get("vllm").record
 
@@ -53,6 +54,22 @@ def test_a_7b_with_int4_on_an_a100_holds_68_sequences_of_2k() -> None:
 @pytest.mark.parametrize(("tp", "parts"), [(1, 1), (4, 4), (8, 8), (16, 8)])
 def test_kv_heads_are_divided_until_there_is_one_each(tp: int, parts: int) -> None:
     assert kv_share(model("llama-3-70b"), tp) == pytest.approx(1 / parts)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm", "llama.cpp", "sglang"])
+@pytest.mark.parametrize("gpu", ["h100-sxm", "rtx-4090", "b200-sxm"])
+def test_what_is_missing_is_the_excess_of_the_weights_and_the_cache(engine: str, gpu: str) -> None:
+    """The parts of a model that does not fit are those of one that fits, so that they add up to what is missing."""
+    record = engines.get(engine).record
+    fitting, large = (
+        account_memory(Deployment(model(name), accelerators.by_id(gpu), record), 4096, 1)
+        for name in ("llama-3.1-8b", "llama-3.1-405b")
+    )
+    assert large.problem
+    assert not fitting.problem
+    assert large.runtime_bytes == fitting.runtime_bytes > 0.0
+    missing = -large.free_bytes - large.cache_bytes
+    assert large.problem.endswith(f"by {missing / 1e9:.1f} GB")
 
 
 def test_latent_vectors_are_not_divided() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from typing import get_args
 
 import pytest
 
@@ -9,7 +10,7 @@ from advisor.catalog.accelerators import all_accelerators, by_id
 from advisor.catalog.files import DATA_DIR, read_text
 from advisor.catalog.schema import Accelerator
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.power import BOARD_STATES, board_power_w, serving_power_w, working_power_w
+from advisor.simulator.power import BoardState, board_power_w, serving_power_w, working_power_w
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.serving import FixedLengths, Poisson, Workload, simulate
@@ -21,7 +22,7 @@ RATED = [each for each in all_accelerators() if each.tdp_w]
 @pytest.mark.parametrize("accelerator", RATED, ids=lambda each: each.id)
 def test_states_are_ordered_and_stay_within_the_rated_power(accelerator: Accelerator) -> None:
     assert accelerator.tdp_w
-    draws = [board_power_w(accelerator, state) for state in BOARD_STATES]
+    draws = [board_power_w(accelerator, state) for state in get_args(BoardState)]
     assert all(draw is not None and 0.0 < draw.low <= draw.value <= draw.high for draw in draws)
     values = [draw.value for draw in draws if draw is not None]
     assert values == sorted(values)
@@ -40,7 +41,7 @@ def test_more_work_never_draws_less_and_a_limit_holds() -> None:
     values = [draw.value for draw in draws if draw is not None]
     assert all(values[i] <= values[i + 1] for i in range(len(values) - 1) if (i + 1) % 11)
     assert all(values[i] <= values[i + 11] for i in range(len(values) - 11))
-    for state in BOARD_STATES:
+    for state in get_args(BoardState):
         limited = board_power_w(H100, state, 400.0)
         full = board_power_w(H100, state)
         assert limited is not None

@@ -18,12 +18,14 @@ from advisor.economics.carbon import Footprint
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostReport, CostRow, LoadPoint, Way
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bullet_list, columns
+from advisor.render.certainty_words import how_sure
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
     POWER,
     TIME,
+    client_words,
     digits,
     percent,
     price_words,
@@ -31,7 +33,7 @@ from advisor.render.numbers import (
     show,
     usd,
 )
-from advisor.render.option_table import beside_words, offer_words, runs_of, take_words
+from advisor.render.option_table import offer_words, runs_of, take_words
 
 MAX_WAYS: Final = 12
 MAX_PROVIDERS: Final = 4
@@ -62,7 +64,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
             Paragraph(report.headline, emphasis=True),
             asked,
             _rows_table(report.rows),
-            *_roles(report),
+            _sure(report),
             bill,
             *_providers_blocks(row, limit=MAX_PROVIDERS),
             ways,
@@ -94,7 +96,7 @@ def _sections(
                 Paragraph(report.headline, emphasis=True),
                 asked,
                 _rows_table(report.rows),
-                *_roles(report),
+                _sure(report),
                 *_providers_blocks(first, limit=len(first.providers)),
                 latency_chart(report.rows),
             ),
@@ -141,7 +143,7 @@ def _question(report: CostReport, question: CostQuestion) -> str:
     limits = scenario.constraints
     load = "what full units carry"
     if traffic.concurrency is not None:
-        load = f"{traffic.concurrency} clients"
+        load = client_words(traffic.concurrency)
     elif question.mean_rate_per_s is not None:
         load = (
             f"{digits(report.volume['tokens_per_day'] / MILLION)} million tokens a day ({question.shape.id}, "
@@ -171,20 +173,10 @@ def _rows_table(rows: Sequence[CostRow]) -> Table:
     )
 
 
-def _roles(report: CostReport) -> list[Block]:
-    """Return sentences on the safe pick, and on the saving of another option if it holds."""
-    safe = next((row for row in report.rows if row.option.role == "safe_pick"), None)
-    bold = next((row for row in report.rows if row.option.role == "cheapest_if_it_holds"), None)
-    if safe is not None:
-        words = [f"{safe.option.rank} is the safe pick."]
-    elif report.safe_pick is not None:
-        words = [f"The safe pick is {beside_words(report.safe_pick)}."]
-    else:
-        words = ["No option is a safe pick."]
-    if bold is not None:
-        why = "; ".join(str(reason) for reason in bold.option.reasons)
-        words.append(f"{bold.option.rank} costs least if it holds" + (f": {why}." if why else "."))
-    return [Paragraph(" ".join(words))]
+def _sure(report: CostReport) -> Paragraph:
+    """Return how sure the order of the rows is, as `recommend` says it."""
+    options = [row.option for row in report.rows]
+    return Paragraph(how_sure(options, report.safe_pick, report.comparisons))
 
 
 def _row(row: CostRow) -> tuple[str, ...]:

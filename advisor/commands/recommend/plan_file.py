@@ -16,19 +16,26 @@ from advisor.render.document import Json, catalog_version, document, dump
 from advisor.render.saved import check_saved
 
 AnyScenario = Scenario | TrainingScenario
-TIMINGS: Final = ("wall_s",)
+_OF_THE_RUN: Final = {"counts": ("wall_s",), "search": ("wall_s",), "inputs": ("offline",)}
+"""Fields of an answer's document that a plan leaves out: they differ between runs of one question."""
+_WRITTEN_BY: Final = "name a file that --plan or -o FILE.json wrote"
 WORKED_OUT: Final = ("rate_per_s",)
 """Inputs of a plan that are computed rather than asked: the load of the options shown."""
 
 
 def plan_text(answer: Answer, scenario: AnyScenario) -> str:
     """Return the plan as JSON text: what `document` holds, without what differs from run to run."""
-    content = document(answer, seed=scenario.seed, shared={})
-    for name in ("counts", "search"):
-        counts = content.get(name)
-        if isinstance(counts, dict):
-            content[name] = {key: value for key, value in counts.items() if key not in TIMINGS}
-    return dump(content)
+    return dump(_without_run(document(answer, seed=scenario.seed, shared={})))
+
+
+def _without_run(content: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a document without what differs between runs of one question."""
+    found = dict(content)
+    for name, fields in _OF_THE_RUN.items():
+        part = found.get(name)
+        if isinstance(part, dict):
+            found[name] = {key: value for key, value in part.items() if key not in fields}
+    return found
 
 
 def write_plan(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answer:
@@ -43,11 +50,11 @@ def write_plan(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answ
 
 
 def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
-    """Return the question of a plan file, and the whole plan.
+    """Return the question of a plan file or of an answer that was written as JSON, and the whole plan.
 
     Raises: InputFileError: the file cannot be read, is not JSON, is no plan, or is one of another schema.
     """
-    content = read_json(path, "name a file that --plan wrote")
+    content = read_json(path, _WRITTEN_BY)
     if (
         not isinstance(content, dict)
         or content.get("kind") != "plan"
@@ -56,13 +63,15 @@ def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
         raise InputFileError(
             f"{path}: is no plan",
             why='a plan has kind "plan" and inputs',
-            fix="name a file that --plan wrote",
+            fix=_WRITTEN_BY,
         )
     check_saved(path, content)
-    if content["inputs"].get("workload", "serve") == "serve":
-        asked = {name: value for name, value in content["inputs"].items() if name not in WORKED_OUT}
-        return check_record(Scenario, asked, str(path)), content
-    return check_record(TrainingScenario, content["inputs"], str(path)), content
+    plan = _without_run(content)
+    inputs: dict[str, Json] = plan["inputs"]  # type: ignore[assignment]
+    if inputs.get("workload", "serve") == "serve":
+        asked = {name: value for name, value in inputs.items() if name not in WORKED_OUT}
+        return check_record(Scenario, asked, str(path)), plan
+    return check_record(TrainingScenario, inputs, str(path)), plan
 
 
 def differences(plan: Mapping[str, Json], answer: Answer, scenario: AnyScenario) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from typing import Final
 from advisor.commands.recommend.charts import load_chart, memory_chart, pareto_chart, step_chart
 from advisor.commands.recommend.tables import (
     contexts_table,
-    how_sure,
     ladder_table,
     options_table,
     start_command,
@@ -17,6 +16,7 @@ from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bullet_list, columns
+from advisor.render.certainty_words import how_sure
 from advisor.render.numbers import (
     JOULES_PER_TOKEN,
     MISSING,
@@ -96,7 +96,10 @@ def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Sectio
         ladder += [contexts_table(found.contexts)] if found.contexts else []
         ranked = options_table(options, scenario, [_details(option) for option in options])
         sections = [
-            Section("What to take", (*ladder, ranked, Paragraph(how_sure(found, options)), launch)),
+            Section(
+                "What to take",
+                (*ladder, ranked, Paragraph(how_sure(options, found.safe_pick, found.comparisons)), launch),
+            ),
             Section(
                 "Cost and latency", (pareto_chart(options, is_in_terminal=False), load_chart(options, asked))
             ),

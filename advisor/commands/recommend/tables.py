@@ -1,16 +1,14 @@
-"""Ladder and options of a recommendation as tables, how sure their order is, and why others are not among them."""
+"""Ladder and options of a recommendation as tables, and why others are not among them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from advisor.catalog.engines import by_id
 from advisor.catalog.launch import plugin_for
-from advisor.decide.decision import Decision, Rejected, Rung
+from advisor.decide.decision import Rejected, Rung
 from advisor.decide.option import Option
 from advisor.decide.power import power_words
-from advisor.decide.ranking import CHEAPER_IF_BELOW
-from advisor.decide.reason import UnsurePrice
 from advisor.decide.scenario import Objectives, Scenario
 from advisor.decide.starting import nodes_of_replica
 from advisor.render.answer import Block, Paragraph, Table, columns
@@ -19,19 +17,14 @@ from advisor.render.option_table import (
     PER_HOUR,
     TAKE,
     OptionColumn,
-    beside_words,
     cells_of,
     ladder_columns,
     per_month,
-    replica_words,
     rungs_table,
     runs_of,
     serving_columns,
     table_of,
-    take_words,
 )
-
-_ALL_BUT_SURE: Final = 0.995
 
 
 def shown_rate(scenario: Scenario) -> float | None:
@@ -88,85 +81,6 @@ def options_table(
     return table_of(options, chosen, f"Best options{at}, one per accelerator, by expected cost", details)
 
 
-def how_sure(found: Decision, shown: Sequence[Option]) -> str:
-    """Return how sure the first option is cheaper than the others shown, and which is cheaper if it holds."""
-    best = shown[0]
-    ranks = {option.rank for option in shown}
-    safe = next((option for option in shown if option.role == "safe_pick"), None)
-    (condition, first), lines = _doubt(best), list[str]()
-    if safe is not None:
-        lines.append(f"{safe.rank} is the safe pick")
-    elif found.safe_pick is not None:
-        lines.append(f"the safe pick is {beside_words(found.safe_pick)}")
-    else:
-        lines.append(f"no option is a safe pick: {first} 1 first")
-    if best.role == "cheapest_if_it_holds":
-        lines.append(f"1 is the cheapest if {condition}" + (f": {first} it first" if safe else ""))
-    elif safe is not None and safe is not best:
-        lines.append(f"1 costs less if {condition}: {first} it first")
-    ties = [rank for rank in best.tie_with if rank in ranks]
-    tied = [f"with {', '.join(map(str, ties))}"] if ties else []
-    tied += [f"with {others} on the accelerators of 1"] if (others := _tied_variants(best)) else []
-    if tied:
-        lines.append(f"a tie {' and '.join(tied)} (less than 75 % sure which is cheaper)")
-    chances = _surely_cheaper(found, ranks.difference(ties))
-    bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
-    if bold is not None:
-        chances += _saving(best, bold, str(bold.rank))
-    bolder = [each for each in best.variants if each.role == "cheapest_if_it_holds"]
-    apart = [f" {words}." for each in bolder for words in _saving(best, each, _other_words(best, each))]
-    return "; ".join((*lines, *chances)) + "." + "".join(apart)
-
-
-def _saving(best: Option, bold: Option, words: str) -> list[str]:
-    """Return what an unsafe option saves if it holds; nothing if that is little."""
-    saved = 1.0 - bold.served.usd_per_million_tokens.value / best.served.usd_per_million_tokens.value
-    if saved < 1.0 - CHEAPER_IF_BELOW:
-        return []
-    condition, first = _doubt(bold)
-    return [f"{words} saves {100 * saved:.0f} % if {condition}: {first} it first"]
-
-
-def _other_words(best: Option, variant: Option) -> str:
-    """Return the words for another deployment on the accelerator of the first option, or the same from elsewhere."""
-    if variant.layout != best.layout or variant.offer is None:
-        return f"On the same accelerator {beside_words(variant)}"
-    return f"The same from {variant.offer.provider} for {usd(variant.bill.usd_per_hour)}/h"
-
-
-def _surely_cheaper(found: Decision, ranks: Collection[int]) -> list[str]:
-    """Return how sure the first option is cheaper than those of some ranks, by the one of which it is least so."""
-    sure = [each for each in found.comparisons if each.rank in ranks and each.chance_first_is_cheaper >= 0.5]
-    if not sure:
-        return []
-    least = min(each.chance_first_is_cheaper for each in sure)
-    said = f"{100 * least:.0f} %" if least < _ALL_BUT_SURE else "more than 99 %"
-    others = ", ".join(str(each.rank) for each in sure)
-    return [
-        f"{'at least ' if len(sure) > 1 and least < _ALL_BUT_SURE else ''}{said} sure it is cheaper than {others}"
-    ]
-
-
-def _doubt(option: Option) -> tuple[str, str]:
-    """Return the condition on which an unsafe option depends, and what to do before it is taken."""
-    unsure = [reason for reason in option.reasons if not isinstance(reason, UnsurePrice)]
-    if unsure or option.levers.get("speculation"):
-        return "it holds", "benchmark"
-    age = option.offer.age_days if option.offer else 0
-    price = "its undated price" if age is None else f"its price of {age} days ago"
-    return f"{price} still stands", "ask about"
-
-
-def _tied_variants(best: Option) -> str:
-    """Return other engines, formats and layouts on the same accelerators that may cost as little."""
-    found = dict.fromkeys(
-        runs_of(each) + ("" if take_words(each) == take_words(best) else f" as {_replicas(each)}")
-        for each in best.variants
-        if each.tie_with
-    )
-    return " or ".join(found)
-
-
 def start_words(option: Option) -> str:
     """Return the sentence that introduces the start command, with what comes before it."""
     checkpoint = option.started.checkpoint
@@ -206,12 +120,6 @@ def start_command(option: Option) -> str:
         f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"
         for part in option.parts
     )
-
-
-def _replicas(option: Option) -> str:
-    limit_w = option.machine.power_limit_w
-    limit = f" at {limit_w:.0f} W" if limit_w else ""
-    return f"{replica_words(option)} replica{'s' if option.replica_layout.num_replicas > 1 else ''}{limit}"
 
 
 def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:

@@ -14,7 +14,6 @@ from advisor.commands.recommend.report import (
 )
 from advisor.commands.recommend.tables import (
     contexts_table,
-    how_sure,
     ladder_table,
     options_table,
     rejected_tables,
@@ -27,8 +26,19 @@ from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words
 from advisor.decide.scenario import ExtraItems, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bullet_list, columns
+from advisor.render.certainty_words import how_sure
 from advisor.render.document import fields_of
-from advisor.render.numbers import JOULES_PER_TOKEN, POWER, TIME, digits, percent, show, show_quantity, usd
+from advisor.render.numbers import (
+    JOULES_PER_TOKEN,
+    POWER,
+    TIME,
+    client_words,
+    digits,
+    percent,
+    show,
+    show_quantity,
+    usd,
+)
 
 SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
@@ -48,7 +58,7 @@ def recommendation_answer(
         blocks.append(ladder_table(found.ladder, scenario.objectives))
     if found.contexts:
         blocks.append(contexts_table(found.contexts))
-    blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
+    blocks += [options_table(shown, scenario), Paragraph(how_sure(shown, found.safe_pick, found.comparisons))]
     if not found.ladder or scenario.beside != ExtraItems() or best.bill.commitment_usd:
         blocks.append(Paragraph(bill_words(best.bill)))
     blocks += [Paragraph(line) for line in limit_words(found.changes)]
@@ -89,7 +99,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
     if scenario.ladder_clients:
         load = "clients as below"
     elif traffic.concurrency is not None:
-        load = f"{traffic.concurrency} client{'s' if traffic.concurrency > 1 else ''}"
+        load = client_words(traffic.concurrency)
     elif traffic.rate_per_s is not None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
     elif goals.budget_usd_per_hour is not None:

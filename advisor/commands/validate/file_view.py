@@ -127,17 +127,13 @@ def _load_words(one: ServerComparison) -> str:
     if row.get("engine") == "llama.cpp" and row.get("load") == "batch1":
         return row.get("case_id", "")
     sent = (
-        _client_words(row["concurrency"])
+        numbers.client_words(row["concurrency"])
         if row.get("concurrency") and row.get("load") == "closed"
         else f"{row['request_rate']}/s"
         if row.get("request_rate")
         else "all at once"
     )
     return f"{sent}, {_whole(row.get('isl'))} in, {_whole(row.get('osl'))} out"
-
-
-def _client_words(number: str) -> str:
-    return "1 client" if number == "1" else f"{number} clients"
 
 
 def _whole(text: str | None) -> str:

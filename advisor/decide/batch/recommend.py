@@ -32,7 +32,6 @@ from advisor.decide.offers import (
     stale_price_warnings,
 )
 from advisor.decide.option import Explanation, JobPerformance, Option
-from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of, smallest_budget
 from advisor.decide.ranking import firm_ways
 from advisor.decide.reason import (
@@ -45,6 +44,7 @@ from advisor.decide.reason import (
     UnsureClass,
 )
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
+from advisor.decide.served_option import accelerator_words, ages_days
 from advisor.decide.standing import (
     BLOCK,
     by_standing,
@@ -95,7 +95,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     width = max(BLOCK, scenario.top)
     best, simulated = _search(scenario, job, list(entries), reasons, width)
     firm = [again for entry in entries if (again := _at_firm_prices(entry, scenario, job))]
-    safest, more = _search(scenario, job, firm, {}, 1, is_founded=True)
+    safest, more = _search(scenario, job, firm, {}, 1, is_safe=True)
     simulated += more
     ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[:width]
     if not ranked:
@@ -245,11 +245,11 @@ def _search(
     reasons: dict[str, Reason],
     width: int,
     *,
-    is_founded: bool = False,
+    is_safe: bool = False,
 ) -> tuple[dict[str, _Run], int]:
     """Return the cheapest run of each accelerator, and how many candidates were simulated.
 
-    Candidates are tried by their bounds until none can be among the first `width`. If `is_founded`, only runs count
+    Candidates are tried by their bounds until none can be among the first `width`. If `is_safe`, only runs count
     whose kernels were measured, whose engine has the model's class, and which are likely to be done in time.
     """
     heapq.heapify(entries)
@@ -267,10 +267,10 @@ def _search(
         if entry.replica is None:
             _tighten(entry, entries, scenario, job, reasons)
             continue
-        if is_founded and (entry.replica.basis == "assumed" or doubt_of(entry.candidate.deployment)):
+        if is_safe and (entry.replica.basis == "assumed" or doubt_of(entry.candidate.deployment)):
             continue
         simulated += entry.measured is None
-        run = _simulate_job(entry, scenario, job, is_founded=is_founded)
+        run = _simulate_job(entry, scenario, job, is_safe=is_safe)
         if run is not None and (name not in best or run.purchase.usd < best[name].purchase.usd):
             best[name] = run
     return best, simulated
@@ -315,8 +315,8 @@ def _tighten(
     heapq.heappush(entries, entry)
 
 
-def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_founded: bool) -> _Run | None:
-    """Price the job at the steady rate of a closed loop that keeps every slot full; where it must be founded, on enough
+def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_safe: bool) -> _Run | None:
+    """Price the job at the steady rate of a closed loop that keeps every slot full; where it must be safe, on enough
     units that it is likely to be done in time."""
     replica = entry.replica
     assert replica is not None
@@ -325,7 +325,7 @@ def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_founde
     rate, mean_batch = entry.measured
     if not rate or not math.isfinite(rate):
         return None
-    if is_founded:
+    if is_safe:
         slowest, _ = factors("throughput", class_of(replica, mean_batch))
         job = replace(job, deadline_s=job.deadline_s / allowance(1.0 / slowest))
     purchase = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)

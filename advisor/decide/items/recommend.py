@@ -143,7 +143,7 @@ def _answer(
     firm = [
         each for each in bounds if standing_of(each.service.basis, each.way.price, scenario.as_of) == SAFE
     ]
-    safe = _cheapest(scenario, firm, {}, partial(_may_be_safe_pick_or_stand, best), is_founded=True)
+    safe = _cheapest(scenario, firm, {}, partial(_may_be_safe_pick_or_stand, best), is_safe=True)
     for name in (*best, *safe):
         reasons.pop(name, None)
     ranked = _by_cost(best, safe)[: max(BLOCK, scenario.top)]
@@ -180,10 +180,10 @@ def _by_cost(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound]) -> li
     offer."""
 
     def best_option(name: str) -> ItemFound:
-        founded = safe.get(name)
+        sure = safe.get(name)
         cheapest = best.get(name)
-        if founded and (cheapest is None or _cost(founded).low <= _cost(cheapest).high):
-            return founded
+        if sure and (cheapest is None or _cost(sure).low <= _cost(cheapest).high):
+            return sure
         return best[name]
 
     return sorted(map(best_option, {**best, **safe}), key=lambda found: found.usd_per_item)
@@ -259,10 +259,10 @@ def _cheapest(
     fleets: _Fleets,
     may_enter: Callable[[ItemCandidate, Mapping[str, ItemFound]], bool],
     *,
-    is_founded: bool = False,
+    is_safe: bool = False,
 ) -> dict[str, ItemFound]:
     """The best of each accelerator, simulated in the order of bounds where a candidate `may_enter` what was found so
-    far; `fleets` are those of replicas that were simulated. What must be founded is likely to keep the promise."""
+    far; `fleets` are those of replicas that were simulated. What must be safe is likely to keep the promise."""
     best: dict[str, ItemFound] = {}
     for candidate in candidates:
         name = candidate.service.deployment.accelerator.id
@@ -272,7 +272,7 @@ def _cheapest(
             continue
         key = id(candidate.service)
         if key not in fleets:
-            fleets[key] = (_likely_fleet if is_founded else _fleet)(candidate.service, scenario)
+            fleets[key] = (_likely_fleet if is_safe else _fleet)(candidate.service, scenario)
         carried = fleets[key]
         found = _buy_fleet(candidate, *carried, scenario) if carried else None
         if found is not None and (name not in best or found.usd_per_item < best[name].usd_per_item):

@@ -62,8 +62,8 @@ class ModelBlock:
     """Logarithm of what it costs over what it is priced at where capacities are the least that 80 % intervals leave."""
 
     @property
-    def is_founded(self) -> bool:
-        return all(plan.is_founded for plan in self.plans)
+    def is_safe(self) -> bool:
+        return all(plan.is_safe for plan in self.plans)
 
 
 Fleet = tuple[ModelBlock, ...]
@@ -78,8 +78,8 @@ def cheapest_fleets(
     rows: Sequence[tuple[Accelerator, Price]],
     budget: float = math.inf,
 ) -> list[Fleet]:
-    """The cheapest fleet within a budget [USD/h], that of every accelerator alone, and the same of what is founded, by
-    expected cost; what is not founded does not come first while something founded may cost no more.
+    """The cheapest fleet within a budget [USD/h], that of every accelerator alone, and the same of what is safe, by
+    expected cost; what is not safe does not come first while something safe may cost no more.
 
     On each offer stands one block at most: two would cost no less than one with the models of both.
     """
@@ -102,8 +102,8 @@ def cheapest_fleets(
         (fleet for fleet in fleets.values() if usd_per_hour(fleet) <= budget + ROUNDING),
         key=expected_usd_per_hour,
     )
-    founded = [fleet for fleet in order if is_founded(fleet)]
-    return move_to_front(order, founded[0], _overlap) if founded else order
+    safe = [fleet for fleet in order if is_safe(fleet)]
+    return move_to_front(order, safe[0], _overlap) if safe else order
 
 
 def apart_usd_per_hour(
@@ -228,9 +228,9 @@ def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float)
     return replace(judged, chance=plan.chance, result=plan.result, point=plan.point)
 
 
-def is_founded(fleet: Fleet) -> bool:
+def is_safe(fleet: Fleet) -> bool:
     """Whether it is safe to take, for every model."""
-    return all(block.is_founded for block in fleet)
+    return all(block.is_safe for block in fleet)
 
 
 def usd_per_hour(fleet: Fleet) -> float:

@@ -11,18 +11,18 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.decide.decision import Comparison, Counts, Decision
 from advisor.decide.offers import machine_of, offer_of, seller_words, stale_price_warnings
 from advisor.decide.option import Machine, Option, SharedMachines, SharedPerformance, SharedPurchase
-from advisor.decide.options import ages_days, option_of, owned_note
 from advisor.decide.purchase import bill_of, machines_bill, sum_of_bills
 from advisor.decide.race import Report
 from advisor.decide.ranking import Planned, is_tie, roles
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.scenario import Scenario
+from advisor.decide.served_option import ages_days, option_of, owned_note
 from advisor.decide.several.blocks import (
     Fleet,
     ModelBlock,
     chance_cheaper,
     expected_usd_per_hour,
-    is_founded,
+    is_safe,
     usd_per_hour,
     usd_range,
 )
@@ -50,7 +50,7 @@ def recommend_several(
     if not best:
         raise _nothing(found, most)
     block = best[:BLOCK]
-    safe = next((place for place, fleet in enumerate(block) if is_founded(fleet)), None)
+    safe = next((place for place, fleet in enumerate(block) if is_safe(fleet)), None)
     named = roles([usd_per_hour(fleet) for fleet in block], safe)
     options = tuple(_option(rank, fleet, found) for rank, fleet in enumerate(best, start=1))
     of_block = (replace(option, role=role) for option, role in zip(options, named, strict=False))

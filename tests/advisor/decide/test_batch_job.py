@@ -43,9 +43,7 @@ def test_the_job_is_done_in_time_for_what_it_costs() -> None:
         )
     first, *others = (option.job_usd for option in found.options)
     assert [each.value for each in others] == sorted(each.value for each in others)
-    assert (
-        first.value <= others[0].value or first.low <= others[0].high
-    )  # a better founded one may head the list
+    assert first.value <= others[0].value or first.low <= others[0].high  # a safe one may head the list
 
 
 def test_less_time_takes_more_machines_and_never_costs_less() -> None:

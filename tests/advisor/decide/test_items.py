@@ -194,7 +194,7 @@ SWAPPED = "safe_pick cheapest_if_it_holds"
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("tracker 9", "list 9"), "21", SWAPPED),
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("shared 9", "list 9"), "21", SWAPPED),
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("list 600", "list 9"), "21", SWAPPED),
-        # what is founded and cheapest stays
+        # what is safe and cheapest stays
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "12", "safe_pick other"),
     ],
 )

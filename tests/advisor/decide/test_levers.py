@@ -138,7 +138,7 @@ def test_speculation_is_proposed_at_batch_one() -> None:
         (None, 0.1, 0.1, False),
     ],
 )
-def test_speculation_that_may_be_pulled_is_left_where_it_loses(
+def test_speculation_that_is_allowed_is_left_where_it_loses(
     clients: int | None, acceptance: float, tpot_p99_s: float, pays: bool
 ) -> None:
     limits = Constraints(accelerators=("l4",), engines=("vllm",), precisions=("fp8",))

@@ -63,7 +63,7 @@ def test_boards_that_nothing_limits_are_refused(chip: str) -> None:
         limits_of(accelerators.by_id(chip))
 
 
-def test_a_limit_below_what_is_founded_is_refused_with_the_nearest(cli: Cli) -> None:
+def test_a_limit_below_what_was_measured_is_refused_with_the_nearest(cli: Cli) -> None:
     run = cli(f"advisor {ASK} --rate 1 --levers power-cap:100W")
     assert run.code != 0
     fix = next(line for line in run.err.splitlines() if "To fix" in line)
@@ -123,7 +123,7 @@ def test_a_limit_saves_and_costs_what_is_said(cli: Cli) -> None:
     assert again == held["performance"]["tpot_s"]["p50"]["value"]
 
 
-def test_what_is_pulled_is_compared_with_full_power() -> None:
+def test_a_power_limit_is_compared_with_full_power() -> None:
     (trial,) = ask("--rate 6 --levers power-cap")["changes"]
     assert trial["verdict"] == "applied"
     assert trial["name"] == "power-cap:245W"

@@ -372,7 +372,7 @@ def test_what_a_bound_excludes_could_not_have_won() -> None:
                     )
 
 
-# --- founded and not founded ----------------------------------------------------------------------------------------
+# --- safe and not safe ----------------------------------------------------------------------------------------------
 
 OLD: Final = {"price_kind": "tracker"}
 
@@ -384,7 +384,7 @@ def old(usd: float) -> Price:
 
 
 @pytest.mark.parametrize(("usd", "is_near"), [(0.5, False), (1.6, True)])
-def test_a_founded_alternative_becomes_the_entry_only_where_ranges_overlap(usd: float, is_near: bool) -> None:
+def test_a_safe_alternative_becomes_the_entry_only_where_ranges_overlap(usd: float, is_near: bool) -> None:
     firm = price("h100-sxm", 1, 3.2, "lambda")
     race = known_race(scenario_of(rate_per_s=200.0), {"h100-sxm": (firm, old(usd))}, noise=0.0)
     (entry,) = race.entries(-1, 1)
@@ -394,7 +394,7 @@ def test_a_founded_alternative_becomes_the_entry_only_where_ranges_overlap(usd: 
     cheapest = race.others(-1, "h100-sxm")[0]
     assert cheapest.found.purchase.placement.price.provider == "vast"
     assert overlap(cheapest, safe) == is_near
-    assert entry.is_founded == is_near
+    assert entry.is_safe == is_near
     # Neither hides the other: both are known, and the safe one costs the same as where the old price is absent.
     alone = known_race(scenario_of(rate_per_s=200.0), {"h100-sxm": (firm,)}, noise=0.0)
     assert safe.expected_cost == alone.entries(-1, 1)[0].expected_cost

@@ -28,9 +28,9 @@ def test_shared_beginnings_of_prompts_save_accelerators_and_are_priced_as_cached
     assert first["share"]["cached_read"] > 0.0
 
 
-def test_a_named_lever_is_pulled_or_refused(cli: Cli) -> None:
-    pulled = report(cli, f"{SHARED} --levers kv-fp8")
-    assert pulled["rows"][0]["layout"]["kv_dtype"] == "fp8"
+def test_a_named_lever_is_applied_or_refused(cli: Cli) -> None:
+    applied = report(cli, f"{SHARED} --levers kv-fp8")
+    assert applied["rows"][0]["layout"]["kv_dtype"] == "fp8"
     for typed, words in (
         ("--levers prefix", "prompts have nothing in common"),
         ("--levers warp", "unknown lever 'warp'"),

@@ -67,6 +67,24 @@ def test_recommend_and_cost_agree(words: str) -> None:
     check_same_options(ask(f"recommend {words}"), ask(f"cost {words} --api none"))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--model gpt-oss-120b --budget 5/h --gpu gh200-96gb,b200-sxm --engine vllm --levers none",
+        "--model 8b --rate 30 --gpu l40s,h100-sxm,b200-sxm --engine vllm --levers none",
+        "--model mistral-7b --concurrency 40 --gpu l40s,a100-sxm-80gb,l4 --engine vllm --levers none",
+    ],
+)
+def test_a_sentence_compares_the_first_option_with_every_other(words: str) -> None:
+    found = ask(f"recommend {words}", as_json=False)
+    sentences = [part for part in found.out.split("\n\n") if "safe pick" in part]
+    costed = ask(f"cost {words} --api none", as_json=False)
+    assert costed.code or [part for part in costed.out.split("\n\n") if "safe pick" in part] == sentences
+    assert len(sentences) == 1
+    for option in ask(f"recommend {words}").options[1:]:
+        assert re.search(rf"\b{option['rank']}\b(?! %)", sentences[0]), sentences
+
+
 @generate_questions
 def test_recommend_and_cost_agree_on_generated_markets(question: Question) -> None:
     check_same_options(ask(question.words()), ask(question.words("cost")))

@@ -71,7 +71,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         ),
         levers=levers_of(candidate, scenario),
         parts=parts,
-        reasons=doubts_of(plan, scenario),
+        reasons=_doubts(plan, scenario),
         explanation=_explanation(plan, scenario),
     )
 
@@ -144,7 +144,7 @@ def _quality(found: Found) -> str:
     return f"{weights} {quality_note(deployment.model, used)}" if used else weights
 
 
-def doubts_of(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
+def _doubts(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
     """Why a deployment is not safe to take; none where it is."""
     candidate = plan.found.candidate
     price = plan.found.purchase.placement.price
