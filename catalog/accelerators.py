@@ -113,15 +113,9 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
     bare = " ".join(_BESIDE_THE_NAME.sub(" ", name).split()).strip(" -,")
     stated = _MEMORY.search(bare)
     unnumbered = re.sub(r"(?<=sxm)\d", "", bare, flags=re.IGNORECASE)
-<<<<<<< HEAD
     without_memory = " ".join(_MEMORY.sub(" ", unnumbered).split())
-    with_memory_last = f"{without_memory} {stated[1]}gb" if stated else bare
-    for plain in (bare, unnumbered, with_memory_last, without_memory):
-=======
-    nameless = " ".join(_MEMORY.sub(" ", unnumbered).split())
-    named = (bare, unnumbered, f"{nameless} {stated[1]}gb") if stated else (bare, unnumbered)
-    for plain in (*named, nameless):
->>>>>>> critic
+    named = (bare, unnumbered, f"{without_memory} {stated[1]}gb") if stated else (bare, unnumbered)
+    for plain in (*named, without_memory):
         try:
             record = by_id(resolve(plain, all_ids(), aliases(), "accelerator").id)
         except UnknownNameError:
@@ -137,11 +131,7 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
         if (
             stated
             and held
-<<<<<<< HEAD
-            and plain == without_memory
-=======
             and plain not in named
->>>>>>> critic
             and abs(int(stated[1]) * GIB / held - 1.0) > _MEMORY_TOLERANCE
         ):
             raise UnknownNameError(
