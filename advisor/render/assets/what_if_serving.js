@@ -58,7 +58,7 @@ whatIf.start((data) => {
     const isKnown = deployment.is_measured && offer.is_firm;
     return {
       deployment, offer, replicas, units, perHour, usd, chance, isKnown,
-      isFounded: isKnown && chance >= data.likely,
+      isSafe: isKnown && chance >= data.likely,
       expected: usd * Math.max(1, mean) * Math.exp(offer.drift + offer.sigma ** 2 / 2),
       low: usd * Math.exp(Math.min(0, offer.drift - Math.hypot(low, spread))),
       high: usd * Math.exp(Math.max(0, offer.drift + Math.hypot(high, spread))),
@@ -73,13 +73,13 @@ whatIf.start((data) => {
       .filter((offer) => offer.term === setting.term)
       .map((offer) => buy(deployment, offer, setting, capacity))
       .filter((row) => row !== null);
-    return [...new Set([least(rows), least(rows.filter((row) => row.isFounded))].filter((row) => row !== null))];
+    return [...new Set([least(rows), least(rows.filter((row) => row.isSafe))].filter((row) => row !== null))];
   };
   const sort = (rows) => {
     const order = [...rows].sort((a, b) => a.expected - b.expected);
-    const founded = order.find((row) => row.isFounded) || order.find((row) => row.isKnown);
-    if (!founded || order[0] === founded || order[0].high < founded.low) return order;
-    return [founded, ...order.filter((row) => row !== founded)];
+    const safe = order.find((row) => row.isSafe) || order.find((row) => row.isKnown);
+    if (!safe || order[0] === safe || order[0].high < safe.low) return order;
+    return [safe, ...order.filter((row) => row !== safe)];
   };
   const compare = (a, b) => {
     for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return a[i] < b[i] ? -1 : 1;
@@ -94,7 +94,7 @@ whatIf.start((data) => {
     const bill = best.usd * (1 + ROUNDING);
     const expected = best.expected * Math.exp(2 * data.sampling_sigma);
     const key = (row) => [-even(row.chance * 10), ...row.deployment.complexity, -row.deployment.least_throughput, row.deployment.words];
-    const equal = able.filter((row) => row.usd <= bill && row.expected <= expected && row.isFounded === best.isFounded && row.isKnown === best.isKnown);
+    const equal = able.filter((row) => row.usd <= bill && row.expected <= expected && row.isSafe === best.isSafe && row.isKnown === best.isKnown);
     return equal.reduce((kept, row) => (compare(key(row), key(kept)) < 0 ? row : kept), equal[0] || best);
   };
   const rank = (setting) => {
