@@ -254,13 +254,13 @@ def _fold(name: object) -> str:
     return re.sub(r"[_-]", "", str(name)).casefold()
 
 
-def _folded(found: Mapping[str, Any]) -> dict[str, Any]:
+def _by_folded_name(found: Mapping[str, Any]) -> dict[str, Any]:
     return {_fold(name): value for name, value in found.items()}
 
 
 def _variables_of(found: Mapping[str, Any], outer: Variables) -> dict[str, str]:
     """Return the variables that a container states."""
-    fields = _folded(found)
+    fields = _by_folded_name(found)
     stated: dict[str, str] = {}
     for key in _VARIABLES:
         stated |= _variables(fields.get(key), outer)
@@ -284,7 +284,7 @@ def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator
             yield from _of_containers(one, variables, only)
     if not isinstance(found, Mapping):
         return
-    fields = _folded(found)
+    fields = _by_folded_name(found)
     macros = found.get("macros")
     stated = _variables_of(found, variables)
     own = {**variables, **(macros if isinstance(macros, Mapping) else {}), **stated}
@@ -310,7 +310,7 @@ def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator
 
 def _image(found: Mapping[str, Any]) -> str:
     """Return the image of a container, which charts divide into repository and tag; empty if there is none."""
-    fields = _folded(found)
+    fields = _by_folded_name(found)
     image = next((fields[key] for key in _IMAGES if isinstance(fields.get(key), str)), None)
     if isinstance(image, str):
         return image
