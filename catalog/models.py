@@ -27,7 +27,8 @@ _VARIANT: Final = re.compile(
     r"|bnb|unsloth|mlx|dwq|autoround(gptq|awq)?|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
     r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
-    r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
+    r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview"
+    r"|abliterated(-v\d(\.\d)?)?|uncensored|heretic|dpo|simpo|orpo|grpo|sft|v0\.\d|test|e2e|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
@@ -240,7 +241,7 @@ def _as_checkpoint(model_id: str, ref: str, note: str) -> Chosen[Model]:
 def _spelling_of(repository: str, record: Model) -> str:
     """Return the name of a repository in the letters in which its publisher writes it, as hubs tell them apart."""
     name = repository.casefold()
-    listed, _ = _listed_repositories().get(name, (repository, ""))
+    listed, _ = (_listed_repositories() | _tunings()).get(name, (repository, ""))
     return next((each for each in record.hf_ids if each.casefold() == name), listed)
 
 
@@ -318,6 +319,15 @@ def _listed_repositories() -> dict[str, tuple[str, str]]:
 
 
 @cache
+def _tunings() -> dict[str, tuple[str, str]]:
+    """Return the spelling and the model of repositories whose names do not tell what they are tuned from, by lower case
+    with and without their organisation."""
+    rows = read_csv(DATA_DIR / "support" / "tunings.csv", ("repository", "model", "source"))
+    found = {row["repository"].casefold(): (row["repository"], row["model"]) for _, row in rows}
+    return found | {_tail_of(name): each for name, each in found.items()}
+
+
+@cache
 def _without_active() -> dict[str, str]:
     """Return the ids of mixture-of-experts models without their number of active parameters, if the short name is
     unique."""
@@ -338,12 +348,33 @@ def _variant_of(ref: str) -> str | None:
         organisation, _, name = core.partition(sign)
         if targets is None and organisation in _organisations():
             targets = cores.get(name)
+    targets = targets or _tuned_from(core)
     if targets is None or len(targets) == 1:
         return next(iter(targets), None) if targets else None
     begun = [
         each for each in _spellings() if each[1] in targets and _tail_of(ref).startswith(_tail_of(each[0]))
     ]
     return max(begun, key=lambda each: len(_tail_of(each[0])))[1] if begun else None
+
+
+_CHANGES_SHAPE: Final = re.compile(
+    r"\d+(\.\d+)?[bm]|\d*x\d+b?|eagle\d*|medusa|mtp|draft\w*|speculator|hass|dflash|reap|prun\w*|minitron|moe|merge\w*|upscaled"
+    r"|reward|rm|prm|classifier|guard|embed\w*|rerank\w*|\w*vl|llava|\w*vision|video\w*|audio|omni|speech|ultravox|lora|adapter"
+)
+"""Words in front of the name of a base that say that the layers are others or that more are there."""
+
+
+def _tuned_from(core: str) -> frozenset[str] | None:
+    """Return the model with whose whole name and size a name ends, hermes-3-llama-3.1-8b; None if words in front of it
+    say that its layers are others."""
+    words = core.split("-")
+    for place in range(1, len(words)):
+        name = "-".join(words[place:])
+        usual = _names().aliases.get(name)
+        targets = _targets_by_core().get(name) if usual is None else frozenset((usual,))
+        if targets is not None and _SIZE.search(f"-{'-'.join(words[place + 1 :])}"):
+            return None if any(map(_CHANGES_SHAPE.fullmatch, words[:place])) else targets
+    return None
 
 
 _SIZE: Final = re.compile(r"-(\d+(?:\.\d+)?)b(?=-|$)")
@@ -385,6 +416,7 @@ def _spellings() -> tuple[tuple[str, str], ...]:
         *((model_id, model_id) for model_id in all_ids()),
         *names.aliases.items(),
         *names.hf.items(),
+        *_tunings().values(),
     )
 
 
