@@ -47,6 +47,8 @@ _HUB_ADDRESS: Final = re.compile(
     r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?(?:\S*?[?&]show_file_info=(?P<shown>[^\s&#]+))?\S*"
 )
 """Address of a repository on a hub, of one of its branches, or of a file in it."""
+_NO_WEIGHTS: Final = re.compile(r".*\.(?:json|md|txt|py|safetensors|model|jinja)$")
+"""File of a repository that does not choose among its weights."""
 _STORE: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+]*://(?P<path>\S+)")
 """Address of a folder in a store of objects: s3://, gs://, oci://, pvc://."""
 _BETWEEN_WORDS: Final = re.compile(r"[\s()\[\],]+")
@@ -128,7 +130,7 @@ def _as_reference(typed: str) -> str:
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
         branch = "" if found["branch"] in (None, "main", "master") else found["branch"]
-        file = found["file"] or found["shown"]
+        file = _NO_WEIGHTS.sub("", found["file"] or found["shown"] or "")
         return ":".join(filter(None, (found["name"].replace("@", ":"), file or branch)))
     if (stored := _STORE.fullmatch(typed)) is not None:
         return name_in_path(f"/{stored['path']}")
@@ -513,7 +515,7 @@ def _of_gguf(ref: str) -> Chosen[Model] | None:
 def is_path(ref: str) -> bool:
     """Whether a typed model is a file or folder: by its spelling, or as a folder whose name the catalog lacks. A GGUF
     file is no path: its header is read if it is there, else its name says what it holds."""
-    if ref.endswith(".gguf"):
+    if ref.endswith(".gguf") or _HUB_ADDRESS.fullmatch(ref):
         return False
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):
         return True

@@ -45,7 +45,8 @@ class EngineProgram(Record):
     settings: tuple[str, ...] = ()
     """Words of which a file of this program's settings has at least one."""
     places: Mapping[str, str] = {}
-    """Options by the places of their values in charts and resources, keys joined by dots; `*`: a list of words."""
+    """Options by the places of their values in charts and resources, keys joined by dots; `*`: a list of words;
+    `=value`: what stands there if the resource is of this program, named last."""
     slots: Literal["", "whole"] = ""
     """Whether each of its slots has the whole context, as Ollama's have."""
     source: str
@@ -93,6 +94,14 @@ def kebab(name: str) -> str:
     stripped = name.lstrip("-")
     parts = stripped if stripped.isupper() else _CAMEL.sub("-", stripped)
     return parts.lower().replace("_", "-").replace(".", "-")
+
+
+@functools.lru_cache(maxsize=4096)
+def name_at(path: tuple[str, ...]) -> str:
+    """Return the option at nested names of a file of settings: all names joined if a program has a word for that, as
+    `dtype` of a cache is another option than that of a model; else the last name."""
+    whole = "-".join(path[-2:])
+    return whole if any(whole in program.words for program in all_programs().values()) else path[-1]
 
 
 @functools.cache

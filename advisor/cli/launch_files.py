@@ -16,7 +16,7 @@ import yaml
 
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
-from advisor.catalog.programs import WORDS, EngineProgram, all_programs, kebab
+from advisor.catalog.programs import WORDS, EngineProgram, all_programs, kebab, name_at
 from advisor.cli.python_source import commands_of_python
 
 _NAMES: Final = re.compile(
@@ -50,6 +50,13 @@ _ASSIGNED: Final = re.compile(
 _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
 _COMMENT: Final = re.compile(r"^[ \t]*(?:REM\b|::|#).*$", re.MULTILINE)
+_HERE_DOCUMENT: Final = re.compile(
+    r"^[ \t]*(?:cat|tee)\b[^\n]*?(?:<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[ \t]*>+[ \t]*(?P<behind>[^\s'\"]+)"
+    r"|>*[ \t]*['\"]?(?P<file>[^\s'\"<>]+)['\"]?[ \t]*<<-?[ \t]*['\"]?(?P<mark>\w+)['\"]?)[^\n]*\n"
+    r"(?P<body>.*?)^[ \t]*(?:(?P=mark)|(?P=end))[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+"""File that a script writes from lines of its own: cat > FILE <<EOF."""
 _BLOCK: Final = re.compile(r"\b(\w+)\s*=\s*(\[[^\[\]]*\]|\"(?:[^\"\\\n]|\\.)*\")")
 """Field of a block of Terraform or Nomad: a text, or a list of texts."""
 _PARAMETER_OF_TRITON: Final = re.compile(
@@ -165,9 +172,13 @@ def options_of_file(path: Path) -> list[str]:
 
     Raises: InputFileError: the file cannot be read, or is no mapping.
     """
-    found = next((each for each in _documents(read_text(path), ".yaml", str(path)) or ()), None)
+    return _options_in(read_text(path), str(path))
+
+
+def _options_in(text: str, name: str) -> list[str]:
+    found = next((each for each in _documents(text, ".yaml", name) or ()), None)
     if not isinstance(found, Mapping):
-        raise InputFileError(f"{path}: is not a file of options", why="no mapping in it", fix="--config FILE")
+        raise InputFileError(f"{name}: is not a file of options", why="no mapping in it", fix="--config FILE")
     return _as_words(_leaves(found))
 
 
@@ -228,6 +239,11 @@ def _of_chart(document: Any, variables: Variables) -> Iterator[list[str]]:
         words: list[str] = []
         for place, option in program.places.items():
             value = next(_at(document, place.split(".")), None)
+            if option.startswith("=") and value is not None and str(value).casefold() != option[1:]:
+                words = []
+                break
+            if option.startswith("="):
+                continue
             many = value if isinstance(value, list) else [value]
             words += (
                 map(str, filter(None, many))
@@ -386,12 +402,12 @@ def _program_of(names: set[str]) -> EngineProgram | None:
     return all_programs()[best] if best and rated[best] >= _LEAST_KNOWN else None
 
 
-def _leaves(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _leaves(found: Mapping[str, Any], outer: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
     """Return the names and values of nested mappings, without lists of mappings; words in a list count as they are."""
     leaves: list[tuple[str, Any]] = []
     for name, value in found.items():
         if isinstance(value, Mapping):
-            leaves += _leaves(value)
+            leaves += _leaves(value, (*outer, kebab(str(name))))
         elif (
             isinstance(value, list)
             and value
@@ -400,7 +416,7 @@ def _leaves(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ):
             leaves += _pairs(value)
         elif not isinstance(value, list):
-            leaves.append((kebab(str(name)), value))
+            leaves.append((name_at((*outer, kebab(str(name)))), value))
     return leaves
 
 
@@ -484,7 +500,8 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
 
     A text of nothing but variables, as env files are, is one line.
     """
-    joined = _JOINED.sub(" ", _COMMENT.sub("", text))
+    written = {found["file"] or found["behind"]: found["body"] for found in _HERE_DOCUMENT.finditer(text)}
+    joined = _JOINED.sub(" ", _COMMENT.sub("", _HERE_DOCUMENT.sub("", text)))
     stated = {**variables, **_variables_set_in(joined, variables)}
     own = {name: value for name, value in stated.items() if name not in variables}
     before = [f"{name}={value}" for name, value in own.items()]
@@ -492,12 +509,23 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
     if not lines and own:
         yield from ([*before], *_of_settings(own))
     for line in lines:
-        words = _words(expand(line, stated))
+        words = _with_written_files(_words(expand(line, stated)), written)
         yield from ([*before, *each] for each in _split_at_operators(words))
         shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
         inner = words[shell + 2 : shell + 3] if shell is not None else []
         if inner and re.fullmatch(r"-\w*c", words[words.index(inner[0]) - 1]):
             yield from ([*before, *each] for each in _of_script(inner[0], stated))
+
+
+def _with_written_files(words: list[str], written: Mapping[str, str]) -> list[str]:
+    """Return the words of a command with the options of a file that its script writes in place of the file's name."""
+    for place, word in enumerate(words):
+        _, equals, value = word.partition("=")
+        file = value if equals else word
+        if file in written and (equals or (place and words[place - 1].startswith("-"))):
+            options = _options_in(written[file], file)
+            return [*words[: place if equals else place - 1], *options, *words[place + 1 :]]
+    return words
 
 
 def _split_at_operators(words: list[str]) -> list[list[str]]:

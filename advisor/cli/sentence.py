@@ -83,10 +83,14 @@ class _Reader:
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
+        for name, words in _words()["methods"].items():
+            if self._take(rf"\b(?:{_join(words)})\b"):
+                found |= {"--workload": "finetune", "--method": name}
         if self._take(rf"(?:{_any('training', 'finetune')})"):
             found["--workload"] = "finetune"
         model = self._model()
-        found |= self._hardware()
+        for option, named in self._every_hardware():
+            found[option] = ",".join(filter(None, (found.get(option), named)))
         if model or (model := self._size()):
             found["--model"] = model
         if case and "--workload" not in work | found:
@@ -124,6 +128,18 @@ class _Reader:
         if time := self._take(rf"(?:{_any('before', 'deadline')})\s+{_TIME}"):
             work["--deadline"] = time["time"]
         return work
+
+    def _every_hardware(self) -> Iterator[tuple[str, str]]:
+        """Yield the accelerators that are named, with the option of the first; others stay in the text."""
+        first = ""
+        before = self.text
+        while found := self._hardware():
+            ((option, named),) = found.items()
+            if first not in ("", option):
+                self.text = before
+                return
+            yield option, named
+            first, before = option, self.text
 
     def _hardware(self) -> dict[str, str]:
         """Return the accelerators that are named, in any number of words; owned if their number or owner is told."""

@@ -319,8 +319,8 @@ def test_values_of_a_chart_mean_the_options_at_their_places(program: str, place:
         for key in outer:
             inner = inner.setdefault(key, [{}] if key == "containers" else {})
             inner = inner[0] if isinstance(inner, list) else inner
-        inner[last] = values.get(option, 2)
-        if option != "model":
+        inner[last] = values.get(option, option.partition("=")[2] or 2)
+        if option != "model" and not option.startswith("="):
             options += values["*"] if option == "*" else [f"--{option}=2"]
     assert understand(yaml.safe_dump(chart)) == understand(*command, *options)
 
@@ -333,6 +333,16 @@ def test_keys_of_a_container_differ_by_format_and_mean_the_same(key: str) -> Non
     }
     for text in (json.dumps(one), json.dumps(one, separators=(",", ":")), yaml.safe_dump({"a": one})):
         assert understand(text) == understand("vllm", "serve", "x/y", "-tp", "4")
+
+
+@pytest.mark.parametrize("start", ["cat > a.yml <<EOF", "cat <<'EOF' > a.yml", "tee a.yml << EOF >/dev/null"])
+def test_a_file_that_a_script_writes_is_that_of_its_options(start: str) -> None:
+    options = "kv_cache_config:\n  dtype: fp8\nmax_seq_len: 8192\n"
+    script = f"{start}\n{options}EOF\ntrtllm-serve x/y --extra_llm_api_options a.yml --tp_size 2\n"
+    found = understand(script)
+    assert found == understand(*["trtllm-serve", "x/y", "--max_seq_len", "8192", "--tp_size", "2"]) | {
+        "--kv-precision": "fp8"
+    }
 
 
 def test_an_image_with_a_model_in_it_names_that_model() -> None:

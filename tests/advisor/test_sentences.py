@@ -47,6 +47,12 @@ def understand(text: str) -> dict[str, str]:
         ("qwen3-8b at 5 req/s", {"--model": "qwen3-8b", "--rate": "5/second"}),
         ("summarise 3M contracts overnight", {"--workload": "batch", "--items": "3m", "--deadline": "12h"}),
         ("qwen3-8b with 32k context", {"--model": "qwen3-8b", "--max-context": "32k"}),
+        (
+            "lora of an 8b on 2x L40S",
+            {"--workload": "finetune", "--method": "lora", "--own": "2xl40s", "--model": "8b"},
+        ),
+        ("chat on H100 or H200", {"--use-case": "chatbot", "--gpu": "h100-sxm,h200-sxm"}),
+        ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
         ("code on minimax m2.5", {"--use-case": "code", "--model": "minimax-m2.5"}),
     ],
 )

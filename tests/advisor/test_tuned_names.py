@@ -1,4 +1,4 @@
-"""Names of tunings: a name that says what it was tuned from is that model's shape, one that changes the shape is not."""
+"""Names of tunings: a name that says what it was tuned from has that model's shape; one that changes it has none."""
 
 import pytest
 
