@@ -138,7 +138,7 @@ def _as_reference(typed: str) -> str:
 
 
 _OLLAMA_TAG: Final = re.compile(r"(?P<name>[a-z][\w.-]*):(?P<tag>[\w.-]+)", re.IGNORECASE)
-_OLLAMA_TYPE: Final = re.compile(r"-(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
+_OLLAMA_TYPE: Final = re.compile(r"(?:^|-)(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
 
 
 def _as_ollama_tag(ref: str) -> Chosen[Model] | None:

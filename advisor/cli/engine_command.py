@@ -212,7 +212,8 @@ def _find_in_files(
                 front += ["--gpu", asked] if asked else []
                 notes += [f"{shown}: asks for {asked}"] if asked else []
             return found[0]._replace(front=tuple(front)), notes
-        if not takes_files and "--tp" in known:
+        is_question = is_text and "--use-case" in known  # commands that take questions read them as sentences
+        if not takes_files and "--tp" in known and not is_question:
             raise AdvisorError(
                 f"{shown}: no start command of an engine in it",
                 why="it names no program, image or setting of an engine that is known",

@@ -89,6 +89,9 @@ class _Reader:
         if self._take(rf"(?:{_any('training', 'finetune')})"):
             found["--workload"] = "finetune"
         model = self._model()
+        for name, words in _words()["formats"].items():
+            if self._take(rf"\b(?:{_join(words)})\b"):
+                found["--precision"] = name
         for option, named in self._every_hardware():
             found[option] = ",".join(filter(None, (found.get(option), named)))
         if model or (model := self._size()):

@@ -51,6 +51,7 @@ def understand(text: str) -> dict[str, str]:
             "lora of an 8b on 2x L40S",
             {"--workload": "finetune", "--method": "lora", "--own": "2xl40s", "--model": "8b"},
         ),
+        ("qwen3-32b at Q4 on a 5090", {"--model": "qwen3-32b", "--precision": "q4_k_m", "--gpu": "rtx-5090"}),
         ("chat on H100 or H200", {"--use-case": "chatbot", "--gpu": "h100-sxm,h200-sxm"}),
         ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
         ("code on minimax m2.5", {"--use-case": "code", "--model": "minimax-m2.5"}),
@@ -107,5 +108,7 @@ def test_what_is_not_understood_is_named_and_nothing_at_all_is_refused() -> None
 def test_a_sentence_is_answered_as_its_options_and_typed_ones_count_first(cli: Cli) -> None:
     asked = "advisor recommend --model 8b --gpu h100-sxm --fast --json"
     said = cli(f"{asked} a chatbot for 1M users").document()
+    for quoted in (f"{asked} 'a chatbot for 1M users'", f"{asked} 'A chatbot for 1M users?' --top 5"):
+        assert cli(quoted).document()["inputs"] == said["inputs"]
     assert said["inputs"] == cli(f"{asked} --use-case chatbot --users 1M").document()["inputs"]
     assert cli("advisor recommend nonsense").code == 2

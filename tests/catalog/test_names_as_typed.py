@@ -141,3 +141,9 @@ def test_the_address_of_a_file_without_weights_names_its_repository(file: str) -
         for step in ("blob", "resolve"):
             found = models.get(f"https://huggingface.co/{repository}/{step}/main/{file}").record
             assert (found.id, found.weights) == ("qwen3-32b", models.get(repository).record.weights)
+
+
+@pytest.mark.parametrize("quant", ["Q8_0", "q5_k_m", "IQ4_XS"])
+def test_the_type_behind_a_colon_counts_with_and_without_an_organisation(quant: str) -> None:
+    for name in ("Qwen3-VL-8B-Instruct-GGUF", "unsloth/Qwen3-VL-8B-Instruct-GGUF"):
+        assert models.get(f"{name}:{quant}").record.weights == quant.lower()
