@@ -111,4 +111,6 @@ def test_a_sentence_is_answered_as_its_options_and_typed_ones_count_first(cli: C
     for quoted in (f"{asked} 'a chatbot for 1M users'", f"{asked} 'A chatbot for 1M users?' --top 5"):
         assert cli(quoted).document()["inputs"] == said["inputs"]
     assert said["inputs"] == cli(f"{asked} --use-case chatbot --users 1M").document()["inputs"]
+    assert cli(f"{asked} 'a chatbot for 1M users'").document()["inputs"] == said["inputs"]
     assert cli("advisor recommend nonsense").code == 2
+    assert "not understood" in cli("advisor recommend 'hello there'").err
