@@ -350,7 +350,7 @@ def _variant_of(ref: str) -> str | None:
         organisation, _, name = core.partition(sign)
         if targets is None and organisation in _organisations():
             targets = cores.get(name)
-    targets = targets or _tuned_from(core)
+    targets = targets or _base_of_tuning(core)
     if targets is None or len(targets) == 1:
         return next(iter(targets), None) if targets else None
     begun = [
@@ -366,7 +366,7 @@ _CHANGES_SHAPE: Final = re.compile(
 """Words in front of the name of a base that say that the layers are others or that more are there."""
 
 
-def _tuned_from(core: str) -> frozenset[str] | None:
+def _base_of_tuning(core: str) -> frozenset[str] | None:
     """Return the model with whose whole name and size a name ends, hermes-3-llama-3.1-8b; None if words in front of it
     say that its layers are others."""
     words = core.split("-")

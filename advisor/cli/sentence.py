@@ -142,7 +142,8 @@ class _Reader:
                 self.text = before
                 return
             yield option, named
-            first, before = option, self.text
+            first = option
+            before = self.text
 
     def _hardware(self) -> dict[str, str]:
         """Return the accelerators that are named, in any number of words; owned if their number or owner is told."""

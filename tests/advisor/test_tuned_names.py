@@ -31,7 +31,8 @@ def test_words_that_change_the_layers_are_no_tuning(word: str) -> None:
 
 def test_tunings_that_hide_their_base_are_known_in_every_form() -> None:
     for row in TUNINGS:
-        repository, base = row["repository"], row["model"]
+        repository = row["repository"]
+        base = row["model"]
         for name in (repository, f"{repository}-FP8", f"x/{repository.rpartition('/')[2]}-GGUF:Q4_K_M"):
             assert models.get(name).record.id == base
         assert models.get(repository.rpartition("/")[2].lower()).record.hf_ids[0] == repository

@@ -118,7 +118,8 @@ def test_windows_latent_attention_and_dense_layers_are_those_of_the_model(
     file = tmp_path / "mine.gguf"
     stated = dict(zip(SHAPE, (*shape, 32768), strict=True)) | more
     file.write_bytes(file_of(architecture, stated, name="A model of my own"))
-    known, found = models.get(model).record, models.get(str(file)).record
+    known = models.get(model).record
+    found = models.get(str(file)).record
     assert sorted(map(str, found.layers)) == sorted(map(str, known.layers))
     assert (
         found.mtp_layers == known.mtp_layers or architecture == "deepseek2"
