@@ -124,7 +124,9 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
     ),
     (
         "request_rate_per_s",
-        (r"(?:request(?:ed)?|issue|arrival|target|offered|send\w*|query) (?:rate|load|qps|rps)",),
+        (
+            r"(?:request(?:ed)?|issue|arrival|target|offered|send\w*|query|load|injection) (?:rate|load|qps|rps)",
+        ),
     ),
     (
         "requests_per_s",
@@ -175,6 +177,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b{_OUT}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
             rf"max (?:new |output |completion )?{_TOKENS}",
             "^(?:outputs?|completions?)$",
+            r"^tok\w* (?:out|generated)$",
         ),
     ),
     (
@@ -185,6 +188,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             "sequence length",
             "prompt size",
             "^(?:inputs?|prompts?)$",
+            r"^tok\w* in$",
         ),
     ),
     ("request_rate_per_s", (r"\brate$", r"\bload$")),
@@ -194,7 +198,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"(?:num(?:ber)?|completed|successful|succeeded|total|count|ok|finished|sent|of)\b.*"
             r"\b(?:req(?:uest)?s?|prompts|samples|queries)\b",
             r"\b(?:req(?:uest)?s?|prompts?|samples|queries) (?:count|completed|sent|succeeded|ok)",
-            "^(?:requests|completed|successes|succeeded|n requests|n)$",
+            "^(?:requests|completed|success(?:es|ful)?|succeeded|n requests|n)$",
         ),
     ),
     ("tensor_parallel", (r"\btp(?: size| degree)?$", r"tensor parallel\w*")),
@@ -216,11 +220,11 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
 """Patterns of names in plain words by what they mean; the first that is found counts, so the longest phrases stand
 first."""
 _MEANS: Final = r"\b(?:mean|avg|average)\b"
-_MEDIANS: Final = r"\b(?:median|med|p50|50th|p 50|50 0|percentile 50|p50 0|50 percent\w*|50p)\b"
-_NINETY_NINTH: Final = r"\b(?:p99|99th|p 99|percentile 99|p99 0|99 percent\w*|99p)\b"
+_MEDIANS: Final = r"\b(?:median|med|p50|50th|p 50|50 0|percentiles? 50|p50 0|50 percent\w*|50p)\b"
+_NINETY_NINTH: Final = r"\b(?:p99|99th|p 99|percentiles? 99|p99 0|99 percent\w*|99p)\b"
 _OTHER: Final = (
     r"\b(?:std\w*|stdev|deviation|variance|min(?:imum)?|max(?:imum)?|lowest|highest|worst|best|p\d{1,2}(?: \d)?"
-    r"|\d{1,2}th|p 9 ?\d|percentile \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
+    r"|\d{1,2}th|p 9 ?\d|percentiles? \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
 )
 _STATISTICS: Final[tuple[tuple[Statistic, str], ...]] = (
     ("other", r"\bp99 9\d*\b|\bp999\b|\b99 9\d*\b"),
@@ -261,6 +265,8 @@ def meaning_of(name: str) -> Meaning | None:
     """Return the meaning of the name of a field, with the names above it; None for a name without one."""
     words = plain_words(name)
     own = plain_words(name.rpartition(".")[2]) if "." in name else words
+    if own.isdigit():  # the key of a percentile, {"percentiles": {"50": 1}}
+        own = plain_words(" ".join(name.split(".")[-2:]))
     is_phase = _is_statistic(re.sub(r"\bprefill\b", "", words)) and "prefill" in words
     for quantity, patterns in _VOCABULARY:
         if is_phase or any(re.search(pattern, own) for pattern in patterns):

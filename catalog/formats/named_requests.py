@@ -14,7 +14,7 @@ from advisor.catalog.formats.trace_layouts import clock_s
 
 _ARRIVAL: Final = re.compile(
     r"\b(?:arriv\w*|arrival|timestamp|datetime|date|time|ts|start\w*|created|received|submitted|begin|began|sent|offset"
-    r"|issued|enqueued|at)\b"
+    r"|issued|enqueued|at|t)\b"
 )
 _NO_ARRIVAL: Final = re.compile(
     r"\b(?:end\w*|finish\w*|complet\w*|latenc\w*|duration|delay|first token|ttft|tpot|itl|took|elapsed|response time"
@@ -23,13 +23,19 @@ _NO_ARRIVAL: Final = re.compile(
 _TOKENS: Final = r"(?:tok(?:en)?s?|len(?:gth)?|size|count)"
 _IN: Final = r"(?:inputs?|prompts?|in|context|prefill|query|request|isl)"
 _OUT: Final = r"(?:outputs?|completions?|out|generat\w+|decode|response|answer|new|reply|osl)"
-_INPUTS: Final = re.compile(rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:in|{_IN})\b|^isl$")
-_OUTPUTS: Final = re.compile(rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:out|{_OUT})\b|^osl$")
+_INPUTS: Final = re.compile(
+    rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:in|{_IN})\b|^(?:isl|(?:n|num) (?:in|input|prompt))$"
+)
+_OUTPUTS: Final = re.compile(
+    rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:out|{_OUT})\b|^(?:osl|(?:n|num) (?:out|output|gen))$"
+)
 _BARE: Final = ("tokens", "token count", "count", "length", "len", "size")
 """Names that say what they count only with the name above them."""
 _OTHER_TOKENS: Final = re.compile(
     r"\b(?:total|cache\w*|max\w*|limit|price|cost|per|rate|details|audio|reasoning|id)\b"
 )
+_BESIDE: Final = re.compile(r"\bcache (?:read|creation) input tokens$")
+"""Names of tokens of a prompt that the field of its tokens leaves out."""
 _GAPS: Final = re.compile(r"\bdelay|\binter ?arrival|\bgap\b|\bsince (?:last|previous)")
 _EPOCH: Final = (1.2e9, 2.2e9)
 """Seconds since 1970 of the years 2008 to 2039: in one unit alone a number of a clock lies within them."""
@@ -49,7 +55,7 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     inputs, outputs, time = _places(tuple(fields))
     if inputs is None or outputs is None:
         return None
-    found = {"named_inputs": fields[inputs], "named_outputs": fields[outputs]}
+    found = {"named_inputs": _with_cached(fields, inputs), "named_outputs": fields[outputs]}
     if time is None and (gaps := [name for name in fields if _GAPS.search(plain_words(name))]):
         raise InputFileError(
             f"{where}: column {gaps[0]} holds gaps, and no column says when a request came",
@@ -59,6 +65,18 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     if time is not None and fields[time] not in (None, ""):
         found["named_at_s"] = _instant_s(fields[time], time, where)
     return found
+
+
+def _with_cached(fields: Mapping[str, Any], inputs: str) -> Any:
+    """Return the tokens of a prompt. Where a row counts what was read from a cache and written to it beside the prompt,
+    as Anthropic's interface does, the prompt is the sum.
+
+    Source: Anthropic, Messages API, usage: input_tokens excludes both cache_read_input_tokens and
+        cache_creation_input_tokens.
+    """
+    beside = [number_of(cell) or 0.0 for name, cell in fields.items() if _BESIDE.search(plain_words(name))]
+    prompt = number_of(fields[inputs])
+    return fields[inputs] if prompt is None or not beside else round(prompt + sum(beside))
 
 
 @cache

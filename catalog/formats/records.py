@@ -26,7 +26,7 @@ _RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞
 _BARS: Final = re.compile(r"[|│┃║]")
 _GAP: Final = re.compile(r"\s{2,}|\t")
 _PAIR: Final = re.compile(
-    r"^\s*([^\W\d_][^:=]*?|\d+(?:th|%)[^:=]*?|[pP]\d\d[^:=]*?)\s*(?:\.{2,}\s*[:=]?|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
+    r"^\s*([^\W\d_][^:=→]*?|\d+(?:th|%)[^:=→]*?|[pP]\d\d[^:=→]*?)\s*(?:\.{2,}\s*[:=]?|[-=]>|→|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
 )
 _STATISTIC: Final = re.compile(
     r"^(?:mean|avg|average|median|lowest|highest|min(?:imum)?|max(?:imum)?|std\w*|stddev|count|sum|total|[pP]?\d{1,3}(?:\.\d+)?(?:th|%)?"
@@ -40,6 +40,9 @@ _MEASURE: Final = re.compile(
 """Titles of a first column that names what the other columns of its row hold."""
 _LOAD: Final = re.compile(r"([A-Za-z]+)[ =_-]*(\d+)|(\d+) ?([A-Za-z]+)", re.IGNORECASE)
 """Title of a column that states a load, `c=8` or `8 users`, in a table whose rows are figures."""
+_HEADERS: Final = ("columns", "header", "headers", "fields")
+_ROWS: Final = ("data", "rows", "values", "records")
+"""Keys of a table in JSON: the names of its columns, and its rows as lists."""
 _UNIT: Final = re.compile(r"units?", re.IGNORECASE)
 _VALUE: Final = re.compile(r"values?|results?", re.IGNORECASE)
 _SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
@@ -53,7 +56,11 @@ def read_records(text: str) -> list[Record]:
     text = text.lstrip("\ufeff")
     if found := list(_of_delimited([line for line in text.splitlines() if not line.startswith("#")])):
         return found[:MOST_RECORDS]  # a prefix of a launcher may be the first cell of a row
-    lines = [line for line in without_prefixes(text) if not line.startswith("#")]
+    raw = text.splitlines()
+    is_table = any(
+        "|" in line and _RULE.match(line) for line in raw
+    )  # its first cell is no prefix of a launcher
+    lines = [line for line in (raw if is_table else without_prefixes(text)) if not line.startswith("#")]
     for read in (_of_settings, _of_bars, _of_delimited, _of_columns):
         if found := list(read(lines)):
             return found[:MOST_RECORDS]
@@ -88,6 +95,8 @@ def _of_json(text: str) -> Iterator[Record]:
 
 def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record]:
     """Yield the records of a JSON value: fields of an object and of those within it, and one for each of a list."""
+    if (rows := _rows_of_table(value)) is not None:
+        value = rows
     if isinstance(value, list):
         for one in value:
             if isinstance(one, dict | list):
@@ -104,6 +113,34 @@ def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record
         yield fields
     for name, inner in many:
         yield from _expand(inner, name, fields, depth - 1)
+
+
+def _rows_of_table(value: Any) -> list[Any] | None:
+    """Return the rows of a table in JSON: a list of lists below their header, columns beside their data, or one list
+    for each column; None for any other value."""
+    titles: Any
+    rows: Any
+    if isinstance(value, list):
+        titles, rows = (value[0], value[1:]) if value else ([], [])
+    elif isinstance(value, dict):
+        titles = next((value[key] for key in _HEADERS if key in value), None)
+        rows = next((value[key] for key in _ROWS if key in value), None)
+        if titles is None and len(value) > 1 and all(isinstance(one, list) for one in value.values()):
+            titles, rows = list(value), [list(row) for row in zip(*value.values(), strict=False)]
+            if any(len(one) != len(rows) or any(map(_is_nested, one)) for one in value.values()):
+                return None
+    else:
+        return None
+    if not isinstance(titles, list) or not isinstance(rows, list) or not titles:
+        return None
+    if not all(isinstance(title, str) for title in titles):
+        return None
+    widths = {len(row) if isinstance(row, list) else 0 for row in rows}
+    return [dict(zip(titles, row, strict=True)) for row in rows] if widths == {len(titles)} else None
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _flatten(
@@ -152,9 +189,10 @@ def _parse(text: str) -> Any:
 def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
     """Return the objects of an object that is a list by name, each with its key; None for any other object.
 
-    Keys that are statistics, or objects of numbers alone, are fields of one record: {"ttft": {"mean": 1, "p99": 2}}.
+    Keys that are statistics, or objects of statistics alone, are fields of one record: {"ttft": {"mean": 1, "p99": 2}}.
     """
     inner = list(value.values())
+    is_numbered = len(_numbered_rows(value)) == len(inner)
     if not inner or not all(isinstance(one, dict) for one in inner):
         return None
     keys = [str(key) for key in value]
@@ -162,9 +200,10 @@ def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
         return None
     shared = set.intersection(*(set(one) for one in inner))
     has_words = any(isinstance(cell, str | dict | list) for one in inner for cell in one.values())
+    are_statistics = all(_STATISTIC.match(re.split(r"[_\s(]", str(key))[0]) for key in shared)
     if (
         len(inner) > 1
-        and has_words
+        and (has_words or not (are_statistics or is_numbered))
         and len(shared) >= 0.5 * max(len(one) for one in inner)
         and len(shared) > 1
     ):
@@ -173,14 +212,14 @@ def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _numbered_rows(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the objects whose keys differ by a number alone, with it as a field: {"concurrency_8": {}}."""
+    """Return the objects whose keys differ by a number alone, with it and the key as fields: {"concurrency_8": {}}."""
     found: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
     for key, inner in value.items():
         numbered = _NUMBERED.match(str(key))
         if numbered and isinstance(inner, dict) and (str(key).isdigit() or not _STATISTIC.match(str(key))):
             names.add(numbered[1])
-            found[key] = {numbered[1] or "key": int(numbered[2]), **inner}
+            found[key] = {"key": str(key), numbered[1] or "number": int(numbered[2]), **inner}
     return found if len(found) > 1 and len(names) == 1 else {}
 
 
@@ -243,6 +282,8 @@ def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
     table: list[list[str]] = []
     for line in [*lines, ""]:
         cells = [cell.strip() for cell in _GAP.split(line.strip()) if cell.strip()]
+        if table and len(cells) == len(table[0]) + 1 and cells[0] == str(len(table) - 1):
+            cells = cells[1:]  # the number of a row, as pandas prints it without a title
         if _RULE.match(line or " ") and line.strip():
             continue
         if (
@@ -313,19 +354,26 @@ def _of_settings(lines: Sequence[str]) -> Iterator[Record]:
 
 
 def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
-    """Yield a record of lines `name: value`, below the heading above them; a name that comes again begins another."""
+    """Yield a record of lines `name: value`, below the heading above them, or below all those that YAML's indents
+    show; a name that comes again begins another."""
     record: dict[str, Any] = {}
     heading = ""
+    above: list[tuple[int, str]] = []
     for line in lines:
         pair = _PAIR.match(line) if len(line) <= _LONGEST_PAIR else None
+        indent = len(line) - len(line.lstrip())
+        above = [(place, name) for place, name in above if place < indent] if line.strip() else above
         if pair is not None:
             name = pair[1].strip(" -*>")
             full = f"{heading}.{name}" if heading and _STATISTIC.match(name.split("(")[0].strip()) else name
+            full = ".".join([*(title for _, title in above), name]) if above else full
             if full in record:
                 yield record
                 record = {}
             record[full] = pair[2]
         elif bare := line.strip(" -=*#─━:[]"):
             heading = bare if len(bare) < 60 else ""
+            if line.rstrip().endswith(":") and heading and len(above) < _DEEPEST:
+                above.append((indent, heading))
     if record:
         yield record

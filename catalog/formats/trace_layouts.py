@@ -70,6 +70,8 @@ def clock_s(value: Any) -> float:
     text = str(value).strip()
     fraction = _FRACTION.search(text)
     whole = _FRACTION.sub("", text, count=1).replace("Z", "+00:00")
+    if re.fullmatch(r"\d{1,2}:\d\d:\d\d", whole):  # a time of day: only differences between instants count
+        whole = f"1970-01-01 {whole:0>8}"
     instant = datetime.datetime.fromisoformat(whole)
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=datetime.UTC)
