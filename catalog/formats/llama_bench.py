@@ -56,6 +56,8 @@ _NAMED: Final = (
     ),
 )
 """Tokens and rates behind the words for prompt and output, whichever program prints them: TabbyAPI, ExLlama."""
+_TABBY: Final = re.compile(r"\btokens? generated in [^\n]*\bcached tokens and\b")
+"""Words of TabbyAPI's timings, whose engine is ExLlama. Source: theroyallab/tabbyAPI common/gen_logging.py."""
 _KOBOLD: Final = (
     re.compile(r"CtxLimit:(\d+)/\d+, Amt:(\d+)/.*?Process:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
     re.compile(r"Amt:(\d+)/.*?Generate:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
@@ -91,6 +93,8 @@ class LlamaBenchRow:
     """GPUs that the program found, which share the layers unless it is told otherwise."""
     micro_batch_tokens: int | None = None
     """Tokens of a prompt that are computed at once (-ub); None if the output does not state them."""
+    engine: str = "llama.cpp"
+    """Engine whose timings these are; Ollama, KoboldCpp and LM Studio run llama.cpp."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
@@ -277,6 +281,7 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
                 depth_tokens=0 if is_prompt else depth,
                 tokens_per_s=float(rate),
                 num_gpu_layers=None,
+                engine="exllamav3" if _TABBY.search(text) else "llama.cpp",
             )
 
 

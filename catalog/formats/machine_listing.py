@@ -21,7 +21,7 @@ from advisor.catalog.units import GIB, MIB
 
 _DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;<>]|(?<=[:=])\s*|\s->\s")
 _BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
-_QUOTED: Final = re.compile(r"\"([^\"]{2,60})\"")
+_QUOTED: Final = re.compile(r"[\"']([^\"']{2,60})[\"']")
 _UUID: Final = re.compile(r"\b(?:uuid|id)\W+(GPU-[\w-]+)", re.IGNORECASE)
 """Name of one board: lines of several machines have the same numbers."""
 _BESIDE: Final = re.compile(
@@ -46,7 +46,8 @@ _WIDE: Final = re.compile(r"\s{3,}")
 _NUMBERED: Final = re.compile(r"\S*\d\S*")
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
-    r"|\b(?:acceleratorCount|n_?gpus?|num_?gpus|gpu_?count)\W+|[\"'](?:Count|GPU)[\"']\s*:)\s*[\"']?(\d+)\b"
+    r"|\b(?:acceleratorCount|n_?gpus?|num_?gpus|gpu_?count)\W+|[\"'](?:Count|GPU)[\"']\s*:"
+    r"|[\"'](?:gpus?|accelerators?)[\"']\s*:\s*\{[^{}]*?[\"']count[\"']\s*:)\s*[\"']?(\d+)\b"
 )
 """Numbers of accelerators of one machine."""
 _LABEL: Final = re.compile(
@@ -167,10 +168,11 @@ def _accelerator_in(line: str, text: str, *, is_amd: bool) -> tuple[str, str, in
     if known := _by_device_id(line, is_amd=is_amd):
         start = line.lower().find("[" if not is_amd else "0x")
         return (*_kind_of(line[:start]), 1, known)
+    quoted = [inner.strip() for inner in _QUOTED.findall(line)]
     for span in _spans(line):
         if len(span) > _LONGEST_NAME or not _may_name(span, line):
             continue
-        number = 1
+        number = max(1, quoted.count(span))
         if times := _TIMES_AHEAD.search(span) or _TIMES_BEHIND.search(span):
             number = int(times[1])
             bare = span[: times.start()] + span[times.end() :]

@@ -163,7 +163,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"parallel(?:ism)? requests|\bparallel$",
             r"batch(?: size)?$|\bbs\b",
             "in flight",
-            "^c$",
+            "^(?:c|user|client|session|stream)$",
         ),
     ),
     (
@@ -254,7 +254,9 @@ class Meaning:
 
 def plain_words(name: str) -> str:
     """Return a name in lower-case words: `outputTokensPerSecond (tok/s)` is `output tokens per second tok per s`."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", name[:_LONGEST_NAME])
+    text = re.sub(
+        r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])", " ", name[:_LONGEST_NAME]
+    )
     text = text.replace("%", " percent ").lower().replace("μ", "µ")
     text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
     words = re.findall(r"[a-z0-9µ]+", text)

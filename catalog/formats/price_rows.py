@@ -85,13 +85,13 @@ _PRICE_WORDS: Final = _MEANS_A_PRICE | {
 """Words that the name of a price of machines may have; one of storage or of a month has another."""
 _ONE: Final = frozenset(("gpu", "gpus", "card", "accelerator", "chip"))
 _PERIOD_HOURS: Final[Mapping[str, float]] = {
-    **dict.fromkeys(("second", "seconds"), 1.0 / HOUR_S),
+    **dict.fromkeys(("second", "seconds", "sec", "secs", "s"), 1.0 / HOUR_S),
     **dict.fromkeys(("minute", "minutes"), MINUTE_S / HOUR_S),
     **dict.fromkeys(("hour", "hours", "hourly", "hr", "hrs", "h"), 1.0),
     **dict.fromkeys(("day", "days", "daily"), HOURS_PER_DAY),
     **dict.fromkeys(("week", "weeks", "weekly"), 7.0 * HOURS_PER_DAY),
     **dict.fromkeys(("month", "months", "monthly", "mo"), HOURS_PER_MONTH),
-    **dict.fromkeys(("year", "years", "yearly", "yr"), 12.0 * HOURS_PER_MONTH),
+    **dict.fromkeys(("year", "years", "yearly", "yr", "annual", "annually"), 12.0 * HOURS_PER_MONTH),
 }
 """Hours that a price pays for, by the word of its period."""
 _PERIOD_TERMS: Final[tuple[tuple[float, Term], ...]] = (
@@ -99,6 +99,8 @@ _PERIOD_TERMS: Final[tuple[tuple[float, Term], ...]] = (
     (HOURS_PER_MONTH, "reserved_1m"),
 )
 """Terms of machines whose only price is that of a long period: they are rented for all of it."""
+_BY_NAME: Final = "prices by accelerator"
+"""Fields that are the names of accelerators, whose cells are prices."""
 _TERMS: Final[tuple[tuple[Term, str], ...]] = (
     ("reserved_3y", r"\b(?:(?:3|three) ?(?:yr?s?|years?)|36 ?(?:months?|mo))\b|\b3y"),
     ("reserved_1y", r"\b(?:(?:1|one) ?(?:yr?s?|years?)|12 ?(?:months|mo))\b|\b1y|\bannual commit\w*"),
@@ -213,7 +215,7 @@ def _first_records(titles: list[str], text: str) -> list[Record]:
 
 
 def _is_priced(fields: Mapping[str, list[str]]) -> bool:
-    return any(what.startswith("price|") for what in fields) and len(fields) > 1
+    return _BY_NAME in fields or (any(what.startswith("price|") for what in fields) and len(fields) > 1)
 
 
 def _header(text: str) -> list[str]:
@@ -235,6 +237,8 @@ def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
             found.setdefault(what, []).append(title)
         if price := _price_kind(own, above) or _price_kind(nested, above):
             found.setdefault(price, []).append(title)
+    if not _is_priced(found) and len(named := [title for title in titles if _is_accelerator(title)]) > 1:
+        found[_BY_NAME] = named
     return found
 
 
@@ -307,6 +311,12 @@ def _of_record(
     number: int, record: Record, fields: Mapping[str, list[str]], path: str
 ) -> Iterator[CataloguePrice]:
     """Yield the prices of one record."""
+    for name in fields.get(_BY_NAME, ()):
+        rest = {title: cell for title, cell in record.items() if title not in fields[_BY_NAME]}
+        named = {**rest, "gpu": name, "price": record[name]}
+        yield from _of_record(number, named, _fields_of(tuple(named)), path)
+    if _BY_NAME in fields:
+        return
     cells = {
         what: next((text for name in names if (text := _text_of(record[name]))), "")
         for what, names in fields.items()
@@ -484,8 +494,8 @@ def _of_lines(text: str) -> Iterator[CataloguePrice]:
         if not amounts:
             above = accelerator_named(line) or above
             continue
-        before, behind = line[: amounts[0].start()], line[amounts[-1].end() :]
-        named = accelerator_named(before) or accelerator_named(behind) or above
+        before = line[: amounts[0].start()]
+        named = accelerator_named(before) or accelerator_named(line[amounts[-1].end() :]) or above
         above = None
         if named is None:
             continue

@@ -26,7 +26,7 @@ _RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞
 _BARS: Final = re.compile(r"[|│┃║]")
 _GAP: Final = re.compile(r"\s{2,}|\t")
 _PAIR: Final = re.compile(
-    r"^\s*([^\W\d_][^:=→]*?|\d+(?:th|%)[^:=→]*?|[pP]\d\d[^:=→]*?)\s*(?:\.{2,}\s*[:=]?|[-=]>|→|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
+    r"^\s*(?:[-*•+>]\s+)?([^\W\d_][^:=→]*?|\d+(?:th|%)[^:=→]*?|[pP]\d\d[^:=→]*?)\s*(?:\.{2,}\s*[:=]?|[-=]>|→|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
 )
 _STATISTIC: Final = re.compile(
     r"^(?:mean|avg|average|median|lowest|highest|min(?:imum)?|max(?:imum)?|std\w*|stddev|count|sum|total|[pP]?\d{1,3}(?:\.\d+)?(?:th|%)?"
@@ -45,15 +45,34 @@ _ROWS: Final = ("data", "rows", "values", "records")
 """Keys of a table in JSON: the names of its columns, and its rows as lists."""
 _UNIT: Final = re.compile(r"units?", re.IGNORECASE)
 _VALUE: Final = re.compile(r"values?|results?", re.IGNORECASE)
+_PARTS: Final = {
+    "measure": re.compile(r"metric(?:[ _]?name)?|measure(?:ment)?", re.IGNORECASE),
+    "statistic": re.compile(r"stat(?:istic)?|aggregation|percentile|quantile", re.IGNORECASE),
+    "value": _VALUE,
+    "unit": _UNIT,
+}
+"""Titles of the columns of a table that has one measure in each row."""
+_ROW_OF_HTML: Final = re.compile(r"<tr\b[^>]*>", re.IGNORECASE)
+_CELL_OF_HTML: Final = re.compile(r"<t[dh]\b[^>]*>", re.IGNORECASE)
+_TAG: Final = re.compile(r"<[^>]*>")
+_ROW_OF_LATEX: Final = re.compile(r"^[^\n&\\]*&[^\n]*\\\\$", re.MULTILINE)
+_RUNS: Final = re.compile(r"^ *[-=]{2,}(?: +[-=]{2,})+ *$")
+"""A rule under the titles of a table whose runs show where its columns lie."""
+_PATH: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
+_RATE: Final = re.compile(r"/(?:s|sec|second|min|minute|h|hour|user|gpu|request|token|tok)\b", re.IGNORECASE)
 _SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
 _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
 
 
 def read_records(text: str) -> list[Record]:
     """Return the records of a text, those of its largest container first; none if it has no named fields."""
+    return _join_measures(_records(text))
+
+
+def _records(text: str) -> list[Record]:
     if re.match(r"\ufeff?\s*(?:\{|\[\s*[\[{\"])", text):
         return list(_of_json(text))[:MOST_RECORDS]
-    text = text.lstrip("\ufeff")
+    text = _with_bars(text.lstrip("\ufeff"))
     if found := list(_of_delimited([line for line in text.splitlines() if not line.startswith("#")])):
         return found[:MOST_RECORDS]  # a prefix of a launcher may be the first cell of a row
     raw = text.splitlines()
@@ -61,10 +80,38 @@ def read_records(text: str) -> list[Record]:
         "|" in line and _RULE.match(line) for line in raw
     )  # its first cell is no prefix of a launcher
     lines = [line for line in (raw if is_table else without_prefixes(text)) if not line.startswith("#")]
-    for read in (_of_settings, _of_bars, _of_delimited, _of_columns):
+    for read in (_of_settings, _of_inline_pairs, _of_bars, _of_delimited, _of_columns, _of_ruled):
         if found := list(read(lines)):
             return found[:MOST_RECORDS]
     return list(_of_pairs(lines))
+
+
+def _with_bars(text: str) -> str:
+    """Return a text whose tables of HTML or LaTeX are divided by bars instead."""
+    if _ROW_OF_HTML.search(text):
+        rows = (_CELL_OF_HTML.split(row)[1:] for row in _ROW_OF_HTML.split(text)[1:])
+        grid = [[" ".join(_TAG.sub(" ", cell).split()) for cell in row] for row in rows]
+    elif _ROW_OF_LATEX.search(text):
+        grid = [row[:-2].split("&") for row in text.splitlines() if _ROW_OF_LATEX.match(row)]
+    else:
+        return text
+    return "\n".join("|".join(cell.strip() for cell in row) for row in grid)
+
+
+def _join_measures(records: list[Record]) -> list[Record]:
+    """Return the records, those joined that hold one measure each, its name and its value in fields of their own:
+    `metric=ttft, statistic=p99, value=400, unit=ms`."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record in records:
+        parts = {kind: next(filter(form.fullmatch, record), "") for kind, form in _PARTS.items()}
+        if not (parts["measure"] and parts["value"]):
+            return records
+        rest = {name: cell for name, cell in record.items() if name not in parts.values()}
+        name = f"{record[parts['measure']]} {record.get(parts['statistic'], '')}".strip()
+        unit = record.get(parts["unit"])
+        joined = found.setdefault(tuple(map(str, rest.values())), rest)
+        joined[f"{name} ({unit})" if unit else name] = record[parts["value"]]
+    return list(found.values())
 
 
 def flat_fields(row: Mapping[str, Any]) -> Record:
@@ -126,7 +173,8 @@ def _rows_of_table(value: Any) -> list[Any] | None:
         titles = next((value[key] for key in _HEADERS if key in value), None)
         rows = next((value[key] for key in _ROWS if key in value), None)
         if titles is None and len(value) > 1 and all(isinstance(one, list) for one in value.values()):
-            titles, rows = list(value), [list(row) for row in zip(*value.values(), strict=False)]
+            titles = list(value)
+            rows = [list(row) for row in zip(*value.values(), strict=False)]
             if any(len(one) != len(rows) or any(map(_is_nested, one)) for one in value.values()):
                 return None
     else:
@@ -159,7 +207,10 @@ def _flatten(
     for key, inner in value.items():
         if key in rows:
             continue
-        name = f"{path}.{key}" if path else str(key)
+        own = str(key)
+        if _PATH.fullmatch(own) and not isinstance(inner, str) and not _RATE.search(own):
+            own = own.replace("/", ".")  # names above a name, as trackers of experiments join them
+        name = f"{path}.{own}" if path else own
         if isinstance(inner, str) and inner[:1] == "{":
             inner = _parse(inner)
         if isinstance(inner, dict) and inner.keys() >= {"units", "nanos"}:  # google.type.Money
@@ -353,6 +404,37 @@ def _of_settings(lines: Sequence[str]) -> Iterator[Record]:
         yield from ({name: quoted or bare for name, quoted, bare in pairs} for pairs in found)
 
 
+def _of_inline_pairs(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield a record of each line of `name: value` divided by bars, semicolons or commas."""
+    for line in lines:
+        parts = re.split(r"\s*[|;]\s*|,\s+", line.strip(" |")) if len(line) <= _LONGEST_PAIR else []
+        pairs = [pair for part in parts if (pair := re.fullmatch(r"([^\W\d_][^:=|]*)\s*[:=]\s*(\S.*)", part))]
+        if len(pairs) >= 3 and len(pairs) == len(parts):
+            yield {pair[1].strip(): pair[2] for pair in pairs}
+
+
+def _of_ruled(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield the rows of tables whose columns lie under the runs of a rule, however few blanks divide them."""
+    table: list[list[str]] = []
+    starts: list[int] = []
+    last = ""
+    for line in [*lines, ""]:
+        if _RUNS.match(line):
+            starts = [run.start() for run in re.finditer(r"[-=]+", line)]
+            table = table or ([_cut(last, starts)] if last.strip() else [])
+        elif starts and line.strip():
+            table.append(_cut(line, starts))
+        elif table:
+            yield from _of_grid(table)
+            table = []
+            starts = []
+        last = line
+
+
+def _cut(line: str, starts: Sequence[int]) -> list[str]:
+    return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+
+
 def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
     """Yield a record of lines `name: value`, below the heading above them, or below all those that YAML's indents
     show; a name that comes again begins another."""
@@ -370,7 +452,7 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
             if full in record:
                 yield record
                 record = {}
-            record[full] = pair[2]
+            record[full] = pair[2].strip("\"'")
         elif bare := line.strip(" -=*#─━:[]"):
             heading = bare if len(bare) < 60 else ""
             if line.rstrip().endswith(":") and heading and len(above) < _DEEPEST:

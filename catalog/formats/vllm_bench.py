@@ -23,7 +23,7 @@ from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import MILLISECOND_S
 
 _TITLE: Final = "result of vllm bench serve"
-_HEAD: Final = re.compile(r"=+ (Serving|Offline Throughput) Benchmark Result =+")
+_HEAD: Final = re.compile(r"(?<!=)=+ (Serving|Offline Throughput) Benchmark Result =+")
 _PRINTED: Final = re.compile(r"^#?\s*([A-Za-z0-9][^:]*?)\s*:\s*(\S+)\s*$")
 _NAMES: Final[Mapping[str, str]] = {
     "Successful requests": "completed",
