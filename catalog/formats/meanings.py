@@ -104,6 +104,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b{_IN}\b.*{_TOKENS} {_PER_S}",
             rf"\b{_IN}\b.*(?:throughput|tps)\b",
             rf"throughput.*\b{_IN}\b",
+            rf"\b{_TOKENS} {_PER_S} {_IN}\b",
         ),
     ),
     (
@@ -112,6 +113,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b{_OUT}\b.*\b{_TOKENS} {_PER_S}",
             rf"\b{_OUT}\b.*(?:throughput|tps|speed)\b",
             rf"(?:throughput|tps)\b.*\b{_OUT}\b",
+            rf"\b{_TOKENS} {_PER_S}.*\b{_OUT}\b",
         ),
     ),
     (
@@ -120,6 +122,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b(?:total|overall|combined|all)\b.*\b{_TOKENS} {_PER_S}",
             r"\b(?:total|overall|combined)\b.*\b(?:throughput|tps)\b(?!.*\breq)",
             r"(?:throughput|tps)\b.*\btotal\b(?!.*\breq)",
+            rf"\b{_TOKENS} {_PER_S} (?:total|overall|combined|all)\b",
         ),
     ),
     (

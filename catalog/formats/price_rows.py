@@ -106,7 +106,10 @@ _TERMS: Final[tuple[tuple[Term, str], ...]] = (
     ("reserved_1y", r"\b(?:(?:1|one) ?(?:yr?s?|years?)|12 ?(?:months|mo))\b|\b1y|\bannual commit\w*"),
     ("reserved_3m", r"\b(?:3|three) ?(?:m|mo|months?)\b"),
     ("reserved_1m", r"\b(?:1|one) ?(?:m|mo|month)\b commit\w*"),
-    ("reserved_unspecified", r"\breserv\w*|\bcommit\w*|\bcud\b|savings plan"),
+    (
+        "reserved_unspecified",
+        r"\b(?:6|six) ?months?\b|\b(?:2|two) ?years?\b|\breserv\w*|\bcommit\w*|\bcud\b|savings plan",
+    ),
     ("spot", r"\bspot\b|preempt\w*|(?<!un)interruptible|\bbid\b|low priority"),
     ("community", r"\bcommunity\b"),
     ("on_demand", r"on ?demand|pay ?g\b|pay as you go|\bsecure\b|consumption|uninterruptible|\bflex\b"),
@@ -122,6 +125,10 @@ _IN_LINE: Final = re.compile(
     rf"\$\s*([\d,]*\.?\d+)((?:[\s/-]*\b(?:{'|'.join(sorted(_UNIT_WORDS, key=len, reverse=True))})\b)*)",
     re.IGNORECASE,
 )
+_BEFORE_PRICE: Final = re.compile(
+    r"(?:[\s:–—=@-]|\b(?:at|for|from|only|is|are|costs?|starting)\b)+$", re.IGNORECASE
+)
+"""Words between an accelerator and its price."""
 _LINE_DIVIDERS: Final = re.compile(r"[;|]|,(?!\d{3})|\s{2,}|\t")
 _NO_PRICE: Final = frozenset(
     (
@@ -494,7 +501,7 @@ def _of_lines(text: str) -> Iterator[CataloguePrice]:
         if not amounts:
             above = accelerator_named(line) or above
             continue
-        before = line[: amounts[0].start()]
+        before = _BEFORE_PRICE.sub("", line[: amounts[0].start()])
         named = accelerator_named(before) or accelerator_named(line[amounts[-1].end() :]) or above
         above = None
         if named is None:

@@ -4,9 +4,11 @@ A record is a mapping from the name of a field, with the names above it, to its 
 (`meanings.py`).
 """
 
+import ast
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +20,8 @@ MOST_RECORDS: Final = 100_000
 """Maximum number of records of one text: no sweep and no list of prices has more."""
 _LONGEST_PAIR: Final = 400
 """Characters of the longest line of one name and its value."""
+_LONGEST_LITERAL: Final = 100_000
+"""Characters of the longest line that is read as a literal of Python."""
 _NANO: Final = 1e-9
 _MOST_BEFORE_A_HEADER: Final = 60
 """Lines of other kinds behind which no table is looked for any more."""
@@ -61,6 +65,10 @@ _RUNS: Final = re.compile(r"^ *[-=]{2,}(?: +[-=]{2,})+ *$")
 _PATH: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
 _RATE: Final = re.compile(r"/(?:s|sec|second|min|minute|h|hour|user|gpu|request|token|tok)\b", re.IGNORECASE)
 _SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
+_TIME_AHEAD: Final = re.compile(
+    r"\W{0,2}(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)(?=\W|$)"
+)
+_OF_STATISTIC: Final = re.compile(r"([A-Za-z]\w*)\s*[ =:]\s*([\d.,]*\d\s*[a-zµ/]*)")
 _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
 
 
@@ -80,7 +88,9 @@ def _records(text: str) -> list[Record]:
         "|" in line and _RULE.match(line) for line in raw
     )  # its first cell is no prefix of a launcher
     lines = [line for line in (raw if is_table else without_prefixes(text)) if not line.startswith("#")]
-    for read in (_of_settings, _of_inline_pairs, _of_bars, _of_delimited, _of_columns, _of_ruled):
+    if found := list(_of_settings(raw)) or list(_of_settings(lines)):
+        return found[:MOST_RECORDS]
+    for read in (_of_inline_pairs, _of_bars, _of_delimited, _of_columns, _of_ruled):
         if found := list(read(lines)):
             return found[:MOST_RECORDS]
     return list(_of_pairs(lines))
@@ -135,9 +145,21 @@ def _of_json(text: str) -> Iterator[Record]:
             try:
                 values.append(parsed_json(line.strip().rstrip(",")))
             except (ValueError, RecursionError):
-                continue
+                values += _literals(line)
         whole = [value for value in values if isinstance(value, dict)]
     yield from _expand(whole, "", {}, _DEEPEST)
+
+
+def _literals(line: str) -> list[Any]:
+    """Return the objects of a line that Python printed; none if it printed another value."""
+    if len(line) > _LONGEST_LITERAL or line.strip()[:1] not in ("{", "["):
+        return []
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            found = ast.literal_eval(line.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return found if isinstance(found, list) else [found]
 
 
 def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record]:
@@ -352,7 +374,9 @@ def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
             if len(words) == len(names):
                 table = [names, words]
                 continue
-        table = [cells] if len(cells) > 2 and _is_header(cells) else []
+        if line[:1].isspace() and len(cells) > 1 and all(map(_is_statistic, cells)):
+            cells = ["", *cells]  # rows below are named, their names are not
+        table = [cells] if len(cells) > 2 and _is_header(list(filter(None, cells))) else []
 
 
 def _of_grid(table: Sequence[Sequence[str]]) -> Iterator[Record]:
@@ -398,10 +422,14 @@ def _is_all_numbers(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _of_settings(lines: Sequence[str]) -> Iterator[Record]:
-    """Yield a record of each line of `name=value`, as structured logs write their events."""
-    found = [pairs for line in lines if len(pairs := _SETTING.findall(line)) >= 3]
-    if len(found) >= 0.5 * sum(bool(line.strip()) for line in lines):
-        yield from ({name: quoted or bare for name, quoted, bare in pairs} for pairs in found)
+    """Yield a record of each line of `name=value`, as structured logs write their events, with the time before it."""
+    found = [(line, pairs) for line in lines if len(pairs := _SETTING.findall(line)) >= 3]
+    if len(found) < 0.5 * sum(bool(line.strip()) for line in lines):
+        return
+    for line, pairs in found:
+        time = _TIME_AHEAD.match(line)
+        record = {"time": time[1].replace(",", ".")} if time else {}
+        yield record | {name: quoted or bare for name, quoted, bare in pairs}
 
 
 def _of_inline_pairs(lines: Sequence[str]) -> Iterator[Record]:
@@ -449,10 +477,14 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
             name = pair[1].strip(" -*>")
             full = f"{heading}.{name}" if heading and _STATISTIC.match(name.split("(")[0].strip()) else name
             full = ".".join([*(title for _, title in above), name]) if above else full
-            if full in record:
+            if full in record or any(name.startswith(f"{full}.") for name in record):
                 yield record
                 record = {}
-            record[full] = pair[2].strip("\"'")
+            parts = [_OF_STATISTIC.fullmatch(part.strip()) for part in re.split(r"[,;|]\s", pair[2])]
+            if all(part and _STATISTIC.match(part[1]) for part in parts):
+                record |= {f"{full}.{part[1]}": part[2] for part in parts if part}
+            else:
+                record[full] = pair[2].strip("\"'")
         elif bare := line.strip(" -=*#─━:[]"):
             heading = bare if len(bare) < 60 else ""
             if line.rstrip().endswith(":") and heading and len(above) < _DEEPEST:

@@ -16,6 +16,7 @@ _BAILIAN_BLOCK: Final = 16
 _CONVERSATION_BLOCK: Final = 64
 """Tokens by which the shared beginnings of a conversation's turns are counted. Own choice: shorter blocks exceed the
 memory of a trace at contexts of 100,000 tokens, longer ones miss the reuse of short chats."""
+_ZULU: Final = re.compile(r"\s*(?:Z|UTC|GMT)$")
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _MOST_BLOCK: Final = 65_536
 
@@ -69,7 +70,7 @@ def clock_s(value: Any) -> float:
     """
     text = str(value).strip()
     fraction = _FRACTION.search(text)
-    whole = _FRACTION.sub("", text, count=1).replace("Z", "+00:00")
+    whole = _ZULU.sub("+00:00", _FRACTION.sub("", text, count=1))
     if re.fullmatch(r"\d{1,2}:\d\d:\d\d", whole):  # a time of day: only differences between instants count
         whole = f"1970-01-01 {whole:0>8}"
     instant = datetime.datetime.fromisoformat(whole)
