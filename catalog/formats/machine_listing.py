@@ -33,8 +33,11 @@ _BESIDE: Final = re.compile(
 _TIMES_AHEAD: Final = re.compile(r"^\W*(\d{1,4})\s*[x×]\s*(?=\D)", re.IGNORECASE)
 _TIMES_BEHIND: Final = re.compile(r"(?:\s[x×]\s?|[\s(]+[x×])(\d{1,4})\)?$", re.IGNORECASE)
 _CORES: Final = re.compile(r"\((\d{1,2})\)|\b(\d{1,2})[- ]?core GPU", re.IGNORECASE)
-_GPU_CORES: Final = re.compile(r"Total Number of Cores:\s*(\d{1,2})\s*$", re.MULTILINE)
-"""Cores of the GPU as system_profiler prints them under displays; those of the processor have their kinds behind."""
+_GPU_CORES: Final = re.compile(
+    r"(?:Total Number of Cores:|\"sppci_cores\": \")\s*(\d{1,2})(?:\",?)?\s*$", re.MULTILINE
+)
+"""Cores of the GPU as system_profiler prints them under displays, as text or as JSON; those of the processor have their
+kinds behind."""
 _APPLE: Final = re.compile(r"\bapple m\d", re.IGNORECASE)
 _HOST_MEMORY: Final = re.compile(
     r"^[^\n|]*\bMemory\s*:\s*(?:[\d.]+\s*[MG]i?B\s*/\s*)?([\d.]+)\s*(GB|GiB|MiB)", re.MULTILINE

@@ -193,12 +193,22 @@ def _apart(record: Record, known: dict[str, Meaning | None]) -> Iterator[tuple[s
         names = [part.strip() for part in name.split("/")]
         cells = [part.strip() for part in cell.split("/")] if isinstance(cell, str) else []
         if len(names) == len(cells) > 1:
+            names, cells = _with_shared_words(names, cells)
             found = {part: meaning_of(part) for part in names}
             if all(found.values()):
                 known |= found
                 yield from zip(names, cells, strict=True)
                 continue
         yield name, cell
+
+
+def _with_shared_words(names: list[str], cells: list[str]) -> tuple[list[str], list[str]]:
+    """Return names and cells with the words that stand once for all: `TTFT avg/p99` with `180/620 ms`."""
+    plain = [re.sub(r"[()\[\]]", " ", name).strip() for name in names]
+    words = plain[0].rpartition(" ")[0]
+    full = [name if place == 0 or meaning_of(name) else f"{words} {name}" for place, name in enumerate(plain)]
+    unit = cells[-1].lstrip("0123456789., ")
+    return full, [f"{cell} {unit}" if number_of(cell) is not None else cell for cell in cells]
 
 
 def _number_in(cell: Any, per_k: float) -> tuple[float | None, str]:

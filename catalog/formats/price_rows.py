@@ -244,9 +244,16 @@ def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
             found.setdefault(what, []).append(title)
         if price := _price_kind(own, above) or _price_kind(nested, above):
             found.setdefault(price, []).append(title)
-    if not _is_priced(found) and len(named := [title for title in titles if _is_accelerator(title)]) > 1:
+    if (
+        not _is_priced(found)
+        and len(named := [title for title in titles if _is_accelerator(_own_name(title))]) > 1
+    ):
         found[_BY_NAME] = named
     return found
+
+
+def _own_name(title: str) -> str:
+    return title.rpartition(".")[2]
 
 
 def _field_of(words: str) -> str:
@@ -320,7 +327,7 @@ def _of_record(
     """Yield the prices of one record."""
     for name in fields.get(_BY_NAME, ()):
         rest = {title: cell for title, cell in record.items() if title not in fields[_BY_NAME]}
-        named = {**rest, "gpu": name, "price": record[name]}
+        named = {**rest, "gpu": _own_name(name), "price": record[name]}
         yield from _of_record(number, named, _fields_of(tuple(named)), path)
     if _BY_NAME in fields:
         return
@@ -502,7 +509,8 @@ def _of_lines(text: str) -> Iterator[CataloguePrice]:
             above = accelerator_named(line) or above
             continue
         before = _BEFORE_PRICE.sub("", line[: amounts[0].start()])
-        named = accelerator_named(before) or accelerator_named(line[amounts[-1].end() :]) or above
+        parts = (before, re.split(r"\s[-–—]\s|[:|(,]", before)[0], line[amounts[-1].end() :])
+        named = next(filter(None, map(accelerator_named, parts)), above)
         above = None
         if named is None:
             continue

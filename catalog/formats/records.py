@@ -469,7 +469,7 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
     record: dict[str, Any] = {}
     heading = ""
     above: list[tuple[int, str]] = []
-    for line in lines:
+    for line in (re.sub(r"\*\*|`", "", line) for line in lines):
         pair = _PAIR.match(line) if len(line) <= _LONGEST_PAIR else None
         indent = len(line) - len(line.lstrip())
         above = [(place, name) for place, name in above if place < indent] if line.strip() else above

@@ -1,6 +1,7 @@
 """Layouts of recorded traffic: which columns a public trace has, in which unit, and how many tokens one id covers."""
 
 import datetime
+import email.utils
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -73,7 +74,10 @@ def clock_s(value: Any) -> float:
     whole = _ZULU.sub("+00:00", _FRACTION.sub("", text, count=1))
     if re.fullmatch(r"\d{1,2}:\d\d:\d\d", whole):  # a time of day: only differences between instants count
         whole = f"1970-01-01 {whole:0>8}"
-    instant = datetime.datetime.fromisoformat(whole)
+    try:
+        instant = datetime.datetime.fromisoformat(whole)
+    except ValueError:
+        instant = email.utils.parsedate_to_datetime(text)  # as HTTP and mail write a date
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=datetime.UTC)
     return instant.timestamp() + (float(f"0.{fraction[1]}") if fraction else 0.0)
