@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import number_of
+from advisor.catalog.formats.call_logs import CACHED, is_cached
 from advisor.catalog.formats.meanings import UNITS_S, plain_words
 from advisor.catalog.formats.records import flat_fields
 from advisor.catalog.formats.trace_layouts import clock_s
@@ -34,8 +35,6 @@ _BARE: Final = ("tokens", "token count", "count", "length", "len", "size")
 _OTHER_TOKENS: Final = re.compile(
     r"\b(?:total|cache\w*|max\w*|limit|price|cost|per|rate|details|audio|reasoning|id)\b"
 )
-_BESIDE: Final = re.compile(r"\bcache (?:read|creation) input tokens$")
-"""Names of tokens of a prompt that the field of its tokens leaves out."""
 _GAPS: Final = re.compile(r"\bdelay|\binter ?arrival|\bgap\b|\bsince (?:last|previous)")
 _EPOCH: Final = (1.2e9, 2.2e9)
 """Seconds since 1970 of the years 2008 to 2039: in one unit alone a number of a clock lies within them."""
@@ -52,10 +51,12 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     Raises: InputFileError: two fields may be the same figure, or a time has no unit.
     """
     fields = flat_fields(row)
-    inputs, outputs, time = _places(tuple(fields))
+    inputs, outputs, time, cached = _places(tuple(fields))
     if inputs is None or outputs is None:
         return None
     found = {"named_inputs": _with_cached(fields, inputs), "named_outputs": fields[outputs]}
+    if cached is not None:
+        found["cached_tokens"] = number_of(fields[cached])
     if time is None and (gaps := [name for name in fields if _GAPS.search(plain_words(name))]):
         raise InputFileError(
             f"{where}: column {gaps[0]} holds gaps, and no column says when a request came",
@@ -74,14 +75,14 @@ def _with_cached(fields: Mapping[str, Any], inputs: str) -> Any:
     Source: Anthropic, Messages API, usage: input_tokens excludes both cache_read_input_tokens and
         cache_creation_input_tokens.
     """
-    beside = [number_of(cell) or 0.0 for name, cell in fields.items() if _BESIDE.search(plain_words(name))]
+    beside = [number_of(cell) or 0.0 for name, cell in fields.items() if name.rpartition(".")[2] in CACHED]
     prompt = number_of(fields[inputs])
     return fields[inputs] if prompt is None or not beside else round(prompt + sum(beside))
 
 
 @cache
-def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]:
-    """Return the names of prompt tokens, output tokens and arrival; None for each that no name means."""
+def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None, str | None]:
+    """Return the names of prompt tokens, output tokens, arrival and cached tokens; None for each that no name means."""
     plain = {name: plain_words(name.rpartition(".")[2]) for name in names}
     plain |= {
         name: plain_words(" ".join(name.split(".")[-2:])) for name, words in plain.items() if words in _BARE
@@ -95,7 +96,8 @@ def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]
     arrivals = [
         name for name in times if re.search(r"arriv|request|start|sent|created|submitted", plain[name])
     ]
-    return _one_of(inputs, plain), _one_of(outputs, plain), next(iter(arrivals or times), None)
+    arrival = next(iter(arrivals or times), None)
+    return _one_of(inputs, plain), _one_of(outputs, plain), arrival, next(filter(is_cached, names), None)
 
 
 def _one_of(names: list[str], plain: Mapping[str, str]) -> str | None:
