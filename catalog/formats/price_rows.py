@@ -129,6 +129,8 @@ _BEFORE_PRICE: Final = re.compile(
     r"(?:[\s:–—=@-]|\b(?:at|for|from|only|is|are|costs?|starting)\b)+$", re.IGNORECASE
 )
 """Words between an accelerator and its price."""
+_LONGEST_LINE: Final = 1000
+"""Characters of a line with a price that are read."""
 _LINE_DIVIDERS: Final = re.compile(r"[;|]|,(?!\d{3})|\s{2,}|\t")
 _NO_PRICE: Final = frozenset(
     (
@@ -504,6 +506,7 @@ def _of_lines(text: str) -> Iterator[CataloguePrice]:
     """Yield the prices of lines that name an accelerator and an amount of dollars, as pages of prices are pasted."""
     above: tuple[int, str] | None = None
     for number, line in enumerate(text.splitlines(), 1):
+        line = line[:_LONGEST_LINE]
         amounts = list(_IN_LINE.finditer(line))
         if not amounts:
             above = accelerator_named(line) or above
