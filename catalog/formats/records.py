@@ -469,6 +469,7 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
     record: dict[str, Any] = {}
     heading = ""
     above: list[tuple[int, str]] = []
+    seen: set[str] = set()
     for line in (re.sub(r"\*\*|`", "", line) for line in lines):
         pair = _PAIR.match(line) if len(line) <= _LONGEST_PAIR else None
         indent = len(line) - len(line.lstrip())
@@ -477,9 +478,11 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
             name = pair[1].strip(" -*>")
             full = f"{heading}.{name}" if heading and _STATISTIC.match(name.split("(")[0].strip()) else name
             full = ".".join([*(title for _, title in above), name]) if above else full
-            if full in record or any(name.startswith(f"{full}.") for name in record):
+            if full in seen:
                 yield record
                 record = {}
+                seen.clear()
+            seen.add(full)
             parts = [_OF_STATISTIC.fullmatch(part.strip()) for part in re.split(r"[,;|]\s", pair[2])]
             if all(part and _STATISTIC.match(part[1]) for part in parts):
                 record |= {f"{full}.{part[1]}": part[2] for part in parts if part}
