@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from advisor.ask.measures import parse_count
 from advisor.catalog import engines, models
 from advisor.catalog.dtypes import known_dtype
-from advisor.catalog.errors import AdvisorError, UnknownNameError
+from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import EngineProgram, all_programs, kebab
 from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value, places_of_lone_words
@@ -200,7 +200,12 @@ def _find_in_files(
             continue
         path = None if is_text else Path(argument)
         text = read_text(path) if path else argument
-        found = [start for words in launch_files.commands_in(text, path) if (start := _find_start(words))]
+        try:
+            found = [start for words in launch_files.commands_in(text, path) if (start := _find_start(words))]
+        except InputFileError:
+            if takes_files:
+                continue  # the command's own reader of that file says what is wrong
+            raise
         shown = "the text" if is_text else argument
         if found:
             found = [start for start in found if _names_model(start)] or found

@@ -64,13 +64,13 @@ class _Reader:
     """Text of a question, of which what was understood is taken away."""
 
     def __init__(self, text: str) -> None:
-        self.text = " ".join(text.split())
+        self.typed = " ".join(text.split())
 
     def read(self) -> list[str]:
         """Return the options of the question."""
         found: dict[str, str] = {}
         for word, number in _words()["numbers"].items():
-            self.text = re.sub(rf"\b{word}\b", str(number), self.text)
+            self.typed = re.sub(rf"\b{word}\b", str(number), self.typed)
         if budget := self._take(_BUDGET):
             found["--budget"] = _check(budget["budget"].strip(), parse_budget)
         for name, words in _words()["counts"].items():
@@ -135,19 +135,19 @@ class _Reader:
     def _every_hardware(self) -> Iterator[tuple[str, str]]:
         """Yield the accelerators that are named, with the option of the first; others stay in the text."""
         first = ""
-        before = self.text
+        before = self.typed
         while found := self._hardware():
             ((option, named),) = found.items()
             if first not in ("", option):
-                self.text = before
+                self.typed = before
                 return
             yield option, named
             first = option
-            before = self.text
+            before = self.typed
 
     def _hardware(self) -> dict[str, str]:
         """Return the accelerators that are named, in any number of words; owned if their number or owner is told."""
-        words = self.text.split()
+        words = self.typed.split()
         for count in range(min(_NAME_WORDS, len(words)), 0, -1):
             for place in range(len(words) - count + 1):
                 found = _BOARDS.fullmatch(" ".join(words[place : place + count]).strip(" .,:;?!()"))
@@ -166,18 +166,18 @@ class _Reader:
                 is_name = any(sign.isdigit() for sign in found["name"]) and not found["name"].isdigit()
                 if not (is_name or is_behind or is_own) or (known := _accelerator(found["name"])) is None:
                     continue
-                self.text = " ".join((*(rest[:-1] if is_behind else rest), *words[place + count :]))
+                self.typed = " ".join((*(rest[:-1] if is_behind else rest), *words[place + count :]))
                 return {"--own": f"{number or 1}x{known}"} if is_own else {"--gpu": known}
         return {}
 
     def _model(self) -> str:
         """Return the model that the words name."""
-        words = self.text.split()
+        words = self.typed.split()
         for count in range(_NAME_WORDS, 0, -1):
             for place in range(len(words) - count + 1):
                 name = " ".join(words[place : place + count]).strip(".,?!")
                 if any(sign.isdigit() for sign in name) and models.find(name) is not None:
-                    self.text = " ".join((*words[:place], *words[place + count :]))
+                    self.typed = " ".join((*words[:place], *words[place + count :]))
                     return name.replace(" ", "-")
         return ""
 
@@ -188,14 +188,14 @@ class _Reader:
 
     def _take(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
         """Return the first place of a pattern, which is taken out of the text."""
-        found = re.search(pattern, self.text)
+        found = re.search(pattern, self.typed)
         if found is not None:
-            self.text = " ".join(f"{self.text[: found.start()]} {self.text[found.end() :]}".split())
+            self.typed = " ".join(f"{self.typed[: found.start()]} {self.typed[found.end() :]}".split())
         return found
 
     def left(self) -> str:
         """Return the words that were not understood, without those that only join others."""
-        words = [word.strip(".,?!") for word in self.text.split()]
+        words = [word.strip(".,?!") for word in self.typed.split()]
         return " ".join(word for word in words if word and word not in _words()["joining"]["any"])
 
 

@@ -6,6 +6,7 @@ import html.parser
 import io
 import json
 import os
+import itertools
 import re
 import shlex
 import shutil
@@ -330,7 +331,8 @@ def judge_call(
         assert is_one_of([call[at + 1], *call[at + 3 :]], inside), call
         return 1
     if call[0] == "srun":
-        assert is_one_of(call[1:], commands), call
+        started = itertools.dropwhile(re.compile(r"--cpus-per-task=\d+").fullmatch, call[1:])
+        assert is_one_of(list(started), commands), call
         return 1
     if call[0] in HELPERS or "router" in " ".join(call[:3]) or "disaggregated" in call:
         assert not any("touch pwned" in word or word == model for word in call), call
