@@ -30,10 +30,26 @@ from advisor.catalog.schema.part import (
     System,
 )
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import PLUGS_UNKNOWN, SERVER, Assembly, Cards, Memory, Risers, Supplies
+from advisor.workstation.assembly import (
+    PLUGS_UNKNOWN,
+    SERVER,
+    Assembly,
+    Cards,
+    Circuit,
+    Memory,
+    Risers,
+    Supplies,
+)
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.list_remarks import (
+    split_off_circuit,
+    split_off_swaps,
+    with_shared_names,
+    with_swaps,
+)
 from advisor.workstation.part_names import (
+    FRAME_WORDS,
     GIGABYTES,
     HAS_FANS,
     PLUG_CLAIM,
@@ -145,12 +161,6 @@ _POWER_LIMIT: Final = re.compile(
 )
 """Power limit that a line states for each card [W]."""
 _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
-_FRAME_WORDS: Final = re.compile(
-    r"\b(?:open[- ]?(?:air|frame)"
-    r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
-    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
-    re.IGNORECASE,
-)
 _NO_CASE: Final = re.compile(
     r"\btest\s*(?:bench|bed)\b|^(?:none|no case|on the desk|cardboard.*)$", re.IGNORECASE
 )
@@ -196,6 +206,8 @@ class Listing:
     """Complete machine, if the list is one."""
     num_systems: int = 0
     """Number of such machines in the list."""
+    circuit: Circuit | None = None
+    """Wall circuit that the list states; None if it states none."""
 
     @property
     def total_usd(self) -> float:
@@ -341,8 +353,13 @@ def _names_no_part(text: str) -> bool:
 def split_line(line: TypedLine) -> list[TypedLine]:
     """Return the lines for the parts that one line joins: `2x RTX 3090 with NVLink`, `Ryzen 7 + B550 + 64GB DDR4`.
 
-    The first part bears the price, which includes the others.
+    The first part bears the price, which includes the others; all are included where the price of another line does.
     """
+    found = _split_line(line)
+    return [replace(one, is_included=True) for one in found] if line.is_included else found
+
+
+def _split_line(line: TypedLine) -> list[TypedLine]:
     is_listed = (
         _LISTED.search(line.text)
         or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
@@ -731,6 +748,9 @@ class _ListingReader:
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
+        typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
+        typed, swaps = split_off_swaps(typed)
+        self._notes += map(str, swaps)
         present = [line for line in typed if not _names_no_part(line.what)] or typed
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
         is_heading = are_labelled and not re.search(r"\d", present[0].text) and not is_known(present[0].text)
@@ -739,7 +759,7 @@ class _ListingReader:
         ):
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
-        lines = [from_start(part) for line in present for part in split_line(line)]
+        lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
@@ -799,6 +819,7 @@ class _ListingReader:
             num_cpus=sum(one.line.quantity for one in read if one.category == "cpu"),
             system=system,
             num_systems=num_systems,
+            circuit=circuit,
         )
 
     def _note_systems(self, system: System | None, num: int) -> None:
@@ -1101,7 +1122,7 @@ class _ListingReader:
     def case_(self, line: TypedLine) -> tuple[Part | None, int]:
         if _NO_CASE.search(line.what):
             return None, line.quantity  # cards stand in the board's slots, with nothing around them
-        if _FRAME_WORDS.search(line.what):
+        if FRAME_WORDS.search(line.what):
             frames = [case for case in parts.planner_parts(Case) if case.open_frame]
             # A maker's frame that no record holds is at least the smallest, or as large as it says.
             is_bare_frame = not names_a_model(line.what, *_FRAME_TERMS)

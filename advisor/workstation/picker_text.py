@@ -53,6 +53,7 @@ _SKIPPED: Final = re.compile(
     r"|(?:lead time|valid until|payment|sold by|shipped by"
     r"|ships from|dispatched|condition|delivery|sku|item (?:no|number|model)|model #|seller|gift)"
     r"\b[^|]*$"
+    r"|(?:shipping|postage|versand\w*|returns?|located in|ships to)\b[^|$€£\d]*$"
     r"|(?:vat|tax|sales tax|mwst|ust|tva|iva|btw|moms|ндс)\b(?=[^|]*[\d%])[^|]{0,40}$"
     r"|(?:your |shopping )?(?:cart|basket|warenkorb|panier|carrito)\b[^|]{0,30}$"
     r"|pos\.?\s+(?:menge|anzahl|artikel|qty)\b)",

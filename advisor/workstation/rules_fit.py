@@ -279,9 +279,11 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
         )
         remedy = "narrower cards, or an open frame with risers"
         return Finding(max(widths), between, False, why, remedy, is_assumed)
-    assumed = ", spacing assumed" if "layout_assumed" in board.flags and cards.num > 1 else ""
-    why = f"the lowest card ends at slot {need} of {room}{assumed}"
-    return at_most(need, room, why, "a case with more slots, or narrower cards")
+    is_assumed = "layout_assumed" in board.flags and cards.num > 1
+    why = f"the lowest card ends at slot {need} of {room}{', spacing assumed' if is_assumed else ''}"
+    # Assumed spacing breaks no list whose cards fit side by side.
+    is_doubtful = is_assumed and need > room >= sum(widths)
+    return Finding(need, room, need <= room, why, "a case with more slots, or narrower cards", is_doubtful)
 
 
 def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
