@@ -124,7 +124,7 @@ _OWN_PART: Final = re.compile(
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
-    r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+    r"\s*[,;]\s+|(?<=\w)\?+\s+(?=[A-Z0-9])|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
     r"|(?<=[a-z0-9)]{3})(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)\.\s+(?=[a-z])"
 )
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
@@ -572,10 +572,18 @@ _SOLD: Final = re.compile(
 """Words of a line that sells a whole machine: its one price is that of all parts."""
 
 
+_OF_A_PRICE: Final = re.compile(
+    r"\b(?:asking|price|all[- ]in|total|for\s+(?:all|everything|the\s+lot)|about|around|approx\.?|roughly|obo|firm)"
+    r"\b:?",
+    re.IGNORECASE,
+)
+"""Words beside a price that name no part."""
+
+
 def _is_price_alone(text: str) -> bool:
     """Whether a piece of a line is its price and nothing else: `VB 1.050€`, `$900 obo`."""
     try:
-        line = read_line(f"part {text}", "")
+        line = read_line(f"part {_OF_A_PRICE.sub(' ', text)}", "")
     except InputFileError:
         return False
     return line.what == "part" and line.quantity == 1 and (line.usd is not None or bool(line.unread_price))
@@ -786,6 +794,7 @@ class _ListingReader:
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
                 self._place(categories[place], part, count)
+        self._price_each_in_columns(found)
         num_cards = sum(one.count for one in found.values() if one.category == "gpu")
         if num_cards > MOST_CARDS:
             raise InputFileError(
@@ -821,6 +830,16 @@ class _ListingReader:
             num_systems=num_systems,
             circuit=circuit,
         )
+
+    @staticmethod
+    def _price_each_in_columns(found: dict[int, _ReadLine]) -> None:
+        """Take the prices of a column as those of each piece, if one row of several pieces is plausible only so."""
+        rows = {place: one for place, one in found.items() if one.line.is_of_column and one.line.quantity > 1}
+        if not any(one.line.says_whole_or_each for one in rows.values()):
+            return
+        for place, one in rows.items():
+            if not one.line.says_whole_or_each:
+                found[place] = replace(one, line=with_factor(one.line))
 
     def _note_systems(self, system: System | None, num: int) -> None:
         """Say what several machines, or a machine with further cards, are judged as."""

@@ -875,6 +875,7 @@ def without_words(text: str, words: Iterable[str]) -> str:
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
     generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
     generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
 

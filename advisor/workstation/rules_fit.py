@@ -8,6 +8,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, Storage
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.workstation.assembly import (
+    SERVER,
     TOWER,
     Assembly,
     Cards,
@@ -473,10 +474,16 @@ def storage_room(actual: float, limit: float, machine: Assembly, setting: Settin
 
 
 @match_rule(
-    "m2", "place for the drive", "drives", storage=lambda drive: None, board=lambda board: board.m2_slots
+    "m2",
+    "place for the drive",
+    "drives",
+    storage=lambda drive: None,
+    board=lambda board: (board.m2_slots, SERVER in board.flags),
 )
-def drive(storage: Storage, board: Board, setting: Setting) -> Finding:
-    """Judge the M.2 place for the drive."""
+def drive(storage: Storage, board: Board, setting: Setting) -> Finding | None:
+    """Judge the M.2 place for the drive; a machine that is sold whole has bays for drives."""
+    if SERVER in board.flags:
+        return None
     return Finding(1, board.m2_slots, board.m2_slots >= 1, f"{board.m2_slots} M.2 places", "an adapter card")
 
 
