@@ -16,9 +16,14 @@ _SWAP: Final = re.compile(
     r"\b(?:(?:swap|replac|trad|exchang|switch)\w*(?:\s+out)?|upgrad\w*(?:\s+from)?|(?:going|go|moving|move)\s+from)\s+"
     r"(?:(?:my|the|an?|our|current|existing|old)\s+)*(?P<old>[^,.;:?!]{2,40}?)\s+(?:out\s+)?(?:for|with|by|to)\s+"
     r"(?:(?:an?|the|used|new|another)\s+)*(?P<new>[^,.;:?!]{2,60}?)"
-    r"(?=\s+(?:in|into|on)\s+(?:my|the|this|our|an?)\b|\s*(?:[,.;:?!]|$))",
+    r"(?=\s+(?:in|into|on)\s+(?:my|the|this|our|an?)\b|\s+and\s+(?:add|buy|get|put)\b|\s*(?:[,.;:?!]|$))",
     re.IGNORECASE,
 )
+_AND_MORE: Final = re.compile(
+    r"\s+and\s+(?:add|buy|get|put)\s+(?:in\s+)?(?:an?\s+)?(?P<more>[^:.;?!|]*)", re.IGNORECASE
+)
+"""Part that the sentence of a swap adds: `and add a 3060`."""
+_END_OF_SENTENCE: Final = re.compile(r"[:,.;?!|](?:\s|$)")
 _ALL_ALIKE: Final = re.compile(
     r"\s*[(\[,–-]\s*(?:all|both|each)\s+(?:of\s+them\s+)?(?:are\s+)?(?P<name>[^()\[\],;]{3,40}?)\s*(?:[)\]]|$)",
     re.IGNORECASE,
@@ -58,9 +63,11 @@ def split_off_swaps(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], list[S
         swaps.append(swap)
         # The words before a swap are of its sentence; parts may stand before that and behind it.
         ahead = re.split(r"[.;,?!|]\s", line.text[: found.start()])[:-1]
-        behind = re.sub(r"^[^:,.;?!|]*?(?::|[.;?!,|]\s)", "", line.text[found.end() :], count=1)
-        is_read = re.search(r"[:,.;?!|]", line.text[found.end() :]) is not None
-        rest += _lines_of((", ".join(ahead), behind if is_read else ""), line)
+        after = line.text[found.end() :]
+        more = _AND_MORE.match(after)
+        end = _END_OF_SENTENCE.search(after)
+        behind = (more["more"] if more else "", after[end.end() :] if end else "")
+        rest += _lines_of((", ".join(ahead), *behind), line)
     return rest, swaps
 
 

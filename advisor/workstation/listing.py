@@ -153,6 +153,11 @@ _ABSENT: Final = re.compile(
     re.IGNORECASE,
 )
 """Part that a list says is not there."""
+_LIMIT_ALONE: Final = re.compile(
+    r"^(?:(?:all|each|both)\s+)?(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}\d{2,3}\s*W\b",
+    re.IGNORECASE,
+)
+"""Power limit of cards in a piece of its own, behind a comma."""
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b", re.IGNORECASE)
 """Language models, of which lists say that a machine shall run them."""
 _POWER_LIMIT: Final = re.compile(
@@ -160,7 +165,7 @@ _POWER_LIMIT: Final = re.compile(
     re.IGNORECASE,
 )
 """Power limit that a line states for each card [W]."""
-_BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
+_BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _NO_CASE: Final = re.compile(
     r"\btest\s*(?:bench|bed)\b|^(?:none|no case|on the desk|cardboard.*)$", re.IGNORECASE
 )
@@ -326,6 +331,13 @@ _FRAME_TERMS: Final = (
     "steel",
     "style",
     "diy",
+    "2020",
+    "extrusion",
+    "extrusions",
+    "profile",
+    "profiles",
+    "wood",
+    "wooden",
 )
 """Words of an open frame that name no model."""
 _RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
@@ -347,7 +359,12 @@ class _ReadLine:
 
 def _names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
-    return _ABSENT.match(text) is not None or (_MODEL.search(text) is not None and not is_known(text))
+    is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None
+    return (
+        is_of_price
+        or _ABSENT.match(text) is not None
+        or (_MODEL.search(text) is not None and not is_known(text))
+    )
 
 
 def split_line(line: TypedLine) -> list[TypedLine]:
@@ -493,6 +510,9 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         if len(texts) < _LEAST_SUMMANDS:
             return []
     texts = [_LEAD_IN.sub("", text) for text in texts if text.rstrip(":").lower() not in LABELS] or texts
+    for place in range(len(texts) - 1, 0, -1):
+        if _LIMIT_ALONE.match(texts[place]):  # it is that of the cards before it
+            texts[place - 1 : place + 1] = [f"{texts[place - 1]} {texts[place]}"]
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]

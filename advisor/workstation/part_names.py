@@ -404,7 +404,8 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "gpu"
     size = GIGABYTES.search(text)
     if size is not None and size.group(3).lower() == "tb":
-        return "storage"  # modules of a terabyte would be named as memory
+        # Modules of a terabyte are named as memory, or by their transfer rate.
+        return "ram" if _MEMORY_SPEED.search(text) else "storage"
     return None
 
 

@@ -117,7 +117,7 @@ def read_table_text(path: Path) -> list[TypedLine]:
     found = []
     for number, row in enumerate(rows[1:], 2):
         where = f"{path}: row {number}"
-        cells = _aligned(row, places, len(rows[0]))
+        cells = _align_cells(row, places, len(rows[0]))
         if _SKIPPED.match(_cell(row, places, "category") or row[0]):
             continue
         if cells is None:
@@ -127,7 +127,7 @@ def read_table_text(path: Path) -> list[TypedLine]:
     return found
 
 
-def _aligned(row: list[str], places: dict[str, int], width: int) -> list[str] | None:
+def _align_cells(row: list[str], places: dict[str, int], width: int) -> list[str] | None:
     """Return the cells of a row under the columns that they belong to, if it lacks the first ones; None if it names a
     part and has another layout."""
     if not any(is_known(cell) for cell in row) or _fits_columns(row, places):

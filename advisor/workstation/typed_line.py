@@ -313,6 +313,7 @@ def write_units(text: str) -> str:
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
+    text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
     text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):

@@ -37,6 +37,7 @@ def accelerators_of(listing: Listing) -> tuple[str, ...]:
         ),
         ("Planning to go from a 3060 to 2x 5070 Ti. Current rig: {rest}, RTX 3060", ("rtx-5070-ti",) * 2),
         ("I replaced my 3060 with two 3090s: {rest}", ("rtx-3090",) * 2),
+        ("Swap the CX550 for a RM750e and add a 3060 12GB? {rest}", ("rtx-3060-12gb",)),
         ("{rest}, 2x RTX 3060 12GB. Should I swap a 3060 for a 3090?", ("rtx-3060-12gb", "rtx-3090")),
     ],
 )
@@ -95,6 +96,28 @@ def test_the_only_price_at_the_end_is_that_of_all_parts(last: str, tmp_path: Pat
     assert listing.total_usd == 24_995
     assert not listing.unknown
     assert listing.bill[0].usd == 24_995
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "name"),
+    [
+        ("2x 7742 / 1TB 3200 / ROMED8-2T", "ram", "64 GB DDR4"),
+        ("TR Pro 3995WX, 8x64GB, 2x RTX A6000", "ram", "8 x 64 GB"),
+        ("Z10PE-D16 WS, dual 2697v3, 128GB", "cpu", "E5-2697 v3"),
+        ("8x RTX 3090\nFrame: custom 2020 extrusion", "case", "frame for 8"),
+        ("MI50 32GB x4, EPYC 7532, open rig", "case", "Open frame"),
+    ],
+)
+def test_parts_by_their_figures_alone_are_read(text: str, category: str, name: str, tmp_path: Path) -> None:
+    listing = read(text, tmp_path)
+    assert any(line.category == category and name in line.name for line in listing.bill)
+
+
+def test_a_power_limit_behind_a_comma_is_that_of_the_cards(tmp_path: Path) -> None:
+    listing = read("3x RTX 3090, power limited to 250w, EPYC 7402, H12SSL-NT, 1500W gold", tmp_path)
+    assert listing.machine.cards is not None
+    assert listing.machine.cards.power_fraction == pytest.approx(250 / 350, abs=0.03)
+    assert [line.category for line in listing.bill].count("psu") == 1
 
 
 def test_a_column_of_prices_is_of_each_if_one_row_is_only_so_plausible(tmp_path: Path) -> None:
