@@ -33,6 +33,8 @@ _RATES: Final = frozenset(
 )
 """Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
 _MODIFIED: Final = "modified"
+_MEMORY_KIND: Final = re.compile(r"(?:gddr|hbm)\d[a-z]?")
+"""Kind of memory, which tells products of one number apart: of the H100 with 80 GB, HBM3 is that of the SXM module."""
 _MEMORY: Final = re.compile(r"(\d{1,3})gb")
 _NEAR_GB: Final = 0.8
 """Largest difference between two sizes of memory that count as one [GB]: a record may count 24 GB or 24 GiB."""
@@ -48,6 +50,8 @@ class CardName:
     """Words of the line that name the card."""
     other_sizes_gb: tuple[int, ...] = ()
     """Memory sizes of the records [GB], if the size in the line is the reason why none fits."""
+    is_module: bool = False
+    """Whether the words name a module for the board of a server, which is no card."""
 
 
 def find_card_name(text: str) -> CardName | None:
@@ -69,8 +73,28 @@ def find_card_name(text: str) -> CardName | None:
             )
             if family is None or is_other:
                 continue
-            return _among(family, words, start + length, " ".join(window))
+            return _module_by_memory(words, window) or _among(family, words, start + length, " ".join(window))
     return None
+
+
+def _module_by_memory(words: list[str], window: list[str]) -> CardName | None:
+    """Return the module of a server that a number means with the kind and the size of its memory; None if the line
+    names no kind, or a card has it too."""
+    kinds = {word for word in words if _MEMORY_KIND.fullmatch(word)}
+    sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
+    identity = tuple(sorted(window))
+    meant = [
+        record
+        for record in map(accelerators.by_id, _families(only_cards=False)[identity])
+        if record.memory_type.lower() in kinds
+        and _EDITIONS & set(words) <= _all_words(record)
+        and (not sizes or any(_has_memory(record, size) for size in sizes))
+    ]
+    modules = [record for record in meant if record.id not in _families()[identity]]
+    # An edition that the line does not name is not meant: HBM3 alone is no H100 NVL.
+    if not modules or any(_EDITIONS & _all_words(record) <= set(words) for record in meant):
+        return None
+    return CardName((), modules[0].name, is_module=True)
 
 
 def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> CardName:
@@ -113,12 +137,13 @@ def _round_size(memory_bytes: float) -> int:
 
 
 @functools.cache
-def _families() -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the accelerators of which there are cards, by the sorted words of their number: an A100 has two sizes."""
+def _families(*, only_cards: bool = True) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the accelerators by the sorted words of their number, all or those of which there are cards: an A100 has
+    two sizes."""
     carded = {card.accelerator for card in parts.planner_parts(GpuCard)}
     found: dict[tuple[str, ...], list[str]] = {}
     for record in accelerators.all_accelerators():
-        if record.id not in carded:
+        if only_cards and record.id not in carded:
             continue
         for identity in _identities(record):
             family = found.setdefault(tuple(sorted(identity)), [])

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from advisor.catalog import accelerators
 from advisor.workstation.plan import Build
 
 WORTH_IT: Final = 0.5
@@ -42,12 +43,32 @@ def speed_of(build: Build) -> float:
     return build.performance.decode_tokens_per_s.value if build.performance else 0.0
 
 
+def dependable_speed_of(build: Build) -> float:
+    """Decode rate of a machine by which the knee is chosen [tokens/s]; 0 if it does not run the model.
+
+    Assumes: cards of another vendor than NVIDIA reach the speed of tensor parallelism only where a run was measured. A
+    machine whose speed rests on it otherwise counts with its best run on another engine. Own choice.
+    """
+    run = build.performance
+    if run is None or run.run.tensor_parallel < 2 or run.decode_tokens_per_s.basis != "assumed":
+        return speed_of(build)
+    cards = build.machine.cards if build.machine is not None else None
+    others = [other.output_tokens_per_s.value for other in run.other_runs]
+    if not others or cards is None or all(_is_nvidia(name) for name in cards.accelerators):
+        return speed_of(build)
+    return min(speed_of(build), max(others))
+
+
+def _is_nvidia(accelerator: str) -> bool:
+    return accelerators.by_id(accelerator).vendor == "nvidia"
+
+
 def steps(builds: Sequence[Build]) -> tuple[PriceStep, ...]:
     """Return the machines that no other beats in price and speed, cheapest first, each with its gain over the previous
     one; second-hand machines, and cards that are also sold new, are no steps."""
     found: list[PriceStep] = []
     speeds = (
-        (build, speed_of(build))
+        (build, dependable_speed_of(build))
         for build in builds
         if build.performance and not build.is_used and not is_beaten(build, builds)
     )

@@ -30,10 +30,26 @@ from advisor.catalog.schema.part import (
     System,
 )
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import PLUGS_UNKNOWN, SERVER, Assembly, Cards, Memory, Risers, Supplies
+from advisor.workstation.assembly import (
+    PLUGS_UNKNOWN,
+    SERVER,
+    Assembly,
+    Cards,
+    Circuit,
+    Memory,
+    Risers,
+    Supplies,
+)
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.list_remarks import (
+    split_off_circuit,
+    split_off_swaps,
+    with_shared_names,
+    with_swaps,
+)
 from advisor.workstation.part_names import (
+    FRAME_WORDS,
     GIGABYTES,
     HAS_FANS,
     PLUG_CLAIM,
@@ -108,7 +124,7 @@ _OWN_PART: Final = re.compile(
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
-    r"\s*[,;]\s+|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+    r"\s*[,;]\s+|(?<=\w)\?+\s+(?=[A-Z0-9])|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
     r"|(?<=[a-z0-9)]{3})(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)\.\s+(?=[a-z])"
 )
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
@@ -137,6 +153,11 @@ _ABSENT: Final = re.compile(
     re.IGNORECASE,
 )
 """Part that a list says is not there."""
+_LIMIT_ALONE: Final = re.compile(
+    r"^(?:(?:all|each|both)\s+)?(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}\d{2,3}\s*W\b",
+    re.IGNORECASE,
+)
+"""Power limit of cards in a piece of its own, behind a comma."""
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b", re.IGNORECASE)
 """Language models, of which lists say that a machine shall run them."""
 _POWER_LIMIT: Final = re.compile(
@@ -144,13 +165,7 @@ _POWER_LIMIT: Final = re.compile(
     re.IGNORECASE,
 )
 """Power limit that a line states for each card [W]."""
-_BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
-_FRAME_WORDS: Final = re.compile(
-    r"\b(?:open[- ]?(?:air|frame)"
-    r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
-    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
-    re.IGNORECASE,
-)
+_BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _NO_CASE: Final = re.compile(
     r"\btest\s*(?:bench|bed)\b|^(?:none|no case|on the desk|cardboard.*)$", re.IGNORECASE
 )
@@ -196,6 +211,8 @@ class Listing:
     """Complete machine, if the list is one."""
     num_systems: int = 0
     """Number of such machines in the list."""
+    circuit: Circuit | None = None
+    """Wall circuit that the list states; None if it states none."""
 
     @property
     def total_usd(self) -> float:
@@ -314,6 +331,13 @@ _FRAME_TERMS: Final = (
     "steel",
     "style",
     "diy",
+    "2020",
+    "extrusion",
+    "extrusions",
+    "profile",
+    "profiles",
+    "wood",
+    "wooden",
 )
 """Words of an open frame that name no model."""
 _RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
@@ -335,14 +359,24 @@ class _ReadLine:
 
 def _names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
-    return _ABSENT.match(text) is not None or (_MODEL.search(text) is not None and not is_known(text))
+    is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None
+    return (
+        is_of_price
+        or _ABSENT.match(text) is not None
+        or (_MODEL.search(text) is not None and not is_known(text))
+    )
 
 
 def split_line(line: TypedLine) -> list[TypedLine]:
     """Return the lines for the parts that one line joins: `2x RTX 3090 with NVLink`, `Ryzen 7 + B550 + 64GB DDR4`.
 
-    The first part bears the price, which includes the others.
+    The first part bears the price, which includes the others; all are included where the price of another line does.
     """
+    found = _split_line(line)
+    return [replace(one, is_included=True) for one in found] if line.is_included else found
+
+
+def _split_line(line: TypedLine) -> list[TypedLine]:
     is_listed = (
         _LISTED.search(line.text)
         or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
@@ -476,6 +510,9 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         if len(texts) < _LEAST_SUMMANDS:
             return []
     texts = [_LEAD_IN.sub("", text) for text in texts if text.rstrip(":").lower() not in LABELS] or texts
+    for place in range(len(texts) - 1, 0, -1):
+        if _LIMIT_ALONE.match(texts[place]):  # it is that of the cards before it
+            texts[place - 1 : place + 1] = [f"{texts[place - 1]} {texts[place]}"]
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]
@@ -555,10 +592,18 @@ _SOLD: Final = re.compile(
 """Words of a line that sells a whole machine: its one price is that of all parts."""
 
 
+_OF_A_PRICE: Final = re.compile(
+    r"\b(?:asking|price|all[- ]in|total|for\s+(?:all|everything|the\s+lot)|about|around|approx\.?|roughly|obo|firm)"
+    r"\b:?",
+    re.IGNORECASE,
+)
+"""Words beside a price that name no part."""
+
+
 def _is_price_alone(text: str) -> bool:
     """Whether a piece of a line is its price and nothing else: `VB 1.050€`, `$900 obo`."""
     try:
-        line = read_line(f"part {text}", "")
+        line = read_line(f"part {_OF_A_PRICE.sub(' ', text)}", "")
     except InputFileError:
         return False
     return line.what == "part" and line.quantity == 1 and (line.usd is not None or bool(line.unread_price))
@@ -731,6 +776,9 @@ class _ListingReader:
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
+        typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
+        typed, swaps = split_off_swaps(typed)
+        self._notes += map(str, swaps)
         present = [line for line in typed if not _names_no_part(line.what)] or typed
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
         is_heading = are_labelled and not re.search(r"\d", present[0].text) and not is_known(present[0].text)
@@ -739,7 +787,7 @@ class _ListingReader:
         ):
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
-        lines = [from_start(part) for line in present for part in split_line(line)]
+        lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
@@ -766,6 +814,7 @@ class _ListingReader:
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
                 self._place(categories[place], part, count)
+        self._price_each_in_columns(found)
         num_cards = sum(one.count for one in found.values() if one.category == "gpu")
         if num_cards > MOST_CARDS:
             raise InputFileError(
@@ -799,7 +848,18 @@ class _ListingReader:
             num_cpus=sum(one.line.quantity for one in read if one.category == "cpu"),
             system=system,
             num_systems=num_systems,
+            circuit=circuit,
         )
+
+    @staticmethod
+    def _price_each_in_columns(found: dict[int, _ReadLine]) -> None:
+        """Take the prices of a column as those of each piece, if one row of several pieces is plausible only so."""
+        rows = {place: one for place, one in found.items() if one.line.is_of_column and one.line.quantity > 1}
+        if not any(one.line.says_whole_or_each for one in rows.values()):
+            return
+        for place, one in rows.items():
+            if not one.line.says_whole_or_each:
+                found[place] = replace(one, line=with_factor(one.line))
 
     def _note_systems(self, system: System | None, num: int) -> None:
         """Say what several machines, or a machine with further cards, are judged as."""
@@ -1101,7 +1161,7 @@ class _ListingReader:
     def case_(self, line: TypedLine) -> tuple[Part | None, int]:
         if _NO_CASE.search(line.what):
             return None, line.quantity  # cards stand in the board's slots, with nothing around them
-        if _FRAME_WORDS.search(line.what):
+        if FRAME_WORDS.search(line.what):
             frames = [case for case in parts.planner_parts(Case) if case.open_frame]
             # A maker's frame that no record holds is at least the smallest, or as large as it says.
             is_bare_frame = not names_a_model(line.what, *_FRAME_TERMS)

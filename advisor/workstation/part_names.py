@@ -361,6 +361,13 @@ _FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]
 _DOCK_ADAPTER: Final = re.compile(
     r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
+FRAME_WORDS: Final = re.compile(
+    r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
+    r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
+    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
+    re.IGNORECASE,
+)
+"""Open frame of a machine, which people also call its rig."""
 _BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
 _CARD_ON_RISER: Final = re.compile(
     r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
@@ -378,7 +385,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "cooler"
     if _DOCK_ADAPTER.search(text):
         return "other"
-    if _BENCH.search(text):
+    if _BENCH.search(text) or FRAME_WORDS.search(text):
         return "case"
     if "breakout" in words:
         return "other"
@@ -397,7 +404,8 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
         return "gpu"
     size = GIGABYTES.search(text)
     if size is not None and size.group(3).lower() == "tb":
-        return "storage"  # modules of a terabyte would be named as memory
+        # Modules of a terabyte are named as memory, or by their transfer rate.
+        return "ram" if _MEMORY_SPEED.search(text) else "storage"
     return None
 
 
@@ -486,8 +494,8 @@ def from_start(line: TypedLine) -> TypedLine:
     before = _BEFORE_COUNT.match(line.text) if line.category is None and line.quantity == 1 else None
     if before is not None:
         rest = read_line(line.text[before.end() :], line.where)
-        kind = _kind_in(rest.text)
-        if kind is not None and _kind_in(before.group(1)) in (None, kind):
+        kind = kind_in(rest.text)
+        if kind is not None and kind_in(before.group(1)) in (None, kind):
             return replace(
                 rest,
                 text=line.text,
@@ -519,10 +527,11 @@ _MADE_KINDS: Final = ("board", "psu", "case", "cooler", "storage", "ram")
 
 def is_known(text: str) -> bool:
     """Whether a text names a kind of part that is known."""
-    return _kind_in(text) is not None
+    return kind_in(text) is not None
 
 
-def _kind_in(text: str) -> str | None:
+def kind_in(text: str) -> str | None:
+    """Return the kind of part that a text names; None if it names none."""
     try:
         return category_of(read_line(text, ""))
     except InputFileError:
@@ -625,7 +634,9 @@ def accelerator_of(line: TypedLine) -> str:
             hint=", ".join(accelerators.by_id(name).name for name in named.accelerators),
         )
     why = ""
-    if named is not None:
+    if named is not None and named.is_module:
+        why = f"{named.words} is a module for the board of a server, and no card"
+    elif named is not None:
         sizes = " or ".join(f"{size} GB" for size in named.other_sizes_gb)
         why = f"{named.words} is in no record" + (f"; a card of this number has {sizes}" if sizes else "")
     raise unknown_part(line, "card", gpu_names(), why=why)
@@ -865,6 +876,7 @@ def without_words(text: str, words: Iterable[str]) -> str:
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
     generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
     generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
 

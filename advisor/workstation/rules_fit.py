@@ -8,6 +8,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, Storage
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.workstation.assembly import (
+    SERVER,
     TOWER,
     Assembly,
     Cards,
@@ -279,9 +280,11 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
         )
         remedy = "narrower cards, or an open frame with risers"
         return Finding(max(widths), between, False, why, remedy, is_assumed)
-    assumed = ", spacing assumed" if "layout_assumed" in board.flags and cards.num > 1 else ""
-    why = f"the lowest card ends at slot {need} of {room}{assumed}"
-    return at_most(need, room, why, "a case with more slots, or narrower cards")
+    is_assumed = "layout_assumed" in board.flags and cards.num > 1
+    why = f"the lowest card ends at slot {need} of {room}{', spacing assumed' if is_assumed else ''}"
+    # Assumed spacing breaks no list whose cards fit side by side.
+    is_doubtful = is_assumed and need > room >= sum(widths)
+    return Finding(need, room, need <= room, why, "a case with more slots, or narrower cards", is_doubtful)
 
 
 def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
@@ -471,10 +474,16 @@ def storage_room(actual: float, limit: float, machine: Assembly, setting: Settin
 
 
 @match_rule(
-    "m2", "place for the drive", "drives", storage=lambda drive: None, board=lambda board: board.m2_slots
+    "m2",
+    "place for the drive",
+    "drives",
+    storage=lambda drive: None,
+    board=lambda board: (board.m2_slots, SERVER in board.flags),
 )
-def drive(storage: Storage, board: Board, setting: Setting) -> Finding:
-    """Judge the M.2 place for the drive."""
+def drive(storage: Storage, board: Board, setting: Setting) -> Finding | None:
+    """Judge the M.2 place for the drive; a machine that is sold whole has bays for drives."""
+    if SERVER in board.flags:
+        return None
     return Finding(1, board.m2_slots, board.m2_slots >= 1, f"{board.m2_slots} M.2 places", "an adapter card")
 
 

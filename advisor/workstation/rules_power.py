@@ -293,7 +293,7 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
     efficiency = machine.supplies.efficiency if machine.supplies else 1.0
     wall = setting.circuit
     why = (
-        f"{actual / efficiency:.0f} W at the wall; {wall} carries {wall.continuous_w:.0f} W for hours "
+        f"{actual / efficiency:.0f} W at the wall at full power; {wall} carries {wall.continuous_w:.0f} W for hours "
         f"({wall.continuous_fraction:.0%})"
     )
     return why, f"another circuit (240V/20A), or cards held to {_cap_that_fits(actual, limit, machine)}"

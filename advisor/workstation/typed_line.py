@@ -16,7 +16,7 @@ _LEADING: Final = re.compile(
 _LEADING_BARE: Final = re.compile(
     r"^\s*(\d{1,2})\s+(?!(?:gb|gib|tb|w|watts?|mm|cm|m|ghz|mhz|v|a|cores?|channels?|lanes?|bays?|slots?|ports?|pins?|"
     r"phases?|u|nm|k|fans?|x|pcs?|pieces?|units)\b"
-    r"|(?:gpus?|cards?)\s+(?:\w+\s+)?(?:frame|rig|case|chassis)\b)(?=[A-Za-z])",
+    r"|(?:gpus?|cards?)\s+(?:[\w-]+\s+){0,3}(?:frame|rig|case|chassis)\b)(?=[A-Za-z]|\d{1,3}\s?GB\b)",
     re.IGNORECASE,
 )
 """Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
@@ -242,6 +242,8 @@ class TypedLine:
     usd_high: float | None = None
     says_whole_or_each: bool = False
     """Whether the line says if its price is of all pieces or of each."""
+    is_of_column: bool = False
+    """Whether the price stands in a column that does not say so: what holds for one row holds for all."""
     is_worded: bool = False
     """Whether the quantity was a word (`Dual RTX A6000`), which a product's name can hold too."""
     is_included: bool = False
@@ -311,6 +313,7 @@ def write_units(text: str) -> str:
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
+    text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
     text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
@@ -448,7 +451,7 @@ def _with_one_amount(text: str) -> str:
 
 
 _TWO_AMOUNTS: Final = re.compile(
-    r"(?:\s|\|)\$?\s*(\d[\d,]*\.\d{2}|(?<=\$)\d[\d,]*)(?:\s*each)?(?:\s{2,}|\s*[|\t=]\s*|\s+(?=\$))\$?\s*(\d[\d,]*\.\d{2}|\d[\d,]*)\s*$"
+    r"(?:\s|\|)\$?\s*(\d[\d,]*\.\d{2}|(?<=\$)\d[\d,]*)(?:\s*each)?(?:\s{2,}|\s*[|\t=]\s*|\s+(?=\$|[\d,]+\.\d{2}\s*$))\$?\s*(\d[\d,]*\.\d{2}|\d[\d,]*)\s*$"
 )
 
 

@@ -73,7 +73,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
 
     Raises: AdvisorError: a format does not exist.
     """
-    question = complete_question(question)
+    question = _with_circuit(complete_question(question), listing)
     # A drive that holds system and model once is no fault of a list, whatever room planning would leave.
     least = ram_needed_bytes(question.load) + LEAST_SYSTEM_BYTES
     room = min(question.setting.storage_needed_bytes, least)
@@ -113,6 +113,15 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
     return Verdict(build, total, repaired, max(found.builds, key=speed_of))
+
+
+def _with_circuit(question: Question, listing: Listing) -> Question:
+    """Return the question with the circuit that the list states, if the question leaves it at the usual one."""
+    circuit = listing.circuit
+    if circuit is None or question.setting.circuit != Setting().circuit:
+        return question
+    room_w = max(question.setting.room_cooling_w, circuit.continuous_w)
+    return replace(question, setting=replace(question.setting, circuit=circuit, room_cooling_w=room_w))
 
 
 def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:

@@ -4,13 +4,37 @@ import dataclasses
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from advisor.workstation.knee import knee, knee_words, steps
 from advisor.workstation.plan import Build
 
 
 def machine(name: str, usd: float, speed: float | None) -> Build:
-    run = None if speed is None else SimpleNamespace(decode_tokens_per_s=SimpleNamespace(value=speed))
+    run = None if speed is None else performance(speed)
     return cast(Build, SimpleNamespace(name=name, total_usd=usd, performance=run, is_used=False))
+
+
+def performance(speed: float, num: int = 1, elsewhere: float | None = None) -> SimpleNamespace:
+    def rate(value: float) -> SimpleNamespace:
+        return SimpleNamespace(value=value, basis="assumed")
+
+    others = () if elsewhere is None else (SimpleNamespace(output_tokens_per_s=rate(elsewhere)),)
+    run = SimpleNamespace(tensor_parallel=num)
+    return SimpleNamespace(decode_tokens_per_s=rate(speed), run=run, other_runs=others)
+
+
+@pytest.mark.parametrize(("accelerator", "best_name"), [("arc-b580", "single"), ("rtx-3060-12gb", "pair")])
+def test_unmeasured_tensor_parallelism_makes_the_knee_on_nvidia_cards_alone(
+    accelerator: str, best_name: str
+) -> None:
+    cards = SimpleNamespace(cards=SimpleNamespace(accelerators=(accelerator,)))
+    pair = SimpleNamespace(
+        name="pair", total_usd=720, is_used=False, machine=cards, performance=performance(29, 2, 18)
+    )
+    best = knee(steps([machine("small", 570, 21), cast(Build, pair), machine("single", 940, 32)]))
+    assert best is not None
+    assert best.name == best_name
 
 
 BUILDS = [

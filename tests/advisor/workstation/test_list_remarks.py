@@ -1,0 +1,146 @@
+"""Remarks of lists: swaps, names that all cards share, the circuit, sums and columns."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.assembly import Circuit, Setting
+from advisor.workstation.card_names import find_card_name
+from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.performance import MachineLoad
+from advisor.workstation.plan import Question
+from advisor.workstation.verdict import judge_listing
+
+BOOK = price_book()
+REST = "Ryzen 5 5600, B550 Tomahawk, 32GB DDR4 3600, RM750x"
+
+
+def read(text: str, folder: Path, name: str = "list.txt") -> Listing:
+    path = folder / name
+    path.write_text(text)
+    return read_listing(path, BOOK)
+
+
+def accelerators_of(listing: Listing) -> tuple[str, ...]:
+    assert listing.machine.cards is not None
+    return tuple(sorted(card.accelerator for card in listing.machine.cards.cards))
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [
+        (
+            "Thinking about swapping the 3060 for a 3090 in my current PC: {rest}, RTX 3060 12GB",
+            ("rtx-3090",),
+        ),
+        ("Planning to go from a 3060 to 2x 5070 Ti. Current rig: {rest}, RTX 3060", ("rtx-5070-ti",) * 2),
+        ("I replaced my 3060 with two 3090s: {rest}", ("rtx-3090",) * 2),
+        ("Swap the CX550 for a RM750e and add a 3060 12GB? {rest}", ("rtx-3060-12gb",)),
+        ("{rest}, 2x RTX 3060 12GB. Should I swap a 3060 for a 3090?", ("rtx-3060-12gb", "rtx-3090")),
+    ],
+)
+def test_a_swap_is_judged_after_it(words: str, after: tuple[str, ...], tmp_path: Path) -> None:
+    listing = read(words.format(rest=REST), tmp_path)
+    assert accelerators_of(listing) == after
+    assert listing.machine.cpu is not None
+    assert listing.machine.cpu.name == "AMD Ryzen 5 5600"
+    assert not listing.unknown
+    assert any("in place of" in note for note in listing.notes)
+
+
+@pytest.mark.parametrize("remark", ["(all 3090)", "- all 3090s", "(both are 3090)"])
+def test_a_name_that_all_cards_share_is_that_of_each(remark: str, tmp_path: Path) -> None:
+    listing = read(f"2x Founders Edition + 1x Zotac Trinity {remark}\nRyzen 9 5950X\n", tmp_path)
+    assert accelerators_of(listing) == ("rtx-3090",) * 3
+    assert not listing.unknown
+
+
+def test_a_circuit_in_the_list_counts_unless_the_question_states_one(tmp_path: Path) -> None:
+    listing = read("4x RTX 3090, EPYC 7532, ROMED8-2T, 1600W gold. Runs on 208v 30A\n", tmp_path)
+    assert listing.circuit == Circuit(208.0, 30.0)
+    assert not listing.unknown
+    load = MachineLoad(models.get("8b").record)
+
+    def verdict_of_circuit(setting: Setting) -> str:
+        checks = judge_listing(listing, Question(load, setting=setting), BOOK, better=False).build.checks
+        return next(check.verdict for check in checks if check.rule == "circuit")
+
+    assert verdict_of_circuit(Setting()) == "ok"
+    assert verdict_of_circuit(Setting(circuit=Circuit(120.0, 12.0))) == "broken"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_module"),
+    [
+        ("NVIDIA H100 80GB HBM3", True),
+        ("H200 141GB HBM3e", True),
+        ("NVIDIA H100 80GB HBM2e", False),
+        ("A100 80GB HBM2e", False),
+        ("NVIDIA H100 NVL 94GB HBM3", False),
+        ("RTX 3090 24GB GDDR6", False),
+    ],
+)
+def test_a_kind_of_memory_that_no_card_has_means_the_module(text: str, is_module: bool) -> None:
+    found = find_card_name(text)
+    assert found is not None
+    assert found.is_module == is_module
+    assert bool(found.accelerators) != is_module
+
+
+@pytest.mark.parametrize("last", ["$24,995", "All in about $24,995", "Asking $24,995", "Total: $24,995"])
+def test_the_only_price_at_the_end_is_that_of_all_parts(last: str, tmp_path: Path) -> None:
+    rows = ("2x RTX 6000 Ada", "Threadripper PRO 7965WX", "256GB DDR5 ECC (8x32GB)", "1500W PSU", last)
+    listing = read("\n".join(rows), tmp_path)
+    assert listing.total_usd == 24_995
+    assert not listing.unknown
+    assert listing.bill[0].usd == 24_995
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "name"),
+    [
+        ("2x 7742 / 1TB 3200 / ROMED8-2T", "ram", "64 GB DDR4"),
+        ("TR Pro 3995WX, 8x64GB, 2x RTX A6000", "ram", "8 x 64 GB"),
+        ("Z10PE-D16 WS, dual 2697v3, 128GB", "cpu", "E5-2697 v3"),
+        ("8x RTX 3090\nFrame: custom 2020 extrusion", "case", "frame for 8"),
+        ("MI50 32GB x4, EPYC 7532, open rig", "case", "Open frame"),
+    ],
+)
+def test_parts_by_their_figures_alone_are_read(text: str, category: str, name: str, tmp_path: Path) -> None:
+    listing = read(text, tmp_path)
+    assert any(line.category == category and name in line.name for line in listing.bill)
+
+
+def test_a_power_limit_behind_a_comma_is_that_of_the_cards(tmp_path: Path) -> None:
+    listing = read("3x RTX 3090, power limited to 250w, EPYC 7402, H12SSL-NT, 1500W gold", tmp_path)
+    assert listing.machine.cards is not None
+    assert listing.machine.cards.power_fraction == pytest.approx(250 / 350, abs=0.03)
+    assert [line.category for line in listing.bill].count("psu") == 1
+
+
+def test_a_column_of_prices_is_of_each_if_one_row_is_only_so_plausible(tmp_path: Path) -> None:
+    rows = "Part,Model,Qty,Price\nGPU,RTX 3090,4,700\nRAM,32GB DDR4-2666 RDIMM,8,60\nCPU,EPYC 7302P,1,120\n"
+    assert read(rows, tmp_path, "list.csv").total_usd == 4 * 700 + 8 * 60 + 120
+    rows = rows.replace("4,700", "4,2800").replace("8,60", "8,480")
+    assert read(rows, tmp_path, "list.csv").total_usd == 4 * 700 + 8 * 60 + 120
+
+
+def test_a_row_without_the_first_columns_is_read_under_the_others(tmp_path: Path) -> None:
+    rows = "Type,Part,Qty,Price\nCPU,Ryzen 9 5950X,1,275\nSamsung 990 Pro 2TB,2,300\nGPU,RTX 3090,1,700\n"
+    listing = read(rows, tmp_path, "list.csv")
+    assert [(line.category, line.quantity) for line in listing.bill] == [
+        ("cpu", 1),
+        ("storage", 2),
+        ("gpu", 1),
+    ]
+    assert listing.total_usd == 1_275
+
+
+def test_a_row_of_a_quote_has_the_number_and_the_price_of_all_pieces(tmp_path: Path) -> None:
+    listing = read(
+        "Qty Description Unit Ext\n24 64GB DDR5-5600 ECC RDIMM 410.00 9,840.00\n2 AMD EPYC 9355 3,400.00 6,800.00\n",
+        tmp_path,
+    )
+    assert [(line.quantity, line.usd) for line in listing.bill] == [(24, 9_840), (2, 6_800)]
