@@ -7,7 +7,12 @@ from typing import Final
 from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
-from advisor.simulator.training.launch_start import ranks_in_node, ray_start
+from advisor.simulator.training.launch_start import (
+    has_uneven_recomputation,
+    ranks_in_node,
+    ray_start,
+    recomputed_layers,
+)
 from advisor.simulator.training.launch_tuning import (
     FLASH,
     LORA_ALPHA_PER_RANK,
@@ -54,6 +59,7 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
         in_order = plan.schedule in ("1f1b", "interleaved") and not ends and not plan.shard_group
+        in_order = in_order and not has_uneven_recomputation(plan)
         whole = job.method == "full" and not plan.offload_parameters
         is_defined = defines_model("verl-megatron", job.model.family)
         return usual and in_order and whole and is_defined and plan.sharding in ("none", "zero1")
@@ -130,7 +136,7 @@ def _verl_megatron(job: TrainingJob, plan: TrainingPlan, actor: str) -> list[str
         flags.append(f"{own}.optimizer_offload=True")
     own = f"+{own}.override_transformer_config.recompute"
     if plan.recompute == "full":
-        layers, method = (plan.recompute_layers, "block") if plan.recompute_layers > 0 else (1, "uniform")
+        method, layers = recomputed_layers(plan)
         flags.append(f"{own}_granularity=full {own}_method={method} {own}_num_layers={layers}")
     elif plan.recompute != "none":
         flags.append(f"{own}_granularity=selective")
