@@ -32,6 +32,7 @@ from advisor.simulator.training.launch_loops import (
 from advisor.simulator.training.launch_start import has_mamba_layers, placeholders_of
 from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, PlanLattice, TrainingPlan
+from advisor.simulator.training.reinforcement import GENERATION_MEMORY_FRACTION
 
 OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
 STARTED = ("megatron-lm", "nemo", "torchtitan")
@@ -803,3 +804,23 @@ def test_stages_are_planned_only_where_the_release_divides_the_model(name: str) 
 def test_no_trainer_of_text_starts_an_encoder_or_an_image_model(model: Model) -> None:
     for family in ("megatron", "torchtitan", "fsdp", "peft", "deepspeed", "maxtext"):
         assert not launch_flags(TrainingJob(model, 64, 8, framework=family), TrainingPlan())
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "rloo", "ppo"])
+@pytest.mark.parametrize("family", ["megatron", "fsdp"])
+def test_states_give_way_to_a_generating_engine_as_priced(algorithm: Any, family: str) -> None:
+    """The price of a loop moves states to the host; the engine gets a stated fraction of the memory."""
+    job = replace(DENSE, framework=family)
+    plan = TrainingPlan(data_parallel=8, sharding="zero1" if family == "megatron" else "zero3")
+    loop = LoopShape(algorithm, 64, 8, (512, 1024), 2, 8, 8, reward_model="org/judge")
+    command = verl_flags(job, plan, loop)
+    assert not wrong("verl", command)
+    words = command.split()
+    models_held = ["actor_rollout_ref.actor", "actor_rollout_ref.ref", "reward_model"]
+    for model in [*models_held, *(["critic"] if algorithm == "ppo" else [])]:
+        assert any(word.startswith(model) and word.endswith("param_offload=True") for word in words)
+    assert f"actor_rollout_ref.rollout.gpu_memory_utilization={GENERATION_MEMORY_FRACTION}" in words
+    assert not verl_runs(job, replace(plan, offload_optimizer=True)), "states come back for the update"
+    ring = openrlhf_flags(replace(job, framework="fsdp"), replace(plan, sharding="zero3"), loop)
+    assert f"--vllm_gpu_memory_utilization {GENERATION_MEMORY_FRACTION}" in ring
+    assert not wrong("openrlhf", ring)
