@@ -1,5 +1,6 @@
 """Conversion of typed levers, adapters and costs besides machines into the inputs of the search."""
 
+import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -86,6 +87,12 @@ def beside_of(typed: TypedBeside) -> ExtraItems:
 
 
 _MOST_RUNGS: Final = 8
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=000(?:\D|$))")
+"""Commas between thousands, since no load is 000."""
+
+
+def _without_thousands(text: str | None) -> str | None:
+    return None if text is None else _THOUSANDS.sub("", text)
 
 
 def largest_of(load: LoadOptions) -> tuple[LoadOptions, dict[str, tuple[float, ...]]]:
@@ -93,6 +100,7 @@ def largest_of(load: LoadOptions) -> tuple[LoadOptions, dict[str, tuple[float, .
 
     Raises: AdvisorError: one is no load, or there are too many.
     """
+    load = replace(load, rate=_without_thousands(load.rate), concurrency=_without_thousands(load.concurrency))
     rates = names_of(load.rate, "--rate")
     clients = names_of(load.concurrency, "--concurrency")
     if max(len(rates), len(clients)) > _MOST_RUNGS:

@@ -201,10 +201,13 @@ def parse_rate(text: str, option: str = "--rate") -> float:
     """
     number, hours = _per_hours(text, "s")
     try:
-        amount = _parse(_without_groups(number), option, _COUNT, "10", MOST_COUNT)
-    except AdvisorError:
-        amount = math.nan
-    if hours is None or math.isnan(amount):
+        amount = float(number)  # also 0, inf and nan, which are out of range
+    except ValueError:
+        try:
+            amount = _parse(_without_groups(number), option, _COUNT, "10", MOST_COUNT)
+        except AdvisorError:
+            hours = None
+    if hours is None:
         raise AdvisorError(
             f"{option} {text}: not a rate", fix=f"requests per second, e.g. {option} 10, or 600/min"
         )

@@ -212,13 +212,18 @@ def _find_in_files(
                 front += ["--gpu", asked] if asked else []
                 notes += [f"{shown}: asks for {asked}"] if asked else []
             return found[0]._replace(front=tuple(front)), notes
-        if not takes_files and "--tp" in known:
+        if not takes_files and "--tp" in known and not (path is None and _is_sentence(text, known)):
             raise AdvisorError(
                 f"{shown}: no start command of an engine in it",
                 why="it names no program, image or setting of an engine that is known",
                 fix="paste the command itself, or name the file that holds it",
             )
     return None, []
+
+
+def _is_sentence(text: str, known: Collection[str]) -> bool:
+    """Whether a text may be a question in words, for a command that takes one."""
+    return "--use-case" in known and not re.search(r"\n|--|[{}=]", text)
 
 
 def _takes_files(known: Collection[str]) -> bool:

@@ -24,6 +24,8 @@ _LIMITS: Final = {
     "--power-budget": "power_budget_w",
 }
 _FACTORS: Final = (2.0, 16.0, 256.0)
+_FEWEST_BITS: Final = "int4"
+"""Format that makes a model small enough for hardware that is there."""
 _MORE: Final = (1.0, 1.25, 1.6)
 _CENT_USD: Final = 0.01
 _RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
@@ -66,6 +68,10 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
     """Yield questions with one change each, with the words of the change."""
     limits = scenario.constraints
     objectives = scenario.objectives
+    has_few_bits = bool(limits.precisions) or not limits.own
+    smaller = None if has_few_bits else scenario.with_limits(precisions=(_FEWEST_BITS,))
+    if smaller is not None:  # quality is given up before hardware is bought
+        yield f"--precision {_FEWEST_BITS}", smaller
     if limits.own:
         for need in _needed_accelerators(scenario, model, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes that many"
@@ -86,6 +92,15 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
                     f"{told}: the nearest that was tried",
                     scenario.model_copy(update={"objectives": looser, "screened_only": True}),
                 )
+    if smaller is not None:
+        for factor in _FACTORS:
+            for metrics in (("ttft", "e2e"), ("tpot", "itl", "ttft", "e2e")):
+                looser, told = _looser(objectives, metrics, factor)
+                if told:
+                    yield (
+                        f"--precision {_FEWEST_BITS} {told}: the nearest that was tried",
+                        smaller.model_copy(update={"objectives": looser, "screened_only": True}),
+                    )
     if limits.own:  # what is there is given up last
         yield "drop --own", scenario.with_limits(own=Constraints.model_fields["own"].get_default())
 

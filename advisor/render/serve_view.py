@@ -148,7 +148,8 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
     output = prediction.output_tokens_per_s
     total = prediction.total_tokens_per_s
     rates = (
-        f"Output: {show_quantity(output, TOKEN_RATE)}\n"
+        ("Over the whole run, with its end, in which the queue drains:\n" if run.overload else "")
+        + f"Output: {show_quantity(output, TOKEN_RATE)}\n"
         f"Input and output: {show_quantity(total, TOKEN_RATE)}\n"
         f"Requests: {show_quantity(prediction.requests_per_s, REQUEST_RATE)}"
     )

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.levers import largest_of
+from advisor.ask.options import LoadOptions
+
 Cli = Callable[[str], Any]
 QUICK = "advisor recommend --model 8b --gpu rtx-4090,l40s --engine vllm --as-of 2026-11-20"
 
@@ -95,3 +98,12 @@ def test_clients_begin_over_a_time_where_one_is_given(cli: Cli) -> None:
     assert refused.code == 2
     assert "--ramp" in refused.err
     assert cli("advisor simulate serve --model 8b --gpu l40s --concurrency 8,64").code == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"), [("1,000/h", "1000/h"), ("2,000,000/day", "2000000/day"), ("1,10", "10")]
+)
+def test_a_comma_between_thousands_parts_no_loads(typed: str, read: str) -> None:
+    load, ladder = largest_of(LoadOptions(rate=typed))
+    assert load.rate == read
+    assert bool(ladder) == (typed == "1,10")

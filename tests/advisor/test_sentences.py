@@ -69,4 +69,6 @@ def test_a_sentence_is_answered_as_its_options_and_typed_ones_count_first(cli: C
     asked = "advisor recommend --model 8b --gpu h100-sxm --fast --json"
     said = cli(f"{asked} a chatbot for 1M users").document()
     assert said["inputs"] == cli(f"{asked} --use-case chatbot --users 1M").document()["inputs"]
+    assert cli(f"{asked} 'a chatbot for 1M users'").document()["inputs"] == said["inputs"]
     assert cli("advisor recommend nonsense").code == 2
+    assert "not understood" in cli("advisor recommend 'hello there'").err
