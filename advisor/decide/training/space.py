@@ -493,6 +493,9 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         )
     if rules.no_stages or not has_stages(job.framework, job.model.family):
         limits = replace(limits, pipeline_parallel=(1,))
+    if job.framework == "megatron" and job.compute_dtype == "fp8":
+        # Delayed scales are not kept for a second pass of single modules.
+        limits = replace(limits, recompute=tuple(kind for kind in limits.recompute if kind != "modules"))
     if job.framework == "megatron" and has_mamba_layers(job.model):
         layers = num_layers(job.model)
         stages = tuple(count for count in range(1, layers + 1) if layers % count == 0)
