@@ -1,5 +1,6 @@
 """Number formats: bits per element, and the matrix unit that multiplies them."""
 
+import re
 from typing import Final, Literal, get_args
 
 from advisor.catalog.errors import UnknownNameError
@@ -275,6 +276,10 @@ _NAMES: Final = {
     "int4-gptq": "int4",
     "int8-gptq": "int8",
     "fp8-block": "fp8",
+    "q2_k_l": "q2_k",
+    "q2_k_xl": "q2_k",
+    "q3_k_xl": "q3_k_m",
+    "q6_k_xl": "q6_k",
     "bfloat16": "bf16",
     "float16": "fp16",
     "half": "fp16",
@@ -291,6 +296,9 @@ def dtype_of(name: str, kind: str = "precision") -> Resolution:
     if name.casefold() in DTYPES:
         return Resolution(name.casefold())
     try:
+        name = re.sub(
+            "^ud-(?=i?q)", "", name, flags=re.IGNORECASE
+        )  # Unsloth's mark of files with types of their own
         return resolve(name, DTYPES, _NAMES, kind)
     except UnknownNameError:
         near = near_misses(name, DTYPES, _NAMES)

@@ -27,7 +27,8 @@ _VARIANT: Final = re.compile(
     r"|bnb|unsloth|mlx|dwq|autoround(gptq|awq)?|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
     r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
-    r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
+    r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview"
+    r"|abliterated(-v\d(\.\d)?)?|uncensored|heretic|dpo|simpo|orpo|grpo|sft|v0\.\d|test|e2e|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
@@ -46,6 +47,8 @@ _HUB_ADDRESS: Final = re.compile(
     r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?(?:\S*?[?&]show_file_info=(?P<shown>[^\s&#]+))?\S*"
 )
 """Address of a repository on a hub, of one of its branches, or of a file in it."""
+_NO_WEIGHTS: Final = re.compile(r".*\.(?:json|md|txt|py|safetensors|model|jinja)$")
+"""File of a repository that does not choose among its weights."""
 _STORE: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+]*://(?P<path>\S+)")
 """Address of a folder in a store of objects: s3://, gs://, oci://, pvc://."""
 _BETWEEN_WORDS: Final = re.compile(r"[\s()\[\],]+")
@@ -127,7 +130,7 @@ def _as_reference(typed: str) -> str:
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
         branch = "" if found["branch"] in (None, "main", "master") else found["branch"]
-        file = found["file"] or found["shown"]
+        file = _NO_WEIGHTS.sub("", found["file"] or found["shown"] or "")
         return ":".join(filter(None, (found["name"].replace("@", ":"), file or branch)))
     if (stored := _STORE.fullmatch(typed)) is not None:
         return name_in_path(f"/{stored['path']}")
@@ -135,7 +138,7 @@ def _as_reference(typed: str) -> str:
 
 
 _OLLAMA_TAG: Final = re.compile(r"(?P<name>[a-z][\w.-]*):(?P<tag>[\w.-]+)", re.IGNORECASE)
-_OLLAMA_TYPE: Final = re.compile(r"-(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
+_OLLAMA_TYPE: Final = re.compile(r"(?:^|-)(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
 
 
 def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
@@ -240,7 +243,7 @@ def _as_checkpoint(model_id: str, ref: str, note: str) -> Chosen[Model]:
 def _spelling_of(repository: str, record: Model) -> str:
     """Return the name of a repository in the letters in which its publisher writes it, as hubs tell them apart."""
     name = repository.casefold()
-    listed, _ = _listed_repositories().get(name, (repository, ""))
+    listed, _ = (_listed_repositories() | _tunings()).get(name, (repository, ""))
     return next((each for each in record.hf_ids if each.casefold() == name), listed)
 
 
@@ -318,6 +321,15 @@ def _listed_repositories() -> dict[str, tuple[str, str]]:
 
 
 @cache
+def _tunings() -> dict[str, tuple[str, str]]:
+    """Return the spelling and the model of repositories whose names do not tell what they are tuned from, by lower case
+    with and without their organisation."""
+    rows = read_csv(DATA_DIR / "support" / "tunings.csv", ("repository", "model", "source"))
+    found = {row["repository"].casefold(): (row["repository"], row["model"]) for _, row in rows}
+    return found | {_tail_of(name): each for name, each in found.items()}
+
+
+@cache
 def _without_active() -> dict[str, str]:
     """Return the ids of mixture-of-experts models without their number of active parameters, if the short name is
     unique."""
@@ -338,12 +350,33 @@ def _variant_of(ref: str) -> str | None:
         organisation, _, name = core.partition(sign)
         if targets is None and organisation in _organisations():
             targets = cores.get(name)
+    targets = targets or _base_of_tuning(core)
     if targets is None or len(targets) == 1:
         return next(iter(targets), None) if targets else None
     begun = [
         each for each in _spellings() if each[1] in targets and _tail_of(ref).startswith(_tail_of(each[0]))
     ]
     return max(begun, key=lambda each: len(_tail_of(each[0])))[1] if begun else None
+
+
+_CHANGES_SHAPE: Final = re.compile(
+    r"\d+(\.\d+)?[bm]|\d*x\d+b?|eagle\d*|medusa|mtp|draft\w*|speculator|hass|dflash|reap|prun\w*|minitron|moe|merge\w*|upscaled"
+    r"|reward|rm|prm|classifier|guard|embed\w*|rerank\w*|\w*vl|llava|\w*vision|video\w*|audio|omni|speech|ultravox|lora|adapter"
+)
+"""Words in front of the name of a base that say that the layers are others or that more are there."""
+
+
+def _base_of_tuning(core: str) -> frozenset[str] | None:
+    """Return the model with whose whole name and size a name ends, hermes-3-llama-3.1-8b; None if words in front of it
+    say that its layers are others."""
+    words = core.split("-")
+    for place in range(1, len(words)):
+        name = "-".join(words[place:])
+        usual = _names().aliases.get(name)
+        targets = _targets_by_core().get(name) if usual is None else frozenset((usual,))
+        if targets is not None and _SIZE.search(f"-{'-'.join(words[place + 1 :])}"):
+            return None if any(map(_CHANGES_SHAPE.fullmatch, words[:place])) else targets
+    return None
 
 
 _SIZE: Final = re.compile(r"-(\d+(?:\.\d+)?)b(?=-|$)")
@@ -385,6 +418,7 @@ def _spellings() -> tuple[tuple[str, str], ...]:
         *((model_id, model_id) for model_id in all_ids()),
         *names.aliases.items(),
         *names.hf.items(),
+        *_tunings().values(),
     )
 
 
@@ -481,7 +515,7 @@ def _of_gguf(ref: str) -> Chosen[Model] | None:
 def is_path(ref: str) -> bool:
     """Whether a typed model is a file or folder: by its spelling, or as a folder whose name the catalog lacks. A GGUF
     file is no path: its header is read if it is there, else its name says what it holds."""
-    if ref.endswith(".gguf"):
+    if ref.endswith(".gguf") or _HUB_ADDRESS.fullmatch(ref):
         return False
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):
         return True

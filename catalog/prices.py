@@ -175,6 +175,8 @@ class CatalogueRows(NamedTuple):
     """Accelerator by name in the file, for names that stand for several boards."""
     unknown: tuple[str, ...]
     """Names of accelerators that the catalog does not have; their rows are left out."""
+    periods_hours: tuple[float, ...]
+    """Hours by which prices of other periods than the hour were divided."""
 
 
 def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str] | None) -> tuple[str, ...]:
@@ -188,6 +190,9 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
     found = _catalogue_rows(path, catalogue, providers, as_of)
     notes = [f"{path.name} is read as {TITLES[catalogue]}: {len(found.prices):,} prices without a date"]
     notes += [f"its {name} is taken as {accelerator}" for name, accelerator in found.taken.items()]
+    if found.periods_hours:
+        hours = ", ".join(f"{period:,.6g}" for period in found.periods_hours)
+        notes.append(f"prices of other periods than the hour are divided by their hours: {hours}")
     if found.unknown:
         notes.append(
             f"rows of accelerators that the catalog does not have are left out: {', '.join(found.unknown)}"
@@ -203,6 +208,7 @@ def _catalogue_rows(
     prices: dict[Offer, Price] = {}
     taken: dict[str, str] = {}
     unknown: dict[str, None] = {}
+    periods = {1.0: None}
     for row in catalogue_prices(path, catalogue):
         provider = PROVIDER_ALIASES.get(row.provider, row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
@@ -226,6 +232,7 @@ def _catalogue_rows(
             each = float(row.usd_per_hour) * whole_count(count, f"{path}: row {row.row}")
             row = dataclasses.replace(row, usd_per_hour=repr(each))
         row = dataclasses.replace(row, num_accelerators=count)
+        periods[row.period_hours] = None
         if row.gpu and not (listed or is_certain):
             taken[row.gpu] = name
         price = _catalogue_price(row, provider, name, f"{path}: row {row.row}", day)
@@ -240,7 +247,7 @@ def _catalogue_rows(
             else "no row has a number of accelerators and a price",
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
-    return CatalogueRows(tuple(prices.values()), taken, tuple(unknown))
+    return CatalogueRows(tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:])
 
 
 @cache

@@ -12,6 +12,8 @@ from advisor.catalog.schema.record import Record
 _PYTHON: Final = r"(?:\S*/)?python[\d.]*(?:\.exe)?(?: -[uOBEs])?"
 _FILE: Final = "support/programs.toml"
 _ANY: Final = "*"
+WORDS: Final = "*"
+"""What a place of a chart is called that holds words of the command."""
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -28,7 +30,7 @@ class EngineProgram(Record):
     starts: tuple[str, ...] = ()
     """Regular expressions of words that start it."""
     images: tuple[str, ...] = ()
-    """Regular expressions of images of containers that start it themselves."""
+    """Regular expressions of images of containers that start it themselves; a group `model` is the model in them."""
     calls: tuple[str, ...] = ()
     """Classes and functions of Python, package.Name, whose arguments are its options."""
     variables: str = ""
@@ -42,6 +44,9 @@ class EngineProgram(Record):
     """Formats by the words or numbers that stand for them, by option."""
     settings: tuple[str, ...] = ()
     """Words of which a file of this program's settings has at least one."""
+    places: Mapping[str, str] = {}
+    """Options by the places of their values in charts and resources, keys joined by dots; `*`: a list of words;
+    `=value`: what stands there if the resource is of this program, named last."""
     slots: Literal["", "whole"] = ""
     """Whether each of its slots has the whole context, as Ollama's have."""
     source: str
@@ -56,7 +61,8 @@ class EngineProgram(Record):
                 for one in self.starts
             ),
         )
-        return re.compile("|".join((*(rf"(?:{one})(?:\.exe)?" for one in starts), *self.images)))
+        paths = (one.replace(r"(?:\S*/)?", r"(?:\S*[/\\])?") for one in starts)  # Windows has the other slash
+        return re.compile("|".join((*(rf"(?:{one})(?:\.exe)?" for one in paths), *self.images)))
 
     @functools.cached_property
     def takes_value(self) -> Mapping[str, bool]:
@@ -88,6 +94,14 @@ def kebab(name: str) -> str:
     stripped = name.lstrip("-")
     parts = stripped if stripped.isupper() else _CAMEL.sub("-", stripped)
     return parts.lower().replace("_", "-").replace(".", "-")
+
+
+@functools.lru_cache(maxsize=4096)
+def name_at(path: tuple[str, ...]) -> str:
+    """Return the option at nested names of a file of settings: all names joined if a program has a word for that, as
+    `dtype` of a cache is another option than that of a model; else the last name."""
+    whole = "-".join(path[-2:])
+    return whole if any(whole in program.words for program in all_programs().values()) else path[-1]
 
 
 @functools.cache

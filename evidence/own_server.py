@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from advisor.catalog import accelerators, models
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
@@ -35,6 +35,10 @@ _USUAL_MICRO_BATCH: Final = 512
 """Tokens that llama.cpp computes at once by default. Source: ggml-org/llama.cpp common/common.h (n_ubatch)."""
 _FEWER_SEQUENCES: Final = (8, 16, 32, 64, 128, 256)
 _POWER_FRACTIONS: Final = (0.8, 0.6)
+
+
+LOCAL_ENGINES: Final = ("llama.cpp", "exllamav3")
+"""Engines whose timings are those of one prompt and one output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +238,21 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     row["weight_dtype"] = row["weight_dtype"] or stored_formats(row["model"]).get("weight_dtype", "")
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
-    wanted = {"model": "--model ID", "gpu": "--gpu ID", "weight_dtype": "--precision q4_k_m"}
+    example = "exl3-4.0bpw" if test.engine == "exllamav3" else "q4_k_m"
+    wanted = {"model": "--model ID", "gpu": "--gpu ID", "weight_dtype": f"--precision {example}"}
     if missing := [name for name in wanted if not row[name]]:
         printed = test.file_stem or test.model
         raise InputFileError(
-            f"llama-bench's output does not name {', '.join(missing).replace('weight_dtype', 'the format')}",
+            f"the timings do not name {', '.join(missing).replace('weight_dtype', 'the format')}",
             why=f"it prints {printed!r}, which names no model of the catalog" if "model" in missing else "",
             fix=" ".join(wanted[name] for name in missing),
+        )
+    formats = engines.by_id(test.engine).weight_dtypes
+    if test.engine == "exllamav3" and row["weight_dtype"] not in formats:
+        raise InputFileError(
+            f"the timings are those of {test.engine}, which does not run {row['weight_dtype']}",
+            why="TabbyAPI printed them, whose engine reads EXL3",
+            fix=f"--precision {example}",
         )
     assumed: tuple[str, ...] = ()
     if test.num_gpu_layers == 0:
@@ -255,7 +267,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     what = f"pp{test.num_prompt_tokens}" if test.num_prompt_tokens else f"tg{test.num_output_tokens}"
     depth = f" @ d{test.depth_tokens}" if test.depth_tokens else ""
     shared = {"pp": str(test.num_gpus)} if test.num_gpus > 1 and test.num_gpu_layers != 0 else {}
-    fixed = {"engine": "llama.cpp", "load": "batch1", "concurrency": "1", "length_dist": "fixed", "tp": "1"}
+    fixed = {"engine": test.engine, "load": "batch1", "concurrency": "1", "length_dist": "fixed", "tp": "1"}
     found = {
         "case_id": what + depth,
         **fixed,
@@ -359,7 +371,7 @@ def _causes(
 def _suspects(row: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
     """Return settings and states that the row does not state and that a server may have, with their columns."""
     suspects: list[tuple[str, dict[str, str]]] = []
-    if row.get("engine") == "llama.cpp":
+    if row.get("engine") in LOCAL_ENGINES:
         return suspects
     if not row.get("enforce_eager"):
         suspects.append(("it captures no decode graphs (--enforce-eager)", {"enforce_eager": "1"}))

@@ -11,11 +11,11 @@ from advisor.catalog import models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.speculation import speculation_methods, usual_acceptance
-from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.catalog.units import GIGA, PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.engine_costs import default_costs
 from advisor.simulator.graph.forward_pass import head_s
-from advisor.simulator.graph.model import kv_bytes_per_token, num_layers
+from advisor.simulator.graph.model import kv_bytes_per_token, num_layers, parameter_count
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.quantity import Quantity
@@ -410,6 +410,13 @@ def _draft(name: str, target: Deployment) -> Deployment:
         raise InfeasibleError(
             f"{model.id} cannot draft for {target.model.id}",
             why=f"their vocabularies differ: {model.vocab_size:,} and {target.model.vocab_size:,} tokens",
+            fix="--speculative draft:MODEL with a smaller model of the same family",
+        )
+    sizes = [parameter_count(each).active / GIGA for each in (model, target.model)]
+    if sizes[0] >= sizes[1]:
+        raise InfeasibleError(
+            f"{model.id} cannot draft for {target.model.id}",
+            why=f"a draft model reads fewer weights a token than its target: {sizes[0]:.3g} and {sizes[1]:.3g} billion",
             fix="--speculative draft:MODEL with a smaller model of the same family",
         )
     draft = replace(

@@ -255,7 +255,11 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
     unit = match.group(2).lower() if match else ""
     factor = _COUNT.get(_SPELT.get(unit, unit))
     if match is None or factor is None:
-        raise AdvisorError(f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}")
+        raise AdvisorError(
+            f"--budget {text or number}: not a sum of dollars",
+            why="prices are in US dollars, and no rates of exchange are kept",
+            fix=f"the sum in dollars, e.g. --budget {example}",
+        )
     return positive(float(match.group(1)) * factor, "--budget", text=text or number, example=example)
 
 

@@ -258,7 +258,7 @@ def _find_start(arguments: Sequence[str]) -> _Start | None:
     end = next((at for at, word in enumerate(rest) if _OPERATOR.fullmatch(word)), len(rest))
     if (program, place, count) in images and rest[:1] and not _STARTS_IMAGE.match(rest[0]):
         return None  # the container runs another program
-    options = (*rest[:end], *_of_variables(program, words[launcher:place]))
+    options = (*rest[:end], *_of_variables(program, words[launcher:place]), *_in_image(program, words[place]))
     return _Start(tuple(words[:launcher]), program, options, release)
 
 
@@ -268,6 +268,8 @@ def _is_image(word: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _program_started_by(text: str) -> EngineProgram | None:
+    if '"' in text:  # a whole document without spaces
+        return None
     return next((each for each in all_programs().values() if each.pattern.fullmatch(text)), None)
 
 
@@ -294,6 +296,13 @@ def _of_variables(program: EngineProgram, words: Sequence[str]) -> Iterator[str]
         name, _, value = found[1].partition("=") if found else ("", "", "")
         if value and (option := program.option_of_variable(name)):
             yield f"--{option}={value}"
+
+
+def _in_image(program: EngineProgram, image: str) -> Iterator[str]:
+    """Yield the option for the model that the image of a container has in it."""
+    for pattern in program.images:
+        if (found := re.fullmatch(pattern, image)) is not None and "model" in found.groupdict():
+            yield f"--model={found['model']}"
 
 
 def _options_of(start: _Start) -> Iterator[tuple[str, str | None]]:

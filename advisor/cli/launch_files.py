@@ -16,24 +16,23 @@ import yaml
 
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
-from advisor.catalog.programs import EngineProgram, all_programs, kebab
+from advisor.catalog.programs import WORDS, EngineProgram, all_programs, kebab, name_at
 from advisor.cli.python_source import commands_of_python
 
 _NAMES: Final = re.compile(
-    r".*\.(?:ya?ml|sh|bash|sbatch|bat|ps1|py|ipynb|service|container|env|properties|toml|ini|kcpps|hcl|tf|md)|(?:.*[._-])?(?:Dockerfile|"
+    r".*\.(?:ya?ml|sh|bash|sbatch|bat|ps1|py|ipynb|service|container|env|properties|toml|ini|kcpps|hcl|tf|md|pbtxt)|(?:.*[._-])?(?:Dockerfile|"
     r"Containerfile|Modelfile|Makefile|Procfile|Justfile)(?:[._-].*)?|\.env.*|CMD_FLAGS\.txt",
     re.IGNORECASE,
 )
 """Names of files that may hold a start command, where a command takes files of results too."""
 _COMMANDS: Final = (
-    *("entrypoint", "entryPoint", "command", "args", "cmd", "dockerArgs", "docker_args", "startCommand"),
-    *("start_command", "run", "onstart", "user_data"),
+    *("entrypoint", "command", "args", "cmd", "dockerargs", "startcommand", "run", "onstart", "userdata"),
 )
 """Keys of a container's words in the order in which they are joined: compose, Kubernetes, ECS, llama-swap, SkyPilot."""
 _SCRIPTS: Final = ("commands", "script", "processes")
 """Keys of lines of a shell, in a list or by name: dstack, GitLab, Fly."""
-_VARIABLES: Final = ("environment", "env", "envs", "variables")
-_IMAGES: Final = ("image", "imageName", "image_name", "Image")
+_VARIABLES: Final = ("environment", "env", "envs", "variables", "extraenv")
+_IMAGES: Final = ("image", "imagename")
 _REFERENCE: Final = re.compile(
     r'"?\$\{(?P<array>\w+)\[[@*]\]\}"?|\$\{(?P<name>\w+)(?::?[-=](?P<default>[^}]*))?\}|\$\((?P<kept>\w+)\)'
     r'|\$(?P<bare>[A-Za-z_]\w*)|%(?P<batch>[A-Za-z_]\w*)%|"?\$[@*]"?|\$\([^()]*\)'
@@ -51,8 +50,21 @@ _ASSIGNED: Final = re.compile(
 _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
 _COMMENT: Final = re.compile(r"^[ \t]*(?:REM\b|::|#).*$", re.MULTILINE)
+_HERE_DOCUMENT: Final = re.compile(
+    r"^[ \t]*(?:cat|tee)\b[^\n]*?(?:<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[ \t]*>+[ \t]*(?P<behind>[^\s'\"]+)"
+    r"|>*[ \t]*['\"]?(?P<file>[^\s'\"<>]+)['\"]?[ \t]*<<-?[ \t]*['\"]?(?P<mark>\w+)['\"]?)[^\n]*\n"
+    r"(?P<body>.*?)^[ \t]*(?:(?P=mark)|(?P=end))[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+"""File that a script writes from lines of its own: cat > FILE <<EOF."""
 _BLOCK: Final = re.compile(r"\b(\w+)\s*=\s*(\[[^\[\]]*\]|\"(?:[^\"\\\n]|\\.)*\")")
 """Field of a block of Terraform or Nomad: a text, or a list of texts."""
+_PARAMETER_OF_TRITON: Final = re.compile(
+    r'\bkey\s*:\s*"(?P<key>[^"]+)"[\s,]*value\s*:?\s*\{\s*string_value\s*:\s*"(?P<value>[^"]*)"'
+    r'|^(?P<field>[a-z_]+)\s*:\s*"?(?P<plain>[^\s"{}\[\]]+)"?[ \t]*$',
+    re.MULTILINE,
+)
+"""Parameter, or field of one line, of Triton's config.pbtxt."""
 _FROM: Final = re.compile(r"^FROM[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
 _BUILDS: Final = re.compile(r"^(?:RUN|COPY|CMD|ENTRYPOINT|WORKDIR|ENV|EXPOSE)\s", re.MULTILINE)
 """Instructions of a Dockerfile, which also begins with FROM."""
@@ -138,13 +150,21 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
         yield from (_of_dockerfile(text, variables) if _BUILDS.search(text) else _of_modelfile(text))
     elif _UNIT.search(text):
         yield from _of_unit(text)
+    elif "string_value" in text:
+        found_in = _PARAMETER_OF_TRITON.finditer(text)
+        yield from _of_settings(
+            {one["key"] or one["field"]: one["value"] if one["key"] else one["plain"] for one in found_in}
+        )
     elif (documents := _documents(text, suffix, str(path))) is not None:
         for document in documents:
             yield from _of_document(document, variables)
-    elif any(name in _COMMANDS and raw.startswith("[") for name, raw in _BLOCK.findall(text)):
+    elif any(_fold(name) in _COMMANDS and raw.startswith("[") for name, raw in _BLOCK.findall(text)):
         yield from _of_blocks(text, variables)
     else:
         yield from _of_script(text, variables)
+        lines = [line for line in _JOINED.sub(" ", _COMMENT.sub("", text)).splitlines() if line.strip()]
+        if lines and all(line.lstrip().startswith("-") for line in lines):  # options alone: CMD_FLAGS.txt
+            yield from _of_settings(dict(_pairs([word for line in lines for word in _words(line)])))
 
 
 def options_of_file(path: Path) -> list[str]:
@@ -152,9 +172,13 @@ def options_of_file(path: Path) -> list[str]:
 
     Raises: InputFileError: the file cannot be read, or is no mapping.
     """
-    found = next((each for each in _documents(read_text(path), ".yaml", str(path)) or ()), None)
+    return _options_in(read_text(path), str(path))
+
+
+def _options_in(text: str, name: str) -> list[str]:
+    found = next((each for each in _documents(text, ".yaml", name) or ()), None)
     if not isinstance(found, Mapping):
-        raise InputFileError(f"{path}: is not a file of options", why="no mapping in it", fix="--config FILE")
+        raise InputFileError(f"{name}: is not a file of options", why="no mapping in it", fix="--config FILE")
     return _as_words(_leaves(found))
 
 
@@ -198,10 +222,65 @@ def _sections(text: str) -> list[dict[str, str]]:
 
 
 def _of_document(document: Any, variables: Variables) -> Iterator[list[str]]:
-    """Yield the commands of the containers in a document, then those for which settings in it stand."""
+    """Yield the commands for which values of a chart stand, those of the containers in a document, then those for which
+    other settings in it stand."""
     images = set(_images_in(document))
+    yield from _of_chart(document, variables)
     yield from _of_containers(document, variables, images.pop() if len(images) == 1 else "")
     yield from _of_settings(document)
+
+
+def _of_chart(document: Any, variables: Variables) -> Iterator[list[str]]:
+    """Yield the command of each program that a chart or a resource names a model for, at the places of its options."""
+    if not isinstance(document, Mapping):
+        return
+    stated = [f"{name}={value}" for name, value in _variables_of(document, variables).items()]
+    for program in all_programs().values():
+        words: list[str] = []
+        for place, option in program.places.items():
+            value = next(_at(document, place.split(".")), None)
+            if option.startswith("=") and value is not None and str(value).casefold() != option[1:]:
+                words = []
+                break
+            if option.startswith("="):
+                continue
+            many = value if isinstance(value, list) else [value]
+            words += (
+                map(str, filter(None, many))
+                if option == WORDS
+                else _as_words([(option, one) for one in many[:1]])
+            )
+        if any(word.startswith("--model=") for word in words):
+            yield [*stated, *program.command.split(), *words]
+
+
+def _at(found: Any, keys: list[str]) -> Iterator[Any]:
+    """Yield the values at nested keys of a document, in each element of the lists on the way."""
+    if not keys:
+        yield found
+    elif isinstance(found, list):
+        for one in found:
+            yield from _at(one, keys)
+    elif isinstance(found, Mapping) and keys[0] in found:
+        yield from _at(found[keys[0]], keys[1:])
+
+
+def _fold(name: object) -> str:
+    """Return a key without the case and the signs in which formats differ: dockerArgs and docker_args are one."""
+    return re.sub(r"[_-]", "", str(name)).casefold()
+
+
+def _by_folded_name(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {_fold(name): value for name, value in found.items()}
+
+
+def _variables_of(found: Mapping[str, Any], outer: Variables) -> dict[str, str]:
+    """Return the variables that a container states."""
+    fields = _by_folded_name(found)
+    stated: dict[str, str] = {}
+    for key in _VARIABLES:
+        stated |= _variables(fields.get(key), outer)
+    return stated
 
 
 def _images_in(found: Any) -> Iterator[str]:
@@ -221,15 +300,14 @@ def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator
             yield from _of_containers(one, variables, only)
     if not isinstance(found, Mapping):
         return
+    fields = _by_folded_name(found)
     macros = found.get("macros")
-    stated: dict[str, str] = {}
-    for key in _VARIABLES:
-        stated |= _variables(found.get(key), variables)
+    stated = _variables_of(found, variables)
     own = {**variables, **(macros if isinstance(macros, Mapping) else {}), **stated}
     image = _image(found)
     before = [f"{name}={value}" for name, value in stated.items()]
     before += [expand(image or only, own)] if image or only else []
-    lines = [_lines_of_command(found.get(key), own) for key in _COMMANDS]
+    lines = [_lines_of_command(fields.get(key), own) for key in _COMMANDS]
     if all(len(each) <= 1 for each in lines):
         words = [word for each in lines for line in each for word in line]
         if words or image or stated:
@@ -237,7 +315,7 @@ def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator
     else:
         yield from ([*before, *line] for each in lines for line in each)
     for key in _SCRIPTS:
-        text = found.get(key)
+        text = fields.get(key)
         text = list(text.values()) if isinstance(text, Mapping) else text
         script = "\n".join(map(str, text)) if isinstance(text, list) else text
         if isinstance(script, str):
@@ -248,10 +326,10 @@ def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator
 
 def _image(found: Mapping[str, Any]) -> str:
     """Return the image of a container, which charts divide into repository and tag; empty if there is none."""
-    for key in _IMAGES:
-        image = found.get(key)
-        if isinstance(image, str):
-            return image
+    fields = _by_folded_name(found)
+    image = next((fields[key] for key in _IMAGES if isinstance(fields.get(key), str)), None)
+    if isinstance(image, str):
+        return image
     parts = found["image"] if isinstance(found.get("image"), Mapping) else found
     repository = parts.get("repository")
     tag = parts.get("tag")
@@ -324,12 +402,12 @@ def _program_of(names: set[str]) -> EngineProgram | None:
     return all_programs()[best] if best and rated[best] >= _LEAST_KNOWN else None
 
 
-def _leaves(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _leaves(found: Mapping[str, Any], outer: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
     """Return the names and values of nested mappings, without lists of mappings; words in a list count as they are."""
     leaves: list[tuple[str, Any]] = []
     for name, value in found.items():
         if isinstance(value, Mapping):
-            leaves += _leaves(value)
+            leaves += _leaves(value, (*outer, kebab(str(name))))
         elif (
             isinstance(value, list)
             and value
@@ -338,7 +416,7 @@ def _leaves(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ):
             leaves += _pairs(value)
         elif not isinstance(value, list):
-            leaves.append((kebab(str(name)), value))
+            leaves.append((name_at((*outer, kebab(str(name)))), value))
     return leaves
 
 
@@ -371,7 +449,7 @@ def _of_blocks(text: str, variables: Variables) -> Iterator[list[str]]:
             value = json.loads(re.sub(r",\s*\]", "]", raw))
         except ValueError:  # an expression
             continue
-        if name in found and name in (*_IMAGES, *_COMMANDS):
+        if name in found and _fold(name) in (*_IMAGES, *_COMMANDS):
             yield from _of_containers(found, variables)
             found = {}
         found[name] = value
@@ -422,22 +500,32 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
 
     A text of nothing but variables, as env files are, is one line.
     """
-    joined = _JOINED.sub(" ", _COMMENT.sub("", text))
+    written = {found["file"] or found["behind"]: found["body"] for found in _HERE_DOCUMENT.finditer(text)}
+    joined = _JOINED.sub(" ", _COMMENT.sub("", _HERE_DOCUMENT.sub("", text)))
     stated = {**variables, **_variables_set_in(joined, variables)}
     own = {name: value for name, value in stated.items() if name not in variables}
     before = [f"{name}={value}" for name, value in own.items()]
     lines = [line for line in _ASSIGNED.sub("", joined).splitlines() if line.strip()]
     if not lines and own:
         yield from ([*before], *_of_settings(own))
-    if lines and all(line.lstrip().startswith("-") for line in lines):  # options alone: CMD_FLAGS.txt
-        yield from _of_settings(dict(_pairs([word for line in lines for word in _words(line)])))
     for line in lines:
-        words = _words(expand(line, stated))
+        words = _with_written_files(_words(expand(line, stated)), written)
         yield from ([*before, *each] for each in _split_at_operators(words))
         shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
         inner = words[shell + 2 : shell + 3] if shell is not None else []
         if inner and re.fullmatch(r"-\w*c", words[words.index(inner[0]) - 1]):
             yield from ([*before, *each] for each in _of_script(inner[0], stated))
+
+
+def _with_written_files(words: list[str], written: Mapping[str, str]) -> list[str]:
+    """Return the words of a command with the options of a file that its script writes in place of the file's name."""
+    for place, word in enumerate(words):
+        _, equals, value = word.partition("=")
+        file = value if equals else word
+        if file in written and (equals or (place and words[place - 1].startswith("-"))):
+            options = _options_in(written[file], file)
+            return [*words[: place if equals else place - 1], *options, *words[place + 1 :]]
+    return words
 
 
 def _split_at_operators(words: list[str]) -> list[list[str]]:

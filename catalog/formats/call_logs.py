@@ -1,12 +1,15 @@
 """Logs of calls to a model's API as requests of a trace: gateways, observers, responses of interfaces, sessions of
 coding agents, whatever wraps them; and what is no trace: totals by day, texts without counts."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.benchmark_result import number_of
+from advisor.catalog.formats.meanings import plain_words
+from advisor.catalog.formats.records import flat_fields
 from advisor.catalog.formats.trace_layouts import clock_s, milliseconds
 
 Row = Mapping[str, Any]
@@ -41,8 +44,12 @@ _SUMS: Final = ("total_token_usage",)
 """Keys of sums over the calls so far (Codex); the call's own counts have another key."""
 _DEEPEST: Final = 6
 """Levels of objects in which a call is looked for: Kong's and OpenAI's batches have four."""
-_CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
+CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Tokens of a prompt that Anthropic's interface counts apart from `input_tokens`."""
+_CACHE_READ: Final = re.compile(
+    r"(?:prompt )?cached?(?: (?:read|content|input|prompt|hit))* (?:tokens?|token count)"
+)
+"""Names of tokens of a prompt that a prefix cache held, in plain words."""
 _COUNT: Final = "num_model_requests"
 _TEXTS: Final = ("conversations", "messages", "prompt", "text", "conversation")
 """Keys of texts in sets of prompts, such as ShareGPT's."""
@@ -66,10 +73,18 @@ def call_of(row: Row) -> Row | None:
     inputs, outputs, usage = found
     return {
         "called_at": begun,
-        "prompt_tokens": (inputs or 0.0) + sum(number_of(usage.get(name)) or 0.0 for name in _CACHED),
+        "prompt_tokens": (inputs or 0.0) + sum(number_of(usage.get(name)) or 0.0 for name in CACHED),
+        "cached_tokens": next(
+            (number_of(cell) for name, cell in flat_fields(usage).items() if is_cached(name)), None
+        ),
         "completion_tokens": (outputs or 0.0) + (number_of(usage.get(_THOUGHT)) or 0.0),
         "call_id": next((layer["requestId"] for layer in layers if "requestId" in layer), None),
     }
+
+
+def is_cached(name: str) -> bool:
+    """Whether a field counts the tokens of a prompt that were read from a prefix cache."""
+    return bool(_CACHE_READ.fullmatch(plain_words(name.rpartition(".")[2])))
 
 
 def _layers(row: Row) -> Iterator[Row]:

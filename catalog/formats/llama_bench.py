@@ -14,6 +14,7 @@ from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.benchmark_result import number_of, whole_of
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.units import NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
@@ -55,12 +56,16 @@ _NAMED: Final = (
     ),
 )
 """Tokens and rates behind the words for prompt and output, whichever program prints them: TabbyAPI, ExLlama."""
+_TABBY: Final = re.compile(r"\btokens? generated in [^\n]*\bcached tokens and\b")
+"""Words of TabbyAPI's timings, whose engine is ExLlama. Source: theroyallab/tabbyAPI common/gen_logging.py."""
 _KOBOLD: Final = (
     re.compile(r"CtxLimit:(\d+)/\d+, Amt:(\d+)/.*?Process:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
     re.compile(r"Amt:(\d+)/.*?Generate:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
 )
 """Tokens in the context, of which the output is `Amt`, and rates as KoboldCpp prints them."""
 _PRINTED: Final = (_VERBOSE, _MLX, _TIMINGS, _KOBOLD, _NAMED)
+_KEYS: Final = (("avg_ts", "n_prompt"), ("timings", "predicted_per_second"), ("eval_count", "eval_duration"))
+"""Keys in JSON of llama-bench, of llama-server and of Ollama."""
 _JSON: Final = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
@@ -88,6 +93,8 @@ class LlamaBenchRow:
     """GPUs that the program found, which share the layers unless it is told otherwise."""
     micro_batch_tokens: int | None = None
     """Tokens of a prompt that are computed at once (-ub); None if the output does not state them."""
+    engine: str = "llama.cpp"
+    """Engine whose timings these are; Ollama, KoboldCpp and LM Studio run llama.cpp."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
@@ -100,7 +107,7 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
         api/types.go (Metrics.Summary).
     """
     if _JSON.match(text):
-        rows = [_of_fields(one) for one in _objects(text)]
+        rows = [row for one in _objects(text) for row in (_of_fields(one), *_of_answer(one))]
     elif _INSERT.search(text):
         rows = [_of_fields(one) for one in _sql(text)]
     elif re.search(r'^"?build_commit"?,', text, re.MULTILINE):
@@ -180,6 +187,35 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
     )
 
 
+def _of_answer(one: Mapping[str, Any]) -> Iterator[LlamaBenchRow]:
+    """Yield the prompt and the output of an answer of llama-server's or Ollama's interface.
+
+    Source: ggml-org/llama.cpp tools/server/README.md (timings); ollama/ollama docs/api.md (durations are nanoseconds).
+    """
+    timings = one.get("timings")
+    stated = timings if isinstance(timings, dict) else one
+    depth = 0
+    for kind, ollama in (("prompt", "prompt_eval"), ("predicted", "eval")):
+        tokens = whole_of(stated.get(f"{kind}_n")) or whole_of(stated.get(f"{ollama}_count")) or 0
+        duration = number_of(stated.get(f"{ollama}_duration"))
+        rate = number_of(stated.get(f"{kind}_per_second"))
+        rate = rate or (tokens / (duration * NANOSECOND_S) if duration else None)
+        if tokens and rate:
+            yield LlamaBenchRow(
+                model=str(one.get("model", "")),
+                file_stem="",
+                weight_dtype=format_of(str(one.get("model", ""))),
+                backend="",
+                device="",
+                num_prompt_tokens=tokens if kind == "prompt" else 0,
+                num_output_tokens=0 if kind == "prompt" else tokens,
+                depth_tokens=depth,
+                tokens_per_s=rate,
+                num_gpu_layers=None,
+            )
+        depth = tokens
+
+
 def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
     device = device_of(text)
     counted = re.search(r"found (\d+) \w+ devices", text, re.IGNORECASE)
@@ -245,6 +281,7 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
                 depth_tokens=0 if is_prompt else depth,
                 tokens_per_s=float(rate),
                 num_gpu_layers=None,
+                engine="exllamav3" if _TABBY.search(text) else "llama.cpp",
             )
 
 
@@ -270,7 +307,7 @@ def _is_table(text: str) -> bool:
 
 def _is_llama_bench(text: str) -> bool:
     if _JSON.match(text):
-        return has_keys(text, "avg_ts", "n_prompt")
+        return any(has_keys(text, *keys) for keys in _KEYS)
     timings = [each for pair in _PRINTED for each in pair]
     if (
         _is_table(text)

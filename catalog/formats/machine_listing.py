@@ -19,8 +19,11 @@ from advisor.catalog.files import DATA_DIR, parsed_json, read_csv
 from advisor.catalog.formats.launcher_lines import ESCAPE
 from advisor.catalog.units import GIB, MIB
 
-_DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;]|(?<=[:=])\s*|\s->\s")
+_DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;<>]|(?<=[:=])\s*|\s->\s")
 _BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
+_QUOTED: Final = re.compile(r"[\"']([^\"']{2,60})[\"']")
+_UUID: Final = re.compile(r"\b(?:uuid|id)\W+(GPU-[\w-]+)", re.IGNORECASE)
+"""Name of one board: lines of several machines have the same numbers."""
 _BESIDE: Final = re.compile(
     r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?"
     r"|\s@\s.*|\[[^\]]*\]|/pcie/sse2|^\W+|[^\w)]+$|\bOAM\b.*|\bdeveloper kit\b.*|\s(?:on|off|n/a)$",
@@ -30,8 +33,11 @@ _BESIDE: Final = re.compile(
 _TIMES_AHEAD: Final = re.compile(r"^\W*(\d{1,4})\s*[x×]\s*(?=\D)", re.IGNORECASE)
 _TIMES_BEHIND: Final = re.compile(r"(?:\s[x×]\s?|[\s(]+[x×])(\d{1,4})\)?$", re.IGNORECASE)
 _CORES: Final = re.compile(r"\((\d{1,2})\)|\b(\d{1,2})[- ]?core GPU", re.IGNORECASE)
-_GPU_CORES: Final = re.compile(r"Total Number of Cores:\s*(\d{1,2})\s*$", re.MULTILINE)
-"""Cores of the GPU as system_profiler prints them under displays; those of the processor have their kinds behind."""
+_GPU_CORES: Final = re.compile(
+    r"(?:Total Number of Cores:|\"sppci_cores\": \")\s*(\d{1,2})(?:\",?)?\s*$", re.MULTILINE
+)
+"""Cores of the GPU as system_profiler prints them under displays, as text or as JSON; those of the processor have their
+kinds behind."""
 _APPLE: Final = re.compile(r"\bapple m\d", re.IGNORECASE)
 _HOST_MEMORY: Final = re.compile(
     r"^[^\n|]*\bMemory\s*:\s*(?:[\d.]+\s*[MG]i?B\s*/\s*)?([\d.]+)\s*(GB|GiB|MiB)", re.MULTILINE
@@ -43,11 +49,13 @@ _WIDE: Final = re.compile(r"\s{3,}")
 _NUMBERED: Final = re.compile(r"\S*\d\S*")
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
-    r"|\bacceleratorCount\W+|[\"']Count[\"']\s*:)\s*[\"']?(\d+)\b"
+    r"|\b(?:acceleratorCount|n_?gpus?|num_?gpus|gpu_?count)\W+|[\"'](?:Count|GPU)[\"']\s*:"
+    r"|[\"'](?:gpus?|accelerators?)[\"']\s*:\s*\{[^{}]*?[\"']count[\"']\s*:)\s*[\"']?(\d+)\b"
 )
 """Numbers of accelerators of one machine."""
 _LABEL: Final = re.compile(
-    r"gpu[./-]product|gke-accelerator|product-name|instance-type|acceleratorType", re.IGNORECASE
+    r"gpu[./_-](?:product|model|type)|accelerator_type|gke-accelerator|product-name|instance-type|acceleratorType",
+    re.IGNORECASE,
 )
 """Kinds of lines that stand once for each machine, whatever it holds."""
 _GRES: Final = re.compile(r"\bgpu:([A-Za-z][\w.-]*):(\d+)")
@@ -163,23 +171,25 @@ def _accelerator_in(line: str, text: str, *, is_amd: bool) -> tuple[str, str, in
     if known := _by_device_id(line, is_amd=is_amd):
         start = line.lower().find("[" if not is_amd else "0x")
         return (*_kind_of(line[:start]), 1, known)
+    quoted = [inner.strip() for inner in _QUOTED.findall(line)]
     for span in _spans(line):
         if len(span) > _LONGEST_NAME or not _may_name(span, line):
             continue
-        number = 1
+        number = max(1, quoted.count(span))
         if times := _TIMES_AHEAD.search(span) or _TIMES_BEHIND.search(span):
             number = int(times[1])
             bare = span[: times.start()] + span[times.end() :]
         else:
             bare = span
         if (id_ := _resolve(bare, line, text)) is not None:
-            return (*_kind_of(line[: line.find(span)]), number, id_)
+            kind, place = _kind_of(line[: line.find(span)])
+            return kind, own[1] if (own := _UUID.search(line)) else place, number, id_
     return None
 
 
 def _spans(line: str) -> Iterator[str]:
     """Yield the parts of a line that may be a name alone: names in brackets first, then cells and values."""
-    yield from (inner.strip() for inner in _BRACKETS.findall(line))
+    yield from (inner.strip() for inner in (*_BRACKETS.findall(line), *_QUOTED.findall(line)))
     for part in _DIVIDERS.split(line):
         cell = (part or "").strip()
         yield cell

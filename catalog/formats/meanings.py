@@ -104,6 +104,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b{_IN}\b.*{_TOKENS} {_PER_S}",
             rf"\b{_IN}\b.*(?:throughput|tps)\b",
             rf"throughput.*\b{_IN}\b",
+            rf"\b{_TOKENS} {_PER_S} {_IN}\b",
         ),
     ),
     (
@@ -112,6 +113,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b{_OUT}\b.*\b{_TOKENS} {_PER_S}",
             rf"\b{_OUT}\b.*(?:throughput|tps|speed)\b",
             rf"(?:throughput|tps)\b.*\b{_OUT}\b",
+            rf"\b{_TOKENS} {_PER_S}.*\b{_OUT}\b",
         ),
     ),
     (
@@ -120,11 +122,14 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b(?:total|overall|combined|all)\b.*\b{_TOKENS} {_PER_S}",
             r"\b(?:total|overall|combined)\b.*\b(?:throughput|tps)\b(?!.*\breq)",
             r"(?:throughput|tps)\b.*\btotal\b(?!.*\breq)",
+            rf"\b{_TOKENS} {_PER_S} (?:total|overall|combined|all)\b",
         ),
     ),
     (
         "request_rate_per_s",
-        (r"(?:request(?:ed)?|issue|arrival|target|offered|send\w*|query) (?:rate|load|qps|rps)",),
+        (
+            r"(?:request(?:ed)?|issue|arrival|target|offered|send\w*|query|load|injection) (?:rate|load|qps|rps)",
+        ),
     ),
     (
         "requests_per_s",
@@ -161,7 +166,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"parallel(?:ism)? requests|\bparallel$",
             r"batch(?: size)?$|\bbs\b",
             "in flight",
-            "^c$",
+            "^(?:c|user|client|session|stream)$",
         ),
     ),
     (
@@ -175,6 +180,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b{_OUT}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
             rf"max (?:new |output |completion )?{_TOKENS}",
             "^(?:outputs?|completions?)$",
+            r"^tok\w* (?:out|generated)$",
         ),
     ),
     (
@@ -185,6 +191,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             "sequence length",
             "prompt size",
             "^(?:inputs?|prompts?)$",
+            r"^tok\w* in$",
         ),
     ),
     ("request_rate_per_s", (r"\brate$", r"\bload$")),
@@ -194,7 +201,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"(?:num(?:ber)?|completed|successful|succeeded|total|count|ok|finished|sent|of)\b.*"
             r"\b(?:req(?:uest)?s?|prompts|samples|queries)\b",
             r"\b(?:req(?:uest)?s?|prompts?|samples|queries) (?:count|completed|sent|succeeded|ok)",
-            "^(?:requests|completed|successes|succeeded|n requests|n)$",
+            "^(?:requests|completed|success(?:es|ful)?|succeeded|n requests|n)$",
         ),
     ),
     ("tensor_parallel", (r"\btp(?: size| degree)?$", r"tensor parallel\w*")),
@@ -216,11 +223,11 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
 """Patterns of names in plain words by what they mean; the first that is found counts, so the longest phrases stand
 first."""
 _MEANS: Final = r"\b(?:mean|avg|average)\b"
-_MEDIANS: Final = r"\b(?:median|med|p50|50th|p 50|50 0|percentile 50|p50 0|50 percent\w*|50p)\b"
-_NINETY_NINTH: Final = r"\b(?:p99|99th|p 99|percentile 99|p99 0|99 percent\w*|99p)\b"
+_MEDIANS: Final = r"\b(?:median|med|p50|50th|p 50|50 0|percentiles? 50|p50 0|50 percent\w*|50p)\b"
+_NINETY_NINTH: Final = r"\b(?:p99|99th|p 99|percentiles? 99|p99 0|99 percent\w*|99p)\b"
 _OTHER: Final = (
     r"\b(?:std\w*|stdev|deviation|variance|min(?:imum)?|max(?:imum)?|lowest|highest|worst|best|p\d{1,2}(?: \d)?"
-    r"|\d{1,2}th|p 9 ?\d|percentile \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
+    r"|\d{1,2}th|p 9 ?\d|percentiles? \d+|slo|goodput|limit|target|threshold|cv|ci|peak|count|histogram)\b"
 )
 _STATISTICS: Final[tuple[tuple[Statistic, str], ...]] = (
     ("other", r"\bp99 9\d*\b|\bp999\b|\b99 9\d*\b"),
@@ -250,7 +257,9 @@ class Meaning:
 
 def plain_words(name: str) -> str:
     """Return a name in lower-case words: `outputTokensPerSecond (tok/s)` is `output tokens per second tok per s`."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", name[:_LONGEST_NAME])
+    text = re.sub(
+        r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])", " ", name[:_LONGEST_NAME]
+    )
     text = text.replace("%", " percent ").lower().replace("μ", "µ")
     text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
     words = re.findall(r"[a-z0-9µ]+", text)
@@ -261,6 +270,8 @@ def meaning_of(name: str) -> Meaning | None:
     """Return the meaning of the name of a field, with the names above it; None for a name without one."""
     words = plain_words(name)
     own = plain_words(name.rpartition(".")[2]) if "." in name else words
+    if own.isdigit():  # the key of a percentile, {"percentiles": {"50": 1}}
+        own = plain_words(" ".join(name.split(".")[-2:]))
     is_phase = _is_statistic(re.sub(r"\bprefill\b", "", words)) and "prefill" in words
     for quantity, patterns in _VOCABULARY:
         if is_phase or any(re.search(pattern, own) for pattern in patterns):

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import number_of
+from advisor.catalog.formats.call_logs import CACHED, is_cached
 from advisor.catalog.formats.meanings import UNITS_S, plain_words
 from advisor.catalog.formats.records import flat_fields
 from advisor.catalog.formats.trace_layouts import clock_s
 
 _ARRIVAL: Final = re.compile(
     r"\b(?:arriv\w*|arrival|timestamp|datetime|date|time|ts|start\w*|created|received|submitted|begin|began|sent|offset"
-    r"|issued|enqueued|at)\b"
+    r"|issued|enqueued|at|t)\b"
 )
 _NO_ARRIVAL: Final = re.compile(
     r"\b(?:end\w*|finish\w*|complet\w*|latenc\w*|duration|delay|first token|ttft|tpot|itl|took|elapsed|response time"
@@ -23,8 +24,12 @@ _NO_ARRIVAL: Final = re.compile(
 _TOKENS: Final = r"(?:tok(?:en)?s?|len(?:gth)?|size|count)"
 _IN: Final = r"(?:inputs?|prompts?|in|context|prefill|query|request|isl)"
 _OUT: Final = r"(?:outputs?|completions?|out|generat\w+|decode|response|answer|new|reply|osl)"
-_INPUTS: Final = re.compile(rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:in|{_IN})\b|^isl$")
-_OUTPUTS: Final = re.compile(rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:out|{_OUT})\b|^osl$")
+_INPUTS: Final = re.compile(
+    rf"\b{_IN}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:in|{_IN})\b|^(?:isl|(?:n|num) (?:in|input|prompt))$"
+)
+_OUTPUTS: Final = re.compile(
+    rf"\b{_OUT}\b(?: \w+)? {_TOKENS}\b|\b{_TOKENS} (?:out|{_OUT})\b|^(?:osl|(?:n|num) (?:out|output|gen))$"
+)
 _BARE: Final = ("tokens", "token count", "count", "length", "len", "size")
 """Names that say what they count only with the name above them."""
 _OTHER_TOKENS: Final = re.compile(
@@ -46,10 +51,12 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     Raises: InputFileError: two fields may be the same figure, or a time has no unit.
     """
     fields = flat_fields(row)
-    inputs, outputs, time = _places(tuple(fields))
+    inputs, outputs, time, cached = _places(tuple(fields))
     if inputs is None or outputs is None:
         return None
-    found = {"named_inputs": fields[inputs], "named_outputs": fields[outputs]}
+    found = {"named_inputs": _with_cached(fields, inputs), "named_outputs": fields[outputs]}
+    if cached is not None:
+        found["cached_tokens"] = number_of(fields[cached])
     if time is None and (gaps := [name for name in fields if _GAPS.search(plain_words(name))]):
         raise InputFileError(
             f"{where}: column {gaps[0]} holds gaps, and no column says when a request came",
@@ -61,9 +68,21 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     return found
 
 
+def _with_cached(fields: Mapping[str, Any], inputs: str) -> Any:
+    """Return the tokens of a prompt. Where a row counts what was read from a cache and written to it beside the prompt,
+    as Anthropic's interface does, the prompt is the sum.
+
+    Source: Anthropic, Messages API, usage: input_tokens excludes both cache_read_input_tokens and
+        cache_creation_input_tokens.
+    """
+    beside = [number_of(cell) or 0.0 for name, cell in fields.items() if name.rpartition(".")[2] in CACHED]
+    prompt = number_of(fields[inputs])
+    return fields[inputs] if prompt is None or not beside else round(prompt + sum(beside))
+
+
 @cache
-def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]:
-    """Return the names of prompt tokens, output tokens and arrival; None for each that no name means."""
+def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None, str | None]:
+    """Return the names of prompt tokens, output tokens, arrival and cached tokens; None for each that no name means."""
     plain = {name: plain_words(name.rpartition(".")[2]) for name in names}
     plain |= {
         name: plain_words(" ".join(name.split(".")[-2:])) for name, words in plain.items() if words in _BARE
@@ -77,7 +96,8 @@ def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None]
     arrivals = [
         name for name in times if re.search(r"arriv|request|start|sent|created|submitted", plain[name])
     ]
-    return _one_of(inputs, plain), _one_of(outputs, plain), next(iter(arrivals or times), None)
+    arrival = next(iter(arrivals or times), None)
+    return _one_of(inputs, plain), _one_of(outputs, plain), arrival, next(filter(is_cached, names), None)
 
 
 def _one_of(names: list[str], plain: Mapping[str, str]) -> str | None:

@@ -30,10 +30,13 @@ _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
 _SCALES: Final = {"k": 1e3, "m": 1e6}
 _TOKENS_PER_K: Final = 1024.0
 """Tokens of a length written 1k, as benchmarks and `--context 32k` mean it."""
+_LENGTHS: Final[tuple[Quantity, ...]] = ("input_tokens", "output_tokens")
 _REQUEST_ID: Final = re.compile(
     r"(?:request|req|trace|call|completion|response)? ?(?:id|index|idx|number|no|nr)"
 )
 """Names that number requests: a record with one is a request."""
+_USAGE: Final = {"prompt_tokens", "completion_tokens"}
+"""Names of the usage of one request. Source: OpenAI API reference, chat completions, `usage`."""
 _SUCCEEDED: Final = re.compile(r"succe|complet|\bok\b", re.IGNORECASE)
 _COUNTED: Final = re.compile(r"^(\d+)\s*[x×]\s*(.+)$|^(.+?)\s[x×]\s?(\d+)$", re.IGNORECASE)
 _ENGINES: Final = (
@@ -144,7 +147,9 @@ def _readings(text: str) -> Iterator[_Reading]:
 
 
 def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
-    found = _Reading(is_request=any(_REQUEST_ID.fullmatch(plain_words(name)) for name in record))
+    is_request = any(_REQUEST_ID.fullmatch(plain_words(name)) for name in record)
+    own = {name.rpartition(".")[2] for name in record}
+    found = _Reading(is_request=is_request or _USAGE.issubset(own))
     general = next(
         (str(record[name]) for name in record if re.fullmatch(r"(?:time_?)?units?", name, re.I)), ""
     )
@@ -159,7 +164,7 @@ def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
         if meaning.quantity in ("model", "gpu", "engine", "weight_dtype", "date"):
             found.words.setdefault(meaning.quantity, str(cell).strip())
             continue
-        number, unit = _number_in(cell)
+        number, unit = _number_in(cell, _TOKENS_PER_K if meaning.quantity in _LENGTHS else _SCALES["k"])
         if meaning.quantity == "request_rate_per_s" and (rate := rate_of(cell)) is not None:
             number = rate
         if number is None or (place in found.numbers and not _SUCCEEDED.search(name)):
@@ -188,6 +193,7 @@ def _apart(record: Record, known: dict[str, Meaning | None]) -> Iterator[tuple[s
         names = [part.strip() for part in name.split("/")]
         cells = [part.strip() for part in cell.split("/")] if isinstance(cell, str) else []
         if len(names) == len(cells) > 1:
+            names, cells = _with_shared_words(names, cells)
             found = {part: meaning_of(part) for part in names}
             if all(found.values()):
                 known |= found
@@ -196,8 +202,18 @@ def _apart(record: Record, known: dict[str, Meaning | None]) -> Iterator[tuple[s
         yield name, cell
 
 
-def _number_in(cell: Any) -> tuple[float | None, str]:
-    """Return the number of a cell and the word of its unit: `1,234.5 ms`, `12.3k tok/s`, `0.5 ± 0.1`."""
+def _with_shared_words(names: list[str], cells: list[str]) -> tuple[list[str], list[str]]:
+    """Return names and cells with the words that stand once for all: `TTFT avg/p99` with `180/620 ms`."""
+    plain = [re.sub(r"[()\[\]]", " ", name).strip() for name in names]
+    words = plain[0].rpartition(" ")[0]
+    full = [name if place == 0 or meaning_of(name) else f"{words} {name}" for place, name in enumerate(plain)]
+    unit = cells[-1].lstrip("0123456789., ")
+    return full, [f"{cell} {unit}" if number_of(cell) is not None else cell for cell in cells]
+
+
+def _number_in(cell: Any, per_k: float) -> tuple[float | None, str]:
+    """Return the number of a cell and the word of its unit: `1,234.5 ms`, `12.3k tok/s`, `0.5 ± 0.1`. A bare `1k` is
+    `per_k`."""
     if not isinstance(cell, str):
         return number_of(cell), ""
     match = _CELL.match(cell.strip())
@@ -207,7 +223,7 @@ def _number_in(cell: Any) -> tuple[float | None, str]:
     number = number_of(digits.replace(",", ".") if digits.count(",") == 1 and "." not in digits else digits)
     unit = match[2].lower().replace("μ", "µ")
     if number is not None and unit in _SCALES and (unit == "k" or not cell.strip().endswith(match[2])):
-        scale = _TOKENS_PER_K if cell.strip().endswith(match[2]) else _SCALES[unit]
+        scale = per_k if unit == "k" and cell.strip().endswith(match[2]) else _SCALES[unit]
         return number * scale, ""
     return number, unit
 

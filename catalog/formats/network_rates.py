@@ -25,6 +25,7 @@ _OSU_ROW: Final = re.compile(r"^\s*(\d+)\s+([\d.]+)\s*$")
 _IPERF: Final = re.compile(
     r"^\[\s*(SUM|\d+)\]\s+0\.0+-\s?[\d.]+\s+sec\s.*?([\d.]+)\s+([GMK])bits/sec.*\b(receiver|sender)?\s*$"
 )
+_IPERF_JSON: Final = re.compile(r'"sum_(?:sent|received)"\s*:\s*\{')
 _IPERF_UNITS: Final = {"G": GIGA, "M": 1e6, "K": 1e3}
 
 
@@ -51,6 +52,10 @@ def _rates(text: str) -> Iterator[tuple[str, float]]:
     streams: dict[str, float] = {}
     named = _PERFTEST_NAME.search(text)
     test = " ".join(named[0].replace("_", " ").split()) if named else "perftest"
+    for key in ("sum_received", "sum_sent"):
+        if found := re.search(rf'"{key}"\s*:\s*\{{[^{{}}]*"bits_per_second"\s*:\s*([\d.e+]+)', text):
+            yield "iperf3", float(found[1]) / BITS_PER_BYTE
+            return
     for line in without_prefixes(text):
         if head := _PERFTEST.search(line):
             unit = _PERFTEST_UNITS.get(head[1].lower(), 0.0)
@@ -66,7 +71,8 @@ def _rates(text: str) -> Iterator[tuple[str, float]]:
 
 def _is_network_rates(text: str) -> bool:
     lines = without_prefixes(text)
-    return bool(_PERFTEST.search(text) or _OSU.search(text)) or any(_IPERF.match(line) for line in lines)
+    is_named = _PERFTEST.search(text) or _OSU.search(text) or _IPERF_JSON.search(text)
+    return bool(is_named) or any(_IPERF.match(line) for line in lines)
 
 
 FORMAT: Final = FileFormat(

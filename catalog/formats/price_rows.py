@@ -7,7 +7,7 @@ catalog knows says which accelerators it has.
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,7 +20,7 @@ from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.records import Record, read_records
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.price import Term
-from advisor.catalog.units import GIB, MIB
+from advisor.catalog.units import GIB, HOUR_S, HOURS_PER_DAY, HOURS_PER_MONTH, MIB, MINUTE_S
 
 PriceCatalogue = Literal["skypilot", "gpuhunt", "sheet", "lines"]
 TITLES: Final[Mapping[PriceCatalogue, str]] = {
@@ -38,7 +38,7 @@ _OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
 _GPU: Final = r"(?:gpu|accelerator|card|chip)"
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu": (
-        rf"{_GPU}(?: (?:name|model|type|display name))?",
+        rf"{_GPU}(?: (?:name|model|type|display name|config(?:uration)?))?",
         "(?:graphics|video) card",
         "display name",
         "gpu description",
@@ -83,13 +83,33 @@ _PRICE_WORDS: Final = _MEANS_A_PRICE | {
     *("current", "the", "in", "dollar", "dollars", "from", "public", "net"),
 }
 """Words that the name of a price of machines may have; one of storage or of a month has another."""
-_ONE: Final = frozenset(("gpu", "gpus", "card", "accelerator"))
+_ONE: Final = frozenset(("gpu", "gpus", "card", "accelerator", "chip"))
+_PERIOD_HOURS: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("second", "seconds", "sec", "secs", "s"), 1.0 / HOUR_S),
+    **dict.fromkeys(("minute", "minutes"), MINUTE_S / HOUR_S),
+    **dict.fromkeys(("hour", "hours", "hourly", "hr", "hrs", "h"), 1.0),
+    **dict.fromkeys(("day", "days", "daily"), HOURS_PER_DAY),
+    **dict.fromkeys(("week", "weeks", "weekly"), 7.0 * HOURS_PER_DAY),
+    **dict.fromkeys(("month", "months", "monthly", "mo"), HOURS_PER_MONTH),
+    **dict.fromkeys(("year", "years", "yearly", "yr", "annual", "annually"), 12.0 * HOURS_PER_MONTH),
+}
+"""Hours that a price pays for, by the word of its period."""
+_PERIOD_TERMS: Final[tuple[tuple[float, Term], ...]] = (
+    (12.0 * HOURS_PER_MONTH, "reserved_1y"),
+    (HOURS_PER_MONTH, "reserved_1m"),
+)
+"""Terms of machines whose only price is that of a long period: they are rented for all of it."""
+_BY_NAME: Final = "prices by accelerator"
+"""Fields that are the names of accelerators, whose cells are prices."""
 _TERMS: Final[tuple[tuple[Term, str], ...]] = (
     ("reserved_3y", r"\b(?:(?:3|three) ?(?:yr?s?|years?)|36 ?(?:months?|mo))\b|\b3y"),
     ("reserved_1y", r"\b(?:(?:1|one) ?(?:yr?s?|years?)|12 ?(?:months|mo))\b|\b1y|\bannual commit\w*"),
     ("reserved_3m", r"\b(?:3|three) ?(?:m|mo|months?)\b"),
     ("reserved_1m", r"\b(?:1|one) ?(?:m|mo|month)\b commit\w*"),
-    ("reserved_unspecified", r"\breserv\w*|\bcommit\w*|\bcud\b|savings plan"),
+    (
+        "reserved_unspecified",
+        r"\b(?:6|six) ?months?\b|\b(?:2|two) ?years?\b|\breserv\w*|\bcommit\w*|\bcud\b|savings plan",
+    ),
     ("spot", r"\bspot\b|preempt\w*|(?<!un)interruptible|\bbid\b|low priority"),
     ("community", r"\bcommunity\b"),
     ("on_demand", r"on ?demand|pay ?g\b|pay as you go|\bsecure\b|consumption|uninterruptible|\bflex\b"),
@@ -99,11 +119,19 @@ _PRICE: Final = re.compile(
     r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
     re.IGNORECASE,
 )
-_UNIT_WORDS: Final = frozenset(
-    ("per", "gpu", "card", "accelerator", "hour", "hours", "hr", "hrs", "h", "hourly")
-)
+_UNIT_WORDS: Final = frozenset(("per", "a", "an")) | _ONE | frozenset(_PERIOD_HOURS)
 _HOURS_PER_YEAR: Final = 8760.0
-_IN_LINE: Final = re.compile(r"\$\s*([\d,]*\.?\d+)\s*((?:/|per )\s*(?:gpu|card|accelerator))?", re.IGNORECASE)
+_IN_LINE: Final = re.compile(
+    rf"\$\s*([\d,]*\.?\d+)((?:[\s/-]*\b(?:{'|'.join(sorted(_UNIT_WORDS, key=len, reverse=True))})\b)*)",
+    re.IGNORECASE,
+)
+_BEFORE_PRICE: Final = re.compile(
+    r"(?:[\s:–—=@-]|\b(?:at|for|from|only|is|are|costs?|starting)\b)+$", re.IGNORECASE
+)
+"""Words between an accelerator and its price."""
+_LONGEST_LINE: Final = 1000
+"""Characters of a line with a price that are read."""
+_LINE_DIVIDERS: Final = re.compile(r"[;|]|,(?!\d{3})|\s{2,}|\t")
 _NO_PRICE: Final = frozenset(
     (
         "",
@@ -150,6 +178,8 @@ class CataloguePrice:
     """Currency that the row states."""
     is_each: bool = False
     """Whether the price is that of one accelerator."""
+    period_hours: float = 1.0
+    """Hours that the price in the catalogue pays for."""
 
 
 def catalogue_of(path: Path) -> PriceCatalogue | None:
@@ -181,7 +211,7 @@ def _check_dollars(titles: list[str], path: Path) -> None:
     if other and "gpu" in _fields_of(tuple(titles)):
         raise InputFileError(
             f"{path}: column {other[0]!r} is no price in dollars per hour",
-            why="other currencies and months are not converted",
+            why="other currencies are not converted",
             fix="write the number of dollars per hour in a column price",
         )
 
@@ -194,7 +224,7 @@ def _first_records(titles: list[str], text: str) -> list[Record]:
 
 
 def _is_priced(fields: Mapping[str, list[str]]) -> bool:
-    return any(what.startswith("price|") for what in fields) and len(fields) > 1
+    return _BY_NAME in fields or (any(what.startswith("price|") for what in fields) and len(fields) > 1)
 
 
 def _header(text: str) -> list[str]:
@@ -216,7 +246,16 @@ def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
             found.setdefault(what, []).append(title)
         if price := _price_kind(own, above) or _price_kind(nested, above):
             found.setdefault(price, []).append(title)
+    if (
+        not _is_priced(found)
+        and len(named := [title for title in titles if _is_accelerator(_own_name(title))]) > 1
+    ):
+        found[_BY_NAME] = named
     return found
+
+
+def _own_name(title: str) -> str:
+    return title.rpartition(".")[2]
 
 
 def _field_of(words: str) -> str:
@@ -227,8 +266,8 @@ def _field_of(words: str) -> str:
 
 
 def _price_kind(own: str, above: str) -> str:
-    """Return `price`, term, `each` and `cents` of a name of a price, joined by bars; empty for any
-    other name: a price of storage has a word that no price of machines has."""
+    """Return `price`, term, `each`, `cents` and the hours that it pays for of a name of a price, joined by bars; empty
+    for any other name: a price of storage has a word that no price of machines has."""
     words = own
     term = next((each for each, form in _TERMS if re.search(form, own) or re.search(form, above)), "")
     for _, form in _TERMS:
@@ -237,12 +276,25 @@ def _price_kind(own: str, above: str) -> str:
         words = "price"
     cents = bool(re.search(r"\bcents?\b", words))
     left = set(re.sub(r"\bcents?\b", " ", words).split())
+    hours = _period_hours(left)
     if own == "usd" and "price" in above:
-        return "" if term.startswith("reserved") else f"price|{term}||"
+        return "" if term.startswith("reserved") else f"price|{term}|||1.0"
+    if hours not in (None, 1.0):
+        left -= _PERIOD_HOURS.keys()
+        left |= {"hour"}
     means = (left | set(own.split())) & _MEANS_A_PRICE
     if own == "usd" or not means or not left <= _PRICE_WORDS | _ONE:
         return ""
-    return f"price|{term}|{'each' if left & _ONE else ''}|{'cents' if cents else ''}"
+    return f"price|{term}|{'each' if left & _ONE else ''}|{'cents' if cents else ''}|{hours or 1.0}"
+
+
+def _period_hours(words: Collection[str]) -> float | None:
+    """Return the hours of the period that words state; None if they state none."""
+    return next((_PERIOD_HOURS[word] for word in words if word in _PERIOD_HOURS), None)
+
+
+def _term_of(words: str) -> Term | None:
+    return next((each for each, form in _TERMS if re.search(form, words)), None)
 
 
 def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[CataloguePrice]:
@@ -275,6 +327,12 @@ def _of_record(
     number: int, record: Record, fields: Mapping[str, list[str]], path: str
 ) -> Iterator[CataloguePrice]:
     """Yield the prices of one record."""
+    for name in fields.get(_BY_NAME, ()):
+        rest = {title: cell for title, cell in record.items() if title not in fields[_BY_NAME]}
+        named = {**rest, "gpu": _own_name(name), "price": record[name]}
+        yield from _of_record(number, named, _fields_of(tuple(named)), path)
+    if _BY_NAME in fields:
+        return
     cells = {
         what: next((text for name in names if (text := _text_of(record[name]))), "")
         for what, names in fields.items()
@@ -298,24 +356,28 @@ def _of_record(
     if term is None:
         return
     found: dict[Term, CataloguePrice] = {}
-    for what in [one for one in fields if one.startswith("price|")]:
-        _, named_term, each, cents = what.split("|")
+    kinds = [one.split("|") for one in fields if one.startswith("price|")]
+    for kind in sorted(kinds, key=lambda kind: float(kind[-1]) != 1.0):
+        what = "|".join(kind)
+        _, named_term, each, cents, named_hours = kind
         cell = next((text for name in fields[what] if (text := _text_of(record[name]))), "")
         if cell.lower() in _NO_PRICE | {"true", "false"}:
             continue
-        usd, is_each = _usd_per_hour(cell, f"{path}: row {number}")
-        if usd == 0.0:
-            continue
-        divisor = (100.0 if cents else 1.0) * hours
+        usd, is_each, cell_hours = _usd_in(cell, f"{path}: row {number}")
+        period = cell_hours or float(named_hours)
+        if usd == 0.0 or (found and period != 1.0):
+            continue  # the price of a month beside that of an hour is a sum or a bound of it
+        divisor = (100.0 if cents else 1.0) * hours * period
         one = replace(
             plain,
             row=number,
             region=cells.get("region", "").split(",")[0].strip(),
             currency=cells.get("currency", ""),
             memory_bytes=memory,
-            term=next((each for each, _ in _TERMS if each == named_term), term),
-            usd_per_hour=repr(usd / divisor) if divisor > 1 or usd != _number(cell) else cell,
+            term=next((each for each, _ in _TERMS if each == named_term), _term_in(period, term)),
+            usd_per_hour=repr(usd / divisor) if divisor != 1 or usd != _number(cell) else cell,
             is_each=bool(each) or is_each or "running in" in cells.get("description", "").lower(),
+            period_hours=hours * period,
         )
         rival = found.get(one.term)
         if rival is None or (rival.is_each and not one.is_each):
@@ -373,33 +435,41 @@ def _is_vague(title: str) -> bool:
 
 
 def _stated_term(cells: Mapping[str, str], names: str) -> tuple[Term | None, float]:
-    """Return the term that a row states, None for a unit of price other than the hour, and the hours that its price
-    pays for: a reservation of Azure's states the price of its whole term."""
+    """Return the term that a row states, None for a unit of price that is no period, and the hours that its price pays
+    for: a reservation of Azure's states the price of its whole term."""
     words = plain_words(f"{cells.get('years', '')} {cells.get('term', '')} {names}")
     if cells.get("term", "").lower() in ("true", "yes"):
         words = "spot"
-    term: Term = next((each for each, form in _TERMS if re.search(form, words)), "on_demand")
+    term: Term = _term_of(words) or "on_demand"
     unit = plain_words(cells.get("unit", ""))
     if unit and not re.search(r"\bh(?:ou)?r?s?\b", unit):
-        return None, 1.0
+        period = _period_hours(unit.split()) if set(unit.split()) <= _UNIT_WORDS | {"1"} else None
+        return (None, 1.0) if period is None else (_term_in(period, term), period)
     years = {"reserved_1y": 1.0, "reserved_3y": 3.0}.get(term, 0.0) if "reservation" in words else 0.0
     return term, years * _HOURS_PER_YEAR or 1.0
 
 
-def _usd_per_hour(cell: str, where: str) -> tuple[float, bool]:
-    """Return the dollars of a cell, and whether they are the price of one accelerator.
+def _term_in(period_hours: float, term: Term) -> Term:
+    """Return the term of a price that pays for a period, given the one that is stated otherwise."""
+    stated = (each for hours, each in _PERIOD_TERMS if period_hours >= hours)
+    return next(stated, term) if term == "on_demand" else term
 
-    Raises: InputFileError: it is no number of dollars per hour.
+
+def _usd_in(cell: str, where: str) -> tuple[float, bool, float | None]:
+    """Return the dollars of a cell, whether they are the price of one accelerator, and the hours that they pay for,
+    None if the cell has no period.
+
+    Raises: InputFileError: it is no number of dollars for a period.
     """
     found = _PRICE.fullmatch(cell)
     unit = set(re.findall(r"[a-z]+", found[3].lower())) if found else {""}
     if found is None or not unit <= _UNIT_WORDS:
         raise InputFileError(
             f"{where}: price {cell!r}",
-            why="prices are dollars per hour; other currencies and months are not converted",
+            why="prices are dollars per hour; other currencies are not converted",
             fix="write the number of dollars per hour",
         )
-    return _dollars(found[1]) / (100.0 if found[2] else 1.0), bool(unit & _ONE)
+    return _dollars(found[1]) / (100.0 if found[2] else 1.0), bool(unit & _ONE), _period_hours(unit)
 
 
 def _dollars(text: str) -> float:
@@ -436,27 +506,38 @@ def _of_lines(text: str) -> Iterator[CataloguePrice]:
     """Yield the prices of lines that name an accelerator and an amount of dollars, as pages of prices are pasted."""
     above: tuple[int, str] | None = None
     for number, line in enumerate(text.splitlines(), 1):
-        found = _IN_LINE.search(line)
-        if found is None:
+        line = line[:_LONGEST_LINE]
+        amounts = list(_IN_LINE.finditer(line))
+        if not amounts:
             above = accelerator_named(line) or above
             continue
-        named = accelerator_named(line[: found.start()]) or accelerator_named(line[found.end() :]) or above
+        before = _BEFORE_PRICE.sub("", line[: amounts[0].start()])
+        parts = (before, re.split(r"\s[-–—]\s|[:|(,]", before)[0], line[amounts[-1].end() :])
+        named = next(filter(None, map(accelerator_named, parts)), above)
         above = None
-        if named is not None:
-            count, id_ = named
-            words = plain_words(line)
-            yield CataloguePrice(
-                row=number,
-                provider="",
-                sku="",
-                region="",
-                term=next((each for each, form in _TERMS if re.search(form, words)), "on_demand"),
-                usd_per_hour=repr(_dollars(found[1])),
-                num_accelerators=str(count),
-                gpu=id_,
-                memory_bytes=None,
-                is_each=bool(found[2]) or "per gpu" in words,
+        if named is None:
+            continue
+        found: dict[Term, CataloguePrice] = {}
+        periods = [_period_hours(re.findall(r"[a-z]+", one[2].lower())) or 1.0 for one in amounts]
+        for amount, period in zip(amounts, periods, strict=True):
+            if period != 1.0 and 1.0 in periods:
+                continue
+            words = plain_words(_part_around(amount.start(), line) if len(amounts) > 1 else line)
+            term = _term_of(words) or _term_in(period, "on_demand")
+            usd = _dollars(amount[1]) / period
+            is_each = bool(set(re.findall(r"[a-z]+", amount[2].lower())) & _ONE) or "per gpu" in words
+            row = CataloguePrice(
+                number, "", "", "", term, repr(usd), str(named[0]), named[1], None, "", is_each, period
             )
+            found.setdefault(term, row)
+        yield from found.values()
+
+
+def _part_around(place: int, line: str) -> str:
+    """Return the part of a line between the dividers around a place."""
+    bounds = [(one.start(), one.end()) for one in _LINE_DIVIDERS.finditer(line)]
+    start = max((end for _, end in bounds if end <= place), default=0)
+    return line[start : min((begun for begun, _ in bounds if begun > place), default=len(line))]
 
 
 def _number(text: str) -> float | None:

@@ -4,9 +4,11 @@ A record is a mapping from the name of a field, with the names above it, to its 
 (`meanings.py`).
 """
 
+import ast
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +20,8 @@ MOST_RECORDS: Final = 100_000
 """Maximum number of records of one text: no sweep and no list of prices has more."""
 _LONGEST_PAIR: Final = 400
 """Characters of the longest line of one name and its value."""
+_LONGEST_LITERAL: Final = 100_000
+"""Characters of the longest line that is read as a literal of Python."""
 _NANO: Final = 1e-9
 _MOST_BEFORE_A_HEADER: Final = 60
 """Lines of other kinds behind which no table is looked for any more."""
@@ -26,7 +30,7 @@ _RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞
 _BARS: Final = re.compile(r"[|│┃║]")
 _GAP: Final = re.compile(r"\s{2,}|\t")
 _PAIR: Final = re.compile(
-    r"^\s*([^\W\d_][^:=]*?|\d+(?:th|%)[^:=]*?|[pP]\d\d[^:=]*?)\s*(?:\.{2,}\s*[:=]?|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
+    r"^\s*(?:[-*•+>]\s+)?([^\W\d_][^:=→]*?|\d+(?:th|%)[^:=→]*?|[pP]\d\d[^:=→]*?)\s*(?:\.{2,}\s*[:=]?|[-=]>|→|[:=]|\s{3,}|\t)\s*(\S.*?)\s*$"
 )
 _STATISTIC: Final = re.compile(
     r"^(?:mean|avg|average|median|lowest|highest|min(?:imum)?|max(?:imum)?|std\w*|stddev|count|sum|total|[pP]?\d{1,3}(?:\.\d+)?(?:th|%)?"
@@ -40,24 +44,84 @@ _MEASURE: Final = re.compile(
 """Titles of a first column that names what the other columns of its row hold."""
 _LOAD: Final = re.compile(r"([A-Za-z]+)[ =_-]*(\d+)|(\d+) ?([A-Za-z]+)", re.IGNORECASE)
 """Title of a column that states a load, `c=8` or `8 users`, in a table whose rows are figures."""
+_HEADERS: Final = ("columns", "header", "headers", "fields")
+_ROWS: Final = ("data", "rows", "values", "records")
+"""Keys of a table in JSON: the names of its columns, and its rows as lists."""
 _UNIT: Final = re.compile(r"units?", re.IGNORECASE)
 _VALUE: Final = re.compile(r"values?|results?", re.IGNORECASE)
+_PARTS: Final = {
+    "measure": re.compile(r"metric(?:[ _]?name)?|measure(?:ment)?", re.IGNORECASE),
+    "statistic": re.compile(r"stat(?:istic)?|aggregation|percentile|quantile", re.IGNORECASE),
+    "value": _VALUE,
+    "unit": _UNIT,
+}
+"""Titles of the columns of a table that has one measure in each row."""
+_ROW_OF_HTML: Final = re.compile(r"<tr\b[^>]*>", re.IGNORECASE)
+_CELL_OF_HTML: Final = re.compile(r"<t[dh]\b[^>]*>", re.IGNORECASE)
+_TAG: Final = re.compile(r"<[^>]*>")
+_ROW_OF_LATEX: Final = re.compile(r"^[^\n&\\]*&[^\n]*\\\\$", re.MULTILINE)
+_RUNS: Final = re.compile(r"^ *[-=]{2,}(?: +[-=]{2,})+ *$")
+"""A rule under the titles of a table whose runs show where its columns lie."""
+_PATH: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
+_RATE: Final = re.compile(r"/(?:s|sec|second|min|minute|h|hour|user|gpu|request|token|tok)\b", re.IGNORECASE)
 _SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
+_TIME_AHEAD: Final = re.compile(
+    r"\W{0,2}(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)(?=\W|$)"
+)
+_OF_STATISTIC: Final = re.compile(r"([A-Za-z]\w*)\s*[ =:]\s*([\d.,]*\d\s*[a-zµ/]*)")
 _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
 
 
 def read_records(text: str) -> list[Record]:
     """Return the records of a text, those of its largest container first; none if it has no named fields."""
+    return _join_measures(_records(text))
+
+
+def _records(text: str) -> list[Record]:
     if re.match(r"\ufeff?\s*(?:\{|\[\s*[\[{\"])", text):
         return list(_of_json(text))[:MOST_RECORDS]
-    text = text.lstrip("\ufeff")
+    text = _with_bars(text.lstrip("\ufeff"))
     if found := list(_of_delimited([line for line in text.splitlines() if not line.startswith("#")])):
         return found[:MOST_RECORDS]  # a prefix of a launcher may be the first cell of a row
-    lines = [line for line in without_prefixes(text) if not line.startswith("#")]
-    for read in (_of_settings, _of_bars, _of_delimited, _of_columns):
+    raw = text.splitlines()
+    is_table = any(
+        "|" in line and _RULE.match(line) for line in raw
+    )  # its first cell is no prefix of a launcher
+    lines = [line for line in (raw if is_table else without_prefixes(text)) if not line.startswith("#")]
+    if found := list(_of_settings(raw)) or list(_of_settings(lines)):
+        return found[:MOST_RECORDS]
+    for read in (_of_inline_pairs, _of_bars, _of_delimited, _of_columns, _of_ruled):
         if found := list(read(lines)):
             return found[:MOST_RECORDS]
     return list(_of_pairs(lines))
+
+
+def _with_bars(text: str) -> str:
+    """Return a text whose tables of HTML or LaTeX are divided by bars instead."""
+    if _ROW_OF_HTML.search(text):
+        rows = (_CELL_OF_HTML.split(row)[1:] for row in _ROW_OF_HTML.split(text)[1:])
+        grid = [[" ".join(_TAG.sub(" ", cell).split()) for cell in row] for row in rows]
+    elif _ROW_OF_LATEX.search(text):
+        grid = [row[:-2].split("&") for row in text.splitlines() if _ROW_OF_LATEX.match(row)]
+    else:
+        return text
+    return "\n".join("|".join(cell.strip() for cell in row) for row in grid)
+
+
+def _join_measures(records: list[Record]) -> list[Record]:
+    """Return the records, those joined that hold one measure each, its name and its value in fields of their own:
+    `metric=ttft, statistic=p99, value=400, unit=ms`."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record in records:
+        parts = {kind: next(filter(form.fullmatch, record), "") for kind, form in _PARTS.items()}
+        if not (parts["measure"] and parts["value"]):
+            return records
+        rest = {name: cell for name, cell in record.items() if name not in parts.values()}
+        name = f"{record[parts['measure']]} {record.get(parts['statistic'], '')}".strip()
+        unit = record.get(parts["unit"])
+        joined = found.setdefault(tuple(map(str, rest.values())), rest)
+        joined[f"{name} ({unit})" if unit else name] = record[parts["value"]]
+    return list(found.values())
 
 
 def flat_fields(row: Mapping[str, Any]) -> Record:
@@ -81,13 +145,27 @@ def _of_json(text: str) -> Iterator[Record]:
             try:
                 values.append(parsed_json(line.strip().rstrip(",")))
             except (ValueError, RecursionError):
-                continue
+                values += _literals(line)
         whole = [value for value in values if isinstance(value, dict)]
     yield from _expand(whole, "", {}, _DEEPEST)
 
 
+def _literals(line: str) -> list[Any]:
+    """Return the objects of a line that Python printed; none if it printed another value."""
+    if len(line) > _LONGEST_LITERAL or line.strip()[:1] not in ("{", "["):
+        return []
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            found = ast.literal_eval(line.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return found if isinstance(found, list) else [found]
+
+
 def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record]:
     """Yield the records of a JSON value: fields of an object and of those within it, and one for each of a list."""
+    if (rows := _rows_of_table(value)) is not None:
+        value = rows
     if isinstance(value, list):
         for one in value:
             if isinstance(one, dict | list):
@@ -106,6 +184,35 @@ def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record
         yield from _expand(inner, name, fields, depth - 1)
 
 
+def _rows_of_table(value: Any) -> list[Any] | None:
+    """Return the rows of a table in JSON: a list of lists below their header, columns beside their data, or one list
+    for each column; None for any other value."""
+    titles: Any
+    rows: Any
+    if isinstance(value, list):
+        titles, rows = (value[0], value[1:]) if value else ([], [])
+    elif isinstance(value, dict):
+        titles = next((value[key] for key in _HEADERS if key in value), None)
+        rows = next((value[key] for key in _ROWS if key in value), None)
+        if titles is None and len(value) > 1 and all(isinstance(one, list) for one in value.values()):
+            titles = list(value)
+            rows = [list(row) for row in zip(*value.values(), strict=False)]
+            if any(len(one) != len(rows) or any(map(_is_nested, one)) for one in value.values()):
+                return None
+    else:
+        return None
+    if not isinstance(titles, list) or not isinstance(rows, list) or not titles:
+        return None
+    if not all(isinstance(title, str) for title in titles):
+        return None
+    widths = {len(row) if isinstance(row, list) else 0 for row in rows}
+    return [dict(zip(titles, row, strict=True)) for row in rows] if widths == {len(titles)} else None
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
 def _flatten(
     value: Mapping[str, Any],
     path: str,
@@ -122,7 +229,10 @@ def _flatten(
     for key, inner in value.items():
         if key in rows:
             continue
-        name = f"{path}.{key}" if path else str(key)
+        own = str(key)
+        if _PATH.fullmatch(own) and not isinstance(inner, str) and not _RATE.search(own):
+            own = own.replace("/", ".")  # names above a name, as trackers of experiments join them
+        name = f"{path}.{own}" if path else own
         if isinstance(inner, str) and inner[:1] == "{":
             inner = _parse(inner)
         if isinstance(inner, dict) and inner.keys() >= {"units", "nanos"}:  # google.type.Money
@@ -152,9 +262,10 @@ def _parse(text: str) -> Any:
 def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
     """Return the objects of an object that is a list by name, each with its key; None for any other object.
 
-    Keys that are statistics, or objects of numbers alone, are fields of one record: {"ttft": {"mean": 1, "p99": 2}}.
+    Keys that are statistics, or objects of statistics alone, are fields of one record: {"ttft": {"mean": 1, "p99": 2}}.
     """
     inner = list(value.values())
+    is_numbered = len(_numbered_rows(value)) == len(inner)
     if not inner or not all(isinstance(one, dict) for one in inner):
         return None
     keys = [str(key) for key in value]
@@ -162,9 +273,10 @@ def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
         return None
     shared = set.intersection(*(set(one) for one in inner))
     has_words = any(isinstance(cell, str | dict | list) for one in inner for cell in one.values())
+    are_statistics = all(_STATISTIC.match(re.split(r"[_\s(]", str(key))[0]) for key in shared)
     if (
         len(inner) > 1
-        and has_words
+        and (has_words or not (are_statistics or is_numbered))
         and len(shared) >= 0.5 * max(len(one) for one in inner)
         and len(shared) > 1
     ):
@@ -173,14 +285,14 @@ def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _numbered_rows(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the objects whose keys differ by a number alone, with it as a field: {"concurrency_8": {}}."""
+    """Return the objects whose keys differ by a number alone, with it and the key as fields: {"concurrency_8": {}}."""
     found: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
     for key, inner in value.items():
         numbered = _NUMBERED.match(str(key))
         if numbered and isinstance(inner, dict) and (str(key).isdigit() or not _STATISTIC.match(str(key))):
             names.add(numbered[1])
-            found[key] = {numbered[1] or "key": int(numbered[2]), **inner}
+            found[key] = {"key": str(key), numbered[1] or "number": int(numbered[2]), **inner}
     return found if len(found) > 1 and len(names) == 1 else {}
 
 
@@ -243,6 +355,8 @@ def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
     table: list[list[str]] = []
     for line in [*lines, ""]:
         cells = [cell.strip() for cell in _GAP.split(line.strip()) if cell.strip()]
+        if table and len(cells) == len(table[0]) + 1 and cells[0] == str(len(table) - 1):
+            cells = cells[1:]  # the number of a row, as pandas prints it without a title
         if _RULE.match(line or " ") and line.strip():
             continue
         if (
@@ -260,7 +374,9 @@ def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
             if len(words) == len(names):
                 table = [names, words]
                 continue
-        table = [cells] if len(cells) > 2 and _is_header(cells) else []
+        if line[:1].isspace() and len(cells) > 1 and all(map(_is_statistic, cells)):
+            cells = ["", *cells]  # rows below are named, their names are not
+        table = [cells] if len(cells) > 2 and _is_header(list(filter(None, cells))) else []
 
 
 def _of_grid(table: Sequence[Sequence[str]]) -> Iterator[Record]:
@@ -306,26 +422,75 @@ def _is_all_numbers(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _of_settings(lines: Sequence[str]) -> Iterator[Record]:
-    """Yield a record of each line of `name=value`, as structured logs write their events."""
-    found = [pairs for line in lines if len(pairs := _SETTING.findall(line)) >= 3]
-    if len(found) >= 0.5 * sum(bool(line.strip()) for line in lines):
-        yield from ({name: quoted or bare for name, quoted, bare in pairs} for pairs in found)
+    """Yield a record of each line of `name=value`, as structured logs write their events, with the time before it."""
+    found = [(line, pairs) for line in lines if len(pairs := _SETTING.findall(line)) >= 3]
+    if len(found) < 0.5 * sum(bool(line.strip()) for line in lines):
+        return
+    for line, pairs in found:
+        time = _TIME_AHEAD.match(line)
+        record = {"time": time[1].replace(",", ".")} if time else {}
+        yield record | {name: quoted or bare for name, quoted, bare in pairs}
+
+
+def _of_inline_pairs(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield a record of each line of `name: value` divided by bars, semicolons or commas."""
+    for line in lines:
+        parts = re.split(r"\s*[|;]\s*|,\s+", line.strip(" |")) if len(line) <= _LONGEST_PAIR else []
+        pairs = [pair for part in parts if (pair := re.fullmatch(r"([^\W\d_][^:=|]*)\s*[:=]\s*(\S.*)", part))]
+        if len(pairs) >= 3 and len(pairs) == len(parts):
+            yield {pair[1].strip(): pair[2] for pair in pairs}
+
+
+def _of_ruled(lines: Sequence[str]) -> Iterator[Record]:
+    """Yield the rows of tables whose columns lie under the runs of a rule, however few blanks divide them."""
+    table: list[list[str]] = []
+    starts: list[int] = []
+    last = ""
+    for line in [*lines, ""]:
+        if _RUNS.match(line):
+            starts = [run.start() for run in re.finditer(r"[-=]+", line)]
+            table = table or ([_cut(last, starts)] if last.strip() else [])
+        elif starts and line.strip():
+            table.append(_cut(line, starts))
+        elif table:
+            yield from _of_grid(table)
+            table = []
+            starts = []
+        last = line
+
+
+def _cut(line: str, starts: Sequence[int]) -> list[str]:
+    return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
 
 def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
-    """Yield a record of lines `name: value`, below the heading above them; a name that comes again begins another."""
+    """Yield a record of lines `name: value`, below the heading above them, or below all those that YAML's indents
+    show; a name that comes again begins another."""
     record: dict[str, Any] = {}
     heading = ""
-    for line in lines:
+    above: list[tuple[int, str]] = []
+    seen: set[str] = set()
+    for line in (re.sub(r"\*\*|`", "", line) for line in lines):
         pair = _PAIR.match(line) if len(line) <= _LONGEST_PAIR else None
+        indent = len(line) - len(line.lstrip())
+        above = [(place, name) for place, name in above if place < indent] if line.strip() else above
         if pair is not None:
             name = pair[1].strip(" -*>")
             full = f"{heading}.{name}" if heading and _STATISTIC.match(name.split("(")[0].strip()) else name
-            if full in record:
+            full = ".".join([*(title for _, title in above), name]) if above else full
+            if full in seen:
                 yield record
                 record = {}
-            record[full] = pair[2]
+                seen.clear()
+            seen.add(full)
+            parts = [_OF_STATISTIC.fullmatch(part.strip()) for part in re.split(r"[,;|]\s", pair[2])]
+            if all(part and _STATISTIC.match(part[1]) for part in parts):
+                record |= {f"{full}.{part[1]}": part[2] for part in parts if part}
+            else:
+                record[full] = pair[2].strip("\"'")
         elif bare := line.strip(" -=*#─━:[]"):
             heading = bare if len(bare) < 60 else ""
+            if line.rstrip().endswith(":") and heading and len(above) < _DEEPEST:
+                above.append((indent, heading))
     if record:
         yield record

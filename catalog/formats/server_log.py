@@ -298,7 +298,9 @@ def _llama_cpp(text: str) -> ServerLog:
         or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held and is_whole else None,
         kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
-        kv_tokens=_whole(r"n_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)", text),
+        kv_tokens=_whole(
+            r"n_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)|kv_cache\w*: size = .*\(\s*(\d+) cells", text
+        ),
         max_model_len=_whole(r"n_ctx_per_seq\s*=\s*(\d+)", text),
         tensor_parallel=1,
         pipeline_parallel=len(held) or None,

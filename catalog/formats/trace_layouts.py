@@ -1,6 +1,7 @@
 """Layouts of recorded traffic: which columns a public trace has, in which unit, and how many tokens one id covers."""
 
 import datetime
+import email.utils
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ _BAILIAN_BLOCK: Final = 16
 _CONVERSATION_BLOCK: Final = 64
 """Tokens by which the shared beginnings of a conversation's turns are counted. Own choice: shorter blocks exceed the
 memory of a trace at contexts of 100,000 tokens, longer ones miss the reuse of short chats."""
+_ZULU: Final = re.compile(r"\s*(?:Z|UTC|GMT)$")
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _MOST_BLOCK: Final = 65_536
 
@@ -69,8 +71,13 @@ def clock_s(value: Any) -> float:
     """
     text = str(value).strip()
     fraction = _FRACTION.search(text)
-    whole = _FRACTION.sub("", text, count=1).replace("Z", "+00:00")
-    instant = datetime.datetime.fromisoformat(whole)
+    whole = _ZULU.sub("+00:00", _FRACTION.sub("", text, count=1))
+    if re.fullmatch(r"\d{1,2}:\d\d:\d\d", whole):  # a time of day: only differences between instants count
+        whole = f"1970-01-01 {whole:0>8}"
+    try:
+        instant = datetime.datetime.fromisoformat(whole)
+    except ValueError:
+        instant = email.utils.parsedate_to_datetime(text)  # as HTTP and mail write a date
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=datetime.UTC)
     return instant.timestamp() + (float(f"0.{fraction[1]}") if fraction else 0.0)

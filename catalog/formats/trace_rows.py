@@ -17,8 +17,8 @@ from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 Row = Mapping[str, Any]
 NANOSECONDS: Final = 1_000_000_000
 _NANOSECONDS_PER_MICROSECOND: Final = 1000
-_PAGES: Final = ("data", "events")
-"""Keys under which an interface lists requests: Langfuse, CloudWatch."""
+_PAGES: Final = ("data", "events", "requests", "records", "items", "rows", "logs", "entries")
+"""Keys under which a document lists requests, as the interfaces of Langfuse and CloudWatch do."""
 _PARQUET: Final = b"PAR1"
 _INPUTS: Final = (
     "gen_ai.usage.input_tokens",

@@ -18,12 +18,12 @@ from advisor.catalog.formats.benchmark_result import (
     require_figures,
     whole_of,
 )
-from advisor.catalog.formats.file_format import FileFormat, has_keys
+from advisor.catalog.formats.file_format import FileFormat, has_keys, json_object
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import MILLISECOND_S
 
 _TITLE: Final = "result of vllm bench serve"
-_HEAD: Final = re.compile(r"=+ (Serving|Offline Throughput) Benchmark Result =+")
+_HEAD: Final = re.compile(r"(?<!=)=+ (Serving|Offline Throughput) Benchmark Result =+")
 _PRINTED: Final = re.compile(r"^#?\s*([A-Za-z0-9][^:]*?)\s*:\s*(\S+)\s*$")
 _NAMES: Final[Mapping[str, str]] = {
     "Successful requests": "completed",
@@ -211,7 +211,12 @@ def _date(text: str) -> str:
 
 def _is_vllm_bench(text: str) -> bool:
     if text.lstrip()[:1] in ("{", "["):
-        return has_keys(text, "mean_ttft_ms") or has_keys(text, "total_output_tokens", "request_throughput")
+        if not (
+            has_keys(text, "mean_ttft_ms") or has_keys(text, "total_output_tokens", "request_throughput")
+        ):
+            return False
+        whole = json_object(text)  # another program may have the same names deeper within its file
+        return whole is None or "mean_ttft_ms" in whole or "total_output_tokens" in whole
     return bool(_HEAD.search(text) or _OFFLINE.search(text))
 
 

@@ -142,6 +142,10 @@ def _shape(metadata: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
             value = value[0] if len(set(value)) == 1 else None
         if value is not None:
             found[field] = value
+    found |= tables()["constants"].get(str(architecture), {})
+    found |= _latent_sizes(metadata, str(architecture)) if "kv_lora_rank" in found else {}
+    if found.get("num_nextn_predict_layers"):  # they are the last blocks of the file
+        found["num_hidden_layers"] -= found["num_nextn_predict_layers"]
     if not found.get("num_experts"):
         found.pop("num_experts", None)
     elif model_type == "llama":  # Mixtral has the architecture of Llama
@@ -154,6 +158,27 @@ def _shape(metadata: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         found["vocab_size"] = table // found["hidden_size"]
     found["tie_word_embeddings"] = bool(table) and not any(name == "output.weight" for name, _, _ in tensors)
     return found
+
+
+def _latent_sizes(metadata: dict[str, Any], architecture: str) -> dict[str, Any]:
+    """Return the sizes of a head of latent attention. Files that keep the latent states in the cache have those of its
+    heads under keys of their own; others have no such keys.
+
+    Source: ggml-org/llama.cpp, convert_hf_to_gguf.py (DeepseekV2Model).
+    """
+    rotary = metadata.get(f"{architecture}.rope.dimension_count", 0)
+    key, value = (
+        metadata.get(
+            f"{architecture}.attention.{name}_mla", metadata.get(f"{architecture}.attention.{name}", 0)
+        )
+        for name in ("key_length", "value_length")
+    )
+    return {
+        "qk_rope_head_dim": rotary,
+        "qk_nope_head_dim": key - rotary,
+        "v_head_dim": value,
+        "head_dim": None,
+    }
 
 
 def _storage(metadata: dict[str, Any], tensors: Tensors) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import too_many
+from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.trace_layouts import MOONCAKE_BLOCK, TraceLayout, block_of, layout_of
 from advisor.catalog.formats.trace_rows import trace_rows
 from advisor.catalog.units import HOUR_S
@@ -103,6 +104,8 @@ class _Reading:
     names: dict[str, int] = field(default_factory=dict)
     """Number that stands for a block whose id is text."""
     num_ids: int = 0
+    num_cached: float | None = None
+    """Tokens of prompts that were read from a cache where the trace was recorded; None if no row says it."""
     num_failed: int = 0
     num_abridged: int = 0
     sessions: dict[str, tuple[float, int, int]] = field(default_factory=dict)
@@ -149,6 +152,8 @@ def _take(reading: _Reading, number: int, row: Mapping[str, Any]) -> None:
         reading.num_failed += 1
         return
     pair = _tokens(row, layout.inputs, where), _tokens(row, layout.outputs, where)
+    if (cached := number_of(row.get("cached_tokens"))) is not None:
+        reading.num_cached = (reading.num_cached or 0.0) + min(cached, pair[0])
     if layout.is_conversation:
         instant, pair, ids = _turn(reading, row, pair, where)
         reading.hashes.append(ids)
@@ -232,7 +237,7 @@ def _trace_of(reading: _Reading) -> Trace:
         array("q", (reading.numbers[place] for place in order_of)),
         reading.block_tokens,
         reading.has_times,
-        _notes(reading, has_ids),
+        (*_notes(reading, has_ids), *(() if has_ids else _cache_notes(reading))),
     )
 
 
@@ -256,6 +261,17 @@ def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
             "each turn sends its whole conversation again; delays count from the start of the turn before"
         )
     return tuple(found)
+
+
+def _cache_notes(reading: _Reading) -> tuple[str, ...]:
+    """Return what a trace says of a prefix cache whose contents it does not tell."""
+    if not reading.num_cached:
+        return ()
+    part = reading.num_cached / sum(inputs for inputs, _ in reading.pairs)
+    return (
+        f"{part:.0%} of its prompt tokens were read from a prefix cache; without hash_ids every prompt is computed "
+        "whole, which overstates the need for prefill",
+    )
 
 
 def _check_step(step_s: float, name: str, where: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from advisor.catalog.engines import all_ids
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.programs import all_programs
 from advisor.cli.engine_command import with_pasted_command
 from advisor.cli.launch_files import commands_in
@@ -39,6 +39,7 @@ COMMANDS = {
     "mlx": "mlx_lm.server --model x/y-4bit",
     "mlx-tools": "python -m mlx_lm.generate --model x/y-4bit",
     "djl": "",
+    "nim": "",
     "tgi": "text-generation-launcher --model-id x/y --num-shard 2 --max-total-tokens 16384",
 }
 """A start command of each program; that of a program which takes variables alone is empty."""
@@ -176,7 +177,7 @@ WRAPPINGS: dict[str, tuple[str, Callable[[str], str]]] = {
 def test_every_program_has_a_command_that_is_tried_and_an_engine() -> None:
     assert COMMANDS.keys() == all_programs().keys()
     for program in all_programs().values():
-        assert program.engine in (*all_ids(), "tgi")
+        assert program.engine in (*all_ids(), "tgi", "nim")
         assert program.pattern.fullmatch(program.command)
 
 
@@ -293,6 +294,74 @@ def test_settings_mean_what_the_options_mean(
 )
 def test_words_without_a_program_belong_to_the_only_image(text: str) -> None:
     assert understand(text) == understand(*["llama-server", "-hf", "x/y-GGUF:Q6_K", "-c", "8192"])
+
+
+@pytest.mark.parametrize(
+    ("program", "place"),
+    [
+        (each.id, place)
+        for each in all_programs().values()
+        for place in each.places
+        if each.places[place] == "model"
+    ],
+)
+def test_values_of_a_chart_mean_the_options_at_their_places(program: str, place: str) -> None:
+    chosen = all_programs()[program]
+    chart: dict[str, Any] = {"extraEnv": [{"name": "OLLAMA_CONTEXT_LENGTH", "value": "8192"}]}
+    values = {"model": ["x/y"] if program == "ollama" else "hf://x/y", "*": ["--max-model-len", "8192"]}
+    command = [*chosen.command.split(), f"--model={'x/y' if program == 'ollama' else 'hf://x/y'}"]
+    options: list[str] = ["--ctx-size=8192"] if program == "ollama" else []
+    for each, option in chosen.places.items():
+        if each.partition(".")[0] != place.partition(".")[0] or (option == "model" and each != place):
+            continue
+        *outer, last = each.split(".")
+        inner = chart
+        for key in outer:
+            inner = inner.setdefault(key, [{}] if key == "containers" else {})
+            inner = inner[0] if isinstance(inner, list) else inner
+        inner[last] = values.get(option, option.partition("=")[2] or 2)
+        if option != "model" and not option.startswith("="):
+            options += values["*"] if option == "*" else [f"--{option}=2"]
+    assert understand(yaml.safe_dump(chart)) == understand(*command, *options)
+
+
+@pytest.mark.parametrize("key", ["environment", "Environment", "env", "extra_env", "extraEnv"])
+def test_keys_of_a_container_differ_by_format_and_mean_the_same(key: str) -> None:
+    one = {
+        "Image": "a/djl-inference:0.32.0",
+        key: {"HF_MODEL_ID": "x/y", "OPTION_TENSOR_PARALLEL_DEGREE": "4"},
+    }
+    for text in (json.dumps(one), json.dumps(one, separators=(",", ":")), yaml.safe_dump({"a": one})):
+        assert understand(text) == understand("vllm", "serve", "x/y", "-tp", "4")
+
+
+@pytest.mark.parametrize("start", ["cat > a.yml <<EOF", "cat <<'EOF' > a.yml", "tee a.yml << EOF >/dev/null"])
+def test_a_file_that_a_script_writes_is_that_of_its_options(start: str) -> None:
+    options = "kv_cache_config:\n  dtype: fp8\nmax_seq_len: 8192\n"
+    script = f"{start}\n{options}EOF\ntrtllm-serve x/y --extra_llm_api_options a.yml --tp_size 2\n"
+    found = understand(script)
+    assert found == understand(*["trtllm-serve", "x/y", "--max_seq_len", "8192", "--tp_size", "2"]) | {
+        "--kv-precision": "fp8"
+    }
+
+
+def test_an_image_with_a_model_in_it_names_that_model() -> None:
+    variables = "-e NIM_MAX_MODEL_LEN=16384 -e NIM_TENSOR_PARALLEL_SIZE=2"
+    typed = f"docker run {variables} nvcr.io/nim/meta/llama-3.1-70b-instruct:1.8.4"
+    means = understand("vllm", "serve", "meta/llama-3.1-70b-instruct", "-tp", "2", "--max-model-len", "16384")
+    assert understand(*typed.split()) == means
+    with pytest.raises(AdvisorError, match="nim"):
+        with_pasted_command(typed.split(), KNOWN)
+
+
+def test_parameters_of_triton_mean_what_the_options_mean() -> None:
+    text = (
+        'name: "tensorrt_llm"\nmax_batch_size: 64\nparameters: {\n  key: "gpt_model_path"\n  value: {\n'
+        '    string_value: "x/y"\n  }\n}\n'
+        'parameters { key: "kv_cache_free_gpu_mem_fraction" value { string_value: "0.85" } }\n'
+    )
+    command = "trtllm-serve x/y --max_batch_size 64 --kv_cache_free_gpu_memory_fraction 0.85"
+    assert understand(text) == understand(*command.split())
 
 
 def test_the_command_of_a_line_ends_at_operators() -> None:

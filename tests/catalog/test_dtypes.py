@@ -4,6 +4,7 @@ import pytest
 
 from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of, grouped_bits
 from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.files import DATA_DIR, read_csv
 
 
 @pytest.mark.parametrize(("zero_point_bits", "bits"), [(0, 4.125), (4, 4.15625), (16, 4.25)])
@@ -72,3 +73,11 @@ def test_fewer_bits_in_the_name_are_fewer_bits() -> None:
     bits = [bytes_per_element(name) for name in ladder]
     assert bits == sorted(set(bits))
     assert bytes_per_element("nf4") == pytest.approx(4.127 / 8, rel=1e-4)
+
+
+def test_every_type_of_a_known_gguf_file_is_a_precision() -> None:
+    rows = read_csv(DATA_DIR / "support" / "gguf_files.csv", ("repository", "file", "size_gib", "source"))
+    for name in {row["file"] for _, row in rows}:
+        kept = dtype_of(name).id
+        assert kept in (*GGUF_DTYPES, "mxfp4", "bf16"), name
+        assert dtype_of(name.lower().removeprefix("ud-")).id == kept

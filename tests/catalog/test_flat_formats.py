@@ -373,16 +373,51 @@ def test_a_sheet_of_prices_is_read_by_the_titles_of_its_columns(name: str, tmp_p
     "text",
     [
         "gpu,price\nH100,2.49 EUR\n",
-        "gpu,price\nH100,$1800/month\n",
         "provider;gpu;price;currency\nacme;H100;19,92;EUR\n",
     ],
 )
-def test_other_currencies_and_months_are_not_converted(text: str, tmp_path: Path) -> None:
+def test_other_currencies_are_not_converted(text: str, tmp_path: Path) -> None:
     file = tmp_path / "sheet.csv"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InputFileError) as raised:
         prices.read_prices(file, providers=("acme",))
     assert "dollars" in raised.value.fix or "USD" in raised.value.fix
+
+
+@pytest.mark.parametrize(
+    ("period", "hours", "term"),
+    [
+        ("minute", 1 / 60, "on_demand"),
+        ("hour", 1.0, "on_demand"),
+        ("day", 24.0, "on_demand"),
+        ("week", 168.0, "on_demand"),
+        ("month", 730.5, "reserved_1m"),
+        ("year", 8766.0, "reserved_1y"),
+    ],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu,price per {p}\nH100 SXM,{usd}\n",
+        "gpu,price\nH100 SXM,${usd}/{p}\n",
+        "gpu,price,unit\nH100 SXM,{usd},{p}\n",
+        "H100 SXM: ${usd} per {p}\n",
+    ],
+)
+def test_a_price_of_another_period_is_converted(
+    text: str, period: str, hours: float, term: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "sheet.csv"
+    file.write_text(text.format(p=period, usd=round(2.5 * hours, 5)), encoding="utf-8")
+    (price,) = prices.read_prices(file, providers=("acme",))
+    assert (price.term, price.usd_per_hour) == (term, pytest.approx(2.5, rel=1e-3))
+
+
+def test_the_price_of_an_hour_counts_before_that_of_a_month(tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    file.write_text("gpu,price per month,price per hour\nH100 SXM,1500,2.5\n", encoding="utf-8")
+    (price,) = prices.read_prices(file, providers=("acme",))
+    assert (price.term, price.usd_per_hour) == ("on_demand", 2.5)
 
 
 @pytest.mark.parametrize(

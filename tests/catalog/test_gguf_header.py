@@ -67,6 +67,65 @@ def file_of(
     return header(metadata, tensors)
 
 
+MIXTURE = (
+    "expert_count expert_used_count expert_feed_forward_length expert_shared_count leading_dense_block_count"
+)
+LATENT = "attention.kv_lora_rank rope.dimension_count attention.key_length attention.value_length"
+
+
+def keys(names: str, *values: int) -> dict[str, int]:
+    return dict(zip(names.split(), values, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("model", "architecture", "shape", "more"),
+    [
+        ("gemma-2-9b", "gemma2", (3584, 42, 14336, 16, 8, 256), keys("attention.sliding_window", 4096)),
+        ("gemma-3-27b", "gemma3", (5376, 62, 21504, 32, 16, 128), keys("attention.sliding_window", 1024)),
+        (
+            "gpt-oss-20b",
+            "gpt-oss",
+            (2880, 24, 2880, 64, 8, 64),
+            keys("attention.sliding_window", 128) | keys(MIXTURE, 32, 4, 2880, 0, 0),
+        ),
+        (
+            "glm-4.5-air",
+            "glm4moe",
+            (4096, 47, 10944, 96, 8, 128),
+            keys(MIXTURE, 128, 8, 1408, 1, 1) | keys("nextn_predict_layers", 1),
+        ),
+        (
+            "deepseek-v3",
+            "deepseek2",
+            (7168, 61, 18432, 128, 1, 576),
+            keys(MIXTURE, 256, 8, 2048, 1, 3)
+            | keys(LATENT, 512, 64, 576, 512)
+            | keys(
+                "attention.q_lora_rank attention.key_length_mla attention.value_length_mla", 1536, 192, 128
+            ),
+        ),
+        (
+            "deepseek-v2-lite",
+            "deepseek2",
+            (2048, 27, 10944, 16, 16, 192),
+            keys(MIXTURE, 64, 6, 1408, 2, 1) | keys(LATENT, 512, 64, 192, 128),
+        ),
+    ],
+)
+def test_windows_latent_attention_and_dense_layers_are_those_of_the_model(
+    model: str, architecture: str, shape: tuple[int, ...], more: dict[str, int], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.gguf"
+    stated = dict(zip(SHAPE, (*shape, 32768), strict=True)) | more
+    file.write_bytes(file_of(architecture, stated, name="A model of my own"))
+    known = models.get(model).record
+    found = models.get(str(file)).record
+    assert sorted(map(str, found.layers)) == sorted(map(str, known.layers))
+    assert (
+        found.mtp_layers == known.mtp_layers or architecture == "deepseek2"
+    )  # converters leave that module out
+
+
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "phi3"])
 def test_a_file_of_any_name_has_the_shape_and_widths_of_its_header(architecture: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.gguf"

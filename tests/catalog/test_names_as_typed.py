@@ -131,3 +131,19 @@ def test_a_mix_of_two_widths_lies_between_them() -> None:
 
     for low, high in ((2, 6), (3, 4), (3, 6), (4, 6)):
         assert bits(f"{low}bit") < bits(f"mixed-{low}-{high}bit") < bits(f"{high}bit")
+
+
+@pytest.mark.parametrize(
+    "file", ["config.json", "README.md", "model-00001-of-00017.safetensors", "tokenizer.json"]
+)
+def test_the_address_of_a_file_without_weights_names_its_repository(file: str) -> None:
+    for repository in ("Qwen/Qwen3-32B-FP8", "unsloth/Qwen3-32B-GGUF"):
+        for step in ("blob", "resolve"):
+            found = models.get(f"https://huggingface.co/{repository}/{step}/main/{file}").record
+            assert (found.id, found.weights) == ("qwen3-32b", models.get(repository).record.weights)
+
+
+@pytest.mark.parametrize("quant", ["Q8_0", "q5_k_m", "IQ4_XS"])
+def test_the_type_behind_a_colon_counts_with_and_without_an_organisation(quant: str) -> None:
+    for name in ("Qwen3-VL-8B-Instruct-GGUF", "unsloth/Qwen3-VL-8B-Instruct-GGUF"):
+        assert models.get(f"{name}:{quant}").record.weights == quant.lower()

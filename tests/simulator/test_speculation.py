@@ -208,6 +208,8 @@ def test_a_draft_model_takes_as_many_accelerators_as_its_heads_divide_among() ->
         ("mtp", "no module for multi-token prediction"),
         ("ngram", "is accepted is not known"),
         ("draft:qwen3-0.6b", "vocabularies differ"),
+        ("draft:llama-3.1-70b", "reads fewer weights"),
+        ("draft:llama-3.1-405b", "reads fewer weights"),
     ],
 )
 def test_what_does_not_go_together_is_refused(name: str, words: str) -> None:

@@ -294,3 +294,21 @@ def test_times_in_an_unknown_unit_are_named_and_not_left_out(tmp_path: Path, col
     with pytest.raises(InputFileError) as raised:
         read_trace(file)
     assert column in raised.value.what
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{{"t_s": {t}, "input_tokens": 1000, "cached_tokens": {c}, "output_tokens": 10}}',
+        '{{"time": "2025-01-01T00:00:0{t}Z", "usage": {{"prompt_tokens": 1000, "completion_tokens": 10, '
+        '"prompt_tokens_details": {{"cached_tokens": {c}}}}}}}',
+        '{{"at_s": {t}, "prompt_tokens": 1000, "prompt_cache_hit_tokens": {c}, "completion_tokens": 10}}',
+        '{{"arrived_at_s": {t}, "input_tokens": 1000, "output_tokens": 10, "cached_tokens": {c}}}',
+    ],
+)
+def test_cached_tokens_without_ids_are_said(row: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(row.format(t=t, c=c) for t, c in enumerate((0, 800))), encoding="utf-8")
+    trace = read_trace(path)
+    assert trace.pairs == ((1000, 10), (1000, 10))
+    assert "40% of its prompt tokens" in trace.notes[-1]

@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.units import MILLISECOND_S
-from advisor.evidence.own_server import ServerComparison, ServerFigure
+from advisor.evidence.own_server import LOCAL_ENGINES, ServerComparison, ServerFigure
 from advisor.evidence.server_memory import MemoryComparison, MemoryFigure
 from advisor.probes.link_judgement import JudgedLinks
 from advisor.probes.record import Measurement
@@ -124,7 +124,7 @@ def _layout(row: Mapping[str, str]) -> str:
 
 def _load_words(one: ServerComparison) -> str:
     row = one.row
-    if row.get("engine") == "llama.cpp" and row.get("load") == "batch1":
+    if row.get("engine") in LOCAL_ENGINES and row.get("load") == "batch1":
         return row.get("case_id", "")
     sent = (
         numbers.client_words(row["concurrency"])
