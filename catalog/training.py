@@ -75,6 +75,15 @@ def defines_model(framework: str, family: str) -> bool:
 
 
 @cache
+def has_stages(framework: str, family: str) -> bool:
+    """Whether a framework's release can divide the layers of a model type into pipeline stages.
+
+    Source: data/training/models.toml.
+    """
+    return family not in read_toml(_MODELS).get(framework, {}).get("without_stages", ())
+
+
+@cache
 def model_words(framework: str, family: str, model: str) -> tuple[str, str]:
     """Return what a framework calls a model and its size; FLAVOR if the release has no definition of that size.
 

@@ -112,7 +112,7 @@ def enumerate_lattice(job: TrainingJob, num_accelerators: int, limits: LatticeLi
         for schedule, virtual in _schedules(pp, shape.num_layers, limits):
             fitting = [b for b in micro_batches if runs(schedule, pp, job.global_batch // dp // b)]
             if fitting:
-                what = (experts, fitting, _recomputes(-(-shape.num_layers // pp), limits))
+                what = (experts, fitting, _recomputes(-(-shape.num_layers // pp), virtual, limits))
                 blocks.append(_block((tp, pp, cp, dp), outer, (schedule, virtual), what, limits))
     return _join_blocks(blocks)
 
@@ -218,15 +218,18 @@ def _micro_batches(limits: LatticeLimits) -> tuple[int, ...]:
     return limits.micro_batch or tuple(_powers_of_two(_MOST_MICRO_BATCH))
 
 
-def _recomputes(layers_per_stage: int, limits: LatticeLimits) -> list[tuple[int, int]]:
-    """Return pairs of kind of recomputation and recomputed layers of a stage; -1 is all of them."""
+def _recomputes(layers_per_stage: int, chunks: int, limits: LatticeLimits) -> list[tuple[int, int]]:
+    """Return pairs of kind of recomputation and recomputed layers of a stage, as many in each of its chunks; -1 is all
+    of them."""
+    per_chunk = layers_per_stage / chunks
     found = []
     for recompute in limits.recompute:
         if recompute != "full":
             found.append((RECOMPUTES.index(recompute), -1))
             continue
-        layers = {-1 if share >= 1 else round(share * layers_per_stage) for share in limits.recompute_shares}
-        found += [(RECOMPUTES.index("full"), number) for number in sorted(layers) if number]
+        layers = {round(share * per_chunk) for share in limits.recompute_shares}
+        some = [-1 if number >= per_chunk else chunks * number for number in sorted(layers) if number]
+        found += [(RECOMPUTES.index("full"), number) for number in some]
     return found
 
 

@@ -6,15 +6,17 @@ from typing import Final, Literal
 
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
-from advisor.catalog.training import defines_model, flavor_of, model_words, recipe_of
+from advisor.catalog.training import defines_model, flavor_of, has_stages, model_words, recipe_of
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
 from advisor.simulator.training.launch_start import (
     has_mamba_layers,
+    has_uneven_recomputation,
     maxtext_start,
     megatron_start,
     nemo_start,
+    recomputed_layers,
     torchtitan_start,
 )
 from advisor.simulator.training.launch_tuning import deepspeed_flags, deepspeed_runs, trl_flags, trl_runs
@@ -145,6 +147,8 @@ def _all_flags(
     on_tpus = vendor == "google"
     found = {}
     is_new = start == "new"
+    if job.model.workload != "decoder":
+        return {}  # The trainers below learn to predict the next token.
     tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps, is_new=is_new)
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
         return {}  # Data loaders of pre-training do not pad.
@@ -201,6 +205,7 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     return (
         not any(isinstance(group.mixer, GatedLinearAttention | Rwkv7) for group in job.model.layers)
         and plan.schedule in ("1f1b", "interleaved")
+        and not has_uneven_recomputation(plan)
         and job.compute_dtype in _MEGATRON_PRECISIONS
         and job.optimizer in _MEGATRON_OPTIMIZERS
         and not plan.offload_parameters
@@ -236,6 +241,8 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     if plan.expert_parallel > 1 and plan.expert_parallel % shared:
         return False
     if plan.context_parallel > 1 and job.model.family in _FLEX_ATTENTION:
+        return False
+    if plan.pipeline_parallel > 1 and not has_stages("torchtitan", job.model.family):
         return False
     if any(heads % plan.tensor_parallel for heads in model_limits(job.model).key_heads):
         return False  # Its attention splits columns into whole heads of keys.
@@ -358,10 +365,8 @@ def _megatron_recompute(job: TrainingJob, plan: TrainingPlan) -> str:
         return f"--recompute-granularity selective --recompute-modules {' '.join(recomputed_modules(job))}"
     if plan.recompute == "selective":
         return "--recompute-granularity selective"
-    how = "uniform --recompute-num-layers 1"
-    if plan.recompute_layers > 0:
-        how = f"block --recompute-num-layers {plan.recompute_layers}"
-    return f"--recompute-granularity full --recompute-method {how}"
+    method, layers = recomputed_layers(plan)
+    return f"--recompute-granularity full --recompute-method {method} --recompute-num-layers {layers}"
 
 
 def recomputed_modules(job: TrainingJob) -> list[str]:
@@ -451,7 +456,7 @@ def nemo_flags(
         flags.append(f"ddp.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={strategy}")
         flags.append("checkpoint.ckpt_format=fsdp_dtensor")
     if plan.recompute == "full":
-        layers, method = (plan.recompute_layers, "block") if plan.recompute_layers > 0 else (1, "uniform")
+        method, layers = recomputed_layers(plan)
         flags.append(f"model.recompute_granularity=full model.recompute_method={method}")
         flags.append(f"model.recompute_num_layers={layers}")
     else:

@@ -7,7 +7,12 @@ from typing import Final
 from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
-from advisor.simulator.training.launch_start import ranks_in_node, ray_start
+from advisor.simulator.training.launch_start import (
+    has_uneven_recomputation,
+    ranks_in_node,
+    ray_start,
+    recomputed_layers,
+)
 from advisor.simulator.training.launch_tuning import (
     FLASH,
     LORA_ALPHA_PER_RANK,
@@ -16,6 +21,7 @@ from advisor.simulator.training.launch_tuning import (
     wide_weights,
 )
 from advisor.simulator.training.plan import TrainingPlan
+from advisor.simulator.training.reinforcement import GENERATION_MEMORY_FRACTION
 
 _VERL_BATCHED_TOKENS: Final = 8192
 """Tokens of an iteration of the generating engine by default; verl refuses longer requests (vllm_rollout_spmd.py)."""
@@ -45,16 +51,18 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether verl has options for all of a plan.
 
     Verl takes Megatron with its distributed optimizer and no adapters, or FSDP without layers divided, both in bf16
-    with AdamW.
+    with AdamW. States that wait on the host come back for the update.
 
     Source: as `verl_flags`.
     """
     usual = job.compute_dtype == "bf16" and job.optimizer == "adamw" and not plan.offload_activations
     usual = usual and bool(weights_of(job.model))
+    usual = usual and not plan.offload_optimizer and not plan.offload_parameters
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
         in_order = plan.schedule in ("1f1b", "interleaved") and not ends and not plan.shard_group
-        whole = job.method == "full" and not plan.offload_parameters
+        in_order = in_order and not has_uneven_recomputation(plan)
+        whole = job.method == "full"
         is_defined = defines_model("verl-megatron", job.model.family)
         return usual and in_order and whole and is_defined and plan.sharding in ("none", "zero1")
     degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel)
@@ -90,6 +98,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={micro}",
         f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={loop.samples}",
         f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
+        f"actor_rollout_ref.rollout.gpu_memory_utilization={GENERATION_MEMORY_FRACTION}",
         f"trainer.n_gpus_per_node={in_node} trainer.nnodes={nodes}",
     ]
     if loop.reward_model:
@@ -107,6 +116,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
     if loop.algorithm == "ppo":
         flags.append(f"critic.model.path={name} critic.ppo_micro_batch_size_per_gpu={micro}")
     flags += _verl_megatron(job, plan, actor) if in_megatron else _verl_fsdp(plan, actor)
+    flags += _verl_states_on_host(loop, in_megatron=in_megatron)
     if in_megatron:
         critic = ("critic",) if loop.algorithm == "ppo" else ()
         others = ("actor_rollout_ref.ref", *critic, *(("reward_model",) if loop.reward_model else ()))
@@ -126,11 +136,9 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
 def _verl_megatron(job: TrainingJob, plan: TrainingPlan, actor: str) -> list[str]:
     own = f"{actor}.megatron"
     flags = [f"{actor}.strategy=megatron", *_verl_degrees(plan, own)]
-    if plan.offload_optimizer:
-        flags.append(f"{own}.optimizer_offload=True")
     own = f"+{own}.override_transformer_config.recompute"
     if plan.recompute == "full":
-        layers, method = (plan.recompute_layers, "block") if plan.recompute_layers > 0 else (1, "uniform")
+        method, layers = recomputed_layers(plan)
         flags.append(f"{own}_granularity=full {own}_method={method} {own}_num_layers={layers}")
     elif plan.recompute != "none":
         flags.append(f"{own}_granularity=selective")
@@ -162,10 +170,22 @@ def _verl_fsdp(plan: TrainingPlan, actor: str) -> list[str]:
     if plan.context_parallel > 1:
         flags.append(f"{actor}.ulysses_sequence_parallel_size={plan.context_parallel}")
     flags.append(f"actor_rollout_ref.model.enable_gradient_checkpointing={plan.recompute != 'none'}")
-    for part, held in (("param", plan.offload_parameters), ("optimizer", plan.offload_optimizer)):
-        if held:
-            flags.append(f"{actor}.fsdp_config.{part}_offload=True")
     return flags
+
+
+def _verl_states_on_host(loop: LoopShape, *, in_megatron: bool) -> list[str]:
+    """Return the options that move each model's states to the host while it does not work, as the price of a loop has
+    it: by default they stay beside the generating engine.
+
+    Source: verl 0.6.0, trainer/config/engine/fsdp.yaml and megatron.yaml; workers/fsdp_workers.py.
+    """
+    learning = ("param", "grad", "optimizer") if in_megatron else ("param", "optimizer")
+    folder = "megatron" if in_megatron else "fsdp_config"
+    inner = "" if in_megatron else "model."  # where the configurations of critic and judge have FSDP's part
+    moved = [("actor_rollout_ref.actor.", learning), ("actor_rollout_ref.ref.", ("param",))]
+    moved += [(f"critic.{inner}", learning)] if loop.algorithm == "ppo" else []
+    moved += [(f"reward_model.{inner}", ("param",))] if loop.reward_model else []
+    return [f"{model}{folder}.{part}_offload=True" for model, parts in moved for part in parts]
 
 
 def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -212,6 +232,7 @@ def openrlhf_flags(
     engines = loop.num_rollout_accelerators // loop.rollout_tensor_parallel
     flags += [
         f"--vllm_num_engines {engines} --vllm_tensor_parallel_size {loop.rollout_tensor_parallel}",
+        f"--vllm_gpu_memory_utilization {GENERATION_MEMORY_FRACTION}",
         f"--advantage_estimator {_ESTIMATORS[loop.algorithm]} {judge} --prompt_data PROMPTS",
         f"--rollout_batch_size {loop.prompts} --n_samples_per_prompt {loop.samples}",
         f"--train_batch_size {loop.prompts * loop.samples}",

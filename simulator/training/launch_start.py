@@ -87,6 +87,25 @@ def has_mamba_layers(model: Model) -> bool:
     return any(isinstance(group.mixer, Mamba2) for group in model.layers)
 
 
+def recomputed_layers(plan: TrainingPlan) -> tuple[str, int]:
+    """Return Megatron's method of full recomputation, and the layers that it counts: those of one chunk of a stage that
+    are recomputed, or 1 if all are.
+
+    Source: Megatron-Core 0.16.0, core/transformer/transformer_block.py, _checkpointed_forward: a block is one chunk.
+    """
+    if plan.recompute_layers <= 0:
+        return "uniform", 1
+    return "block", plan.recompute_layers // plan.virtual_stages
+
+
+def has_uneven_recomputation(plan: TrainingPlan) -> bool:
+    """Whether the chunks of a stage would recompute different numbers of layers, for which Megatron has no option.
+
+    Source: as `recomputed_layers`.
+    """
+    return plan.recompute_layers > 0 and plan.recompute_layers % plan.virtual_stages != 0
+
+
 def megatron_start(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     """Return the start of Megatron-LM: torchrun with the number and the address of a machine, and the trainer.
 

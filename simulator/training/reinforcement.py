@@ -18,6 +18,10 @@ from advisor.simulator.training.memory.instants import Bytes, Held
 from advisor.simulator.training.memory.peak import communicators, peak_memory, stage_memory
 from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
 
+GENERATION_MEMORY_FRACTION: Final = 0.85
+"""Fraction of an accelerator's memory that an engine gets while it generates: own choice, below vLLM's default of 0.9,
+for the driver's context and the trainer's communicators."""
+
 Algorithm = Literal["grpo", "rloo", "ppo", "dpo", "kto", "orpo", "reward"]
 _FORWARD_PARTS: Final = ("forward",)
 _SHARED_PARTS: Final = (

@@ -23,6 +23,7 @@ from advisor.simulator.serving import (
     simulate,
 )
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
+from advisor.simulator.training.reinforcement import GENERATION_MEMORY_FRACTION
 
 _MOST_SEQUENCES = 1024
 """Limit of sequences that a rollout engine runs at once on one replica."""
@@ -108,7 +109,7 @@ def rollout(
     load: RolloutLoad,
     *,
     engine: str = "vllm",
-    memory_fraction: float = 0.85,
+    memory_fraction: float = GENERATION_MEMORY_FRACTION,
     seed: int = 0,
 ) -> Rollout:
     """Return the generation of all samples of a step [s], with the tensor parallelism that makes it shortest.

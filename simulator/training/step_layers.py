@@ -265,7 +265,8 @@ class LayerPricing:
         pass. Learned tokens, norms and biases add nothing to a matrix. QLoRA unpacks 4-bit weights to 16 bits before
         each use; DoRA reads adapted weights for the norms of their columns. IA3 reads and writes what it multiplies.
 
-        Assumes: adapters multiply at half of the peak of their format.
+        Assumes: adapters multiply at half of the peak in 16 bits, as autocast has it whatever their format; those that
+            rebuild a matrix in their format, as in PEFT's comparison of its methods, which has no autocast.
         Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353); huggingface/peft,
             tuners/*/layer.py (forward), tuners/tuners_utils.py (autocast_adapter_dtype).
         """
@@ -293,8 +294,9 @@ class LayerPricing:
             travel = travel + 2.0 * matrix.outputs / (s.sequence_split if leaves else tp)
             elements = elements + matrix.inputs * matrix.outputs / tp
         peaks = self.device.peak_flop_per_s
-        peak = peaks.get("fp32", peaks["bf16"]) if size > _BYTES else peaks["bf16"]
+        peak = peaks["bf16"]
         if "whole_matrix_adapters" in job.features:
+            peak = peaks.get("fp32", peak) if size > _BYTES else peak
             beside = self.stream_s(_REBUILT_PASSES * size * elements) + 2.0 * elements * s.rows / (0.5 * peak)
         else:
             beside = self.stream_s(size * travel * s.rows) + 2.0 * job.lora_rank * travel * s.rows / (

@@ -1,6 +1,7 @@
 """Launch options of training plans: whether a framework has them for all of a plan, which a pick needs, and what they
 are."""
 
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,8 +21,14 @@ from advisor.simulator.training.launch_loops import (
     verl_runs,
 )
 from advisor.simulator.training.launch_tuning import trl_flags, trl_runs, weights_of
-from advisor.simulator.training.plan import TrainingPlan
-from advisor.simulator.training.reinforcement import RULES, Algorithm, generates
+from advisor.simulator.training.memory import peak_memory
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.reinforcement import (
+    GENERATION_MEMORY_FRACTION,
+    RULES,
+    Algorithm,
+    generates,
+)
 
 _TRL_SCRIPTS: Final = ("grpo", "rloo", "dpo", "kto", "orpo", "reward")
 """Algorithms that TRL has a script for; its PPO trainer is called from Python."""
@@ -100,7 +107,7 @@ def commands_of(
     ways = loop.rollout_tensor_parallel
     offline = not generates(task.algorithm)
     node_size = cluster.accelerator.node_size
-    flags = _trl_loop(job, plan, task, lengths, ways, node_size, num_steps) if together or offline else {}
+    flags = _trl_loop(job, plan, task, lengths, ways, cluster, num_steps) if together or offline else {}
     if offline:
         return flags
     shape = LoopShape(
@@ -132,7 +139,7 @@ def _trl_loop(
     task: RolloutTask,
     lengths: tuple[int, int],
     ways: int,
-    node_size: int,
+    cluster: TrainingCluster,
     num_steps: int,
 ) -> dict[str, str]:
     """Return the command of TRL's own trainer of the algorithm, where TRL has one and options for the plan."""
@@ -141,9 +148,9 @@ def _trl_loop(
         return {}
     if generates(name):
         limits = f"--max_completion_length {lengths[1]} --num_generations {task.samples_per_prompt}"
-        engine = "--use_vllm --vllm_mode colocate" + (
-            f" --vllm_tensor_parallel_size {ways}" if ways > 1 else ""
-        )
+        engine = "--use_vllm --vllm_mode colocate --vllm_enable_sleep_mode"
+        engine += f" --vllm_gpu_memory_utilization {_engine_fraction(job, plan, cluster):g}"
+        engine += f" --vllm_tensor_parallel_size {ways}" if ways > 1 else ""
         judge = (
             f"--reward_model_name_or_path {shlex.quote(named)}"
             if (named := _judge_of(task))
@@ -158,4 +165,18 @@ def _trl_loop(
             # TRL counts pairs where the plan counts sequences.
             job = replace(job, global_batch=max(1, job.global_batch // 2))
             plan = replace(plan, micro_batch=plan.micro_batch // 2)
+    node_size = cluster.accelerator.node_size
     return {"trl": trl_flags(job, plan, name, more, node_size=node_size, num_steps=num_steps)}
+
+
+def _engine_fraction(job: TrainingJob, plan: TrainingPlan, cluster: TrainingCluster) -> float:
+    """Return the fraction of an accelerator's memory for an engine beside TRL's trainer, whose states stay where they
+    are: at most what the price of generation assumes. TRL's default of 0.3 holds no larger model.
+
+    Source: TRL 1.16.0, trl/trainer/grpo_config.py, vllm_gpu_memory_utilization; vLLM refuses more than is free.
+    """
+    held = peak_memory(job, PlanLattice.of([plan]))
+    states = float((held.weight_bytes + held.gradient_bytes + held.optimizer_bytes)[0])
+    memory = cluster.accelerator.memory_bytes or states
+    left = GENERATION_MEMORY_FRACTION - states / memory
+    return max(math.floor(100.0 * left), 1) / 100.0

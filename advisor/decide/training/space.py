@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import drop_separators, known_value
 from advisor.catalog.schema import Accelerator, Model
+from advisor.catalog.training import has_stages
 from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRanked, NoUnits, Reason
 from advisor.decide.training.conditions import cluster_of
 from advisor.decide.training.fixed_layout import fixed_limits, least_plan
@@ -20,7 +21,7 @@ from advisor.simulator.training.families import family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.launch_start import has_mamba_layers
+from advisor.simulator.training.launch_start import has_mamba_layers, has_uneven_recomputation
 from advisor.simulator.training.launch_tuning import stores_scores
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
@@ -211,6 +212,8 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         yield f"{name} divides no layers", f"it has data parallelism{beside} alone"
     if rules.no_stages and stages > 1:
         yield f"{name} has no pipeline here", "its plans divide parameters over all chips"
+    elif stages > 1 and not has_stages(name, job.model.family):
+        yield f"{name} has no pipeline for {job.model.id}", "its release divides no layers of this model type"
     sharded = plan.sharding in ("zero2", "zero3")
     own_fsdp = name == "megatron" and sharded and stages == 1
     if own_fsdp and plan.offload_optimizer:
@@ -232,6 +235,12 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         yield f"{name} recomputes no layers of {job.model.id}", "its Mamba layers have no recomputation"
     if name == "megatron" and plan.virtual_stages > 1 and has_mamba_layers(job.model):
         yield f"{name} has no chunks of stages for {job.model.id}", "its Mamba layers have one chunk a stage"
+    if name == "megatron" and has_uneven_recomputation(plan):
+        chunks = plan.virtual_stages
+        yield (
+            f"{name} recomputes as many layers in each of the {chunks} chunks of a stage",
+            f"{plan.recompute_layers} layers of a stage do not divide by {chunks}",
+        )
     if plan.recompute not in rules.recompute:
         yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
 
@@ -482,8 +491,11 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         limits = replace(
             limits, tensor_parallel=(1,), pipeline_parallel=(1,), context_parallel=(1,), expert_parallel=(1,)
         )
-    if rules.no_stages:
+    if rules.no_stages or not has_stages(job.framework, job.model.family):
         limits = replace(limits, pipeline_parallel=(1,))
+    if job.framework == "megatron" and job.compute_dtype == "fp8":
+        # Delayed scales are not kept for a second pass of single modules.
+        limits = replace(limits, recompute=tuple(kind for kind in limits.recompute if kind != "modules"))
     if job.framework == "megatron" and has_mamba_layers(job.model):
         layers = num_layers(job.model)
         stages = tuple(count for count in range(1, layers + 1) if layers % count == 0)

@@ -86,12 +86,16 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
     for index, layer in enumerate(shape.layers):
         own = parameters.dense[index]
         experts = parameters.expert[index]
-        states = states_of(formats.layers, own, dense, experts, expert)
+        none = np.zeros_like(experts)
+        matrices = states_of(formats.layers, own, dense, none, expert)
+        routed = states_of(formats.experts, none, dense, experts, expert)
+        states = [sum(parts) for parts in zip(matrices, routed, strict=True)]
         adapters = _adapters(layer, job, formats, shape) / tp
-        extra = states_of(formats.adapters, adapters, dense, np.zeros_like(experts), expert)
+        extra = states_of(formats.adapters, adapters, dense, none, expert)
         copies = formats.quantized_copy * (own + experts)
         casts = _BF16 * (own + experts) if formats.autocast else np.zeros_like(own)
-        whole = (own + experts) * formats.layers.gathered + adapters * formats.adapters.gathered
+        whole = own * formats.layers.gathered + experts * formats.experts.gathered
+        whole = whole + adapters * formats.adapters.gathered
         rows["weights"].append((states[0] + extra[0]) * (1 - lattice.offload_parameters) + copies)
         rows["gradients"].append(states[1] + extra[1])
         rows["optimizer"].append(states[2] + extra[2])

@@ -42,6 +42,8 @@ class Formats:
     software: TrainingSoftware
     layers: ParameterBytes
     """Bytes per parameter of matrices in layers."""
+    experts: ParameterBytes
+    """Bytes per parameter of routed experts."""
     tables: ParameterBytes
     """Bytes per parameter of input table, head and norms."""
     adapters: ParameterBytes
@@ -102,8 +104,10 @@ def formats_of(job: TrainingJob) -> Formats:
     in fp32, 18 bytes; FSDP keeps fp32 shards, 16 bytes; a bf16 recipe keeps everything in bf16, 8 bytes.
 
     Assumes: the framework's habit, unless a job's features tell otherwise; a frozen base of QLoRA is NF4 with double
-    quantisation, its tables and norms bf16.
-    Source: ZeRO (arXiv:1910.02054) section 3; Megatron-Core distributed optimizer; catalog/data/training/memory.toml.
+    quantisation, its tables, norms and routed experts bf16: bitsandbytes packs linear layers, and Transformers has the
+    experts of a layer as one tensor.
+    Source: ZeRO (arXiv:1910.02054) section 3; Megatron-Core distributed optimizer; catalog/data/training/memory.toml;
+        transformers 5.24.0, integrations/bitsandbytes.py (replace_with_bnb_linear), models/mixtral, MixtralExperts.
     """
     software = software_of(job.framework, job.software)
     frozen = job.method != "full"
@@ -129,6 +133,7 @@ def formats_of(job: TrainingJob) -> Formats:
     return Formats(
         software=software,
         layers=layers,
+        experts=tables if job.method == "qlora" else layers,
         tables=tables,
         adapters=adapters,
         quantized_copy=_QUANTIZED_COPY_BYTES.get(job.compute_dtype, 0.0) if copies else 0.0,

@@ -32,6 +32,7 @@ from advisor.simulator.training.launch_loops import (
 from advisor.simulator.training.launch_start import has_mamba_layers, placeholders_of
 from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, PlanLattice, TrainingPlan
+from advisor.simulator.training.reinforcement import GENERATION_MEMORY_FRACTION
 
 OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
 STARTED = ("megatron-lm", "nemo", "torchtitan")
@@ -752,3 +753,74 @@ def test_recipes_of_nemo_are_printed_for_chips_of_nvidia_alone() -> None:
     """Source: megatron_bridge 0.3.0 (PyPI), METADATA: transformer-engine[core_cu13]."""
     plan = TrainingPlan(data_parallel=8, sharding="zero1")
     assert set(launch_flags(DENSE, plan, as_priced=True, vendor="amd")) == {"megatron-lm"}
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 4])
+@pytest.mark.parametrize("layers", [1, 2, 3, 4, 6, 8])
+def test_megatron_recomputes_the_layers_of_a_stage_that_were_priced(chunks: int, layers: int) -> None:
+    """Megatron counts recomputed layers by the chunk of a stage."""
+    plan = TrainingPlan(
+        pipeline_parallel=4,
+        virtual_stages=chunks,
+        schedule="interleaved" if chunks > 1 else "1f1b",
+        recompute="full",
+        recompute_layers=layers,
+    )
+    loop = LoopShape("grpo", 512, 8, (512, 2048), 1, 4, 8)
+    found = launch_flags(DENSE, plan)
+    if layers % chunks:
+        assert not {"megatron-lm", "nemo"} & found.keys()
+        assert not verl_runs(DENSE, plan)
+        return
+    commands = [found["megatron-lm"], found["nemo"], verl_flags(DENSE, plan, loop)]
+    for command in commands:
+        assert re.findall(r"recompute[-_]num[-_]layers[ =](\d+)", command) == [str(layers // chunks)]
+
+
+def test_searched_plans_recompute_as_many_layers_in_each_chunk() -> None:
+    limits = LatticeLimits(8, recompute=("full",), recompute_shares=(0.25, 0.5, 0.75, 1.0))
+    lattice = enumerate_lattice(DENSE, 16, limits)
+    some = lattice.recompute_layers > 0
+    assert (lattice.recompute_layers[some] % lattice.virtual_stages[some] == 0).all()
+    assert (some & (lattice.virtual_stages > 1)).any()
+    per_stage = model_limits(DENSE.model).num_layers / lattice.pipeline_parallel
+    assert (lattice.recompute_layers < per_stage).all()
+
+
+@pytest.mark.parametrize("name", ["qwen3-8b", "qwen3-30b-a3b"])
+def test_stages_are_planned_only_where_the_release_divides_the_model(name: str) -> None:
+    """Source: torchtitan 0.2.0, models/qwen3: pipelining_fn=None."""
+    job = TrainingJob(models.get(name).record, 4096, 64, framework="torchtitan")
+    staged = TrainingPlan(pipeline_parallel=2, data_parallel=4, sharding="zero3")
+    whole = TrainingPlan(data_parallel=8, sharding="zero3")
+    assert not launch_flags(job, staged, as_priced=True)
+    assert launch_flags(job, whole, as_priced=True)
+    assert launch_flags(replace(DENSE, framework="torchtitan"), staged, as_priced=True)
+    limits = limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm")))
+    assert limits.pipeline_parallel == (1,)
+
+
+@pytest.mark.parametrize("model", [one for one in models.all_models() if one.workload != "decoder"])
+def test_no_trainer_of_text_starts_an_encoder_or_an_image_model(model: Model) -> None:
+    for family in ("megatron", "torchtitan", "fsdp", "peft", "deepspeed", "maxtext"):
+        assert not launch_flags(TrainingJob(model, 64, 8, framework=family), TrainingPlan())
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "rloo", "ppo"])
+@pytest.mark.parametrize("family", ["megatron", "fsdp"])
+def test_states_give_way_to_a_generating_engine_as_priced(algorithm: Any, family: str) -> None:
+    """The price of a loop moves states to the host; the engine gets a stated fraction of the memory."""
+    job = replace(DENSE, framework=family)
+    plan = TrainingPlan(data_parallel=8, sharding="zero1" if family == "megatron" else "zero3")
+    loop = LoopShape(algorithm, 64, 8, (512, 1024), 2, 8, 8, reward_model="org/judge")
+    command = verl_flags(job, plan, loop)
+    assert not wrong("verl", command)
+    words = command.split()
+    models_held = ["actor_rollout_ref.actor", "actor_rollout_ref.ref", "reward_model"]
+    for model in [*models_held, *(["critic"] if algorithm == "ppo" else [])]:
+        assert any(word.startswith(model) and word.endswith("param_offload=True") for word in words)
+    assert f"actor_rollout_ref.rollout.gpu_memory_utilization={GENERATION_MEMORY_FRACTION}" in words
+    assert not verl_runs(job, replace(plan, offload_optimizer=True)), "states come back for the update"
+    ring = openrlhf_flags(replace(job, framework="fsdp"), replace(plan, sharding="zero3"), loop)
+    assert f"--vllm_gpu_memory_utilization {GENERATION_MEMORY_FRACTION}" in ring
+    assert not wrong("openrlhf", ring)

@@ -207,3 +207,15 @@ def test_hundred_thousand_plans_take_less_than_a_second() -> None:
     assert time.process_time() - started < 1.0
     assert len(found) == count
     assert np.isfinite(found.peak_bytes).all()
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "gpt-oss-20b", "qwen3-30b-a3b"])
+def test_qlora_packs_all_but_routed_experts(name: str) -> None:
+    """bitsandbytes packs linear layers; Transformers has the experts of a layer as one tensor."""
+    job = TrainingJob(models.get(name).record, 1024, 8, method="lora", lora_rank=16, framework="peft")
+    wide, packed = (
+        float(peak_memory(each, PlanLattice.of([TrainingPlan()])).weight_bytes[0])
+        for each in (job, replace(job, method="qlora"))
+    )
+    routed = sum(layer.count * expert_parameters(layer) for layer in model_shape(job.model).layers)
+    assert 2.0 * routed < packed < wide
