@@ -377,10 +377,11 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 
 def _split_line(line: TypedLine) -> list[TypedLine]:
+    typed = line.text
     is_listed = (
-        _LISTED.search(line.text)
-        or len(_APART.split(line.text)) >= _LEAST_SUMMANDS
-        or len(line.text.split(" + ")) >= _LEAST_SUMMANDS
+        _LISTED.search(typed)
+        or len(_APART.split(typed)) >= _LEAST_SUMMANDS
+        or len(typed.split(" + ")) >= _LEAST_SUMMANDS
     )
     run_on = [] if is_listed else _run_on_pieces_of(line)
     if run_on:
@@ -497,10 +498,9 @@ _SEVERAL: Final = re.compile(
 _PLACED: Final = re.compile(r"\s+(?:on|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
-def _pieces_of(line: TypedLine) -> list[TypedLine]:
-    """Return the parts of a line that lists several between commas, semicolons or slashes; none if it names one part
-    with its properties (`Samsung 990 Pro, 2TB`)."""
-    rest = _TITLE_AHEAD.sub("", write_in_english(line.text))
+def _listed_texts(typed: str) -> list[str]:
+    """Return the texts between the commas, semicolons, plus signs or slashes of a line; none if it has too few."""
+    rest = _TITLE_AHEAD.sub("", typed)
     rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().translate(_HIDE_COMMAS), rest)
     texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _LISTED.split(rest) if piece.strip()]
     if len(texts) < 2:
@@ -513,6 +513,15 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     for place in range(len(texts) - 1, 0, -1):
         if _LIMIT_ALONE.match(texts[place]):  # it is that of the cards before it
             texts[place - 1 : place + 1] = [f"{texts[place - 1]} {texts[place]}"]
+    return texts
+
+
+def _pieces_of(line: TypedLine) -> list[TypedLine]:
+    """Return the parts of a line that lists several between commas, semicolons or slashes; none if it names one part
+    with its properties (`Samsung 990 Pro, 2TB`)."""
+    texts = _listed_texts(write_in_english(line.text))
+    if not texts:
+        return []
     head, colon, tail = texts[0].partition(": ")
     if colon and server_in(head) is not None:
         texts = [head, tail, *texts[1:]]
@@ -781,7 +790,8 @@ class _ListingReader:
         self._notes += map(str, swaps)
         present = [line for line in typed if not _names_no_part(line.what)] or typed
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
-        is_heading = are_labelled and not re.search(r"\d", present[0].text) and not is_known(present[0].text)
+        heading = present[0].text
+        is_heading = are_labelled and not re.search(r"\d", heading) and not is_known(heading)
         if len(present) > 1 and (
             is_title(present[0], is_labelled=are_labelled) or (present[0].category is None and is_heading)
         ):

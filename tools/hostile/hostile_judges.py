@@ -4,9 +4,9 @@ import ast
 import csv
 import html.parser
 import io
+import itertools
 import json
 import os
-import itertools
 import re
 import shlex
 import shutil
@@ -328,7 +328,9 @@ def judge_call(
     """Assert that a call is a command of the engine or a helper's; return 1 if it starts the engine, else 0."""
     if call[0] == "docker":
         at = call.index("--entrypoint")
-        assert is_one_of([call[at + 1], *call[at + 3 :]], inside), call
+        # An image may hold its program off the search path.
+        program = {"/app/llama-server": "llama-server"}.get(call[at + 1], call[at + 1])
+        assert is_one_of([program, *call[at + 3 :]], inside), call
         return 1
     if call[0] == "srun":
         started = itertools.dropwhile(re.compile(r"--cpus-per-task=\d+").fullmatch, call[1:])
