@@ -18,7 +18,7 @@ WORKS: Final = {
         "Serve a language model: hardware, layout and engine, cost of a token, latencies, and how sure.",
         (
             "--model 70b --rate 10 --ttft-p99 1s --tpot-p99 50ms",
-            "--model ./config.json --profile rag --budget 5000/month --provider aws,lambda",
+            "'a chatbot for 1,000 users' --provider aws,lambda --budget 5000/month",
         ),
     ),
     "train": WorkHelp(
