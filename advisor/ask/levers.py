@@ -92,6 +92,7 @@ _THOUSANDS: Final = re.compile(r"(?<=\d),(?=000(?:\D|$))")
 
 
 def _without_thousands(text: str | None) -> str | None:
+    """Return typed loads without commas between thousands, so that those left stand between loads."""
     return None if text is None else _THOUSANDS.sub("", text)
 
 

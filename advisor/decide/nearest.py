@@ -68,8 +68,8 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
     """Yield questions with one change each, with the words of the change."""
     limits = scenario.constraints
     objectives = scenario.objectives
-    has_few_bits = bool(limits.precisions) or not limits.own
-    smaller = None if has_few_bits else scenario.with_limits(precisions=(_FEWEST_BITS,))
+    can_shrink = limits.own and not limits.precisions
+    smaller = scenario.with_limits(precisions=(_FEWEST_BITS,)) if can_shrink else None
     if smaller is not None:  # quality is given up before hardware is bought
         yield f"--precision {_FEWEST_BITS}", smaller
     if limits.own:

@@ -1,5 +1,7 @@
 """Chunked scans and the convolution before them: against token after token in fp64, and with states handed over."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -78,6 +80,17 @@ def test_gated_delta_matches_reference(dtype, case, device, on_gpu, assert_close
     # The inverse, the solved values and the state are rounded before the products that follow.
     assert_close(y, expected_y, slack=4.0)
     assert_close(state, expected_state, dtype, slack=4.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_the_delta_rule_is_right_at_every_width(dtype, device, on_gpu):
+    """A compiler that divides narrow and wide operands of one kernel among its warps may err at some pair of widths."""
+    if not on_gpu:
+        pytest.skip("widths decide what is compiled: GPU only")
+    for key_size, value_size in itertools.product((8, 16, 24, 32, 40, 64, 96, 128, 200, 256), repeat=2):
+        inputs = gated_delta.make_inputs(1, 140, 2, key_size, value_size, 4, device, dtype)
+        for found, expected in zip(gated_delta.run(*inputs), gated_delta.reference(*inputs), strict=True):
+            assert (found.double() - expected).norm() < 6e-3 * expected.norm(), (key_size, value_size)
 
 
 def test_like_keys_keep_their_digits(device, assert_close):

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import yaml
 
+from advisor.catalog import engines
+
 CODES: Final = {0, 2, 3, 6}
 STUBS: Final = (
     "vllm",
@@ -329,7 +331,8 @@ def judge_call(
     if call[0] == "docker":
         at = call.index("--entrypoint")
         # An image may hold its program off the search path.
-        program = {"/app/llama-server": "llama-server"}.get(call[at + 1], call[at + 1])
+        held = {engines.by_id(name).flags.image_program for name in engines.all_ids()} - {""}
+        program = Path(call[at + 1]).name if call[at + 1] in held else call[at + 1]
         assert is_one_of([program, *call[at + 3 :]], inside), call
         return 1
     if call[0] == "srun":
