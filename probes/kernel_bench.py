@@ -25,13 +25,16 @@ from advisor.kernels import (
     transpose,
 )
 from advisor.kernels.gemm_tiles import CONFIGS
+from advisor.kernels.peers import package_of
 from advisor.kernels.timing import time_calls, time_graph, time_once
 from advisor.kernels.work import WORKS
+from advisor.probes import kernel_peers
 from advisor.probes.bench import Bench
 from advisor.probes.compute import vendor_product
 from advisor.probes.devices import open_device
 from advisor.probes.events import claim_stdout, emit
-from advisor.probes.kernel_cases import NUM_CHECKED, KernelCase, Multiply, make_newer_case
+from advisor.probes.kernel_cases import NUM_CHECKED, KernelCase, make_newer_case
+from advisor.probes.kernel_peers import Multiply
 from advisor.probes.telemetry import Sampler
 
 FORMATS: Final = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.float8_e4m3fn}
@@ -84,6 +87,9 @@ def attention_case(shape: Sequence[int], dtype: str, device: torch.device) -> Ke
     }
     if attention_wgmma.is_supported(q):
         calls["advisor (wgmma)"] = lambda: attention_wgmma.run(q, k, v)
+    starts = tokens * torch.arange(batch + 1, dtype=torch.int32, device=device)
+    packed = kernel_peers.fa3_attention(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), starts, tokens)
+    calls["fa3"] = lambda: packed().view_as(q)
     return KernelCase(calls, lambda out: out[0, -min(NUM_CHECKED, tokens) :, 0], exact)
 
 
@@ -102,6 +108,7 @@ def row_case(name: str, shape: Sequence[int], dtype: str, device: torch.device) 
         calls: dict[str, Multiply] = {
             "advisor": lambda: rms_norm.run(x, residual, weight)[0],
             "torch": lambda: functional.rms_norm(x + residual, (columns,), weight, 1e-6),
+            "liger": kernel_peers.liger_rms_norm(x, residual, weight),
         }
         return KernelCase(calls, lambda out: out[some], exact)
     if name == "layer_norm":
@@ -111,6 +118,7 @@ def row_case(name: str, shape: Sequence[int], dtype: str, device: torch.device) 
             {
                 "advisor": lambda: layer_norm.run(x, weight, bias),
                 "torch": lambda: norm(x, (columns,), weight, bias),
+                "liger": kernel_peers.liger_layer_norm(x, weight, bias),
             },
             lambda out: out[some],
             lambda: norm(x[some].double(), (columns,), weight.double(), bias.double()),
@@ -147,11 +155,12 @@ def _elementwise_case(
             lambda out: out[:, some],
             lambda: x[some].double().T,
         )
-    return KernelCase(
-        {"advisor": own[name], "torch": lambda: other[name](x)},
-        lambda out: out[some],
-        lambda: other[name](x[some].double()),
-    )
+    calls: dict[str, Multiply] = {"advisor": own[name], "torch": lambda: other[name](x)}
+    if name == "softmax":
+        calls["liger"] = kernel_peers.liger_softmax(x)
+    if name == "swiglu":
+        calls["liger"] = kernel_peers.liger_swiglu(x)
+    return KernelCase(calls, lambda out: out[some], lambda: other[name](x[some].double()))
 
 
 def make_case(name: str, shape: Sequence[int], dtype: str, device: torch.device) -> KernelCase:
@@ -182,7 +191,12 @@ def measure(name: str, case: KernelCase, bench: Bench) -> dict[str, Any]:
             for _ in range(_NUM_BURSTS):
                 bench.rest()
                 times_s.append(_time_burst(case, call, bench.device))
-    except (RuntimeError, ValueError, NotImplementedError) as fault:
+    except ModuleNotFoundError as fault:
+        return {
+            "instrument": name,
+            "reason": f"{fault.name} is not installed: pip install {package_of(name)}",
+        }
+    except (RuntimeError, ValueError, NotImplementedError, ImportError) as fault:
         return {"instrument": name, "reason": str(fault).partition("\n")[0] or type(fault).__name__}
     if not math.isfinite(error):
         return {"instrument": name, "reason": "its result is no number"}

@@ -1,6 +1,6 @@
 """Cases of kernels that `advisor kernel` shows and the simulator has no model of: calls, peers, right values.
 
-A peer is what torch offers for the same operation, in the same process. Where torch has none, there is no peer.
+A peer is what torch or another library offers for the same operation, in the same process.
 """
 
 import itertools
@@ -44,9 +44,9 @@ from advisor.kernels import (
 )
 from advisor.kernels.activations import Activation
 from advisor.kernels.work import QUERIES_PER_KV
+from advisor.probes import kernel_peers
+from advisor.probes.kernel_peers import Multiply, gradient, lazily
 
-Multiply = Callable[[], torch.Tensor]
-"""Call of a kernel that returns its result."""
 NUM_CHECKED: Final = 128
 """Rows, or queries of one head, that are also computed in fp64."""
 _PAGE: Final = 64
@@ -74,29 +74,6 @@ class KernelCase:
 
 def _whole(out: torch.Tensor) -> torch.Tensor:
     return out
-
-
-def _gradient(function: Callable[..., torch.Tensor], *operands: torch.Tensor, grad: torch.Tensor) -> Multiply:
-    """Return torch's backward pass of a function by automatic differentiation, without its forward pass."""
-    wanted = [x.detach().requires_grad_() for x in operands]
-    result = function(*wanted)
-
-    def call() -> torch.Tensor:
-        return torch.autograd.grad(result, wanted, grad, retain_graph=True)[0]
-
-    return call
-
-
-def _lazily(make: Callable[[], Multiply]) -> Multiply:
-    """Return a call whose preparation runs at its first use, so that a peer that is missing fails there alone."""
-    made: list[Multiply] = []
-
-    def call() -> torch.Tensor:
-        if not made:
-            made.append(make())
-        return made[0]()
-
-    return call
 
 
 def _sdpa(kind: Any, causal: bool = True) -> Callable[..., torch.Tensor]:
@@ -132,8 +109,8 @@ def attention_backward_case(
 
     calls: dict[str, Multiply] = {
         "advisor": lambda: attention_backward.run(q, k, v, result, logs, grad)[0],
-        "torch": _lazily(lambda: _gradient(_sdpa(backend.FLASH_ATTENTION), q, k, v, grad=grad)),
-        "cudnn": _lazily(lambda: _gradient(_sdpa(backend.CUDNN_ATTENTION), q, k, v, grad=grad)),
+        "torch": lazily(lambda: gradient(_sdpa(backend.FLASH_ATTENTION), q, k, v, grad=grad)),
+        "cudnn": lazily(lambda: gradient(_sdpa(backend.CUDNN_ATTENTION), q, k, v, grad=grad)),
     }
     if attention_backward_wgmma.is_supported(q):
         calls["advisor (wgmma)"] = lambda: attention_backward_wgmma.run(q, k, v, result, logs, grad)[0]
@@ -151,7 +128,8 @@ def attention_packed_case(shape: Sequence[int], kind: torch.dtype, device: torch
         return attention_packed.reference(q[:few, :1], k[:few, :1], v[:few, :1], first, window=window)
 
     run = partial(attention_packed.run, q, k, v, starts, None, tokens, window=window)
-    return KernelCase({"advisor": run}, lambda out: out[:few, :1], exact)
+    peer = kernel_peers.fa3_attention(q, k, v, starts, tokens, window)
+    return KernelCase({"advisor": run, "fa3": peer}, lambda out: out[:few, :1], exact)
 
 
 def decode_case(shape: Sequence[int], kind: torch.dtype, device: torch.device, is_fp8: bool) -> KernelCase:
@@ -169,8 +147,12 @@ def decode_case(shape: Sequence[int], kind: torch.dtype, device: torch.device, i
     def exact() -> torch.Tensor:
         return decode_attention.reference(q[:1], k, v, table[:1], lengths[:1], scales).double()
 
-    run = partial(decode_attention.run, q, k, v, table, lengths, scales=scales)
-    return KernelCase({"advisor": run}, lambda out: out[:1], exact)
+    calls: dict[str, Multiply] = {
+        "advisor": partial(decode_attention.run, q, k, v, table, lengths, scales=scales)
+    }
+    if not is_fp8:
+        calls["fa3"] = kernel_peers.fa3_decode(q, k, v, table, lengths)
+    return KernelCase(calls, lambda out: out[:1], exact)
 
 
 def mla_decode_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> KernelCase:
@@ -208,7 +190,8 @@ def row_backward_case(name: str, shape: Sequence[int], kind: torch.dtype, device
         return KernelCase(
             {
                 "advisor": lambda: rms_norm_backward.run(total, weight, grad, through)[0],
-                "torch": _lazily(torch_call),
+                "torch": lazily(torch_call),
+                "liger": kernel_peers.liger_rms_norm_backward(total, weight, grad, through),
             },
             first_rows,
             lambda: rms_norm_backward.reference(total[some], weight, grad[some], through[some])[0],
@@ -224,7 +207,8 @@ def row_backward_case(name: str, shape: Sequence[int], kind: torch.dtype, device
         return KernelCase(
             {
                 "advisor": lambda: layer_norm_backward.run(x, weight, grad)[0],
-                "torch": _lazily(lambda: _gradient(norm, x, weight, bias, grad=grad)),
+                "torch": lazily(lambda: gradient(norm, x, weight, bias, grad=grad)),
+                "liger": kernel_peers.liger_layer_norm_backward(x, weight, grad),
             },
             first_rows,
             lambda: layer_norm_backward.reference(x[some], weight, grad[some])[0],
@@ -259,11 +243,14 @@ def _activation_backward_case(
         return functional.silu(gate) * up
 
     function = swiglu if is_pair else functional.gelu
+    calls: dict[str, Multiply] = {
+        "advisor": lambda: activations_backward.run(activation, x, grad),
+        "torch": lazily(lambda: gradient(function, x, grad=grad)),
+    }
+    if is_pair:
+        calls["liger"] = kernel_peers.liger_swiglu_backward(x, grad)
     return KernelCase(
-        {
-            "advisor": lambda: activations_backward.run(activation, x, grad),
-            "torch": _lazily(lambda: _gradient(function, x, grad=grad)),
-        },
+        calls,
         lambda out: out[some],
         lambda: activations_backward.reference(activation, x[some], grad[some]),
         can_be_captured=False,
@@ -282,7 +269,11 @@ def rope_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> 
         return torch.cat((first * c - second * s, second * c + first * s), dim=2)
 
     return KernelCase(
-        {"advisor": lambda: rope.run(x, cos, sin, positions), "torch": separate},
+        {
+            "advisor": lambda: rope.run(x, cos, sin, positions),
+            "torch": separate,
+            "liger": kernel_peers.liger_rope(x, cos, sin, positions),
+        },
         lambda out: out[some],
         lambda: rope.reference(x[some], cos, sin, positions[some]),
     )
@@ -306,7 +297,7 @@ def linear_gelu_backward_case(shape: Sequence[int], kind: torch.dtype, device: t
     return KernelCase(
         {
             "advisor": lambda: linear_gelu_backward.run(a, b, bias, grad)[0],
-            "torch": _lazily(lambda: _gradient(forward, a, b, bias, grad=grad)),
+            "torch": lazily(lambda: gradient(forward, a, b, bias, grad=grad)),
         },
         lambda out: out[some],
         exact,
@@ -343,7 +334,7 @@ def cross_entropy_case(
     return KernelCase(
         {
             "advisor": lambda: linear_cross_entropy.run_backward(x, weight, target, log, grad)[0],
-            "torch": _lazily(lambda: _gradient(loss, x, weight, grad=grad.to(kind))),
+            "torch": lazily(lambda: gradient(loss, x, weight, grad=grad.to(kind))),
         },
         lambda out: out[some],
         exact,
@@ -376,7 +367,11 @@ def fp8_block_case(shape: Sequence[int], device: torch.device) -> KernelCase:
 
     some = slice(0, NUM_CHECKED)
     return KernelCase(
-        {"advisor": lambda: fp8_block_gemm.run(a, a_scale, b, b_scale), "torch": vendor},
+        {
+            "advisor": lambda: fp8_block_gemm.run(a, a_scale, b, b_scale),
+            "torch": vendor,
+            "deep-gemm": kernel_peers.deep_gemm_product(a, a_scale, b, b_scale),
+        },
         lambda out: out[some],
         lambda: fp8_block_gemm.reference(a[some], a_scale[:, some], b, b_scale),
     )
@@ -419,7 +414,15 @@ def w4a16_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) ->
         turns = itertools.cycle([weights.clone() for _ in range(max(1, num_copies // 4))])
         return lambda: x @ next(turns).T
 
-    calls = {"advisor": rotating(run), "torch": _lazily(wide)}
+    def marlin() -> Multiply:
+        turns = itertools.cycle([kernel_peers.marlin_product(x, *copy) for copy in copies])
+
+        def call() -> torch.Tensor:
+            return next(turns)()
+
+        return call
+
+    calls = {"advisor": rotating(run), "torch": lazily(wide), "marlin": lazily(marlin)}
     if run is not w4a16.run:
         calls["advisor (early)"] = rotating(partial(run, early=True))
     return KernelCase(
@@ -504,7 +507,10 @@ def scan_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.
         x, delta, a, b, c, skip = ssd.make_inputs(
             sequences, tokens, heads, channels, 1, states, 0, device, kind
         )
-        calls: dict[str, Multiply] = {"advisor": lambda: ssd.run(x, delta, a, b, c, skip)[0]}
+        calls: dict[str, Multiply] = {
+            "advisor": lambda: ssd.run(x, delta, a, b, c, skip)[0],
+            "mamba-ssm": kernel_peers.mamba_scan(x, delta, a, b, c, skip),
+        }
         if ssd_wgmma.is_supported(x, states):
             calls["advisor (wgmma)"] = lambda: ssd_wgmma.run(x, delta, a, b, c, skip)[0]
         return KernelCase(
@@ -516,7 +522,10 @@ def scan_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.
         sequences, tokens, heads, keys, values = shape
         operands = gated_delta.make_inputs(sequences, tokens, heads, keys, values, 0, device, kind)
         return KernelCase(
-            {"advisor": lambda: gated_delta.run(*operands)[0]},
+            {
+                "advisor": lambda: gated_delta.run(*operands)[0],
+                "fla": kernel_peers.fla_gated_delta(*operands),
+            },
             first_tokens,
             lambda: gated_delta.reference(*(one[:1, :few] for one in operands))[0],
         )

@@ -1,6 +1,7 @@
 """The process behind `advisor kernel`: each operator's kernel against fp64, at small shapes."""
 
 import importlib
+import sys
 
 import pytest
 
@@ -15,11 +16,22 @@ from advisor.kernels import (
     mla_decode,
     ssd,
 )
+from advisor.kernels.peers import PEERS, peers_of
 from advisor.kernels.work import QUERIES_PER_KV, WORKS
 from advisor.probes import kernel_bench
+from advisor.probes.bench import Bench
 
 SHAPES = {"gemm": (64, 96, 64), "attention": (1, 2, 64, 64)}
 NAMES = ("gemm", "attention", "rms_norm", "layer_norm", "softmax", "gelu", "swiglu", "transpose")
+
+
+def error_of(case, instrument):
+    """Return the error of an instrument against fp64; zero for a peer whose library is not installed."""
+    try:
+        return kernel_bench.relative_error(case, case.calls[instrument])
+    except ModuleNotFoundError:
+        assert instrument in PEERS
+        return 0.0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -27,10 +39,10 @@ NAMES = ("gemm", "attention", "rms_norm", "layer_norm", "softmax", "gelu", "swig
 def test_kernels_and_peers_are_near_fp64(name, dtype, device, on_gpu):
     case = kernel_bench.make_case(name, SHAPES.get(name, (48, 64)), dtype, device)
     limit = {"bf16": 8e-3, "fp16": 1.5e-3}[dtype]
-    for instrument, call in case.calls.items():
+    for instrument in case.calls:
         if name == "attention" and not on_gpu and instrument != "advisor":
             continue  # torch's attention of these names needs a GPU
-        assert kernel_bench.relative_error(case, call) < limit, instrument
+        assert error_of(case, instrument) < limit, instrument
 
 
 def test_a_wrong_kernel_shows_its_error(device):
@@ -75,10 +87,25 @@ NEEDS_GPU = {"attention_backward", "grouped_gemm", "grouped_gemm_fp8", "fp8_bloc
 def test_newer_kernels_and_peers_are_near_fp64(name, device, on_gpu):
     default = (48, 64, 32) if len(WORKS[name].dimensions) == 3 else (48, 64)
     case = kernel_bench.make_case(name, SMALL.get(name, default), "fp16", device)
-    for instrument, call in case.calls.items():
+    for instrument in case.calls:
         if instrument != "advisor" and (name in NEEDS_GPU or "scale per row" in instrument):
             continue  # sizes that torch's kernels take are larger than this
-        assert kernel_bench.relative_error(case, call) < 8e-3, instrument
+        assert error_of(case, instrument) < 8e-3, instrument
+
+
+@pytest.mark.parametrize("name", [*NAMES, *WORKS])
+def test_a_kernel_has_the_peers_that_the_command_names(name, device):
+    default = (48, 64, 32) if name in WORKS and len(WORKS[name].dimensions) == 3 else (48, 64)
+    case = kernel_bench.make_case(name, {**SHAPES, **SMALL}.get(name, default), "fp16", device)
+    libraries = {peer for peer in peers_of(name) if peer not in ("torch", "cudnn")}
+    assert {peer for peer in case.calls if peer in PEERS and peer not in ("torch", "cudnn")} == libraries
+
+
+def test_a_peer_that_is_not_installed_names_its_package(device, monkeypatch):
+    case = kernel_bench.make_case("softmax", (48, 64), "fp16", device)
+    monkeypatch.setitem(sys.modules, "liger_kernel", None)
+    found = kernel_bench.measure("liger", case, Bench(device, 0, quick=True))
+    assert "pip install liger-kernel" in found["reason"]
 
 
 @pytest.mark.parametrize("name", WORKS)

@@ -65,6 +65,9 @@ class KernelInput:
     ] = None
     against: Annotated[
         str,
-        Option(metavar="NAME,...", help="Peers: torch (cuBLAS, FlashAttention), cudnn (attention)."),
+        Option(
+            metavar="NAME,...",
+            help="Peers: torch (cuBLAS, FlashAttention 2), cudnn, fa3, marlin, deep-gemm, liger, fla, mamba-ssm.",
+        ),
     ] = "torch"
     sweep: Annotated[Literal["tiles"] | None, Option(help="Every tile shape of gemm.")] = None

@@ -10,6 +10,7 @@ from advisor.catalog.schema import Accelerator
 from advisor.commands.kernel.options import KernelInput
 from advisor.commands.kernel.view import KernelAnswer, kernel_answer
 from advisor.kernels.gemm_tiles import CONFIGS, Config
+from advisor.kernels.peers import PEERS, peers_of
 from advisor.kernels.work import WORKS, KernelWork
 from advisor.probes.kernel_process import KernelTime, local_accelerator, measure_kernel, missing_here
 from advisor.render.answer import Answer
@@ -58,7 +59,6 @@ _SIZE_RULES: Final[dict[tuple[str, str], tuple[int, int]]] = {
 """Multiple that a dimension of a kernel must be of, and its largest size: what the kernel's `run` refuses."""
 _DEFAULT_ROWS: Final = "32768x8192"
 _DEFAULT_GPU: Final = "h100-sxm"
-PEERS: Final = ("torch", "cudnn")
 _MOST_ELEMENTS: Final = 2**32
 """Elements of the largest array [count]: 8 GiB in 16 bits."""
 
@@ -170,14 +170,16 @@ def _peers(asked: KernelInput) -> tuple[str, ...]:
     if unknown or not names:
         raise AdvisorError(
             f"--against {asked.against}: no peer is called {unknown[0] if unknown else 'so'}",
-            why="a peer is called through torch, so that both run in one process and take turns",
+            why="a peer runs in the same process, so that both take turns on one GPU",
             fix=f"--against {','.join(PEERS)}",
         )
-    if "cudnn" in names and asked.name not in ("attention", "attention_backward"):
+    known = peers_of(asked.name)
+    absent = [name for name in names if name not in known]
+    if absent:
         raise AdvisorError(
-            f"--against cudnn does not act for {asked.name}",
-            why="torch calls cuDNN for attention; its gemm is cuBLAS",
-            fix="--against torch",
+            f"--against {absent[0]} does not act for {asked.name}",
+            why=f"{absent[0]} computes {', '.join(sorted(PEERS[absent[0]].kernels))}",
+            fix=f"--against {','.join(known)}",
         )
     return names
 
