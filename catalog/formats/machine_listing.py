@@ -16,7 +16,10 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, parsed_json, read_csv
+from advisor.catalog.formats.benchmark_result import whole_of
 from advisor.catalog.formats.launcher_lines import ESCAPE
+from advisor.catalog.formats.meanings import meaning_of
+from advisor.catalog.formats.records import read_records
 from advisor.catalog.units import GIB, MIB
 
 _DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;<>]|(?<=[:=])\s*|\s->\s")
@@ -50,7 +53,7 @@ _NUMBERED: Final = re.compile(r"\S*\d\S*")
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
     r"|\b(?:acceleratorCount|n_?gpus?|num_?gpus|gpu_?count)\W+|[\"'](?:Count|GPU)[\"']\s*:"
-    r"|[\"'](?:gpus?|accelerators?)[\"']\s*:\s*\{[^{}]*?[\"']count[\"']\s*:)\s*[\"']?(\d+)\b"
+    r"|\b(?:guest_)?(?:gpus?|accelerators?)[\"']?\s*[:=]?\s*\{[^{}]*?\bcount[\"']?\s*[:=])\s*[\"']?(\d+)\b"
 )
 """Numbers of accelerators of one machine."""
 _LABEL: Final = re.compile(
@@ -59,6 +62,26 @@ _LABEL: Final = re.compile(
 )
 """Kinds of lines that stand once for each machine, whatever it holds."""
 _GRES: Final = re.compile(r"\bgpu:([A-Za-z][\w.-]*):(\d+)")
+_GRES_FILE: Final = re.compile(
+    r"\bName=gpu\s.*?Type=([A-Za-z][\w.-]*).*?(?:File=\S*\[(\d+)-(\d+)\]|Count=(\d+)|File=\S+)"
+)
+"""Line of Slurm's gres.conf: files of the accelerators, or their number."""
+_INSTANCE: Final = re.compile(
+    r"^(.*(?:instance|machine)[-_ ]?type[\"']?\s*[:=]\s*\[?\s*[\"']?)([\w./:-]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Type of a rented machine, and what stands before it."""
+_REPLICAS: Final = re.compile(
+    r"^\s+(?:count|(?:node|instance)_?count|num_?nodes|replicas|desired_?(?:size|count|capacity))\s*[:=]\s*(\d+)\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Number of machines of one type in Terraform and eksctl."""
+_BLOCK: Final = re.compile(r"^(?=\S)|^(?=\s*- )", re.MULTILINE)
+"""Start of a block of indented lines, or of an item of a list."""
+_COUNTED: Final = re.compile(
+    r"gpus?\W?(?:count|num)|(?:num|count|n)\w*?\W?(?:of\W)?gpus?\b|\bgpus\b", re.IGNORECASE
+)
+"""Title of a column with the number of accelerators."""
 _HOSTS: Final = re.compile(r"([\w-]+)\[([\d,-]+)\]")
 _DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
 _AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
@@ -117,8 +140,8 @@ def read_machine(
     Raises: InputFileError: the text names no accelerator of the catalog, or one name that stands for several.
     """
     plain = _one_field_a_line(ESCAPE.sub("", text))
-    if scheduled := _of_scheduler(plain):
-        return ListedMachine(tuple((count, id_) for id_, count in scheduled.items()))
+    if stated := _of_scheduler(plain) or _of_rows(text):
+        return ListedMachine(tuple((count, id_) for id_, count in stated.items()))
     seen: dict[str, _Seen] = defaultdict(_Seen)
     left_out: dict[str, None] = {}
     is_amd = bool(re.search(r"\brocm|\bamd-?smi", plain, re.IGNORECASE))
@@ -129,8 +152,15 @@ def read_machine(
             seen[id_].kinds[kind].append((place, number))
         elif (other := _GPU_WORDS.search(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
             left_out[" ".join(other[0].split())[:_LONGEST_NAME]] = None
-    if not seen and (machine := _of_instance(plain, rented)):
-        return ListedMachine((machine,))
+    machines = _of_instances(plain, rented)
+    if machines and not seen:
+        return ListedMachine(tuple((count, id_) for id_, count in machines.items()))
+    if len(machines) == len(seen) == 1 and (own := next(iter(machines))) not in seen:
+        ((named, lines),) = seen.items()
+        if (
+            named.partition("-")[0] == own.partition("-")[0]
+        ):  # a type of machine says which board of a family it has
+            seen = {own: lines}
     totals = [int(number) for number in _TOTALS.findall(plain)]
     if not seen:
         raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))
@@ -314,6 +344,10 @@ def _of_scheduler(text: str) -> dict[str, int]:
         if "NODES" in line.split():
             titles = line.split()
         granted = _GRES.findall(line)
+        if configured := _GRES_FILE.search(line):
+            board, first, last, count = configured.groups()
+            granted = [(board, count or (int(last) - int(first) + 1 if last else 1))]
+            line = line[: configured.start()]  # ranges behind it are those of files
         if not granted:
             continue
         named = {host for base, ranges in _HOSTS.findall(line) for host in _hosts_of(base, ranges)}
@@ -338,10 +372,35 @@ def _hosts_of(base: str, ranges: str) -> Iterator[str]:
             yield from (f"{base}{number}" for number in range(int(first), end + 1))
 
 
-def _of_instance(text: str, known: Mapping[str, tuple[int, str]]) -> tuple[int, str] | None:
-    """Return number and accelerator of the rented machine whose type a text names; None if it names no known one."""
-    words = re.findall(r"instance[-_ ]?type[\"']?\s*[:=]\s*[\"']?([\w.-]+)", text, re.IGNORECASE)
-    return next((known[word.lower()] for word in words if word.lower() in known), None)
+def _of_rows(text: str) -> dict[str, int]:
+    """Return the accelerators by id of a table of machines, whose rows state their name and their number."""
+    found: dict[str, int] = defaultdict(int)
+    for record in read_records(text) if _COUNTED.search(text) else ():
+        fields = {
+            meaning.quantity: name for name in record if (meaning := meaning_of(name.replace(".", " ")))
+        }
+        if "gpu" not in fields or "num_gpus" not in fields:
+            continue
+        named = str(record[fields["gpu"]])
+        number = whole_of(record[fields["num_gpus"]])
+        if number and (id_ := _resolve(named, named, "")) is not None:
+            found[id_] += number
+    return dict(found)
+
+
+def _of_instances(text: str, known: Mapping[str, tuple[int, str]]) -> dict[str, int]:
+    """Return the accelerators by id of the rented machines whose types a text names, with how many of each it states.
+    A type that several labels of one machine repeat counts once."""
+    kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for block in _BLOCK.split(text):
+        replicas = _REPLICAS.search(block)
+        for before, typed in _INSTANCE.findall(block):
+            if machine := known.get(typed.rpartition("/")[2].lower()):
+                kinds[before.strip()][machine[1]] += machine[0] * (int(replicas[1]) if replicas else 1)
+    found: dict[str, int] = {}
+    for counts in kinds.values():
+        found |= {id_: max(count, found.get(id_, 0)) for id_, count in counts.items()}
+    return found
 
 
 def _no_accelerator(text: str, name: str, total: int, others: tuple[str, ...]) -> InputFileError:

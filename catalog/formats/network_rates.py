@@ -25,6 +25,10 @@ _OSU_ROW: Final = re.compile(r"^\s*(\d+)\s+([\d.]+)\s*$")
 _IPERF: Final = re.compile(
     r"^\[\s*(SUM|\d+)\]\s+0\.0+-\s?[\d.]+\s+sec\s.*?([\d.]+)\s+([GMK])bits/sec.*\b(receiver|sender)?\s*$"
 )
+_BOTH_WAYS: Final = re.compile(
+    r"\bBi-?directional (?:BW|Bandwidth)|\]\[TX-C\]|\"bidirectional\"\s*:\s*1", re.IGNORECASE
+)
+"""Words of tests that send both ways at once. Source: as read_network_rates."""
 _IPERF_JSON: Final = re.compile(r'"sum_(?:sent|received)"\s*:\s*\{')
 _IPERF_UNITS: Final = {"G": GIGA, "M": 1e6, "K": 1e3}
 
@@ -35,6 +39,12 @@ def read_network_rates(text: str) -> LinkReport:
     Raises: InputFileError: no row with a rate, or a latency test.
     Source: linux-rdma/perftest README; esnet/iperf (text output); OSU micro-benchmarks (osu_bw).
     """
+    if _BOTH_WAYS.search(text):
+        raise InputFileError(
+            "a test of both directions at once",
+            why="its rate is the sum over both, and a port is judged by the rate of one direction",
+            fix="run it in one direction: ib_write_bw without -b, osu_bw, iperf3 without --bidir",
+        )
     found = list(_rates(text))
     if not found:
         raise InputFileError(
