@@ -287,6 +287,19 @@ _TOOLS: Final = (
         notes=(_WHOLE,),
     ),
     _Tool(
+        "Siege",
+        ("transaction_rate", "response_time", "longest_transaction"),
+        {
+            "concurrency": "concurrency",
+            "num_requests": "successful_transactions",
+            "num_failed": "failed_transactions",
+            "requests_per_s": "transaction_rate",
+        },
+        {"e2e": ("response_time", "", "")},
+        1.0,
+        notes=(_WHOLE, "its mean number of requests under way is taken as the number of clients"),
+    ),
+    _Tool(
         "oha or hey",
         ("requestsPerSec", "latencyPercentiles"),
         {"num_requests": "statusCodeDistribution/200", "requests_per_s": "summary/requestsPerSec"},
@@ -353,11 +366,12 @@ bench_one_batch.py, bench_one_batch_server.py; ggml-org/llama.cpp tools/batched-
 vllm/benchmarks/latency.py, throughput.py (--output-json); Grafana k6 (summary export); Locust (_stats.csv);
 modelscope/evalscope perf; hatoo/oha (--output-format json), rakyll/hey; wg/wrk; tsenart/vegeta (report -type=json);
 Apache JMeter (statistics.json of its report); Gatling (global_stats.json); artilleryio/artillery (report);
+JoeDog/siege (JSON);
 mlcommons/inference loadgen (mlperf_log_summary.txt).
 """
 _TITLE: Final = (
     "result of llmperf, inference-perf, trtllm-bench, bench_one_batch, batched-bench, evalscope, MLPerf, k6, Locust, "
-    "JMeter, Gatling, Artillery, oha, hey, wrk or vegeta"
+    "JMeter, Gatling, Artillery, Siege, oha, hey, wrk or vegeta"
 )
 _LATENCY: Final = re.compile(r"^Avg latency: ([\d.e-]+) seconds", re.MULTILINE)
 _PERCENTILE: Final = re.compile(r"^(\d+)% percentile latency: ([\d.e-]+) seconds", re.MULTILINE)

@@ -25,7 +25,7 @@ from advisor.catalog.units import GIB, MIB
 _DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;<>]|(?<=[:=])\s*|\s->\s")
 _BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
 _QUOTED: Final = re.compile(r"[\"']([^\"']{2,60})[\"']")
-_UUID: Final = re.compile(r"\b(?:uuid|id)\W+(GPU-[\w-]+)", re.IGNORECASE)
+_UUID: Final = re.compile(r"(?:\b(?:uuid|id)\W+|\[)(GPU-[\w-]+)", re.IGNORECASE)
 """Name of one board: lines of several machines have the same numbers."""
 _BESIDE: Final = re.compile(
     r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?"
@@ -49,7 +49,8 @@ _MEMORY: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?) ?(MiB|MB|GiB)\b(?!\s*/)"
 _CLOCK: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|(?<![\w:])\d\d:\d\d:\d\d(?:\.\d+)?\b(?!\.\d)")
 _WIDE: Final = re.compile(r"\s{3,}")
 """Blanks between a picture, as neofetch draws it, and the words behind it."""
-_NUMBERED: Final = re.compile(r"\S*\d\S*")
+_NUMBERED: Final = re.compile(r"(?<!\S)(?!(?:AD|G[ABHKMPV]|TU|NV)\d)\S*\d\S*")
+"""Word that may number a line; the name of a chip, AD102, is that of every board with it."""
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
     r"|\b(?:acceleratorCount|n_?gpus?|num_?gpus|gpu_?count)\W+|[\"'](?:Count|GPU)[\"']\s*:"
@@ -79,9 +80,11 @@ _REPLICAS: Final = re.compile(
 _BLOCK: Final = re.compile(r"^(?=\S)|^(?=\s*- )", re.MULTILINE)
 """Start of a block of indented lines, or of an item of a list."""
 _COUNTED: Final = re.compile(
-    r"gpus?\W?(?:count|num)|(?:num|count|n)\w*?\W?(?:of\W)?gpus?\b|\bgpus\b", re.IGNORECASE
+    r"\b(?:gpus?|accelerators?)\b.*\b(?:count|qty|quantity|number)\b|gpus?\W?(?:count|num)|(?:num|count|n)\w*?\W?(?:of\W)?gpus?\b|\bgpus\b",
+    re.IGNORECASE,
 )
 """Title of a column with the number of accelerators."""
+_COUNT: Final = re.compile(r"count|qty|quantity|number|#", re.IGNORECASE)
 _HOSTS: Final = re.compile(r"([\w-]+)\[([\d,-]+)\]")
 _DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
 _AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
@@ -153,14 +156,10 @@ def read_machine(
         elif (other := _GPU_WORDS.search(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
             left_out[" ".join(other[0].split())[:_LONGEST_NAME]] = None
     machines = _of_instances(plain, rented)
-    if machines and not seen:
+    families = {id_.partition("-")[0] for id_ in machines}
+    if machines and {id_.partition("-")[0] for id_ in seen} <= families:
+        # A type of machine says which board of a family it has, and how many.
         return ListedMachine(tuple((count, id_) for id_, count in machines.items()))
-    if len(machines) == len(seen) == 1 and (own := next(iter(machines))) not in seen:
-        ((named, lines),) = seen.items()
-        if (
-            named.partition("-")[0] == own.partition("-")[0]
-        ):  # a type of machine says which board of a family it has
-            seen = {own: lines}
     totals = [int(number) for number in _TOTALS.findall(plain)]
     if not seen:
         raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))
@@ -225,6 +224,8 @@ def _spans(line: str) -> Iterator[str]:
         yield cell
         if "/" in cell and " " not in cell:  # an address of an interface, whose last part is the name
             yield cell.rpartition("/")[2]
+        elif path := re.match(r"(?:[a-z][a-z.]*/)+(?=\w)", cell):  # a device of Nomad: vendor, type, name
+            yield cell[path.end() :]
         numbered = re.sub(r"^(?:\[?\d+\]?:?|GPU\s*\d+:?|-)\s+", "", cell)
         if numbered != cell:
             yield numbered
@@ -379,10 +380,11 @@ def _of_rows(text: str) -> dict[str, int]:
         fields = {
             meaning.quantity: name for name in record if (meaning := meaning_of(name.replace(".", " ")))
         }
-        if "gpu" not in fields or "num_gpus" not in fields:
+        counted = fields.get("num_gpus") or next(filter(_COUNT.fullmatch, record), None)
+        if "gpu" not in fields or counted is None:
             continue
         named = str(record[fields["gpu"]])
-        number = whole_of(record[fields["num_gpus"]])
+        number = whole_of(record[counted])
         if number and (id_ := _resolve(named, named, "")) is not None:
             found[id_] += number
     return dict(found)

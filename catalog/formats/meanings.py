@@ -134,7 +134,12 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
     ),
     (
         "requests_per_s",
-        (rf"{_REQUESTS} {_PER_S}", r"\b(?:rps|qps|req s)\b", "request throughput", r"throughput.*\breq"),
+        (
+            rf"{_REQUESTS} {_PER_S}",
+            r"^(?!num\b|number\b).*\b(?:rps|qps|req s)\b",
+            "request throughput",
+            r"throughput.*\breq",
+        ),
     ),
     ("tokens_per_s", (rf"\b{_TOKENS} {_PER_S}", r"\btps\b", r"\bthroughput\b")),
     (

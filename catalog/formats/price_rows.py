@@ -56,7 +56,9 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?",
         "shape|flavou?r|plan|name|key|id",
     ),
-    "description": (r"(?:\w+ ){0,2}description|specs?|configuration|product",),
+    "description": (
+        r"(?:\w+ ){0,2}description|specs?|configuration|product|(?:line )?items?|service|details|articles?",
+    ),
     "region": (
         "(?:arm )?regions?(?: name| id)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
     ),
@@ -602,7 +604,7 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
     A name that stands for several boards (H100, A100-80GB) gives the one that the catalog takes for it, unless the
     row's memory belongs to another; None for a name that the catalog does not have.
     """
-    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct)\b", "", price.gpu.lower())
+    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct|mega|plus)\b", "", price.gpu.lower())
     spelt = re.sub(r"[\s_]+", "-", words.strip())
     for name in (spelt, spelt.replace("rtx", "rtx-", 1), spelt.replace("-", "")):
         try:

@@ -17,7 +17,7 @@ _SAMPLE: Final = re.compile(
 )
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "ttft": ("time_to_first_token_seconds",),
+    "ttft": ("time_to_first_token_seconds", "llm_api_time_to_first_token_metric"),
     "tpot": (
         "request_time_per_output_token_seconds",
         "time_per_output_token_seconds",
@@ -25,7 +25,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "e2e": (
         *("e2e_request_latency_seconds", "request_duration", "request_duration_seconds"),
-        "operation_duration_seconds",
+        *("operation_duration_seconds", "request_total_latency_metric"),
     ),
     "inputs": (
         "request_prompt_tokens",
@@ -49,6 +49,7 @@ _ENGINES: Final = {
     "aphrodite": "vllm",
     "tgi": "",
     "gen_ai": "",
+    "litellm": "",
 }
 """Engines by the prefix of their metrics; empty for one that is not planned."""
 _OF_ANY_PROGRAM: Final = re.compile(
@@ -129,10 +130,10 @@ def read_prometheus_text(text: str) -> ServerMetrics:
         )
     totals = samples.totals
     inputs = _mean(samples, prefix, "inputs") or ratio_of(
-        _first(totals, *_all(prefix, ("prompt_tokens_total",))), count
+        _first(totals, *_all(prefix, ("prompt_tokens_total", "input_tokens_metric_total"))), count
     )
     outputs = _mean(samples, prefix, "outputs") or ratio_of(
-        _first(totals, *_all(prefix, ("generation_tokens_total",))), count
+        _first(totals, *_all(prefix, ("generation_tokens_total", "output_tokens_metric_total"))), count
     )
     result = BenchmarkResult(
         tool="prometheus",
@@ -281,7 +282,7 @@ def _is_prometheus_text(text: str) -> bool:
     return bool(_is_answer(text) or _OF_ANY_PROGRAM.search(text)) or bool(
         re.search(
             r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_|llamacpp:|tgi_|lmdeploy:|aphrodite:"
-            r"|gen_ai_(?:client|server)_)\w+",
+            r"|gen_ai_(?:client|server)_|litellm_)\w+",
             text,
             re.MULTILINE,
         )

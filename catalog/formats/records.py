@@ -98,9 +98,9 @@ def _records(text: str, *, around: bool) -> list[Record]:
     ):
         return found  # a prefix of a launcher may be the first cell of a row
     raw = text.splitlines()
-    is_table = any(
-        "|" in line and _RULE.match(line) for line in raw
-    )  # its first cell is no prefix of a launcher
+    bars = {line.count("|") for line in raw if line.strip()}
+    # The first cell of a table is no prefix of a launcher.
+    is_table = any("|" in line and _RULE.match(line) for line in raw) or (len(bars) == 1 and min(bars) > 1)
     lines = [line for line in (raw if is_table else without_prefixes(text)) if not line.startswith("#")]
     if found := list(_of_settings(raw)) or list(_of_settings(lines)):
         return found[:MOST_RECORDS]
@@ -171,7 +171,7 @@ def flat_fields(row: Mapping[str, Any]) -> Record:
 
 def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record]:
     """Yield the records of a JSON value: fields of an object and of those within it, and one for each of a list."""
-    if (rows := _rows_of_table(value)) is not None:
+    if (rows := rows_of_table(value)) is not None:
         value = rows
     if isinstance(value, list):
         for one in value:
@@ -191,7 +191,7 @@ def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record
         yield from _expand(inner, name, fields, depth - 1)
 
 
-def _rows_of_table(value: Any) -> list[Any] | None:
+def rows_of_table(value: Any) -> list[Any] | None:
     """Return the rows of a table in JSON: a list of lists below their header, columns beside their data, or one list
     for each column; None for any other value."""
     titles: Any
@@ -210,6 +210,9 @@ def _rows_of_table(value: Any) -> list[Any] | None:
         return None
     if not isinstance(titles, list) or not isinstance(rows, list) or not titles:
         return None
+    titles = [
+        one.get("name") if isinstance(one, dict) else one for one in titles
+    ]  # with types, as Kusto lists them
     if not all(isinstance(title, str) for title in titles):
         return None
     widths = {len(row) if isinstance(row, list) else 0 for row in rows}
@@ -279,7 +282,11 @@ def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
     if all(_STATISTIC.match(key) for key in keys if not key.isdigit()) and not all(map(str.isdigit, keys)):
         return None
     shared = set.intersection(*(set(one) for one in inner))
-    has_words = any(isinstance(cell, str | dict | list) for one in inner for cell in one.values())
+    has_words = any(
+        isinstance(cell, dict | list) or (isinstance(cell, str) and not _is_number(cell))
+        for one in inner
+        for cell in one.values()
+    )
     are_statistics = all(_STATISTIC.match(re.split(r"[_\s(]", str(key))[0]) for key in shared)
     if (
         len(inner) > 1

@@ -202,9 +202,11 @@ def _sglang(text: str) -> ServerLog:
         version=_last(r"sglang(?:\s+version|==| v)[:\s]*v?(\d+\.\d+[\w.]*)", text),
         model=_last(r"model_path=['\"]([^'\"]+)", text) or _last(r"--model-path\s+(\S+)", text),
         weight_bytes=_bytes(r"Load weight end\..*?mem usage=", text),
-        kv_bytes=min(pools)
-        if pools
-        else _bytes(r"KV size:\s*", text, lambda sizes: min(_of_the_model(sizes))),
+        kv_bytes=_bytes(
+            r"SWAKVPool mem usage:\s*", text, min
+        )  # the pools of full and of windowed attention together
+        or (min(pools) if pools else None)
+        or _bytes(r"KV size:\s*", text, lambda sizes: min(_of_the_model(sizes))),
         kv_tokens=total if total is not None else (min(per_rank) if per_rank else None),
         max_model_len=_whole(r"context_len=(\d+)", text),
         tensor_parallel=_whole(_setting("tp_size", "tp-size", "tensor-parallel-size", "tp"), text),

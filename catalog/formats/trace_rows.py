@@ -9,10 +9,15 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_lines, read_text, with_commas
 from advisor.catalog.formats.benchmark_result import number_of
-from advisor.catalog.formats.call_logs import call_of, check_has_counts, check_is_no_total, is_other_event
-from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.formats.call_logs import (
+    call_of,
+    check_has_counts,
+    check_is_no_total,
+    counts_nothing,
+    is_other_event,
+)
 from advisor.catalog.formats.named_requests import check_is_no_access_log, request_of
-from advisor.catalog.formats.records import TIME_AHEAD, read_records
+from advisor.catalog.formats.records import TIME_AHEAD, read_records, rows_of_table
 from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 
 Row = Mapping[str, Any]
@@ -48,6 +53,8 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """
     is_known: bool | None = None
     last: tuple[int, Row] | None = None
+    event: tuple[int, Row] | None = None
+    has_requests = False
     for number, row in _rows(path):
         if is_known is None:
             check_is_no_total(row, f"{path}: row {number}")
@@ -63,9 +70,15 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
             named = request_of(row, where)
             if named is None and not any(layout.holds(row) for layout in LAYOUTS):
                 check_has_counts(row, where)
+                if counts_nothing(row):
+                    event = event or (number, row)
+                    continue
+            has_requests = True
             yield number, named or row
     if last is not None:
         yield last
+    elif event is not None and not (has_requests or is_known):
+        yield event  # its columns are what the reader says it does not know
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -74,7 +87,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     first = next(read_lines(path), "").lstrip("\ufeff \t\r\n")
     if first[:1] in ("{", "["):
         return _json_rows(path, first)
-    if next(without_prefixes(first), "")[:1] == "{":
+    if _object_behind(first) is not None:
         return _collected_rows(path)
     return _table_rows(path, first)
 
@@ -153,18 +166,30 @@ def _json_rows(path: Path, first: str) -> Iterator[tuple[int, Row]]:
 
 
 def _collected_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield the objects of a log whose lines a container's runtime or a launcher prefixed, with the time of the prefix
-    where an object has none of its own. Lines that hold no object are what else the program printed."""
+    """Yield the objects of a log whose lines a container's runtime, a collector or a logger prefixed, with the time of
+    the prefix where an object has none of its own. Lines that hold no object are what else the program printed.
+
+    Raises: InputFileError: an object ends in the middle.
+    """
     for number, line in enumerate(read_lines(path), 1):
-        rest = next(without_prefixes(line), "")
-        if rest[:1] != "{":
-            continue
-        try:
-            found = json.loads(rest)
-        except (ValueError, RecursionError) as error:
-            raise _not_json(path, number, error) from None
-        ahead = TIME_AHEAD.match(line)
-        yield from _expand(path, number, {"time": ahead[1], **found} if ahead else found)
+        found = _object_behind(line)
+        if found is not None:
+            ahead = TIME_AHEAD.match(line)
+            yield from _expand(path, number, {"time": ahead[1], **found} if ahead else found)
+        elif '{"' in line and not line.rstrip().endswith("}"):
+            raise _not_json(path, number, ValueError("the line ends in the middle"))
+
+
+def _object_behind(line: str) -> Row | None:
+    """Return the JSON object with which a line ends; None if it ends otherwise."""
+    place = line.find("{")
+    if place < 0 or not line.rstrip().endswith("}"):
+        return None
+    try:
+        found = json.loads(line[place:])
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _not_json(path: Path, number: int, error: Exception) -> InputFileError:
@@ -211,6 +236,9 @@ def _find_rows(document: Row, depth: int = _DEEPEST) -> list[Any] | None:
             continue
         streams = [one.get("values") for one in value if isinstance(one, dict)]
         lines = [pair for stream in streams if isinstance(stream, list) for pair in stream]
+        tables = [rows for one in value if (rows := rows_of_table(one)) is not None]
+        if tables:
+            return tables[0]
         if lines and all(isinstance(pair, list) and len(pair) > 1 for pair in lines):
             return [{"timestamp_ns": pair[0], "line": pair[1]} for pair in lines]
         if any(isinstance(one, dict) and call_of(one) is not None for one in value):
