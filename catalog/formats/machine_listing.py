@@ -17,6 +17,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, parsed_json, read_csv
 from advisor.catalog.formats.benchmark_result import whole_of
+from advisor.catalog.formats.graphics_rows import graphics_in
 from advisor.catalog.formats.launcher_lines import ESCAPE
 from advisor.catalog.formats.meanings import meaning_of
 from advisor.catalog.formats.records import read_records
@@ -88,10 +89,6 @@ _COUNT: Final = re.compile(r"count|qty|quantity|number|#", re.IGNORECASE)
 _HOSTS: Final = re.compile(r"([\w-]+)\[([\d,-]+)\]")
 _DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
 _AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
-_GPU_WORDS: Final = re.compile(
-    r"\b(?:VGA|3D controller|Display controller|GPU|Card series|Graphics|Device Name|Chipset Model)\b.*",
-    re.IGNORECASE,
-)
 _PROCESSOR: Final = re.compile(r"^\s*(?:Model name|CPU|Version|Brand)\s*:\s*(.*\S)", re.MULTILINE)
 _LONGEST_NAME: Final = 60
 _MOST_NODES: Final = 100_000
@@ -153,8 +150,8 @@ def read_machine(
         if found is not None:
             kind, place, number, id_ = found
             seen[id_].kinds[kind].append((place, number))
-        elif (other := _GPU_WORDS.search(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
-            left_out[" ".join(other[0].split())[:_LONGEST_NAME]] = None
+        elif (other := graphics_in(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
+            left_out[" ".join(other.split())[:_LONGEST_NAME]] = None
     machines = _of_instances(plain, rented)
     families = {id_.partition("-")[0] for id_ in machines}
     if machines and {id_.partition("-")[0] for id_ in seen} <= families:
@@ -218,6 +215,8 @@ def _accelerator_in(line: str, text: str, *, is_amd: bool) -> tuple[str, str, in
 
 def _spans(line: str) -> Iterator[str]:
     """Yield the parts of a line that may be a name alone: names in brackets first, then cells and values."""
+    if card := graphics_in(line):
+        yield card
     yield from (inner.strip() for inner in (*_BRACKETS.findall(line), *_QUOTED.findall(line)))
     for part in _DIVIDERS.split(line):
         cell = (part or "").strip()
