@@ -81,7 +81,7 @@ _REPLICAS: Final = re.compile(
 _BLOCK: Final = re.compile(r"^(?=\S)|^(?=\s*- )", re.MULTILINE)
 """Start of a block of indented lines, or of an item of a list."""
 _COUNTED: Final = re.compile(
-    r"\b(?:gpus?|accelerators?)\b.*\b(?:count|qty|quantity|number)\b|gpus?\W?(?:count|num)|(?:num|count|n)\w*?\W?(?:of\W)?gpus?\b|\bgpus\b",
+    r"\b(?:gpus?|accelerators?)\b.*\b(?:count|qty|quantity|number)\b|gpus?[\W_]?(?:count|num)|(?:num|count|n)\w*?[\W_]?(?:of[\W_])?gpus?\b|\bgpus\b",
     re.IGNORECASE,
 )
 """Title of a column with the number of accelerators."""

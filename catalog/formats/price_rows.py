@@ -402,7 +402,10 @@ def _of_record(
             memory_bytes=memory,
             term=next((each for each, _ in _TERMS if each == named_term), _term_in(period, term)),
             usd_per_hour=repr(usd / divisor) if divisor != 1 or usd != _number(cell) else cell,
-            is_each=bool(each) or is_each or "running in" in cells.get("description", "").lower(),
+            is_each=bool(each)
+            or is_each
+            or _is_of_one(names[0], cells, fields)
+            or "running in" in cells.get("description", "").lower(),
             period_hours=hours * period,
         )
         rival = found.get(one.term)
@@ -453,6 +456,13 @@ def _is_accelerator(name: str) -> bool:
 def _row_of(name: str) -> CataloguePrice:
     bare = re.sub(r"\s*[()]\s*", " ", name).strip()
     return CataloguePrice(0, "", "", "", "on_demand", "", "1", bare, None)
+
+
+def _is_of_one(title: str, cells: Mapping[str, str], fields: Mapping[str, list[str]]) -> bool:
+    """Whether a price is that of one of the accelerators which the row's quantity counts: a unit price beside it."""
+    counts = [plain_words(_own_name(name)) for name in fields.get("count", ())]
+    is_quantity = bool(cells.get("count")) and any(_IS_QUANTITY.fullmatch(count) for count in counts)
+    return is_quantity and "unit" in plain_words(_own_name(title)).split()
 
 
 def _is_sum(title: str) -> bool:
