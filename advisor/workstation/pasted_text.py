@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from advisor.catalog.formats.graphics_rows import graphics_in
+
 _MARKUP: Final = re.compile(
     r"\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
     r"|</?(?:b|i|u|s|em|strong|a|p|br|li|ul|ol|td|tr|th|table|tbody|div|span|h\d)(?:\s[^>]*)?/?>",
@@ -19,26 +21,16 @@ _HEADING: Final = re.compile(
 )
 """Row that is a heading, a rule or a command that was typed, and names no part."""
 
-_PCI: Final = re.compile(r"^\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\s+(.*)$", re.IGNORECASE)
-_PCI_CARD: Final = re.compile(r"^(?:VGA|3D|Display)[^:]*:\s*(.*?)\s*(?:\(rev \w+\))?\s*$", re.IGNORECASE)
-_IN_BRACKETS: Final = re.compile(r"\[([^\]]*\d[^\]]*)\]")
+_PCI: Final = re.compile(r"^\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\s", re.IGNORECASE)
 _LSHW: Final = re.compile(
     r"^(?:/\S*|H/W path)?\s+(?:\S+\s+)?(Class|bus|processor|memory|display|disk|storage|system|bridge|network|"
     r"volume|generic|input|"
     r"multimedia|communication|power)\s+(.*)$"
 )
-_SMI_LIST: Final = re.compile(r"^\s*GPU \d+:\s*(.*?)\s*\(UUID.*$")
-_SMI_ROW: Final = re.compile(r"^\|\s+\d+\s+(\S.*?)\s+(?:On|Off|N/A|WDDM|TCC)\s*\|")
+_SMI_LIST: Final = re.compile(r"^\s*GPU \d+:.*\(UUID")
 _SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
 _SMI_MARK: Final = re.compile(r"\bNVIDIA-SMI\b")
 _INXI_MARK: Final = re.compile(r"\bMobo: \S+.*\bmodel: |\bDevice-1: ", re.MULTILINE)
-_INTEGRATED: Final = re.compile(
-    r"\b(?:ASPEED|Matrox|UHD|HD Graphics|Iris|Raphael|Granite Ridge|Cezanne|Renoir|Picasso|Phoenix\d?|Rembrandt|"
-    r"Lucienne|"
-    r"Barcelo|Alder Lake|Raptor Lake|Arrow Lake|Vega Series|Integrated|Virtio|VMware)\b",
-    re.IGNORECASE,
-)
-"""Graphics of a CPU or of a board's controller, which are no card."""
 _FETCH_MARK: Final = re.compile(
     r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)):", re.MULTILINE
 )
@@ -74,14 +66,10 @@ def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
         if not row.strip() or _HEADING.match(row):
             continue
         found: str | None = row
-        if (pci := _PCI.match(row)) is not None:
-            found = _pci_card(pci.group(1))
+        if _PCI.match(row) or _SMI_LIST.match(row) or (is_smi and _SMI_OTHER.match(row)):
+            found = _card(row)
         elif (lshw := _LSHW.match(row)) is not None:
             found = _lshw_part(row, lshw.group(1), lshw.group(2), has_modules=has_modules)
-        elif (smi := _SMI_LIST.match(row) or (_SMI_ROW.match(row) if is_smi else None)) is not None:
-            found = f"GPU: {smi.group(1)}"
-        elif is_smi and _SMI_OTHER.match(row):
-            found = None
         elif is_fetch:
             found = _fetch_part(row, plain)
         if found:
@@ -99,21 +87,17 @@ def _without_marks(row: str) -> str:
     return row if "|" in row else _EMPHASIS.sub(" ", row)
 
 
-def _pci_card(text: str) -> str | None:
-    """Return the graphics card of a row of lspci; None for any other device."""
-    card = _PCI_CARD.match(text)
-    if card is None or _INTEGRATED.search(text):
-        return None
-    named = _IN_BRACKETS.findall(card.group(1))
-    return f"GPU: {named[-1] if named else card.group(1)}"
+def _card(row: str) -> str | None:
+    """Return the graphics card of a row that a program printed; None for any other row."""
+    name = graphics_in(row)
+    return f"GPU: {name}" if name else None
 
 
 def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool) -> str | None:
     """Return the part of a row of `lshw -short`; None for what no list names."""
     what = what.strip()
     if kind == "display":
-        named = _IN_BRACKETS.findall(what)
-        return None if _INTEGRATED.search(what) else f"GPU: {named[-1] if named else what}"
+        return _card(row)
     if kind == "processor":
         return f"CPU: {what}"
     if kind == "bus" and re.match(r"/0\s", row):
@@ -137,8 +121,7 @@ def _fetch_part(row: str, whole: str) -> str | None:
         count = f"{sockets.group(1)}x " if sockets and sockets.group(1) != "1" else ""
         return f"CPU: {count}{re.sub(r' *(?:[(][0-9]+[)])? *@.*$', '', what)}"
     if name == "gpu":
-        named = _IN_BRACKETS.findall(what)
-        return None if _INTEGRATED.search(what) else f"GPU: {named[0] if named else what}"
+        return _card(row)
     if name in ("memory", "mem"):
         total = re.match(r"([\d.]+)\s*([MG])i\b", what) or _USED_OF.search(what)
         return (
@@ -169,12 +152,8 @@ def _inxi_rows(rows: list[str]) -> Iterator[tuple[int, str]]:
         elif section == "cpu" and (cpu := _INXI_CPU.search(row)):
             times = re.search(r"\b(\d)x\b", row)
             yield number, f"CPU: {times.group(1) + 'x ' if times else ''}{cpu.group(1)}"
-        elif section == "graphics" and (
-            card := re.match(r"Device-\d+: (.*?)(?: vendor: .*| driver: .*)?$", row)
-        ):
-            named = _IN_BRACKETS.findall(card.group(1))
-            if not _INTEGRATED.search(row):
-                yield number, f"GPU: {named[-1] if named else card.group(1)}"
+        elif section == "graphics" and (card := _card(row)) is not None:
+            yield number, card
         elif section in ("memory", "info") and not has_modules and (total := _TOTAL.search(row)):
             yield number, f"RAM: {_round_gib(float(total.group(1)))}GB"
         elif section == "memory" and (

@@ -21,6 +21,11 @@ _SECONDS: Final[Mapping[str, float]] = {
 }
 
 
+ROUNDED: Final = 1.01
+"""Ratio up to which two statistics of one sample may differ by rounding and by how a percentile is interpolated. Own
+choice."""
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
     """Statistics of one latency [s]; None where the file does not state one."""
@@ -28,6 +33,15 @@ class MeasuredTimes:
     mean_s: float | None = None
     p50_s: float | None = None
     p99_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse statistics that contradict each other. Raises: InputFileError: the median exceeds the percentile."""
+        if self.p50_s and self.p99_s and self.p50_s > ROUNDED * self.p99_s:
+            raise InputFileError(
+                f"a median of {self.p50_s:.4g} s and a p99 of {self.p99_s:.4g} s",
+                why="half of the values lie at or below the median, and 99 % at or below the p99",
+                fix="correct the two, or say which column is which",
+            )
 
     @property
     def is_empty(self) -> bool:

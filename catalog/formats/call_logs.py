@@ -50,6 +50,9 @@ _CACHE_READ: Final = re.compile(
     r"(?:prompt )?cached?(?: (?:read|content|input|prompt|hit))* (?:tokens?|token count)"
 )
 """Names of tokens of a prompt that a prefix cache held, in plain words."""
+_MAY_COUNT: Final = re.compile(
+    r"tok|prompt|input|output|len|usage|context|prefill|decode|generat|complet|isl|osl|size", re.IGNORECASE
+)
 _COUNT: Final = "num_model_requests"
 _TEXTS: Final = ("conversations", "messages", "prompt", "text", "conversation")
 """Keys of texts in sets of prompts, such as ShareGPT's."""
@@ -123,6 +126,11 @@ def _instant_s(row: Row, name: str) -> float | None:
 def is_other_event(row: Row) -> bool:
     """Whether a row of a log is no call: a span (Langfuse), a person's turn (coding agents), a failure."""
     return isinstance(row.get("type"), str) or (row.get("response", row) is None and "error" in row)
+
+
+def counts_nothing(row: Row) -> bool:
+    """Whether no name in a row can be that of a length: the row tells of something else than a request."""
+    return not any(_MAY_COUNT.search(name) for layer in _layers(row) for name in layer)
 
 
 def check_is_no_total(row: Row, where: str) -> None:

@@ -238,6 +238,68 @@ _TOOLS: Final = (
         1.0,
     ),
     _Tool(
+        "JMeter",
+        ("meanResTime", "pct3ResTime", "sampleCount"),
+        {
+            "num_requests": "Total/sampleCount | sampleCount",
+            "num_failed": "Total/errorCount | errorCount",
+            "requests_per_s": "Total/throughput | throughput",
+        },
+        {
+            "e2e": (
+                "Total/meanResTime | meanResTime",
+                "Total/medianResTime | medianResTime",
+                "Total/pct3ResTime | pct3ResTime",
+            )
+        },
+        MILLISECOND_S,
+        notes=(_WHOLE, "its third percentile is taken as the 99th, the default of JMeter"),
+    ),
+    _Tool(
+        "Gatling",
+        ("numberOfRequests", "meanResponseTime", "percentiles4"),
+        {
+            "num_requests": "stats/numberOfRequests/ok | numberOfRequests/ok",
+            "num_failed": "stats/numberOfRequests/ko | numberOfRequests/ko",
+            "requests_per_s": "stats/meanNumberOfRequestsPerSecond/ok | meanNumberOfRequestsPerSecond/ok",
+        },
+        {
+            "e2e": (
+                "stats/meanResponseTime/ok | meanResponseTime/ok",
+                "stats/percentiles1/ok | percentiles1/ok",
+                "stats/percentiles4/ok | percentiles4/ok",
+            )
+        },
+        MILLISECOND_S,
+        notes=(_WHOLE, "its percentiles are taken as the 50th and the 99th, the defaults of Gatling"),
+    ),
+    _Tool(
+        "Artillery",
+        ("http.response_time", "http.requests"),
+        {
+            "num_requests": "aggregate/counters/http.codes.200 | aggregate/counters/http.requests",
+            "requests_per_s": "aggregate/rates/http.request_rate",
+        },
+        {
+            "e2e": _percentiles("aggregate/summaries/http.response_time"),
+        },
+        MILLISECOND_S,
+        notes=(_WHOLE,),
+    ),
+    _Tool(
+        "Siege",
+        ("transaction_rate", "response_time", "longest_transaction"),
+        {
+            "concurrency": "concurrency",
+            "num_requests": "successful_transactions",
+            "num_failed": "failed_transactions",
+            "requests_per_s": "transaction_rate",
+        },
+        {"e2e": ("response_time", "", "")},
+        1.0,
+        notes=(_WHOLE, "its mean number of requests under way is taken as the number of clients"),
+    ),
+    _Tool(
         "oha or hey",
         ("requestsPerSec", "latencyPercentiles"),
         {"num_requests": "statusCodeDistribution/200", "requests_per_s": "summary/requestsPerSec"},
@@ -303,11 +365,13 @@ NVIDIA/TensorRT-LLM tensorrt_llm/bench/dataclasses/reporting.py (--report_json);
 bench_one_batch.py, bench_one_batch_server.py; ggml-org/llama.cpp tools/batched-bench; vllm-project/vllm
 vllm/benchmarks/latency.py, throughput.py (--output-json); Grafana k6 (summary export); Locust (_stats.csv);
 modelscope/evalscope perf; hatoo/oha (--output-format json), rakyll/hey; wg/wrk; tsenart/vegeta (report -type=json);
+Apache JMeter (statistics.json of its report); Gatling (global_stats.json); artilleryio/artillery (report);
+JoeDog/siege (JSON);
 mlcommons/inference loadgen (mlperf_log_summary.txt).
 """
 _TITLE: Final = (
     "result of llmperf, inference-perf, trtllm-bench, bench_one_batch, batched-bench, evalscope, MLPerf, k6, Locust, "
-    "oha, hey, wrk or vegeta"
+    "JMeter, Gatling, Artillery, Siege, oha, hey, wrk or vegeta"
 )
 _LATENCY: Final = re.compile(r"^Avg latency: ([\d.e-]+) seconds", re.MULTILINE)
 _PERCENTILE: Final = re.compile(r"^(\d+)% percentile latency: ([\d.e-]+) seconds", re.MULTILINE)

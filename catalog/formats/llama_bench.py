@@ -42,6 +42,17 @@ _MLX: Final = (
     re.compile(r"^Generation: (\d+) tokens, ([\d.]+) tokens-per-sec", re.MULTILINE),
 )
 """Tokens and rates as `mlx_lm.generate` prints them."""
+_MLX_BENCHMARK: Final = (
+    re.compile(
+        r"\bprompt_tokens=(\d+), generation_tokens=\d+, batch_size=1\b.*?^Averages: prompt_tps=([\d.]+)",
+        re.DOTALL | re.MULTILINE,
+    ),
+    re.compile(
+        r"\bgeneration_tokens=(\d+), batch_size=1\b.*?^Averages: .*?\bgeneration_tps=([\d.]+)",
+        re.DOTALL | re.MULTILINE,
+    ),
+)
+"""Tokens and mean rates as `mlx_lm.benchmark` prints them; those of larger batches are sums over sequences."""
 _RATE: Final = r"([\d.]+) ?(?:tokens? per second|tokens?/s(?:ec(?:ond)?)?|tok/s|t/s)\b"
 _COUNT: Final = r"(?<![\d.])(\d+) (?:new |prompt |input |output )?tok(?:en)?s?\b(?!/)"
 _NAMED: Final = (
@@ -63,7 +74,7 @@ _KOBOLD: Final = (
     re.compile(r"Amt:(\d+)/.*?Generate:[^(]*\((?:[\d.]+ms/T = )?([\d.]+)T/s\)"),
 )
 """Tokens in the context, of which the output is `Amt`, and rates as KoboldCpp prints them."""
-_PRINTED: Final = (_VERBOSE, _MLX, _TIMINGS, _KOBOLD, _NAMED)
+_PRINTED: Final = (_VERBOSE, _MLX, _MLX_BENCHMARK, _TIMINGS, _KOBOLD, _NAMED)
 _KEYS: Final = (("avg_ts", "n_prompt"), ("timings", "predicted_per_second"), ("eval_count", "eval_duration"))
 """Keys in JSON of llama-bench, of llama-server and of Ollama."""
 _JSON: Final = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")

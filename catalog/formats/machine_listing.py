@@ -16,13 +16,17 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, parsed_json, read_csv
+from advisor.catalog.formats.benchmark_result import whole_of
+from advisor.catalog.formats.graphics_rows import graphics_in
 from advisor.catalog.formats.launcher_lines import ESCAPE
+from advisor.catalog.formats.meanings import meaning_of
+from advisor.catalog.formats.records import read_records
 from advisor.catalog.units import GIB, MIB
 
 _DIVIDERS: Final = re.compile(r"\s{2,}|\t|[|│┃,;<>]|(?<=[:=])\s*|\s->\s")
 _BRACKETS: Final = re.compile(r"\[([^\[\]]{3,60})\]")
 _QUOTED: Final = re.compile(r"[\"']([^\"']{2,60})[\"']")
-_UUID: Final = re.compile(r"\b(?:uuid|id)\W+(GPU-[\w-]+)", re.IGNORECASE)
+_UUID: Final = re.compile(r"(?:\b(?:uuid|id)\W+|\[)(GPU-[\w-]+)", re.IGNORECASE)
 """Name of one board: lines of several machines have the same numbers."""
 _BESIDE: Final = re.compile(
     r"\((?!r\)|tm\)|[^)]*\bgi?b\b)[^)]*\)?"
@@ -46,11 +50,12 @@ _MEMORY: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?) ?(MiB|MB|GiB)\b(?!\s*/)"
 _CLOCK: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|(?<![\w:])\d\d:\d\d:\d\d(?:\.\d+)?\b(?!\.\d)")
 _WIDE: Final = re.compile(r"\s{3,}")
 """Blanks between a picture, as neofetch draws it, and the words behind it."""
-_NUMBERED: Final = re.compile(r"\S*\d\S*")
+_NUMBERED: Final = re.compile(r"(?<!\S)(?!(?:AD|G[ABHKMPV]|TU|NV)\d)\S*\d\S*")
+"""Word that may number a line; the name of a chip, AD102, is that of every board with it."""
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
     r"|\b(?:acceleratorCount|n_?gpus?|num_?gpus|gpu_?count)\W+|[\"'](?:Count|GPU)[\"']\s*:"
-    r"|[\"'](?:gpus?|accelerators?)[\"']\s*:\s*\{[^{}]*?[\"']count[\"']\s*:)\s*[\"']?(\d+)\b"
+    r"|\b(?:guest_)?(?:gpus?|accelerators?)[\"']?\s*[:=]?\s*\{[^{}]*?\bcount[\"']?\s*[:=])\s*[\"']?(\d+)\b"
 )
 """Numbers of accelerators of one machine."""
 _LABEL: Final = re.compile(
@@ -59,13 +64,31 @@ _LABEL: Final = re.compile(
 )
 """Kinds of lines that stand once for each machine, whatever it holds."""
 _GRES: Final = re.compile(r"\bgpu:([A-Za-z][\w.-]*):(\d+)")
+_GRES_FILE: Final = re.compile(
+    r"\bName=gpu\s.*?Type=([A-Za-z][\w.-]*).*?(?:File=\S*\[(\d+)-(\d+)\]|Count=(\d+)|File=\S+)"
+)
+"""Line of Slurm's gres.conf: files of the accelerators, or their number."""
+_INSTANCE: Final = re.compile(
+    r"^(.*(?:instance|machine)[-_ ]?type[\"']?\s*[:=]\s*\[?\s*[\"']?)([\w./:-]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Type of a rented machine, and what stands before it."""
+_REPLICAS: Final = re.compile(
+    r"^\s+(?:count|(?:node|instance)_?count|num_?nodes|replicas|desired_?(?:size|count|capacity))\s*[:=]\s*(\d+)\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Number of machines of one type in Terraform and eksctl."""
+_BLOCK: Final = re.compile(r"^(?=\S)|^(?=\s*- )", re.MULTILINE)
+"""Start of a block of indented lines, or of an item of a list."""
+_COUNTED: Final = re.compile(
+    r"\b(?:gpus?|accelerators?)\b.*\b(?:count|qty|quantity|number)\b|gpus?[\W_]?(?:count|num)|(?:num|count|n)\w*?[\W_]?(?:of[\W_])?gpus?\b|\bgpus\b",
+    re.IGNORECASE,
+)
+"""Title of a column with the number of accelerators."""
+_COUNT: Final = re.compile(r"count|qty|quantity|number|#", re.IGNORECASE)
 _HOSTS: Final = re.compile(r"([\w-]+)\[([\d,-]+)\]")
 _DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
 _AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
-_GPU_WORDS: Final = re.compile(
-    r"\b(?:VGA|3D controller|Display controller|GPU|Card series|Graphics|Device Name|Chipset Model)\b.*",
-    re.IGNORECASE,
-)
 _PROCESSOR: Final = re.compile(r"^\s*(?:Model name|CPU|Version|Brand)\s*:\s*(.*\S)", re.MULTILINE)
 _LONGEST_NAME: Final = 60
 _MOST_NODES: Final = 100_000
@@ -117,8 +140,8 @@ def read_machine(
     Raises: InputFileError: the text names no accelerator of the catalog, or one name that stands for several.
     """
     plain = _one_field_a_line(ESCAPE.sub("", text))
-    if scheduled := _of_scheduler(plain):
-        return ListedMachine(tuple((count, id_) for id_, count in scheduled.items()))
+    if stated := _of_scheduler(plain) or _of_rows(text):
+        return ListedMachine(tuple((count, id_) for id_, count in stated.items()))
     seen: dict[str, _Seen] = defaultdict(_Seen)
     left_out: dict[str, None] = {}
     is_amd = bool(re.search(r"\brocm|\bamd-?smi", plain, re.IGNORECASE))
@@ -127,10 +150,13 @@ def read_machine(
         if found is not None:
             kind, place, number, id_ = found
             seen[id_].kinds[kind].append((place, number))
-        elif (other := _GPU_WORDS.search(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
-            left_out[" ".join(other[0].split())[:_LONGEST_NAME]] = None
-    if not seen and (machine := _of_instance(plain, rented)):
-        return ListedMachine((machine,))
+        elif (other := graphics_in(line)) and re.search(r"nvidia|radeon|geforce|\barc\b", line, re.I):
+            left_out[" ".join(other.split())[:_LONGEST_NAME]] = None
+    machines = _of_instances(plain, rented)
+    families = {id_.partition("-")[0] for id_ in machines}
+    if machines and {id_.partition("-")[0] for id_ in seen} <= families:
+        # A type of machine says which board of a family it has, and how many.
+        return ListedMachine(tuple((count, id_) for id_, count in machines.items()))
     totals = [int(number) for number in _TOTALS.findall(plain)]
     if not seen:
         raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))
@@ -189,12 +215,16 @@ def _accelerator_in(line: str, text: str, *, is_amd: bool) -> tuple[str, str, in
 
 def _spans(line: str) -> Iterator[str]:
     """Yield the parts of a line that may be a name alone: names in brackets first, then cells and values."""
+    if card := graphics_in(line):
+        yield card
     yield from (inner.strip() for inner in (*_BRACKETS.findall(line), *_QUOTED.findall(line)))
     for part in _DIVIDERS.split(line):
         cell = (part or "").strip()
         yield cell
         if "/" in cell and " " not in cell:  # an address of an interface, whose last part is the name
             yield cell.rpartition("/")[2]
+        elif path := re.match(r"(?:[a-z][a-z.]*/)+(?=\w)", cell):  # a device of Nomad: vendor, type, name
+            yield cell[path.end() :]
         numbered = re.sub(r"^(?:\[?\d+\]?:?|GPU\s*\d+:?|-)\s+", "", cell)
         if numbered != cell:
             yield numbered
@@ -314,6 +344,10 @@ def _of_scheduler(text: str) -> dict[str, int]:
         if "NODES" in line.split():
             titles = line.split()
         granted = _GRES.findall(line)
+        if configured := _GRES_FILE.search(line):
+            board, first, last, count = configured.groups()
+            granted = [(board, count or (int(last) - int(first) + 1 if last else 1))]
+            line = line[: configured.start()]  # ranges behind it are those of files
         if not granted:
             continue
         named = {host for base, ranges in _HOSTS.findall(line) for host in _hosts_of(base, ranges)}
@@ -338,10 +372,36 @@ def _hosts_of(base: str, ranges: str) -> Iterator[str]:
             yield from (f"{base}{number}" for number in range(int(first), end + 1))
 
 
-def _of_instance(text: str, known: Mapping[str, tuple[int, str]]) -> tuple[int, str] | None:
-    """Return number and accelerator of the rented machine whose type a text names; None if it names no known one."""
-    words = re.findall(r"instance[-_ ]?type[\"']?\s*[:=]\s*[\"']?([\w.-]+)", text, re.IGNORECASE)
-    return next((known[word.lower()] for word in words if word.lower() in known), None)
+def _of_rows(text: str) -> dict[str, int]:
+    """Return the accelerators by id of a table of machines, whose rows state their name and their number."""
+    found: dict[str, int] = defaultdict(int)
+    for record in read_records(text) if _COUNTED.search(text) else ():
+        fields = {
+            meaning.quantity: name for name in record if (meaning := meaning_of(name.replace(".", " ")))
+        }
+        counted = fields.get("num_gpus") or next(filter(_COUNT.fullmatch, record), None)
+        if "gpu" not in fields or counted is None:
+            continue
+        named = str(record[fields["gpu"]])
+        number = whole_of(record[counted])
+        if number and (id_ := _resolve(named, named, "")) is not None:
+            found[id_] += number
+    return dict(found)
+
+
+def _of_instances(text: str, known: Mapping[str, tuple[int, str]]) -> dict[str, int]:
+    """Return the accelerators by id of the rented machines whose types a text names, with how many of each it states.
+    A type that several labels of one machine repeat counts once."""
+    kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for block in _BLOCK.split(text):
+        replicas = _REPLICAS.search(block)
+        for before, typed in _INSTANCE.findall(block):
+            if machine := known.get(typed.rpartition("/")[2].lower()):
+                kinds[before.strip()][machine[1]] += machine[0] * (int(replicas[1]) if replicas else 1)
+    found: dict[str, int] = {}
+    for counts in kinds.values():
+        found |= {id_: max(count, found.get(id_, 0)) for id_, count in counts.items()}
+    return found
 
 
 def _no_accelerator(text: str, name: str, total: int, others: tuple[str, ...]) -> InputFileError:

@@ -18,6 +18,7 @@ Quantity = Literal[
     "requests_per_s",
     "tokens_per_s_and_user",
     "concurrency",
+    "batch_size",
     "request_rate_per_s",
     "num_requests",
     "num_failed",
@@ -61,7 +62,7 @@ _OUT: Final = r"(?:output|out|generat\w+|completion|decod\w+|gen|new|response|os
 _PER_S: Final = r"per (?:s|secs?|seconds?|mins?|minutes?|hours?)\b"
 _BOTH: Final = rf"\b{_IN}\b.*\b(?:output|completion|generat\w+|decode)\b"
 _USER: Final = r"(?:user|request|client|stream)"
-_REQUESTS: Final = r"(?:req(?:uest)?s?|queries|samples|seqs?|sequences|prompts)"
+_REQUESTS: Final = r"(?:req(?:uest)?s?|queries|samples|seqs?|sequences|prompts|infer(?:ences?)?)"
 _GPUS: Final = r"(?:gpus?|accelerators?|devices?|cards)"
 _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
     (
@@ -133,7 +134,12 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
     ),
     (
         "requests_per_s",
-        (rf"{_REQUESTS} {_PER_S}", r"\b(?:rps|qps|req s)\b", "request throughput", r"throughput.*\breq"),
+        (
+            rf"{_REQUESTS} {_PER_S}",
+            r"^(?!num\b|number\b).*\b(?:rps|qps|req s)\b",
+            "request throughput",
+            r"throughput.*\breq",
+        ),
     ),
     ("tokens_per_s", (rf"\b{_TOKENS} {_PER_S}", r"\btps\b", r"\bthroughput\b")),
     (
@@ -153,7 +159,9 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
         (
             r"\be2el?\b",
             "end to end",
-            "(?:request|response|total|overall|query|turnaround) (?:latency|time|duration)",
+            "(?:request|resp?(?:onse)?|res|total|overall|query|turnaround) (?:latency|time|duration)",
+            "time per (?:request|query)",
+            "served within",
             r"\blatency\b",
         ),
     ),
@@ -164,11 +172,11 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"\bconc(?:urren\w*)?\b",
             r"\b(?:clients?|users|vus|workers|streams|threads|simultaneous\w*)\b",
             r"parallel(?:ism)? requests|\bparallel$",
-            r"batch(?: size)?$|\bbs\b",
             "in flight",
             "^(?:c|user|client|session|stream)$",
         ),
     ),
+    ("batch_size", (r"batch(?: size)?$|\bbs\b",)),
     (
         "duration",
         (r"\bduration\b|elapsed|wall (?:time|clock)|benchmark time|run time|time taken|total time",),
@@ -198,9 +206,9 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
     (
         "num_requests",
         (
-            r"(?:num(?:ber)?|completed|successful|succeeded|total|count|ok|finished|sent|of)\b.*"
+            r"(?:num(?:ber)?|completed?|successful|succeeded|total|count|ok|finished|sent|of)\b.*"
             r"\b(?:req(?:uest)?s?|prompts|samples|queries)\b",
-            r"\b(?:req(?:uest)?s?|prompts?|samples|queries) (?:count|completed|sent|succeeded|ok)",
+            r"\b(?:req(?:uest)?s?|prompts?|samples?|queries) (?:count|completed|sent|succeeded|ok)",
             "^(?:requests|completed|success(?:es|ful)?|succeeded|n requests|n)$",
         ),
     ),
@@ -211,7 +219,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
         "num_gpus",
         (rf"(?:num(?:ber)?|n|of|count)\b.*\b{_GPUS}\b", "^gpus$", rf"\b{_GPUS} count", "world size"),
     ),
-    ("gpu", (r"\b(?:gpu|accelerator|hardware|hw|device|card)(?: (?:name|type|model|sku))?$",)),
+    ("gpu", (r"\b(?:gpu|accelerator|hardware|hw|device|card)(?: (?:name|type|model|sku|product))?$",)),
     ("model", (r"\bmodel\b(?! (?:size|load|params))", r"\bmodel (?:id|name|path)\b", "^llm$")),
     ("engine", (r"\b(?:engine|backend|framework|server|runtime|serving)(?: (?:name|type))?$",)),
     (
@@ -260,7 +268,8 @@ def plain_words(name: str) -> str:
     text = re.sub(
         r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])", " ", name[:_LONGEST_NAME]
     )
-    text = text.replace("%", " percent ").lower().replace("μ", "µ")
+    text = text.replace("%", " percent ").replace("#/", "requests/").lower().replace("μ", "µ")
+    text = re.sub(r"\btput\b", "throughput", text.replace("_", " "))
     text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
     words = re.findall(r"[a-z0-9µ]+", text)
     return re.sub(r"\b(tok(?:en)?s?|req(?:uest)?s?|t) (?:s|sec|second)\b", r"\1 per s", " ".join(words))

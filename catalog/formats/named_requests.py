@@ -84,8 +84,11 @@ def _with_cached(fields: Mapping[str, Any], inputs: str) -> Any:
 def _places(names: tuple[str, ...]) -> tuple[str | None, str | None, str | None, str | None]:
     """Return the names of prompt tokens, output tokens, arrival and cached tokens; None for each that no name means."""
     plain = {name: plain_words(name.rpartition(".")[2]) for name in names}
+    joined = {name: plain_words(" ".join(name.split(".")[-2:])) for name in names}
     plain |= {
-        name: plain_words(" ".join(name.split(".")[-2:])) for name, words in plain.items() if words in _BARE
+        name: joined[name]
+        for name, words in plain.items()
+        if words in _BARE or re.search(rf"\b{_TOKENS} {words}$", joined[name])
     }
     counts = {name: words for name, words in plain.items() if not _OTHER_TOKENS.search(words)}
     inputs = [name for name, words in counts.items() if _INPUTS.search(words)]

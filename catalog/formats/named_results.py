@@ -21,11 +21,13 @@ from advisor.catalog.formats.meanings import (
     meaning_of,
     plain_words,
 )
-from advisor.catalog.formats.records import Record, read_records
+from advisor.catalog.formats.records import FieldsAround, Record, read_records
 
 _CELL: Final = re.compile(
-    r"^[~≈$]?\s*([\d.,]*\d(?:e[-+]?\d+)?)\s*(?:±\s*[\d.]+\s*)?([a-zA-Zµμ/]*)", re.IGNORECASE
+    r"^[~≈$]?\s*([\d.,]*\d(?:e[-+]?\d+)?)\s*(?:±\s*[\d.]+\s*)?[\[(]?([a-zA-Zµμ/]*)", re.IGNORECASE
 )
+_NEGATIVE: Final = re.compile(r"\s*[-−]\s*(?:[1-9]|0?[.,]0*[1-9])")
+"""Number below zero; some clients print -0.00 for a median of no gaps."""
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
 _SCALES: Final = {"k": 1e3, "m": 1e6}
 _TOKENS_PER_K: Final = 1024.0
@@ -79,6 +81,8 @@ class _Reading:
     numbers: dict[tuple[Quantity, Statistic], float] = field(default_factory=dict)
     words: dict[Quantity, str] = field(default_factory=dict)
     names: dict[tuple[Quantity, Statistic], str] = field(default_factory=dict)
+    is_around: bool = False
+    """Whether the fields stand around the tables of a text."""
     is_request: bool = False
     """Whether the record is one request, by its id, and not a load."""
     unit_less: dict[str, None] = field(default_factory=dict)
@@ -139,7 +143,7 @@ def read_named_results(text: str) -> tuple[BenchmarkResult, ...]:
 
 def _readings(text: str) -> Iterator[_Reading]:
     known: dict[str, Meaning | None] = {}
-    for record in read_records(text):
+    for record in read_records(text, around=True):
         for name in record:
             if name not in known:
                 known[name] = meaning_of(name)
@@ -149,7 +153,9 @@ def _readings(text: str) -> Iterator[_Reading]:
 def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
     is_request = any(_REQUEST_ID.fullmatch(plain_words(name)) for name in record)
     own = {name.rpartition(".")[2] for name in record}
-    found = _Reading(is_request=is_request or _USAGE.issubset(own))
+    found = _Reading(
+        is_around=isinstance(record, FieldsAround), is_request=is_request or _USAGE.issubset(own)
+    )
     general = next(
         (str(record[name]) for name in record if re.fullmatch(r"(?:time_?)?units?", name, re.I)), ""
     )
@@ -164,6 +170,7 @@ def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
         if meaning.quantity in ("model", "gpu", "engine", "weight_dtype", "date"):
             found.words.setdefault(meaning.quantity, str(cell).strip())
             continue
+        _check_is_positive(name, cell)
         number, unit = _number_in(cell, _TOKENS_PER_K if meaning.quantity in _LENGTHS else _SCALES["k"])
         if meaning.quantity == "request_rate_per_s" and (rate := rate_of(cell)) is not None:
             number = rate
@@ -184,7 +191,21 @@ def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
             found.per_gpu.add(place)
         found.numbers[place] = number
         found.names[place] = name
+    if (
+        batch := found.numbers.pop(("batch_size", ""), None)
+    ) is not None:  # of one client, unless it states clients
+        found.numbers.setdefault(("concurrency", ""), batch)
     return found
+
+
+def _check_is_positive(name: str, cell: Any) -> None:
+    """Refuse a figure below zero. Raises: InputFileError: the cell is one."""
+    if _NEGATIVE.match(str(cell)):
+        raise InputFileError(
+            f"{name}: {cell}",
+            why="a time, a rate or a count is not negative",
+            fix="correct the figure, or leave its column out",
+        )
 
 
 def _apart(record: Record, known: dict[str, Meaning | None]) -> Iterator[tuple[str, Any]]:
@@ -251,7 +272,10 @@ def _join(readings: list[_Reading]) -> list[_Reading]:
     holds for those behind it."""
     found: list[_Reading] = []
     shared = _Reading()
-    for reading in readings:
+    tables = [one for one in readings if not one.is_around]
+    around = [one for one in readings if one.is_around]
+    conditions = [one for one in around if not one.figures]
+    for reading in [*conditions, *tables, *(one for one in around if one.figures and len(tables) == 1)]:
         if not (reading.figures or reading.unit_less):
             shared.numbers |= reading.numbers
             shared.words |= reading.words
@@ -268,7 +292,7 @@ def _join(readings: list[_Reading]) -> list[_Reading]:
             twin.names |= reading.names
             twin.per_gpu |= reading.per_gpu
             twin.unit_less |= reading.unit_less
-        else:
+        elif not reading.is_around:
             found.append(reading)
     return found
 
@@ -426,7 +450,7 @@ def _tokens_meant(rate: float, reading: _Reading, found: Mapping[str, float]) ->
 
 def _is_named_results(text: str) -> bool:
     """Whether a record of the text has a figure and something else that is known."""
-    start = text if text.lstrip()[:1] in ("{", "[") else text[:_MARKS_WITHIN]
+    start = text if text.lstrip()[:1] in ("{", "[", "<") else text[:_MARKS_WITHIN]
     for place, reading in enumerate(_readings(start)):
         measured = reading.figures or reading.unit_less
         if measured and len(reading.numbers) + len(reading.words) + len(reading.unit_less) > 1:

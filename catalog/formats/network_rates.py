@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.formats.link_report import LinkRate, LinkReport
 from advisor.catalog.units import BITS_PER_BYTE, GIGA, MB, MIB
@@ -25,6 +25,11 @@ _OSU_ROW: Final = re.compile(r"^\s*(\d+)\s+([\d.]+)\s*$")
 _IPERF: Final = re.compile(
     r"^\[\s*(SUM|\d+)\]\s+0\.0+-\s?[\d.]+\s+sec\s.*?([\d.]+)\s+([GMK])bits/sec.*\b(receiver|sender)?\s*$"
 )
+_PERFTEST_KEYS: Final = ("BW_average", "MsgSize")
+_BOTH_WAYS: Final = re.compile(
+    r"\bBi-?directional (?:BW|Bandwidth)|\]\[TX-C\]|\"bidirectional\"\s*:\s*1", re.IGNORECASE
+)
+"""Words of tests that send both ways at once. Source: as read_network_rates."""
 _IPERF_JSON: Final = re.compile(r'"sum_(?:sent|received)"\s*:\s*\{')
 _IPERF_UNITS: Final = {"G": GIGA, "M": 1e6, "K": 1e3}
 
@@ -35,6 +40,18 @@ def read_network_rates(text: str) -> LinkReport:
     Raises: InputFileError: no row with a rate, or a latency test.
     Source: linux-rdma/perftest README; esnet/iperf (text output); OSU micro-benchmarks (osu_bw).
     """
+    if _BOTH_WAYS.search(text):
+        raise InputFileError(
+            "a test of both directions at once",
+            why="its rate is the sum over both, and a port is judged by the rate of one direction",
+            fix="run it in one direction: ib_write_bw without -b, osu_bw, iperf3 without --bidir",
+        )
+    if has_keys(text, *_PERFTEST_KEYS):
+        raise InputFileError(
+            "the JSON of perftest, which states no unit",
+            why="it writes Gb/s with --report_gbits and MiB/s without, and a unit is not guessed from a number",
+            fix="give the text that it prints, whose header names the unit",
+        )
     found = list(_rates(text))
     if not found:
         raise InputFileError(
@@ -71,7 +88,13 @@ def _rates(text: str) -> Iterator[tuple[str, float]]:
 
 def _is_network_rates(text: str) -> bool:
     lines = without_prefixes(text)
-    is_named = _PERFTEST.search(text) or _OSU.search(text) or _IPERF_JSON.search(text)
+    is_named = (
+        _BOTH_WAYS.search(text)
+        or has_keys(text, *_PERFTEST_KEYS)
+        or _PERFTEST.search(text)
+        or _OSU.search(text)
+        or _IPERF_JSON.search(text)
+    )
     return bool(is_named) or any(_IPERF.match(line) for line in lines)
 
 

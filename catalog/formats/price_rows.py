@@ -34,6 +34,7 @@ _MARKS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
     "gpuhunt": ("instance_name", "gpu_name", "gpu_count", "price"),
 }
 """Columns of lists whose program is known: only the title in an answer depends on them."""
+_PATH: Final = re.compile(r"[a-z]+[A-Za-z]*/[a-z]+[A-Z]\w*|[a-z]+/(?:term|unit|region|location)")
 _OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
 _GPU: Final = r"(?:gpu|accelerator|card|chip)"
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -49,28 +50,30 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         r"gpus per \w+",
         "count|quantity|qty|n|max gpu count",
     ),
-    "provider": ("provider|vendor|cloud|company|seller|host",),
+    "provider": ("(?:provider|vendor|cloud|company|seller|host)(?: name)?",),
     "sku": (
         "api name|arm sku name|sku(?: name)?",
         "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?",
         "shape|flavou?r|plan|name|key|id",
     ),
-    "description": (r"(?:\w+ ){0,2}description|specs?|configuration|product",),
-    "region": (
-        "(?:arm )?regions?(?: name)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
+    "description": (
+        r"(?:\w+ ){0,2}description|specs?|configuration|product|(?:line )?items?|service|details|articles?",
     ),
-    "currency": ("currency(?: code)?",),
+    "region": (
+        "(?:arm )?regions?(?: name| id)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
+    ),
+    "currency": ("(?:billing |pricing )?currency(?: code)?",),
     "memory": (
         "(?:gpu )?(?:ram|memory|vram)(?: (?:in )?(?:gb|gib|mb|mib))?",
         "gpu (?:mem|memory size)|accelerator memory gi ?b",
     ),
     "term": (
         "(?:pricing |price |purchase |billing |usage |rental |lease |consumption )?"
-        "(?:term|type|model|option|plan|kind|commitment)(?: type)?",
+        "(?:term|type|model|option|plan|kind|commitment|category)(?: type)?",
         "availability|interruptible|spot",
     ),
     "years": ("reservation term|lease contract length|commitment(?: length| period)?",),
-    "unit": ("unit(?: of measure)?|billing (?:unit|period)|per",),
+    "unit": ("(?:pricing )?unit(?: of measure)?|billing (?:unit|period)|per",),
     "system": ("operating system|os|product name|platform",),
 }
 """Names of fields in plain words by what they hold; the first name that fits counts."""
@@ -110,7 +113,7 @@ _TERMS: Final[tuple[tuple[Term, str], ...]] = (
         "reserved_unspecified",
         r"\b(?:6|six) ?months?\b|\b(?:2|two) ?years?\b|\breserv\w*|\bcommit\w*|\bcud\b|savings plan",
     ),
-    ("spot", r"\bspot\b|preempt\w*|(?<!un)interruptible|\bbid\b|low priority"),
+    ("spot", r"\bspot\b|preempt\w*|\bdynamic\b|(?<!un)interruptible|\bbid\b|low priority"),
     ("community", r"\bcommunity\b"),
     ("on_demand", r"on ?demand|pay ?g\b|pay as you go|\bsecure\b|consumption|uninterruptible|\bflex\b"),
 )
@@ -122,9 +125,15 @@ _PRICE: Final = re.compile(
 _UNIT_WORDS: Final = frozenset(("per", "a", "an")) | _ONE | frozenset(_PERIOD_HOURS)
 _HOURS_PER_YEAR: Final = 8760.0
 _IN_LINE: Final = re.compile(
-    rf"\$\s*([\d,]*\.?\d+)((?:[\s/-]*\b(?:{'|'.join(sorted(_UNIT_WORDS, key=len, reverse=True))})\b)*)",
+    r"(?:\bUS|(?<![A-Za-z]))\$\s*([\d,]*\.?\d+)"
+    rf"((?:[\s/-]*\b(?:{'|'.join(sorted(_UNIT_WORDS, key=len, reverse=True))})\b)*)",
     re.IGNORECASE,
 )
+_OTHER_MONEY: Final = re.compile(
+    r"[€£¥₹₩₽]|(?<![A-Za-z])(?!US)[A-Z]{1,2}\$(?= ?\d)"
+    r"|\b(?:EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|SEK|NOK|DKK|PLN|CZK|BRL|CAD|AUD|NZD|SGD|HKD|TWD|AED|SAR|ILS|ZAR)\b"
+)
+"""Signs and codes of other currencies; of the dollars only the American ones are read."""
 _BEFORE_PRICE: Final = re.compile(
     r"(?:[\s:–—=@-]|\b(?:at|for|from|only|is|are|costs?|starting)\b)+$", re.IGNORECASE
 )
@@ -148,9 +157,11 @@ _NO_PRICE: Final = frozenset(
         "contact sales",
     )
 )
+_IS_QUANTITY: Final = re.compile(r"quantity|qty|n|count")
 _IS_WINDOWS: Final = re.compile(r"windows|rhel|suse", re.IGNORECASE)
 _DESCRIBED: Final = re.compile(
-    r"^(?:(?:spot|preemptible)\s+)*(?:(\d+)\s*[x×]\s*)?(.*?)(?:\s+(?:gpu|running in|attached to)\b.*)?$",
+    r"^(?:(?:spot|preemptible)\s+)*(?:(\d+)\s*[x×]\s*)?(.*?)"
+    r"(?:\s+(?:gpu|running in|attached to|dedicated|bare ?metal|servers?|instances?|nodes?|vms?|rental)\b.*)?$",
     re.IGNORECASE,
 )
 _MEMORY_TOLERANCE: Final = 0.15
@@ -198,15 +209,21 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
         return "sheet"
     if next(_of_lines(text), None) is not None:
         return "lines"
-    _check_dollars(titles, path)
+    _check_dollars(titles, text, path)
     return None
 
 
-def _check_dollars(titles: list[str], path: Path) -> None:
+def _check_dollars(titles: list[str], text: str, path: Path) -> None:
     """Refuse a sheet of accelerators whose prices are in another currency or unit.
 
     Raises: InputFileError: a title says so.
     """
+    if foreign := _OTHER_MONEY.search(text):
+        raise InputFileError(
+            f"{path}: prices in {foreign[0].strip()}",
+            why="prices are US dollars per hour; other currencies are not converted",
+            fix="write the number of dollars per hour",
+        )
     other = [title for title in titles if set(plain_words(title).split()) & _MEANS_A_PRICE]
     if other and "gpu" in _fields_of(tuple(titles)):
         raise InputFileError(
@@ -238,8 +255,11 @@ def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
     """Return the names of fields by what they hold; prices are `price`, with what `_price_kind` says of them."""
     found: dict[str, list[str]] = {}
     for title in titles:
-        own = plain_words(title.rpartition(".")[2].replace("$", " usd "))
-        above = plain_words(title.rpartition(".")[0])
+        last = _own_name(title)
+        own = plain_words(last.replace("$", " usd ")).removeprefix(
+            "x "
+        )  # FOCUS marks columns of one vendor so
+        above = plain_words(title.removesuffix(last))
         nested = f"{above.rpartition(' ')[2]} {own}" if above else own
         what = next((what for words in (nested, own) if (what := _field_of(words))), "")
         if what:
@@ -255,7 +275,8 @@ def _fields_of(titles: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _own_name(title: str) -> str:
-    return title.rpartition(".")[2]
+    """Return the last of the names that a title joins with dots, or with slashes: `product/instanceType`."""
+    return title.rpartition("/" if _PATH.fullmatch(title) else ".")[2]
 
 
 def _field_of(words: str) -> str:
@@ -339,6 +360,10 @@ def _of_record(
     }
     if "gpu" in cells and cells["gpu"].lower() in _NO_PRICE:
         return
+    if _period_hours(plain_words(cells.get("unit", "")).split()) is not None and all(
+        _IS_QUANTITY.fullmatch(plain_words(_own_name(name))) for name in fields.get("count", ())
+    ):
+        cells.pop("count", None)  # an invoice counts the hours that were rented
     if _IS_WINDOWS.search(cells.get("system", "")):
         return
     machines = [
@@ -360,7 +385,8 @@ def _of_record(
     for kind in sorted(kinds, key=lambda kind: float(kind[-1]) != 1.0):
         what = "|".join(kind)
         _, named_term, each, cents, named_hours = kind
-        cell = next((text for name in fields[what] if (text := _text_of(record[name]))), "")
+        names = sorted(fields[what], key=_is_sum)
+        cell = next((text for name in names if (text := _text_of(record[name]))), "")
         if cell.lower() in _NO_PRICE | {"true", "false"}:
             continue
         usd, is_each, cell_hours = _usd_in(cell, f"{path}: row {number}")
@@ -376,7 +402,10 @@ def _of_record(
             memory_bytes=memory,
             term=next((each for each, _ in _TERMS if each == named_term), _term_in(period, term)),
             usd_per_hour=repr(usd / divisor) if divisor != 1 or usd != _number(cell) else cell,
-            is_each=bool(each) or is_each or "running in" in cells.get("description", "").lower(),
+            is_each=bool(each)
+            or is_each
+            or _is_of_one(names[0], cells, fields)
+            or "running in" in cells.get("description", "").lower(),
             period_hours=hours * period,
         )
         rival = found.get(one.term)
@@ -427,6 +456,25 @@ def _is_accelerator(name: str) -> bool:
 def _row_of(name: str) -> CataloguePrice:
     bare = re.sub(r"\s*[()]\s*", " ", name).strip()
     return CataloguePrice(0, "", "", "", "on_demand", "", "1", bare, None)
+
+
+def _is_of_one(title: str, cells: Mapping[str, str], fields: Mapping[str, list[str]]) -> bool:
+    """Whether a price is that of one of the accelerators which the row's quantity counts: a unit price beside it."""
+    counts = [plain_words(_own_name(name)) for name in fields.get("count", ())]
+    is_quantity = bool(cells.get("count")) and any(_IS_QUANTITY.fullmatch(count) for count in counts)
+    return is_quantity and "unit" in plain_words(_own_name(title)).split()
+
+
+def _is_sum(title: str) -> bool:
+    """Whether the name of a price may be that of a whole invoice's line: a unit's price says so."""
+    words = set(plain_words(title).split())
+    return bool(words & {"amount", "total", "cost", "sum"}) and not words & {
+        "unit",
+        "per",
+        "rate",
+        "hourly",
+        "hour",
+    }
 
 
 def _is_vague(title: str) -> bool:
@@ -566,7 +614,7 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
     A name that stands for several boards (H100, A100-80GB) gives the one that the catalog takes for it, unless the
     row's memory belongs to another; None for a name that the catalog does not have.
     """
-    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct)\b", "", price.gpu.lower())
+    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct|mega|plus)\b", "", price.gpu.lower())
     spelt = re.sub(r"[\s_]+", "-", words.strip())
     for name in (spelt, spelt.replace("rtx", "rtx-", 1), spelt.replace("-", "")):
         try:

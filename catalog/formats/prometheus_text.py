@@ -12,17 +12,21 @@ from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTi
 from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
 
 _SAMPLE: Final = re.compile(
-    r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([+-]?(?:\d[\d.eE+-]*|Inf|NaN))(?:\s+\d+)?\s*$", re.MULTILINE
+    r"^([a-zA-Z_:][\w:]*)(?:\{((?:[^\"{}]|\"(?:[^\"\\]|\\.)*\")*)\})?\s+([+-]?(?:\d[\d.eE+-]*|Inf|NaN))(?:\s+[\d.]+)?\s*(?:#\s*\{.*)?$",
+    re.MULTILINE,
 )
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "ttft": ("time_to_first_token_seconds",),
+    "ttft": ("time_to_first_token_seconds", "llm_api_time_to_first_token_metric"),
     "tpot": (
         "request_time_per_output_token_seconds",
         "time_per_output_token_seconds",
         "inter_token_latency_seconds",
     ),
-    "e2e": ("e2e_request_latency_seconds", "request_duration", "request_duration_seconds"),
+    "e2e": (
+        *("e2e_request_latency_seconds", "request_duration", "request_duration_seconds"),
+        *("operation_duration_seconds", "request_total_latency_metric"),
+    ),
     "inputs": (
         "request_prompt_tokens",
         "prompt_tokens_histogram",
@@ -44,13 +48,20 @@ _ENGINES: Final = {
     "lmdeploy": "lmdeploy",
     "aphrodite": "vllm",
     "tgi": "",
+    "gen_ai": "",
+    "litellm": "",
 }
 """Engines by the prefix of their metrics; empty for one that is not planned."""
 _OF_ANY_PROGRAM: Final = re.compile(
-    r"^(\w+?)[:_](?:time_to_first_token_seconds|e2e_request_latency_seconds|inter_token_latency_seconds)_(?:count|sum)\b",
+    r"^(?:(\w+?)[:_])?(?:time_to_first_token_seconds|e2e_request_latency_seconds|inter_token_latency_seconds)_(?:count|sum)\b",
     re.MULTILINE,
 )
-"""Metrics that mean the same behind any prefix, as those of gateways and routers do."""
+"""Metrics that mean the same behind any prefix or none, as those of gateways, routers and NIM do."""
+_CONVENTION: Final = re.compile(r"^gen_ai_(?:client|server)_", re.MULTILINE)
+"""Prefixes of OpenTelemetry's conventions for generative AI, whose names behind them differ."""
+_USAGE: Final = re.compile(r"gen_ai:token_usage(?:_tokens?)?_(sum|count)")
+_USED_TOKENS: Final = {"input": "input_sequence_tokens", "output": "output_sequence_tokens"}
+"""Names of the tokens of one request by the label of the convention."""
 
 
 _MODEL: Final = ("model_name", "model")
@@ -90,15 +101,18 @@ def read_prometheus_text(text: str) -> ServerMetrics:
     """Return what the metrics of vLLM, SGLang, TensorRT-LLM or TGI say.
 
     Raises: InputFileError: no metric of such a server, or no request was counted.
-    Source: Prometheus exposition format; vllm v1/metrics/loggers.py; sglang srt/observability/metrics_collector.py.
+    Source: Prometheus and OpenMetrics exposition formats; OpenTelemetry semantic conventions (generative
+        AI metrics); vllm v1/metrics/loggers.py; sglang srt/observability/metrics_collector.py.
     """
     if _is_answer(text):
         text = "\n".join(_lines_of_answer(text))
+    text = _CONVENTION.sub("gen_ai:", text)
     prefix = next((name for name in _ENGINES if re.search(rf"^{name}[:_]", text, re.MULTILINE)), "")
-    if not prefix and (named := _OF_ANY_PROGRAM.search(text)):
-        prefix = named[1]
+    named = _OF_ANY_PROGRAM.search(text)
+    if not prefix and named:
+        prefix = named[1] or ""
     samples = _samples(text)
-    if not prefix:
+    if not (prefix or named):
         raise InputFileError(
             "no metrics of vLLM, SGLang, TensorRT-LLM or TGI in the text",
             why="names that begin with vllm:, sglang:, trtllm_ or tgi_ are read; llama.cpp counts no requests' tokens",
@@ -116,10 +130,10 @@ def read_prometheus_text(text: str) -> ServerMetrics:
         )
     totals = samples.totals
     inputs = _mean(samples, prefix, "inputs") or ratio_of(
-        _first(totals, *_all(prefix, ("prompt_tokens_total",))), count
+        _first(totals, *_all(prefix, ("prompt_tokens_total", "input_tokens_metric_total"))), count
     )
     outputs = _mean(samples, prefix, "outputs") or ratio_of(
-        _first(totals, *_all(prefix, ("generation_tokens_total",))), count
+        _first(totals, *_all(prefix, ("generation_tokens_total", "output_tokens_metric_total"))), count
     )
     result = BenchmarkResult(
         tool="prometheus",
@@ -203,12 +217,17 @@ def _samples(text: str) -> _Samples:
                 continue
             found.buckets[name.removesuffix("_bucket")][bound] += number
         elif math.isfinite(number):
+            used = _USED_TOKENS.get(by_label.get("gen_ai_token_type", ""))
+            if used and (usage := _USAGE.fullmatch(name)):
+                name = f"gen_ai:{used}_{usage[1]}"
             found.totals[name] += number
             found.labels.setdefault(name, by_label)
     return found
 
 
 def _all(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    if not prefix:
+        return names
     return tuple(f"{prefix}{separator}{name}" for name in names for separator in (":", "_"))
 
 
@@ -262,7 +281,8 @@ def _percentile(buckets: Mapping[float, float], fraction: float) -> float | None
 def _is_prometheus_text(text: str) -> bool:
     return bool(_is_answer(text) or _OF_ANY_PROGRAM.search(text)) or bool(
         re.search(
-            r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_|llamacpp:|tgi_|lmdeploy:|aphrodite:)\w+",
+            r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_|llamacpp:|tgi_|lmdeploy:|aphrodite:"
+            r"|gen_ai_(?:client|server)_|litellm_)\w+",
             text,
             re.MULTILINE,
         )

@@ -1,18 +1,18 @@
-"""Records of named fields in any container: CSV, Markdown, aligned or boxed tables, JSON of any depth, `name: value`.
+"""Records of named fields in any container: CSV, Markdown, aligned or boxed tables, JSON, YAML and XML of any depth,
+`name: value`.
 
 A record is a mapping from the name of a field, with the names above it, to its cell. What names mean is not known here
 (`meanings.py`).
 """
 
-import ast
 import csv
 import io
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from advisor.catalog.files import parsed_json
+from advisor.catalog.formats.documents import document_of
 from advisor.catalog.formats.launcher_lines import without_prefixes
 
 Record = Mapping[str, Any]
@@ -20,8 +20,8 @@ MOST_RECORDS: Final = 100_000
 """Maximum number of records of one text: no sweep and no list of prices has more."""
 _LONGEST_PAIR: Final = 400
 """Characters of the longest line of one name and its value."""
-_LONGEST_LITERAL: Final = 100_000
-"""Characters of the longest line that is read as a literal of Python."""
+_LONGEST_HEADING: Final = 80
+"""Characters of the longest line that is a heading and no sentence."""
 _NANO: Final = 1e-9
 _MOST_BEFORE_A_HEADER: Final = 60
 """Lines of other kinds behind which no table is looked for any more."""
@@ -62,42 +62,75 @@ _TAG: Final = re.compile(r"<[^>]*>")
 _ROW_OF_LATEX: Final = re.compile(r"^[^\n&\\]*&[^\n]*\\\\$", re.MULTILINE)
 _RUNS: Final = re.compile(r"^ *[-=]{2,}(?: +[-=]{2,})+ *$")
 """A rule under the titles of a table whose runs show where its columns lie."""
+_RECORD_MARK: Final = re.compile(r"^(?:-\[ RECORD \d+ \][-+]*|\*{5,} \d+\. row \*{5,})$", re.MULTILINE)
+"""Lines before each record as psql and MySQL print them one field a line."""
 _PATH: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
 _RATE: Final = re.compile(r"/(?:s|sec|second|min|minute|h|hour|user|gpu|request|token|tok)\b", re.IGNORECASE)
 _SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
-_TIME_AHEAD: Final = re.compile(
+TIME_AHEAD: Final = re.compile(
     r"\W{0,2}(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)(?=\W|$)"
 )
+"""Time before the fields of a line."""
 _OF_STATISTIC: Final = re.compile(r"([A-Za-z]\w*)\s*[ =:]\s*([\d.,]*\d\s*[a-zµ/]*)")
+_QUALIFIED: Final = re.compile(r"\d\D*(\([A-Za-z][A-Za-z ,]*\))$")
+"""Words in brackets behind a figure, which say which figure it is: `121 [ms] (mean, across all requests)`."""
 _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
 
 
-def read_records(text: str) -> list[Record]:
-    """Return the records of a text, those of its largest container first; none if it has no named fields."""
-    return _join_measures(_records(text))
+class FieldsAround(dict[str, Any]):
+    """Fields of the lines around the tables of a text: what was run, and figures that no table has."""
 
 
-def _records(text: str) -> list[Record]:
-    if re.match(r"\ufeff?\s*(?:\{|\[\s*[\[{\"])", text):
-        return list(_of_json(text))[:MOST_RECORDS]
+def read_records(text: str, *, around: bool = False) -> list[Record]:
+    """Return the records of a text, those of its largest container first; none if it has no named fields.
+
+    With `around`, the lines around the tables follow as `FieldsAround`.
+    """
+    return _join_measures(_records(text, around=around))
+
+
+def _records(text: str, *, around: bool) -> list[Record]:
+    if (document := document_of(text)) is not None:
+        return list(_expand(document, "", {}, _DEEPEST))[:MOST_RECORDS]
     text = _with_bars(text.lstrip("\ufeff"))
-    if found := list(_of_delimited([line for line in text.splitlines() if not line.startswith("#")])):
-        return found[:MOST_RECORDS]  # a prefix of a launcher may be the first cell of a row
+    if found := _of_tables(
+        _of_delimited, [line for line in text.splitlines() if not line.startswith("#")], around=around
+    ):
+        return found  # a prefix of a launcher may be the first cell of a row
     raw = text.splitlines()
-    is_table = any(
-        "|" in line and _RULE.match(line) for line in raw
-    )  # its first cell is no prefix of a launcher
+    bars = {line.count("|") for line in raw if line.strip()}
+    # The first cell of a table is no prefix of a launcher.
+    is_table = any("|" in line and _RULE.match(line) for line in raw) or (len(bars) == 1 and min(bars) > 1)
     lines = [line for line in (raw if is_table else without_prefixes(text)) if not line.startswith("#")]
     if found := list(_of_settings(raw)) or list(_of_settings(lines)):
         return found[:MOST_RECORDS]
-    for read in (_of_inline_pairs, _of_bars, _of_delimited, _of_columns, _of_ruled):
-        if found := list(read(lines)):
-            return found[:MOST_RECORDS]
+    if found := list(_of_inline_pairs(lines)):
+        return found[:MOST_RECORDS]
+    for read in (_of_bars, _of_delimited, _of_columns, _of_ruled):
+        if found := _of_tables(read, lines, around=around):
+            return found
     return list(_of_pairs(lines))
 
 
+_Tables = Callable[[Sequence[str], set[int]], Iterator[Record]]
+"""Reader of tables, which adds the numbers of the lines that it reads to a set."""
+
+
+def _of_tables(read: _Tables, lines: Sequence[str], *, around: bool) -> list[Record]:
+    """Return the rows of tables and, if wanted, the fields of the lines around them."""
+    used: set[int] = set()
+    found = list(read(lines, used))[:MOST_RECORDS]
+    if found and around:
+        rest = ["" if number in used or _BARS.search(line) else line for number, line in enumerate(lines)]
+        found += map(FieldsAround, _of_pairs(rest))
+    return found
+
+
 def _with_bars(text: str) -> str:
-    """Return a text whose tables of HTML or LaTeX are divided by bars instead."""
+    """Return a text whose tables of HTML or LaTeX are divided by bars, and whose records of psql are pairs."""
+    if _RECORD_MARK.search(text):
+        lines = (re.sub(r"^([^|]*\S) *\| ", r"\1: ", line) for line in text.splitlines())
+        return "\n".join("" if _RECORD_MARK.match(line) else line for line in lines)
     if _ROW_OF_HTML.search(text):
         rows = (_CELL_OF_HTML.split(row)[1:] for row in _ROW_OF_HTML.split(text)[1:])
         grid = [[" ".join(_TAG.sub(" ", cell).split()) for cell in row] for row in rows]
@@ -136,35 +169,9 @@ def flat_fields(row: Mapping[str, Any]) -> Record:
     return found
 
 
-def _of_json(text: str) -> Iterator[Record]:
-    try:
-        whole = parsed_json(text)
-    except (ValueError, RecursionError):
-        values = []
-        for line in text.splitlines():
-            try:
-                values.append(parsed_json(line.strip().rstrip(",")))
-            except (ValueError, RecursionError):
-                values += _literals(line)
-        whole = [value for value in values if isinstance(value, dict)]
-    yield from _expand(whole, "", {}, _DEEPEST)
-
-
-def _literals(line: str) -> list[Any]:
-    """Return the objects of a line that Python printed; none if it printed another value."""
-    if len(line) > _LONGEST_LITERAL or line.strip()[:1] not in ("{", "["):
-        return []
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            found = ast.literal_eval(line.strip())
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return []
-    return found if isinstance(found, list) else [found]
-
-
 def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record]:
     """Yield the records of a JSON value: fields of an object and of those within it, and one for each of a list."""
-    if (rows := _rows_of_table(value)) is not None:
+    if (rows := rows_of_table(value)) is not None:
         value = rows
     if isinstance(value, list):
         for one in value:
@@ -184,7 +191,7 @@ def _expand(value: Any, path: str, above: Record, depth: int) -> Iterator[Record
         yield from _expand(inner, name, fields, depth - 1)
 
 
-def _rows_of_table(value: Any) -> list[Any] | None:
+def rows_of_table(value: Any) -> list[Any] | None:
     """Return the rows of a table in JSON: a list of lists below their header, columns beside their data, or one list
     for each column; None for any other value."""
     titles: Any
@@ -203,6 +210,9 @@ def _rows_of_table(value: Any) -> list[Any] | None:
         return None
     if not isinstance(titles, list) or not isinstance(rows, list) or not titles:
         return None
+    titles = [
+        one.get("name") if isinstance(one, dict) else one for one in titles
+    ]  # with types, as Kusto lists them
     if not all(isinstance(title, str) for title in titles):
         return None
     widths = {len(row) if isinstance(row, list) else 0 for row in rows}
@@ -272,7 +282,11 @@ def _rows_by_key(value: Mapping[str, Any]) -> list[Any] | None:
     if all(_STATISTIC.match(key) for key in keys if not key.isdigit()) and not all(map(str.isdigit, keys)):
         return None
     shared = set.intersection(*(set(one) for one in inner))
-    has_words = any(isinstance(cell, str | dict | list) for one in inner for cell in one.values())
+    has_words = any(
+        isinstance(cell, dict | list) or (isinstance(cell, str) and not _is_number(cell))
+        for one in inner
+        for cell in one.values()
+    )
     are_statistics = all(_STATISTIC.match(re.split(r"[_\s(]", str(key))[0]) for key in shared)
     if (
         len(inner) > 1
@@ -296,19 +310,23 @@ def _numbered_rows(value: Mapping[str, Any]) -> dict[str, Any]:
     return found if len(found) > 1 and len(names) == 1 else {}
 
 
-def _of_bars(lines: Sequence[str]) -> Iterator[Record]:
-    """Yield the rows of tables in Markdown or in boxes, whose header is their first row."""
+def _of_bars(lines: Sequence[str], used: set[int]) -> Iterator[Record]:
+    """Yield the rows of tables in Markdown or in boxes, whose header is their first row of several cells."""
     table: list[list[str]] = []
-    for line in [*lines, ""]:
+    for number, line in enumerate([*lines, ""]):
         if len(_BARS.findall(line)) >= 1 and not _RULE.match(line):
-            inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", line)
-            table.append([re.sub(r"[*`]", "", cell).strip() for cell in _BARS.split(inner)])
+            is_framed = re.match(r"\s*\|\|", line) and re.search(r"\|\|\s*$", line)
+            inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", line.strip()[1:-1] if is_framed else line)
+            cells = [re.sub(r"[*`]", "", cell).strip() for cell in _BARS.split(inner)]
+            used.add(number)
+            if table or len(cells) > 1:
+                table.append(cells)
         elif not _RULE.match(line) or not line.strip():
             yield from _of_grid(table)
             table = []
 
 
-def _of_delimited(lines: Sequence[str]) -> Iterator[Record]:
+def _of_delimited(lines: Sequence[str], used: set[int]) -> Iterator[Record]:
     """Yield the rows of the tables divided by commas, semicolons or tabs, behind lines of other kinds."""
     place = 0
     while place < len(lines):
@@ -316,6 +334,7 @@ def _of_delimited(lines: Sequence[str]) -> Iterator[Record]:
         divider = next((one for one in ",;\t" if line.count(one) and _is_header(line.split(one))), "")
         rows = _rows_between(lines[place:], divider) if divider else []
         if len(rows) > 1:
+            used.update(range(place, place + len(rows)))
             yield from _of_grid(rows)
         place += max(1, len(rows))
         if place > _MOST_BEFORE_A_HEADER and len(rows) < 2:
@@ -350,10 +369,10 @@ def _is_number(cell: str) -> bool:
     return bool(re.fullmatch(r"[-+$€£]?[\d.,]+(?:e[+-]?\d+)?%?", cell))
 
 
-def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
+def _of_columns(lines: Sequence[str], used: set[int]) -> Iterator[Record]:
     """Yield the rows of a table aligned by two or more blanks, each with as many cells as its header."""
     table: list[list[str]] = []
-    for line in [*lines, ""]:
+    for number, line in enumerate([*lines, ""]):
         cells = [cell.strip() for cell in _GAP.split(line.strip()) if cell.strip()]
         if table and len(cells) == len(table[0]) + 1 and cells[0] == str(len(table) - 1):
             cells = cells[1:]  # the number of a row, as pandas prints it without a title
@@ -365,6 +384,7 @@ def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
             and any(_is_number(re.sub(r"[^\d.]*$", "", cell)) for cell in cells)
         ):
             table.append(cells)
+            used.add(number)
             continue
         if len(table) > 1:
             yield from _of_grid(table)
@@ -377,6 +397,7 @@ def _of_columns(lines: Sequence[str]) -> Iterator[Record]:
         if line[:1].isspace() and len(cells) > 1 and all(map(_is_statistic, cells)):
             cells = ["", *cells]  # rows below are named, their names are not
         table = [cells] if len(cells) > 2 and _is_header(list(filter(None, cells))) else []
+        used |= {number} if table else set()
 
 
 def _of_grid(table: Sequence[Sequence[str]]) -> Iterator[Record]:
@@ -427,7 +448,7 @@ def _of_settings(lines: Sequence[str]) -> Iterator[Record]:
     if len(found) < 0.5 * sum(bool(line.strip()) for line in lines):
         return
     for line, pairs in found:
-        time = _TIME_AHEAD.match(line)
+        time = TIME_AHEAD.match(line)
         record = {"time": time[1].replace(",", ".")} if time else {}
         yield record | {name: quoted or bare for name, quoted, bare in pairs}
 
@@ -441,16 +462,18 @@ def _of_inline_pairs(lines: Sequence[str]) -> Iterator[Record]:
             yield {pair[1].strip(): pair[2] for pair in pairs}
 
 
-def _of_ruled(lines: Sequence[str]) -> Iterator[Record]:
+def _of_ruled(lines: Sequence[str], used: set[int]) -> Iterator[Record]:
     """Yield the rows of tables whose columns lie under the runs of a rule, however few blanks divide them."""
     table: list[list[str]] = []
     starts: list[int] = []
     last = ""
-    for line in [*lines, ""]:
+    for number, line in enumerate([*lines, ""]):
         if _RUNS.match(line):
             starts = [run.start() for run in re.finditer(r"[-=]+", line)]
             table = table or ([_cut(last, starts)] if last.strip() else [])
+            used |= {number - 1, number}
         elif starts and line.strip():
+            used.add(number)
             table.append(_cut(line, starts))
         elif table:
             yield from _of_grid(table)
@@ -478,6 +501,8 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
             name = pair[1].strip(" -*>")
             full = f"{heading}.{name}" if heading and _STATISTIC.match(name.split("(")[0].strip()) else name
             full = ".".join([*(title for _, title in above), name]) if above else full
+            if qualified := _QUALIFIED.search(pair[2]):
+                full = f"{full} {qualified[1]}"
             if full in seen:
                 yield record
                 record = {}
@@ -489,7 +514,7 @@ def _of_pairs(lines: Sequence[str]) -> Iterator[Record]:
             else:
                 record[full] = pair[2].strip("\"'")
         elif bare := line.strip(" -=*#─━:[]"):
-            heading = bare if len(bare) < 60 else ""
+            heading = bare if len(bare) < _LONGEST_HEADING else ""
             if line.rstrip().endswith(":") and heading and len(above) < _DEEPEST:
                 above.append((indent, heading))
     if record:

@@ -202,9 +202,11 @@ def _sglang(text: str) -> ServerLog:
         version=_last(r"sglang(?:\s+version|==| v)[:\s]*v?(\d+\.\d+[\w.]*)", text),
         model=_last(r"model_path=['\"]([^'\"]+)", text) or _last(r"--model-path\s+(\S+)", text),
         weight_bytes=_bytes(r"Load weight end\..*?mem usage=", text),
-        kv_bytes=min(pools)
-        if pools
-        else _bytes(r"KV size:\s*", text, lambda sizes: min(_of_the_model(sizes))),
+        kv_bytes=_bytes(
+            r"SWAKVPool mem usage:\s*", text, min
+        )  # the pools of full and of windowed attention together
+        or (min(pools) if pools else None)
+        or _bytes(r"KV size:\s*", text, lambda sizes: min(_of_the_model(sizes))),
         kv_tokens=total if total is not None else (min(per_rank) if per_rank else None),
         max_model_len=_whole(r"context_len=(\d+)", text),
         tensor_parallel=_whole(_setting("tp_size", "tp-size", "tensor-parallel-size", "tp"), text),
@@ -250,7 +252,8 @@ def _tensorrt_llm(text: str) -> ServerLog:
         model=_last(r"(?:model|checkpoint_dir|hf_model_dir)=['\"]?([\w./-]+)", text),
         weight_bytes=_bytes(
             r"(?:Loaded engine size:|weights memory usage:|Model weights memory:"
-            r"|\bUse(?= [\d.]+ GB for model weights))\s*",
+            r"|\bUse(?= [\d.]+ GB for model weights)"
+            r"|Memory used after loading model weights \(inside torch\) in memory usage profiling:)\s*",
             text,
         ),
         kv_bytes=sizes[-1] if sizes else None,
@@ -264,7 +267,7 @@ def _tensorrt_llm(text: str) -> ServerLog:
         or _fraction(r"fraction is set ([\d.]+)", text),
         weight_dtype=_word_of(text, "quant_algo"),
         kv_dtype=_word_of(text, "kv_cache_quant_algo"),
-        block_tokens=_whole(r"Number of tokens per block:\s*(\d+)", text),
+        block_tokens=_whole(r"(?:Number of )?tokens per block(?::|=)\s*(\d+)", text),
         max_num_seqs=_whole(_setting("max_batch_size"), text),
         max_num_batched_tokens=_whole(_setting("max_num_tokens"), text),
         notes=notes,
@@ -298,10 +301,9 @@ def _llama_cpp(text: str) -> ServerLog:
         or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held and is_whole else None,
         kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
-        kv_tokens=_whole(
-            r"n_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)|kv_cache\w*: size = .*\(\s*(\d+) cells", text
-        ),
-        max_model_len=_whole(r"n_ctx_per_seq\s*=\s*(\d+)", text),
+        kv_tokens=_whole(r"\bn_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)", text)
+        or _whole(r"kv_cache\w*: size = .*\(\s*(\d+) cells", text),
+        max_model_len=_whole(r"n_ctx(?:_per)?_seq\s*=\s*(\d+)", text),
         tensor_parallel=1,
         pipeline_parallel=len(held) or None,
         weight_dtype=format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),

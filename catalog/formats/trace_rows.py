@@ -9,9 +9,15 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_lines, read_text, with_commas
 from advisor.catalog.formats.benchmark_result import number_of
-from advisor.catalog.formats.call_logs import call_of, check_has_counts, check_is_no_total, is_other_event
+from advisor.catalog.formats.call_logs import (
+    call_of,
+    check_has_counts,
+    check_is_no_total,
+    counts_nothing,
+    is_other_event,
+)
 from advisor.catalog.formats.named_requests import check_is_no_access_log, request_of
-from advisor.catalog.formats.records import read_records
+from advisor.catalog.formats.records import TIME_AHEAD, read_records, rows_of_table
 from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 
 Row = Mapping[str, Any]
@@ -19,6 +25,8 @@ NANOSECONDS: Final = 1_000_000_000
 _NANOSECONDS_PER_MICROSECOND: Final = 1000
 _PAGES: Final = ("data", "events", "requests", "records", "items", "rows", "logs", "entries")
 """Keys under which a document lists requests, as the interfaces of Langfuse and CloudWatch do."""
+_DEEPEST: Final = 4
+"""Levels of objects in which the list of a document is looked for."""
 _PARQUET: Final = b"PAR1"
 _INPUTS: Final = (
     "gen_ai.usage.input_tokens",
@@ -45,6 +53,8 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """
     is_known: bool | None = None
     last: tuple[int, Row] | None = None
+    event: tuple[int, Row] | None = None
+    has_requests = False
     for number, row in _rows(path):
         if is_known is None:
             check_is_no_total(row, f"{path}: row {number}")
@@ -60,16 +70,26 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
             named = request_of(row, where)
             if named is None and not any(layout.holds(row) for layout in LAYOUTS):
                 check_has_counts(row, where)
+                if counts_nothing(row):
+                    event = event or (number, row)
+                    continue
+            has_requests = True
             yield number, named or row
     if last is not None:
         yield last
+    elif event is not None and not (has_requests or is_known):
+        yield event  # its columns are what the reader says it does not know
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     if _is_parquet(path):
         return _parquet_rows(path)
     first = next(read_lines(path), "").lstrip("\ufeff \t\r\n")
-    return _json_rows(path, first) if first[:1] in ("{", "[") else _table_rows(path, first)
+    if first[:1] in ("{", "["):
+        return _json_rows(path, first)
+    if _object_behind(first) is not None:
+        return _collected_rows(path)
+    return _table_rows(path, first)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -145,6 +165,33 @@ def _json_rows(path: Path, first: str) -> Iterator[tuple[int, Row]]:
         yield from _expand(path, number, found)
 
 
+def _collected_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the objects of a log whose lines a container's runtime, a collector or a logger prefixed, with the time of
+    the prefix where an object has none of its own. Lines that hold no object are what else the program printed.
+
+    Raises: InputFileError: an object ends in the middle.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        found = _object_behind(line)
+        if found is not None:
+            ahead = TIME_AHEAD.match(line)
+            yield from _expand(path, number, {"time": ahead[1], **found} if ahead else found)
+        elif '{"' in line and not line.rstrip().endswith("}"):
+            raise _not_json(path, number, ValueError("the line ends in the middle"))
+
+
+def _object_behind(line: str) -> Row | None:
+    """Return the JSON object with which a line ends; None if it ends otherwise."""
+    place = line.find("{")
+    if place < 0 or not line.rstrip().endswith("}"):
+        return None
+    try:
+        found = json.loads(line[place:])
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _not_json(path: Path, number: int, error: Exception) -> InputFileError:
     return InputFileError(f"{path}: row {number} is not JSON", why=str(error), fix="one object per line")
 
@@ -171,8 +218,32 @@ def _expand(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
     elif isinstance(found.get("attributes"), dict):
         row = _span(found["attributes"], found.get("start_time"))
         yield from () if row is None else ((number, row),)
+    elif (listed := _find_rows(found)) is not None:
+        yield from _expand(path, number, listed)
     else:
         yield number, found
+
+
+def _find_rows(document: Row, depth: int = _DEEPEST) -> list[Any] | None:
+    """Return the rows of a document that is no call itself, as the interfaces of Elasticsearch and Loki nest them; None
+    if it has none. Loki's are pairs of nanoseconds and a line."""
+    if depth == _DEEPEST and (call_of(document) is not None or "object" in document):
+        return None
+    for value in document.values():
+        if isinstance(value, Mapping) and depth and (found := _find_rows(value, depth - 1)) is not None:
+            return found
+        if not isinstance(value, list) or not value:
+            continue
+        streams = [one.get("values") for one in value if isinstance(one, dict)]
+        lines = [pair for stream in streams if isinstance(stream, list) for pair in stream]
+        tables = [rows for one in value if (rows := rows_of_table(one)) is not None]
+        if tables:
+            return tables[0]
+        if lines and all(isinstance(pair, list) and len(pair) > 1 for pair in lines):
+            return [{"timestamp_ns": pair[0], "line": pair[1]} for pair in lines]
+        if any(isinstance(one, dict) and call_of(one) is not None for one in value):
+            return value
+    return None
 
 
 def _agent_requests(trace: Row, where: str, start_s: float = 0.0) -> Iterator[Row]:

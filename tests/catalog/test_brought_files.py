@@ -19,6 +19,7 @@ from advisor.catalog.formats.registry import read
 from advisor.catalog.units import GIB
 from advisor.simulator.serving.trace_files import read_trace
 
+RENTED: Final = {sku: (count, id_) for (_, sku), (id_, count) in prices.rented_machines().items()}
 DAY: Final = datetime.date(2026, 11, 20)
 ROWS: Final = [
     json.loads(line)
@@ -95,12 +96,14 @@ def test_prices_are_read_by_the_names_of_their_fields(row: dict[str, Any], tmp_p
 def test_accelerators_of_a_listing_are_counted(row: dict[str, Any]) -> None:
     if refusal_of(row, lambda: read_machine(row["text"], "file")):
         return
-    counts = read_machine(row["text"], "file", {"inf2.48xlarge": (12, "inferentia2")}).counts
+    counts = read_machine(row["text"], "file", RENTED).counts
     assert [list(count) for count in counts] == row["expected"]["counts"]
 
 
 @pytest.mark.parametrize("row", rows_of("log"))
 def test_what_programs_print_is_read(row: dict[str, Any]) -> None:
+    if refusal_of(row, lambda: read(row["text"], "file")):
+        return
     found = read(row["text"], "file")[1]
     expected = row["expected"]
     for name, value in expected.get("fields", {}).items():
@@ -137,6 +140,15 @@ CONTAINERS: Final = {
     "list": json.dumps([FIGURES]),
     "nested": json.dumps({"run": {"setup": {"host": "a"}, "loads": [FIGURES]}}),
     "lines": "".join(f"{name}: {cell}\n" for name, cell in FIGURES.items()),
+    "YAML": "runs:\n- "
+    + "\n  ".join(f"{name}: {cell}" for name, cell in FIGURES.items())
+    + "\n- host: b\n  note: idle\n",
+    "XML": "<runs><run>"
+    + "".join(f'<figure name="{name}">{cell}</figure>' for name, cell in FIGURES.items())
+    + "</run></runs>",
+    "psql": "-[ RECORD 1 ]---+-----\n" + "".join(f"{name} | {cell}\n" for name, cell in FIGURES.items()),
+    "beside a table": "".join(f"{name}: {cell}\n" for name, cell in list(FIGURES.items())[:3])
+    + f"\n| {' | '.join(NAMES[3:])} |\n|---|---|---|\n| {' | '.join(CELLS[3:])} |\n",
     "dots": "".join(f"{name} ........ {cell}\n" for name, cell in FIGURES.items()),
 }
 
@@ -147,6 +159,36 @@ def test_a_container_does_not_change_what_its_fields_say(container: str) -> None
     assert (result.concurrency, result.mean_input_tokens, result.mean_output_tokens) == (8, 1024, 128)
     assert (result.ttft.mean_s, result.tpot.p99_s, result.requests_per_s) == pytest.approx((0.12, 0.02, 3.5))
     assert "mean ttft from" in result.notes[0]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_figure_below_zero_is_refused_in_every_container(container: str) -> None:
+    with pytest.raises(InputFileError, match=": -120"):
+        read(CONTAINERS[container].replace("120", "-120"), "file")
+
+
+@pytest.mark.parametrize("quantity", ["ttft", "tpot", "e2e"])
+def test_a_median_above_the_99th_percentile_is_refused(quantity: str) -> None:
+    with pytest.raises(InputFileError, match="median"):
+        read(f"users,{quantity}_p50_ms,{quantity}_p99_ms\n4,300,120\n", "file")
+
+
+@pytest.mark.parametrize("sign", ["A$", "HK$", "€", "£", "₹"])
+def test_only_american_dollars_are_read_as_such(sign: str, tmp_path: Path) -> None:
+    path = tmp_path / "prices"
+    path.write_text(f"L40S: {sign}1.20/h\n", encoding="utf-8")
+    with pytest.raises(InputFileError, match="prices in"):
+        prices.read_prices(path, DAY, ["acme"])
+    path.write_text("L40S: US$1.20/h\n", encoding="utf-8")
+    assert [price.usd_per_hour for price in prices.read_prices(path, DAY, ["acme"])] == [1.2]
+
+
+def test_entities_of_xml_and_aliases_of_yaml_are_not_expanded() -> None:
+    bomb = '<!DOCTYPE r [<!ENTITY a "b">]><r><run><ttft_ms>&a;</ttft_ms></run></r>'
+    aliases = "a: &a [1, 2]\nruns:\n- ttft_ms: *a\n  users: *a\n"
+    for text in (bomb, aliases):
+        with pytest.raises(InputFileError):
+            read(text, "file")
 
 
 @pytest.mark.parametrize(
