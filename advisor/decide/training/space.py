@@ -94,6 +94,10 @@ class FrameworkRules:
     host: tuple[tuple[bool, bool, tuple[Sharding, ...]], ...] = ()
     """Combinations of state that a full training may keep in host memory: (optimizer, parameters), and how ranks
     divide the rest."""
+    host_optimizers: tuple[Optimizer, ...] = ("adamw",)
+    """Optimizers with an implementation for host memory that the framework puts there. Source: Megatron-Core 0.16.0,
+    core/optimizer (Adam and SGD); huggingface/accelerate@16cb6eb, utils/deepspeed.py, which replaces every optimizer
+    but Lion by DeepSpeed's CPU Adam with 32-bit moments; torchtitan has AdamW alone."""
     no_stages: bool = False
     whole_copies_alone: bool = False
     """Several whole copies of the states exclude other parallelism."""
@@ -103,6 +107,7 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "megatron": FrameworkRules(
         ("none", "zero1"), ("1f1b", "interleaved"), recompute=("none", "selective", "full", "modules"),
         recompute_shares=(0.25, 0.5, 0.75, 1.0), host=((True, False, ("none", "zero1")),),
+        host_optimizers=("adamw", "adamw_bf16", "sgd"),
     ),
     "torchtitan": FrameworkRules(
         ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
@@ -112,7 +117,7 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(
         ("none", "zero1", "zero2", "zero3"), ("1f1b",), only_data_parallel=True,
-        host=((True, False, ("none", "zero1", "zero3")), (True, True, ("zero3",))),
+        host=((True, False, ("none", "zero1", "zero3")), (True, True, ("zero3",))), host_optimizers=("adamw", "lion"),
     ),
     "maxtext": FrameworkRules(("zero3",), ("1f1b",), hybrid_sharding=True, no_stages=True),
     "peft": FrameworkRules(("none", "zero3"), ("1f1b",), only_data_parallel=True, streams_weights=True),
@@ -229,6 +234,11 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
     if job.method == "full" and any(moved) and moved not in [held[:2] for held in rules.host]:
         parts = " and ".join(w for w, there in zip(("optimizer", "weights"), moved, strict=True) if there)
         yield f"{name} does not keep {parts} in host memory", _host_words(rules)
+    if plan.offload_optimizer and job.optimizer not in rules.host_optimizers:
+        yield (
+            f"{name} does not keep {job.optimizer} in host memory",
+            f"its optimizers for host memory are {', '.join(rules.host_optimizers)}",
+        )
     if plan.offload_activations and name == "torchtitan":
         yield f"{name} does not keep activations in host memory", "its checkpoints stay on the accelerator"
     if name == "megatron" and plan.recompute != "none" and has_mamba_layers(job.model):
@@ -462,7 +472,7 @@ def _layouts(
     )
     if not full or job.framework not in ("deepspeed", "peft") or asked:
         yield Variant(job, cluster, limits)
-    if task.may_offload and full:
+    if task.may_offload and full and job.optimizer in RULES[job.framework].host_optimizers:
         for optimizer, parameters, shardings in RULES[job.framework].host:
             if task.layout.sharding not in (None, *shardings):
                 continue
