@@ -132,7 +132,7 @@ class Variant:
     cluster: TrainingCluster
     limits: LatticeLimits
     is_last_resort: bool = False
-    """Only where no other fits: host memory is slow, and at the mercy of the host."""
+    """Only where no other fits, or none is nearly as fast: host memory is slow, and at the mercy of the host."""
 
 
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
@@ -278,8 +278,7 @@ def training_job(
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
-    `generates_too`: a loop, whose own frameworks hold whole logits. Of adapters, TRL computes the loss in tiles; of the
-    whole model it would hold a gradient of the output table in fp32 as well, which no term has.
+    `generates_too`: a loop, whose own frameworks hold whole logits; TRL's other trainers compute the loss in tiles.
 
     Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of
         which the month is stated.
@@ -287,8 +286,8 @@ def training_job(
     old = features_at(framework, version if version.startswith("20") else "", architecture)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
     in_trl = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
-    if method != "full" and framework in TUNING_FRAMEWORKS and not version and not generates_too:
-        in_trl |= {"linear_ce"}
+    if framework in TUNING_FRAMEWORKS and not version and not generates_too:
+        in_trl |= {"linear_ce", "tiled_head"}
     return TrainingJob(
         model,
         sequence_tokens,
