@@ -498,7 +498,8 @@ def test_what_is_printed_for_a_priced_plan_is_of_its_family() -> None:
     [
         ({"offload_optimizer": True}, {}, {"megatron-lm", "nemo", "trl"}),
         ({"offload_activations": True}, {}, {"megatron-lm"}),
-        ({"offload_parameters": True}, {}, {"trl"}),
+        ({"offload_parameters": True}, {}, set()),
+        ({"offload_parameters": True, "sharding": "zero3"}, {}, {"trl"}),
         ({"recompute": "modules"}, {}, {"megatron-lm", "nemo"}),
         ({}, {"optimizer": "adamw_8bit"}, {"trl"}),
         ({}, {"optimizer": "adamw_bf16"}, {"megatron-lm"}),
