@@ -102,7 +102,7 @@ def test_only_optimizers_for_host_memory_are_kept_there(framework: str, optimize
         tokens=1e8,
         sequence_tokens=4096,
         global_batch=64,
-        optimizer=optimizer,  # type: ignore[arg-type]
+        optimizer=optimizer,
         frameworks=(framework,),
         may_offload=True,
     )
