@@ -148,7 +148,7 @@ def test_what_a_job_that_does_not_fit_is_told_to_type_works(cli: Cli, words: str
 def test_states_go_to_host_memory_where_tensor_ranks_would_wait_longer(
     cli: Cli, own: str, words: str, in_host: bool
 ) -> None:
-    """Eight 4090s with their states divided over tensor ranks take 1.9 hours, with the optimizer in host memory 1.3."""
+    """Eight 4090s with their states divided over tensor ranks take 1.9 hours, with the optimizer in host memory 1.2."""
     option = json.loads(cli(f"advisor recommend {words} --own {own} {AS_OF}").out)["options"][0]
     assert ("optimizer in host memory" in option["plan"]["words"]) == in_host
     assert option["machine"]["num_accelerators"] == int(own.split("x", 1)[0])
