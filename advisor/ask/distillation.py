@@ -10,6 +10,9 @@ from advisor.catalog.units import HOUR_S
 from advisor.decide.scenario import Traffic
 
 _SHORTEST_SEQUENCE: Final = 4096
+_MOST_READINGS: Final = 4.0
+"""Readings of one text up to which it teaches nearly as much as new text (Muennighoff et al. 2023,
+arXiv:2305.16264)."""
 
 
 def teacher_of(asked: WorkQuestion) -> tuple[str, WorkQuestion]:
@@ -26,6 +29,24 @@ def teacher_of(asked: WorkQuestion) -> tuple[str, WorkQuestion]:
         return typed.teacher, asked
     half = parse_seconds(typed.deadline, "--deadline") / 2.0
     return typed.teacher, replace(asked, training=replace(typed, deadline=f"{half / HOUR_S:g}h"))
+
+
+def readings_warning(asked: WorkQuestion, traffic: Traffic) -> str:
+    """Return a warning where --tokens has the student read every output more often than helps; empty otherwise.
+
+    `asked` is the question about the teacher's batch, `traffic` its lengths.
+    """
+    if asked.training.tokens is None:
+        return ""
+    items = parse_count(asked.item.items, "--items")
+    tokens = parse_count(asked.training.tokens, "--tokens")
+    readings = tokens / (items * traffic.tokens_per_request)
+    if readings <= _MOST_READINGS:
+        return ""
+    return (
+        f"the student reads each of {items:,.0f} outputs {readings:,.0f} times, and more than {_MOST_READINGS:.0f} "
+        f"readings teach little (arXiv:2305.16264): --items {tokens / traffic.tokens_per_request:.0f} reads each once"
+    )
 
 
 def student_of(asked: WorkQuestion, traffic: Traffic) -> WorkQuestion:

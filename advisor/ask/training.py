@@ -21,6 +21,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GB, GIGA, HOUR_S, MEGA, TERA
 from advisor.decide.scenario import Market
 from advisor.decide.training.conditions import checked_host_bytes
+from advisor.decide.training.fixed_layout import batch_near
 from advisor.decide.training.scenario import (
     LAYOUT_OPTIONS,
     FixedLayout,
@@ -47,6 +48,8 @@ _PRETRAIN_SEQUENCE: Final = 8192
 _FINETUNE_SEQUENCE: Final = 4096
 _FINETUNE_TOKENS: Final = 100.0 * MEGA
 _FINETUNE_BATCH: Final = 64
+"""Default sequences of a step of fine-tuning, as far as they have no more tokens than a step of pre-training: long
+contexts are tuned with 4 M tokens a step too (ProLong, arXiv:2410.02660, section 4)."""
 _LARGEST_WITH_SMALL_BATCH: Final = 200.0 * GIGA
 _BATCH_TOKENS: Final = 4.0 * MEGA
 """Tokens of a step: Llama 2, all sizes (arXiv:2307.09288, section 2.2)."""
@@ -68,8 +71,8 @@ def training_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Train
     load = asked.load
     found = models.get(model)
     rollout = _rollout(typed, load) if workload == "rl" else None
-    task, notes = _task(found.record, workload, typed, asked.where, rollout)
     within, more = _limits(workload, asked, total_budget(asked))
+    task, notes = _task(found.record, workload, typed, asked.where, rollout, within)
     scenario = TrainingScenario(
         model=models.reference(model, found.record),
         workload=workload,
@@ -87,7 +90,12 @@ def training_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Train
 
 
 def _task(
-    model: Model, workload: Workload, typed: TrainingInput, where: Where, rollout: RolloutTask | None
+    model: Model,
+    workload: Workload,
+    typed: TrainingInput,
+    where: Where,
+    rollout: RolloutTask | None,
+    limits: TrainingLimits,
 ) -> tuple[TrainingTask, tuple[str, ...]]:
     if workload == "train" and typed.method != "full":
         raise AdvisorError(
@@ -96,7 +104,10 @@ def _task(
             fix="--workload finetune",
         )
     sequence = _sequence(model, workload, typed, rollout)
-    batch = _batch(model, workload, typed, sequence, rollout)
+    if rollout is not None:
+        batch = rollout.prompts * rollout.samples_per_prompt
+    else:
+        batch = typed.global_batch or _default_batch(model, workload, sequence, _ranks(typed, limits))
     tokens, notes = _tokens(model, workload, typed, rollout)
     precisions = names_of(where.precision, "--precision")
     for name in precisions:
@@ -162,18 +173,22 @@ def _sequence(model: Model, workload: Workload, typed: TrainingInput, rollout: R
     return min(usual, model.max_context_tokens or usual)
 
 
-def _batch(
-    model: Model, workload: Workload, typed: TrainingInput, sequence: int, rollout: RolloutTask | None
-) -> int:
-    if rollout is not None:
-        return rollout.prompts * rollout.samples_per_prompt
-    if typed.global_batch is not None:
-        return typed.global_batch
-    if workload == "finetune":
-        return _FINETUNE_BATCH
-    large = parameter_count(model).total > _LARGEST_WITH_SMALL_BATCH
-    wanted = (_LARGE_BATCH_TOKENS if large else _BATCH_TOKENS) / sequence
-    return int(2 ** max(0, round(math.log2(wanted))))
+def _default_batch(model: Model, workload: Workload, sequence: int, num_ranks: int) -> int:
+    """Return the usual batch of a size of model that `num_ranks` data-parallel ranks divide [sequences]."""
+    large = workload == "train" and parameter_count(model).total > _LARGEST_WITH_SMALL_BATCH
+    tokens = _LARGE_BATCH_TOKENS if large else _BATCH_TOKENS
+    usual = int(2 ** max(0, round(math.log2(tokens / sequence))))
+    return batch_near(min(usual, _FINETUNE_BATCH) if workload == "finetune" else usual, num_ranks)
+
+
+def _ranks(typed: TrainingInput, limits: TrainingLimits) -> int:
+    """Return the data-parallel ranks that the stated accelerators and degrees leave, or that machines of one's own
+    have at most; 1 if none are stated."""
+    own = limits.own[0][0] if len(limits.own) == 1 else 1
+    count = limits.num_accelerators or own
+    layout = _layout(typed)
+    whole, rest = divmod(count, layout.replica_ranks)
+    return layout.data_parallel or (1 if rest else whole)
 
 
 def _tokens(

@@ -20,6 +20,21 @@ _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_OPTION: Final = "No such option:"
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
 
+_OF_TRAINING: Final = frozenset(
+    [
+        "--workload",
+        "--method",
+        "--lora-rank",
+        "--sequence",
+        "--global-batch",
+        "--micro-batch",
+        "--optimizer",
+        "--sharding",
+        "--recompute",
+    ]
+)
+"""Options by which the memory of training is asked for."""
+
 EXIT_CODES: Final = (
     (0, "ok; warnings, such as stale prices, are still ok"),
     (INTERNAL, "internal error"),
@@ -91,6 +106,13 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     what = (error.message if near else error.format_message()).replace(": Value error, ", ": ")
     fix = f"{command} --help lists what is accepted"
     unknown = what.removeprefix(_NO_OPTION).strip().strip("'.") if what.startswith(_NO_OPTION) else ""
+    if command.endswith(" memory") and unknown in _OF_TRAINING:
+        return (
+            what,
+            "it shows the memory of serving",
+            "advisor simulate train, which shows that of a step too",
+            "",
+        )
     if unknown in HINTS:
         return what, *HINTS[unknown], ""
     if unknown and sets_a_server(unknown):

@@ -26,7 +26,7 @@ from advisor.evidence.training.unstated import ResolvedCase, resolve_knobs
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
-from advisor.simulator.training.step import step_class, step_factors, step_time
+from advisor.simulator.training.step import TORCHTITAN_ELSEWHERE, step_class, step_factors, step_time
 
 OWN_RUNS = DATA_DIR / "training" / "measured-h200-2026-11-20.csv"
 """File of steps measured with tools/measure_training.py; one more source."""
@@ -266,7 +266,7 @@ def write_intervals(rows: Sequence[TrainingRow], ratios: FloatArray) -> None:
         "# (low, high) of measured / predicted step time that hold 80 % of published runs, by class: each run once",
         "# with its source left out and once with it; a source weighs by the root of its rows, in `any` and",
         "# `untested` (left out only) as much as any other; wider where less than 76 % of left-out runs were inside;",
-        "# torchao's runs, whose releases are not stated, count in these two alone.",
+        "# torchao's runs, whose releases are not stated, count in these two and in torchtitan_elsewhere alone.",
         "# Written by evidence/fit/training.py.",
         "",
         "[step_time]",
@@ -275,7 +275,7 @@ def write_intervals(rows: Sequence[TrainingRow], ratios: FloatArray) -> None:
     everywhere = ["untested" if index < num_left_out else "" for index in range(len(rows))]
     for name in ("any", "untested", *sorted(set(classes) - {"untested"})):
         chosen = [index for index, other in enumerate(classes) if name in ("any", other, everywhere[index])]
-        if name not in ("any", "untested"):
+        if name not in ("any", "untested", TORCHTITAN_ELSEWHERE):
             chosen = [index for index in chosen if rows[index].source not in UNEXPLAINED]
         if len(chosen) < MIN_INTERVAL_POINTS:
             continue

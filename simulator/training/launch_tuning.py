@@ -102,8 +102,12 @@ def attention_kernel(job: TrainingJob) -> str:
 
 
 def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Whether TRL has options for all of a plan: data parallelism, and layers recomputed all or none. Source: as
-    `trl_flags`."""
+    """Whether TRL has options for all of a plan: data parallelism, and layers recomputed all or none. Weights in host
+    memory are divided over the ranks: FSDP offloads shards, and DeepSpeed the parameters of stage 3.
+
+    Source: as `trl_flags`.
+    """
+    is_divided = plan.data_parallel == 1 or plan.sharding == "zero3"
     degrees = (plan.pipeline_parallel, plan.tensor_parallel, plan.context_parallel, plan.expert_parallel)
     return (
         bool(weights_of(job.model))
@@ -114,6 +118,7 @@ def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         and plan.recompute_layers < 0
         and not plan.offload_activations
         and not plan.shard_group
+        and (is_divided or not plan.offload_parameters)
     )
 
 

@@ -25,6 +25,9 @@ from advisor.simulator.training.step_sharding import sharding_times
 _FILE: Final = DATA_DIR / "training_intervals.toml"
 _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft", "torchtitan", "deepspeed")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
+TORCHTITAN_ELSEWHERE: Final = "torchtitan_elsewhere"
+"""Class of torchtitan's steps on other chips than H100 and H200: nine runs of one source on B200s and MI300Xs took 1.6
+to 2.7 times as long as predicted."""
 _SMALL_JOB: Final = 8
 """Largest number of accelerators at which a run counts as one node among the residuals, whatever its nodes hold. The
 classes of training_intervals.toml were fitted with this boundary; it is no fact about hardware."""
@@ -157,11 +160,13 @@ def step_class(
 
     Untested if no published run of the framework or of the kind of chip was at hand, or if the chip's record lacks
     facts that those of the runs had; `assumed` if the layout had to be chosen; other vendors' chips, adapters,
-    torchtitan, whose releases differ most, whole models in trainers of Transformers, experts, and the rest by whether
-    it leaves a node.
+    torchtitan, whose releases differ most, on Hopper and elsewhere, whole models in trainers of Transformers, experts,
+    and the rest by whether it leaves a node.
 
     Source: own definition.
     """
+    if job.framework == "torchtitan" and not cluster.accelerator.architecture.startswith("hopper"):
+        return TORCHTITAN_ELSEWHERE
     if not _is_tested(job, cluster):
         return "untested"
     if cluster.accelerator.vendor != "nvidia":

@@ -189,10 +189,12 @@ class LayerPricing:
         input table [s].
 
         The head is a matrix of vocabulary / tp columns, of a reward model one of a single column; the loss passes over
-        the logits: in 16 bits if it is fused, with copies in fp32 if it is not.
+        the logits: in 16 bits if it is fused, with copies in fp32 if it is not. TRL's tiles are computed again in the
+        backward pass.
 
         Assumes: the vocabulary is divided over tensor-parallel ranks; the head multiplies in 16 bits.
-        Source: Megatron-LM vocabulary-parallel cross entropy (arXiv:1909.08053, section 3).
+        Source: Megatron-LM vocabulary-parallel cross entropy (arXiv:1909.08053, section 3); TRL 1.16.0,
+            kernels/chunked_logprob.py.
         """
         outputs = 1 if "scalar_head" in self.job.features else self.job.model.vocab_size
         columns = np.ceil(outputs / self.slices.tensor_parallel)
@@ -200,6 +202,8 @@ class LayerPricing:
         logits = self.slices.rows * columns
         table = self.stream_s(self.slices.rows * self.hidden * 4.0)
         forward_bytes, backward_bytes = _LOSS_BYTES[_loss_kind(self.job)]
+        if "tiled_head" in self.job.features:
+            inputs = inputs + forward
         return {
             "forward": forward + table + self.stream_s(forward_bytes * logits),
             "input": inputs + 2.0 * table + self.stream_s(backward_bytes * logits),

@@ -51,6 +51,7 @@ OTHER_WORDS: Final = (
     "recomputed_experts",
     "scalar_head",
     "single_quantization",
+    "tiled_head",
     "unfused_attention",
     "untied_embeddings",
     "whole_matrix_adapters",

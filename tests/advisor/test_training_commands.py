@@ -267,7 +267,7 @@ BAD = (
     "simulate train --model 8b --tp 3",
     "simulate train --model 8b --tp 16 --gpus 16",
     "simulate train --model 8b --pp 64 --gpus 64",
-    "simulate train --model 8b --dp 7",
+    "simulate train --model 8b --dp 7 --global-batch 512",
     "simulate train --model 8b --micro-batch 3 --dp 8",
     "simulate train --model 8b --ep 4 --gpus 8",
     "simulate train --model mixtral-8x7b --ep 3 --gpus 24 --global-batch 24",

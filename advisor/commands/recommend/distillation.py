@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from advisor.ask.distillation import student_of, teacher_of
+from advisor.ask.distillation import readings_warning, student_of, teacher_of
 from advisor.ask.options import SharedOptions
 from advisor.ask.work import WorkQuestion
 from advisor.catalog.units import DAY_S
@@ -27,10 +27,10 @@ def answer_distillation(asked: WorkQuestion, shared: SharedOptions) -> Answer:
     name, asked_of_teacher = teacher_of(asked)
     teacher, traffic = batch_of_requests(name, asked_of_teacher, shared)
     student = answer_typed_training(student_of(asked_of_teacher, traffic), shared)
-    return _together(teacher, student, asked.model or "")
+    return _together(teacher, student, asked.model or "", readings_warning(asked, traffic))
 
 
-def _together(teacher: Answer, student: Answer, name: str) -> Answer:
+def _together(teacher: Answer, student: Answer, name: str, warning: str) -> Answer:
     """Return the answers of teacher and student as one, with the sum of their dollars and times."""
     first = cast(Sequence[Option], teacher.result["options"])[0]
     then = cast(Sequence[TrainingOption], student.result["options"])[0]
@@ -80,6 +80,6 @@ def _together(teacher: Answer, student: Answer, name: str) -> Answer:
             *teacher.blocks,
             *student.blocks,
         ),
-        warnings=tuple(dict.fromkeys((*teacher.warnings, *student.warnings))),
+        warnings=tuple(dict.fromkeys(filter(None, (warning, *teacher.warnings, *student.warnings)))),
         notes=tuple(dict.fromkeys((*teacher.notes, *student.notes))),
     )

@@ -10,7 +10,7 @@ from advisor.commands.recommend.tables import rejected_tables
 from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
 from advisor.decide.standing import standing_words
-from advisor.decide.training.market import SHORTEST_WORTH_S, is_fastest_wanted
+from advisor.decide.training.market import SHORTEST_WORTH_S, is_electricity_all, is_fastest_wanted
 from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import (
     Reinforcement,
@@ -52,6 +52,8 @@ def training_answer(
     if is_fastest_wanted(scenario):
         shortest = duration_words(SHORTEST_WORTH_S[scenario.workload] / DAY_S)
         within = f", the fastest within the budget; {shortest} and less count alike"
+    if is_electricity_all(scenario):
+        within = ", least electricity times time"
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),
         Paragraph(_question_words(scenario, found)),

@@ -28,8 +28,10 @@ from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.islands import islands_of
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
+from advisor.decide.training.fixed_layout import batch_near
 from advisor.decide.training.islands import ACROSS, Islands, over_islands
 from advisor.decide.training.money import unsold
+from advisor.decide.training.scenario import DEFAULT_LORA_RANK
 from advisor.decide.training.search import (
     PlanFound,
     Tally,
@@ -299,11 +301,11 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     job = training_job(
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
-        values.get("global_batch", _DEFAULT_BATCH),
+        values.get("global_batch") or batch_near(_DEFAULT_BATCH, _ranks(values)),
         dtype,
         framework,
         method=method,
-        lora_rank=values.get("lora_rank", 16) if method not in ("full", "ia3") else 0,
+        lora_rank=values.get("lora_rank", DEFAULT_LORA_RANK) if method not in ("full", "ia3") else 0,
         optimizer=values.get("optimizer", "adamw"),
         mean_sequence_tokens=float(values.get("mean_length", 0.0)),
         version=version,
@@ -316,6 +318,13 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     if switches.has_liger:
         return replace(job, software=switches.software(software or framework))
     return replace(job, software=software)
+
+
+def _ranks(values: Mapping[str, Any]) -> int:
+    """Return the data-parallel ranks of the typed values; 1 if accelerators and degrees make no whole number."""
+    replica = math.prod(int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
+    whole, rest = divmod(int(values.get("gpus", replica)), replica)
+    return int(values.get("dp", 0)) or (1 if rest else whole)
 
 
 def _gradients(asked: str | None, framework: str) -> frozenset[str]:

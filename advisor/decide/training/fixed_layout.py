@@ -13,6 +13,9 @@ from advisor.simulator.training.plan_check import faults
 
 _WHOLE: Final = ("tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel")
 """Degrees whose product is the number of accelerators."""
+_BATCH_SHIFT: Final = 0.125
+"""Largest shift of a default batch that is made for more ranks to divide it. Own assumption: half of it leaves 768
+accelerators half of their data-parallel ranks."""
 
 
 def fixed_limits(limits: LatticeLimits, layout: FixedLayout) -> LatticeLimits:
@@ -84,6 +87,23 @@ def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: Tra
         )
 
 
+def batch_near(wanted: int, num_ranks: int) -> int:
+    """Return the batch nearest to `wanted` that `num_ranks` ranks divide [sequences], or that half of them, a quarter
+    and so on divide where whole ranks would move it by more than an eighth.
+
+    Source: own definition: 72, 96 or 768 accelerators have a factor of three, which no power of two has; with a batch
+    of 512 stages and context ranks have to take it, which lets an 8B's tokens take 13 % more time on 96 H100s.
+    """
+    step = num_ranks
+    while step % 2 == 0 and (step > wanted or abs(_round_to(wanted, step) - wanted) > _BATCH_SHIFT * wanted):
+        step //= 2
+    return _round_to(wanted, step) if step <= wanted else wanted
+
+
+def _round_to(number: int, step: int) -> int:
+    return max(1, round(number / step)) * step
+
+
 def _is_whole(layout: FixedLayout) -> bool:
     """Whether all degrees that make up the number of accelerators are fixed."""
     return all(getattr(layout, name) is not None for name in _WHOLE)
@@ -140,7 +160,7 @@ def _fix(layout: FixedLayout, job: TrainingJob, domain: int) -> str:
         return "--pp 2 or more, or drop --schedule"
     per_pass = (layout.data_parallel or 1) * (layout.micro_batch or 1)
     if job.global_batch % per_pass:
-        batch = max(1, round(job.global_batch / per_pass)) * per_pass
+        batch = _round_to(job.global_batch, per_pass)
         if layout.micro_batch is not None and job.global_batch % (layout.data_parallel or 1) == 0:
             ranks = job.global_batch // (layout.data_parallel or 1)
             nearest = max(m for m in range(1, min(layout.micro_batch, ranks) + 1) if ranks % m == 0)

@@ -176,8 +176,8 @@ def _loop_factor(task: RolloutTask) -> float:
 
 
 def _to_beat(scenario: TrainingScenario, outcome: MarketOutcome) -> float:
-    """Dollars of the last of the best `top` accelerators that meet the limits; infinite where days decide."""
-    if is_fastest_wanted(scenario):
+    """Dollars of the last of the best `top` accelerators that meet the limits; infinite where days decide too."""
+    if is_fastest_wanted(scenario) or is_electricity_all(scenario):
         return math.inf
     best = sorted(min(run.usd for run in runs) for runs in outcome.runs.values() if runs)
     width = max(BLOCK, scenario.top)
@@ -383,9 +383,27 @@ def is_fastest_wanted(scenario: TrainingScenario) -> bool:
     return scenario.limits.budget_usd is not None and scenario.limits.deadline_s is None
 
 
+def is_electricity_all(scenario: TrainingScenario) -> bool:
+    """Whether nothing but electricity is paid and nothing is limited: machines of one's own, whose idle ones save
+    hardly anything."""
+    limits = scenario.limits
+    return bool(limits.own) and limits.budget_usd is None and limits.deadline_s is None
+
+
+def energy_times_time(usd_per_hour: float, seconds: float) -> float:
+    """Electricity of a run times its time [USD s²/h]: twice the machines are better if they take less than 71 % of the
+    time.
+
+    Source: energy-delay product (Gonzalez and Horowitz 1996, doi:10.1109/4.535411).
+    """
+    return usd_per_hour * seconds**2
+
+
 def order_key(scenario: TrainingScenario) -> Callable[[TrainingRun], tuple[float, float]]:
     """Return the sort key of runs that keep the limits: dollars; if only money is limited, time as far as it is
-    worth money, then dollars."""
+    worth money, then dollars; on machines of one's own without limits, electricity times time."""
+    if is_electricity_all(scenario):
+        return lambda run: (energy_times_time(run.offer.usd_per_hour, run.wall_s), run.wall_s)
     if is_fastest_wanted(scenario):
         least_s = SHORTEST_WORTH_S[scenario.workload]
         return lambda run: (max(run.wall_s, least_s), run.usd)

@@ -39,7 +39,9 @@ from advisor.decide.training.market import (
     MarketOutcome,
     Progress,
     candidates,
+    energy_times_time,
     firm_runs,
+    is_electricity_all,
     is_fastest_wanted,
     misses,
     offers_of,
@@ -56,17 +58,21 @@ from advisor.decide.training.result import (
     TrainingRecommendation,
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
-from advisor.decide.training.scenario import TrainingScenario
-from advisor.decide.training.space import training_job
+from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
+from advisor.decide.training.space import RULES, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
+from advisor.simulator.training.job import Method
 from advisor.simulator.training.plan_check import plan_words
 
 _BUDGET_STEP_USD = 100.0
 """Steps in which a budget that would do is named [USD], upwards."""
 _MOST_DOUBLINGS = 3
-"""Doublings of a deadline that are tried for clusters that fail too often."""
+"""Doublings of a deadline that are tried for clusters that fail too often; of accelerators, and halvings of sequences,
+for jobs that do not fit."""
+_MOST_SEARCHED_AGAIN = 2
+"""Accelerators that a question may name for other questions to be tried in its place: each try searches them all."""
 _LARGE_LORA_RANK = 64
 """Rank of adapters above which a smaller one is advised if memory is short: QLoRA's experiments use 64
 (arXiv:2305.14314, section 5)."""
@@ -157,6 +163,9 @@ def _goal(scenario: TrainingScenario, option: TrainingOption) -> tuple[float, fl
     days = float(f"{option.performance.days.value:.9g}")
     if is_fastest_wanted(scenario):
         return max(days, SHORTEST_WORTH_S[scenario.workload] / DAY_S), usd
+    if is_electricity_all(scenario):
+        per_hour = option.usd_per_accelerator_hour * option.machine.num_accelerators
+        return float(f"{energy_times_time(per_hour, days * DAY_S):.9g}"), days
     return usd, days
 
 
@@ -333,7 +342,11 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     ]
     why = "; ".join(words for words, _ in told[:3])
     first = told[0][1] if told else None
-    for fix, other in _other_questions(scenario, first):
+    nearest_count = _nearest_count(scenario, outcome)
+    others = _other_questions(scenario, first)
+    if isinstance(first, NoLayout) and not first.fix and not nearest_count:
+        others = _smaller_questions(scenario)
+    for fix, other in others:
         ranked = ranked_runs(other, search_training(other, model, lambda message: None))
         if ranked:
             return InfeasibleError(
@@ -345,7 +358,7 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
         why=why,
-        fix=_fix(scenario, first, _nearest_count(scenario, outcome)),
+        fix=_fix(scenario, first, nearest_count),
         hint=nearest_hint(scenario, outcome),
     )
 
@@ -374,6 +387,42 @@ def _other_questions(
         for doublings in range(1, _MOST_DOUBLINGS + 1):
             days = math.ceil(limits.deadline_s / DAY_S) << doublings
             yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
+
+
+def _smaller_questions(scenario: TrainingScenario) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield the options that may make a job fit which no plan holds, each with the question that it makes: a framework
+    that divides or offloads more, an optimizer or a method that holds less, more accelerators, shorter sequences.
+
+    None are yielded where many accelerators would have to be searched again.
+    """
+    task = scenario.task
+    limits = scenario.limits
+    if len(limits.own or limits.accelerators) not in range(1, _MOST_SEARCHED_AGAIN + 1):
+        return
+
+    def with_task(**changes: object) -> TrainingScenario:
+        return scenario.model_copy(update={"task": task.model_copy(update=changes)})
+
+    for name in RULES:
+        if task.frameworks and name not in task.frameworks and not task.framework_version:
+            yield f"--framework {name}", with_task(frameworks=(name,))
+    if task.optimizer != "adamw":
+        yield "--optimizer adamw", with_task(optimizer="adamw")
+    if task.lora_rank > _LARGE_LORA_RANK:
+        yield f"--lora-rank {_LARGE_LORA_RANK}", with_task(lora_rank=_LARGE_LORA_RANK)
+    if limits.num_accelerators is not None and not limits.own:
+        for doublings in range(1, _MOST_DOUBLINGS + 1):
+            count = limits.num_accelerators << doublings
+            yield f"--gpus {count}", scenario.with_limits(num_accelerators=count)
+    if scenario.workload == "finetune" and task.method != "qlora":
+        methods: tuple[Method, ...] = ("lora", "qlora") if task.method == "full" else ("qlora",)
+        for method in methods:
+            adapters = with_task(method=method, lora_rank=task.lora_rank or DEFAULT_LORA_RANK)
+            yield f"--method {method}", adapters
+    if scenario.workload != "rl":
+        for halvings in range(1, _MOST_DOUBLINGS + 1):
+            sequence = task.sequence_tokens >> halvings
+            yield f"--sequence {sequence}", with_task(sequence_tokens=sequence)
 
 
 def _run_words(run: TrainingRun) -> str:

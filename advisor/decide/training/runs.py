@@ -7,6 +7,7 @@ import numpy as np
 
 from advisor.catalog.prices import committed_hours
 from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.decide.offers import OWN
 from advisor.decide.purchase import job_usd
 from advisor.decide.reason import FailsTooOften, NotWorthCommitting, Reason, TakesTooLong
 from advisor.decide.training.money import ClusterOffer
@@ -79,7 +80,9 @@ class TrainingRun:
 
     @property
     def paid_s(self) -> float:
-        """Hours begun are paid [s]."""
+        """Time that is paid [s]: hours begun of a provider, electricity of one's own machines by the second."""
+        if self.offer.price.provider == OWN:
+            return self.wall_s
         return HOUR_S * max(1.0, float(np.ceil(self.wall_s / HOUR_S)))
 
     @property

@@ -94,6 +94,10 @@ class FrameworkRules:
     host: tuple[tuple[bool, bool, tuple[Sharding, ...]], ...] = ()
     """Combinations of state that a full training may keep in host memory: (optimizer, parameters), and how ranks
     divide the rest."""
+    host_optimizers: tuple[Optimizer, ...] = ("adamw",)
+    """Optimizers with an implementation for host memory that the framework puts there. Source: Megatron-Core 0.16.0,
+    core/optimizer (Adam and SGD); huggingface/accelerate@16cb6eb, utils/deepspeed.py, which replaces every optimizer
+    but Lion by DeepSpeed's CPU Adam with 32-bit moments; torchtitan has AdamW alone."""
     no_stages: bool = False
     whole_copies_alone: bool = False
     """Several whole copies of the states exclude other parallelism."""
@@ -103,6 +107,7 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "megatron": FrameworkRules(
         ("none", "zero1"), ("1f1b", "interleaved"), recompute=("none", "selective", "full", "modules"),
         recompute_shares=(0.25, 0.5, 0.75, 1.0), host=((True, False, ("none", "zero1")),),
+        host_optimizers=("adamw", "adamw_bf16", "sgd"),
     ),
     "torchtitan": FrameworkRules(
         ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
@@ -112,7 +117,7 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(
         ("none", "zero1", "zero2", "zero3"), ("1f1b",), only_data_parallel=True,
-        host=((True, False, ("none", "zero1", "zero3")), (True, True, ("zero3",))),
+        host=((True, False, ("none", "zero1", "zero3")), (True, True, ("zero3",))), host_optimizers=("adamw", "lion"),
     ),
     "maxtext": FrameworkRules(("zero3",), ("1f1b",), hybrid_sharding=True, no_stages=True),
     "peft": FrameworkRules(("none", "zero3"), ("1f1b",), only_data_parallel=True, streams_weights=True),
@@ -127,7 +132,7 @@ class Variant:
     cluster: TrainingCluster
     limits: LatticeLimits
     is_last_resort: bool = False
-    """Only where no other fits: host memory is slow, and at the mercy of the host."""
+    """Only where no other fits, or none is nearly as fast: host memory is slow, and at the mercy of the host."""
 
 
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
@@ -229,6 +234,11 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
     if job.method == "full" and any(moved) and moved not in [held[:2] for held in rules.host]:
         parts = " and ".join(w for w, there in zip(("optimizer", "weights"), moved, strict=True) if there)
         yield f"{name} does not keep {parts} in host memory", _host_words(rules)
+    if plan.offload_optimizer and job.optimizer not in rules.host_optimizers:
+        yield (
+            f"{name} does not keep {job.optimizer} in host memory",
+            f"its optimizers for host memory are {', '.join(rules.host_optimizers)}",
+        )
     if plan.offload_activations and name == "torchtitan":
         yield f"{name} does not keep activations in host memory", "its checkpoints stay on the accelerator"
     if name == "megatron" and plan.recompute != "none" and has_mamba_layers(job.model):
@@ -268,8 +278,7 @@ def training_job(
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
-    `generates_too`: a loop, whose own frameworks hold whole logits. Of adapters, TRL computes the loss in tiles; of the
-    whole model it would hold a gradient of the output table in fp32 as well, which no term has.
+    `generates_too`: a loop, whose own frameworks hold whole logits; TRL's other trainers compute the loss in tiles.
 
     Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of
         which the month is stated.
@@ -277,8 +286,8 @@ def training_job(
     old = features_at(framework, version if version.startswith("20") else "", architecture)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
     in_trl = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
-    if method != "full" and framework in TUNING_FRAMEWORKS and not version and not generates_too:
-        in_trl |= {"linear_ce"}
+    if framework in TUNING_FRAMEWORKS and not version and not generates_too:
+        in_trl |= {"linear_ce", "tiled_head"}
     return TrainingJob(
         model,
         sequence_tokens,
@@ -462,7 +471,7 @@ def _layouts(
     )
     if not full or job.framework not in ("deepspeed", "peft") or asked:
         yield Variant(job, cluster, limits)
-    if task.may_offload and full:
+    if task.may_offload and full and job.optimizer in RULES[job.framework].host_optimizers:
         for optimizer, parameters, shardings in RULES[job.framework].host:
             if task.layout.sharding not in (None, *shardings):
                 continue

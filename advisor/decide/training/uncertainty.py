@@ -4,7 +4,7 @@ from advisor.decide.training.search import PlanFound
 from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.memory import MemoryVerdict, memory_verdict, peak_factors
-from advisor.simulator.training.step import step_class, step_factors
+from advisor.simulator.training.step import TORCHTITAN_ELSEWHERE, step_class, step_factors
 
 _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
 """Architectures on which published training runs were compared."""
@@ -15,9 +15,11 @@ def step_quantity(found: PlanFound, step_s: float) -> Quantity:
 
     Source: residuals of published runs whose source was left out, advisor.simulator.training.step.
     """
-    low, high = step_factors(step_class(found.job, found.cluster, found.num_accelerators))
+    residuals = step_class(found.job, found.cluster, found.num_accelerators)
+    low, high = step_factors(residuals)
     chip = found.cluster.accelerator
     measured = chip.architecture in _MEASURED_ARCHITECTURES and not device_of(chip).assumed
+    measured = measured and residuals != TORCHTITAN_ELSEWHERE
     basis: Basis = "modelled" if measured else "assumed"
     return Quantity(step_s, step_s * min(low, 1.0), step_s * max(high, 1.0), basis)
 

@@ -121,7 +121,7 @@ def stage_instants(
     flying, one_layer, again, work = _activations(lattice, layers, stages, num_micro)
     at_loss, at_backward, at_end, at_step = _buffers(formats, lattice, layers, stages, tables, gradients)
     none = np.zeros(len(lattice))
-    loss = _loss(job, formats, lattice) * stages.has_head
+    loss = _loss(job, formats, lattice) * stages.has_head + _head_gradient(job, formats, tables)
     running = again + work
     held = Held(weights, kept_gradients, optimizer, flying, none, none, none)
     return (
@@ -266,6 +266,18 @@ def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArra
     outputs = 1 if "scalar_head" in job.features else job.model.vocab_size
     residual_tokens = np.where(lattice.sequence_parallel > 0, tokens / tp, tokens)
     return tokens * size * outputs / tp + residual_tokens * 2.0 * _BF16 * job.model.hidden_size
+
+
+def _head_gradient(job: TrainingJob, formats: Formats, tables: _Tables) -> FloatArray:
+    """Size of the head's gradient where the loss sums it over tiles: whole in fp32, then a copy in the head's format
+    [bytes].
+
+    Source: TRL 1.16.0, kernels/chunked_logprob.py, ChunkedLogProbFunction.backward.
+    """
+    if "tiled_head" not in job.features or formats.frozen:
+        return np.zeros_like(tables.head)
+    copied = formats.tables.gathered if formats.tables.gathered < _FP32 else 0.0
+    return tables.head * ((_FP32 + copied) / _BF16)
 
 
 def _buffers(

@@ -498,7 +498,8 @@ def test_what_is_printed_for_a_priced_plan_is_of_its_family() -> None:
     [
         ({"offload_optimizer": True}, {}, {"megatron-lm", "nemo", "trl"}),
         ({"offload_activations": True}, {}, {"megatron-lm"}),
-        ({"offload_parameters": True}, {}, {"trl"}),
+        ({"offload_parameters": True}, {}, set()),
+        ({"offload_parameters": True, "sharding": "zero3"}, {}, {"trl"}),
         ({"recompute": "modules"}, {}, {"megatron-lm", "nemo"}),
         ({}, {"optimizer": "adamw_8bit"}, {"trl"}),
         ({}, {"optimizer": "adamw_bf16"}, {"megatron-lm"}),
@@ -735,12 +736,12 @@ def test_weights_that_learn_are_kept_in_fp32_only_where_they_were_priced_so(fami
         assert ("--bf16 False" in command) == (not kept and method == "full")
 
 
-def test_losses_of_adapters_hold_no_whole_logits() -> None:
+def test_losses_of_trl_hold_no_whole_logits() -> None:
     """Source: TRL 1.16.0, kernels/chunked_logprob.py."""
     for method, version, generates_too, is_tiled in (
         ("lora", "", False, True),
         ("qlora", "", False, True),
-        ("full", "", False, False),
+        ("full", "", False, True),
         ("lora", "0.15.0", False, False),
         ("lora", "", True, False),
     ):

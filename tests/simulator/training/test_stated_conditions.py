@@ -11,7 +11,7 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import at_power, framework_costs
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory import fits, memory_verdict, peak_memory
+from advisor.simulator.training.memory import fits, memory_verdict, peak_memory, stage_memory
 from advisor.simulator.training.memory.formats import shape_of
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.releases import features_at, missing_features
@@ -160,3 +160,18 @@ def test_a_loss_that_never_holds_logits_takes_what_hidden_values_take() -> None:
     logits = 8192 * 128256 * 12.0
     assert float(whole.peak_bytes[0] - fused.peak_bytes[0]) > 0.5 * logits
     assert np.all(fused.loss_bytes <= whole.loss_bytes)
+
+
+@pytest.mark.parametrize(("method", "copies"), [("full", 6.0), ("lora", 0.0)])
+def test_tiles_of_the_head_hold_its_gradient_in_fp32_and_are_computed_again(
+    method: str, copies: float
+) -> None:
+    """Source: TRL 1.16.0, kernels/chunked_logprob.py: a gradient in fp32, and its copy in the head's format."""
+    plans = PlanLattice.of([TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")])
+    job = replace(LLAMA, framework="deepspeed", method=method, lora_rank=16 * (method != "full"))  # type: ignore[arg-type]
+    kernel, tiles = (with_features(job, "linear_ce", *more) for more in ((), ("tiled_head",)))
+    at_loss = [stage_memory(each, plans.plan(0))[0].instants[0].loss_bytes for each in (kernel, tiles)]
+    assert at_loss[1] - at_loss[0] == pytest.approx(copies * 128256 * 4096, rel=1e-4)
+    once, again = (float(step(each, plans.plan(0)).backward_s[0]) for each in (kernel, tiles))
+    flop = 2.0 * 128256 * 4096 * job.tokens_per_step / 8
+    assert again - once >= flop / 989e12
