@@ -65,6 +65,8 @@ _PARAMETER_OF_TRITON: Final = re.compile(
     re.MULTILINE,
 )
 """Parameter, or field of one line, of Triton's config.pbtxt."""
+_QUOTED_MAPPING: Final = re.compile(r"'(\{[^']*\})'")
+"""Mapping in JSON that a script quotes."""
 _FROM: Final = re.compile(r"^FROM[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
 _BUILDS: Final = re.compile(r"^(?:RUN|COPY|CMD|ENTRYPOINT|WORKDIR|ENV|EXPOSE)\s", re.MULTILINE)
 """Instructions of a Dockerfile, which also begins with FROM."""
@@ -145,7 +147,10 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     found = commands_of_python(text)
     if found is not None:
         for one in found:
-            yield from [one] if isinstance(one, list) else _of_script(one, variables)
+            if isinstance(one, dict):
+                yield from _of_document(one, variables)
+            else:
+                yield from [one] if isinstance(one, list) else _of_script(one, variables)
     elif _FROM.search(text):
         yield from (_of_dockerfile(text, variables) if _BUILDS.search(text) else _of_modelfile(text))
     elif _UNIT.search(text):
@@ -515,6 +520,16 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
         inner = words[shell + 2 : shell + 3] if shell is not None else []
         if inner and re.fullmatch(r"-\w*c", words[words.index(inner[0]) - 1]):
             yield from ([*before, *each] for each in _of_script(inner[0], stated))
+    yield from _of_settings(list(_requests_in(text)))
+
+
+def _requests_in(text: str) -> Iterator[Any]:
+    """Yield the bodies of requests in JSON that a script quotes."""
+    for found in _QUOTED_MAPPING.finditer(text):
+        try:
+            yield json.loads(found[1])
+        except (ValueError, RecursionError):
+            continue
 
 
 def _with_written_files(words: list[str], written: Mapping[str, str]) -> list[str]:
