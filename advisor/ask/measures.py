@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from advisor.ask.names import names_of
 from advisor.catalog import units
 from advisor.catalog.errors import AdvisorError
 
@@ -115,6 +116,19 @@ def _without_groups(text: str) -> str:
     return text if found is None else re.sub(r"\D", "", found[0]) + text.strip()[found.end() :]
 
 
+def loads_of(text: str | None, option: str) -> tuple[str, ...]:
+    """Return the loads of a list, whose commas part them: `1,000` is one, as no load is 000, and `1,200` are two.
+
+    Raises: AdvisorError: one is empty.
+    """
+    found: list[str] = []
+    for part in names_of(text, option):
+        joined = f"{found[-1]},{part}" if found else part
+        is_rest = re.match(r"000(?:\D|$)", part) and _GROUPED.match(joined)
+        found[-1 if is_rest else len(found) :] = [joined if is_rest else part]
+    return tuple(map(_without_groups, found))
+
+
 MOST_TOKENS: Final = 10_000_000
 """Tokens of one prompt or one output."""
 
@@ -142,10 +156,11 @@ def parse_clients(text: str) -> int:
 
     Raises: AdvisorError: no whole number, or out of range.
     """
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_CLIENTS:
+    plain = _without_groups(text)
+    if not plain.isdecimal() or not 1 <= int(plain) <= MOST_CLIENTS:
         what = f"--concurrency {text}: not a number of clients"
         raise AdvisorError(what, fix=f"a whole number from 1 to {MOST_CLIENTS:,}, e.g. --concurrency 64")
-    return int(text)
+    return int(plain)
 
 
 def parse_watts(text: str, option: str) -> float:

@@ -94,7 +94,7 @@ class _Source:
             self.values[name] = before + added
 
     def commands(self) -> Iterator[list[str] | str | dict[str, Any]]:
-        """Yield lists of words, texts and mappings: those that have names as they are in the end, then those without."""
+        """Yield lists of words, texts and mappings: those with names as they are in the end, then those without."""
         named = list(self.values.values())
         others = [
             self.value_of(node)
@@ -108,9 +108,7 @@ class _Source:
                 and all(isinstance(word, str | int | float) for word in value)
             ):
                 yield [str(word) for word in value]
-            elif isinstance(value, dict) and value:
-                yield value
-            elif isinstance(value, str) and " " in value.strip() and "import " not in value:
+            elif isinstance(value, dict) or (isinstance(value, str) and _may_be_command(value)):
                 yield value
 
     def calls(self) -> Iterator[list[str]]:
@@ -236,6 +234,10 @@ class _Source:
         if name in _AS_THEY_ARE and len(arguments) == 1:
             return str(arguments[0]) if name == "str" and arguments[0] is not _UNKNOWN else arguments[0]
         return _UNKNOWN
+
+
+def _may_be_command(text: str) -> bool:
+    return " " in text.strip() and "import " not in text
 
 
 def _add(left: Any, right: Any) -> Any:
