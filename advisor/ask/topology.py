@@ -52,9 +52,9 @@ def group_of(
     return accelerator.id, topology, note
 
 
-_AHEAD: Final = re.compile(
-    r"(?P<count>\d{1,6}(?:\s*[x×*]\s*\d{1,6})*)(?:\s*[x×*]\s*|\s+)(?P<name>\S.*)", re.IGNORECASE
-)
+_COUNTS: Final = r"(?P<count>\d{1,6}(?:\s*[x×*]\s*\d{1,6})*)"
+_TIMES: Final = re.compile(rf"{_COUNTS}\s*[x×*]\s*(?P<name>\S.*)", re.IGNORECASE)
+_AHEAD: Final = re.compile(rf"{_COUNTS}\s+(?P<name>\S.*)", re.IGNORECASE)
 _BEHIND: Final = re.compile(
     r"(?P<name>\S.*?)(?:\s*[×*:]\s*|\s+x\s*|\s*\(x?)(?P<count>\d{1,6})\)?", re.IGNORECASE
 )
@@ -65,15 +65,14 @@ def counted(text: str) -> tuple[int | None, str]:
 
     Raises: UnknownNameError: no accelerator is called so.
     """
-    if _is_accelerator(text):
+    times = _TIMES.fullmatch(text)
+    if times is None and _is_accelerator(text):
         return None, get(text).record.id
-    for pattern in (_AHEAD, _BEHIND):
-        found = pattern.fullmatch(text)
+    for found in (times, _AHEAD.fullmatch(text), _BEHIND.fullmatch(text)):
         for spelling in (found["name"], found["name"].removesuffix("s")) if found else ():
             if found is not None and _is_accelerator(spelling):
                 return prod(map(int, re.findall(r"\d+", found["count"]))), get(spelling).record.id
-    counted_name = re.fullmatch(r"\d{1,6}\s*[x×*]\s*(.+)", text, re.IGNORECASE)
-    return None, get(counted_name[1] if counted_name else text).record.id
+    return None, get(times["name"] if times else text).record.id
 
 
 def _is_accelerator(name: str) -> bool:

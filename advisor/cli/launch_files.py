@@ -80,6 +80,10 @@ _OF_UNIT: Final = re.compile(r"^(?:Environment|Image)=(.+)$", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\[.+\][ \t]*$", re.MULTILINE)
 _MOST_CHARACTERS: Final = 200_000
 """Longest text in which start commands are looked for."""
+_LONGEST_COMMAND: Final = 4096
+"""Longest text in a document that is looked at as a command [characters]."""
+_MOST_WORDS: Final = 5
+"""Most words that start a program."""
 _LEAST_KNOWN: Final = 2
 """Least number of options of a program that a mapping has, if it holds settings of that program."""
 
@@ -89,7 +93,7 @@ _Read = Callable[[str], Any]
 
 _ACCELERATOR: Final = re.compile(
     r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?\s*[:=]\s*(?:\{\s*(?:name:\s*)?)?"
-    r"[\"']?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
+    r"(?:f?[\"'])?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
     re.IGNORECASE,
 )
 """The accelerator that SkyPilot, dstack, Modal, Ray, BentoML or a node selector asks for."""
@@ -233,6 +237,18 @@ def _of_document(document: Any, variables: Variables) -> Iterator[list[str]]:
     yield from _of_chart(document, variables)
     yield from _of_containers(document, variables, images.pop() if len(images) == 1 else "")
     yield from _of_settings(document)
+    yield from (line for text in _commands_anywhere(document) for line in _of_script(text, variables))
+
+
+def _commands_anywhere(found: Any) -> Iterator[str]:
+    """Yield the texts of a document, whatever their keys are, that begin with the start of a program."""
+    if isinstance(found, str) and len(found) <= _LONGEST_COMMAND:
+        words = found.split()
+        starts = (" ".join(words[:count]) for count in range(1, min(len(words), _MOST_WORDS + 1)))
+        if any(program.pattern.fullmatch(start) for start in starts for program in all_programs().values()):
+            yield found
+    for value in found.values() if isinstance(found, Mapping) else found if isinstance(found, list) else ():
+        yield from _commands_anywhere(value)
 
 
 def _of_chart(document: Any, variables: Variables) -> Iterator[list[str]]:

@@ -16,13 +16,13 @@ from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
 from advisor.simulator.workloads.speech import SEGMENT_S
 
 _AMOUNT: Final = (
-    r"(?P<amount>\d[\d.,'’\u202f]*(?:\s\d{3}\b)*"
+    r"(?P<amount>\d+(?:[.,'’\u202f]\d+)*(?:\s\d{3}\b)*"
     r"(?:\s*(?:k|m|b|t|mio|mrd|bn|tsd|thousand|millions?|billions?|trillions?)\b)?)"
 )
 _TIME: Final = (
     r"(?P<time>\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|sec|seconds?|min|minutes?|h|hours?|days?|d|weeks?)\b)"
 )
-_MONEY: Final = r"\d[\d.,]*\s*k?"
+_MONEY: Final = r"\d[\d.,]*(?:\s*k\b)?"
 _CURRENCY: Final = (
     r"(?:us\s?\$|[$€£¥]|\b(?:usd|us\s?dollars?|dollars?|bucks|eur|euros?|gbp|pounds?|chf|cad|aud|inr)\b)"
 )
@@ -43,7 +43,7 @@ _BOARDS: Final = re.compile(
     r"(?:(?P<front>\d{1,3})\s*[x×]\s*)?(?P<name>\S.*?)(?:\s+[x×]\s*(?P<behind>\d{1,3}))?(?: (?:gpu|card|board)s?)?"
 )
 """Accelerators as people count them: 2x rtx 4090, rtx 4090 x2."""
-_SIZE: Final = re.compile(r"\b\d+(?:\.\d+)?b\b")
+_SIZE: Final = re.compile(r"(?:\bllama\s)?\b(?P<size>\d+(?:\.\d+)?b)\b")
 _NAME_WORDS: Final = 4
 
 
@@ -94,15 +94,18 @@ class _Reader:
             if is_of_prompts and (count := self._take(rf"{_AMOUNT}\s+(?:{_join(words)})\b")):
                 found[f"--{name}"] = count["amount"].strip()
         users, case = self._people(is_counted="--concurrency" in found)
+        model = self._model()
+        known = models.find(model) if model else None
         if not users:
             found |= self._workload()
+        if known is not None and known.workload in _WORKLOADS and not users:
+            found.setdefault("--workload", _WORKLOADS[known.workload])
         found |= {} if users else self._work(found.get("--workload", ""))
         if "--rate" not in found and "--items" not in found:
             found = self._first_token() | found
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
-        model = self._model()
         for name, words in _words()["formats"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 found["--precision"] = name
@@ -116,9 +119,6 @@ class _Reader:
             found["--use-case"] = case
         if users:
             found["--users"] = users
-        known = models.find(model) if model and not (users or case) else None
-        if known is not None and known.workload in _WORKLOADS:
-            found.setdefault("--workload", _WORKLOADS[known.workload])
         return [word for pair in found.items() for word in pair]
 
     def _latencies(self) -> dict[str, str]:
@@ -169,7 +169,7 @@ class _Reader:
             if case != "each"
         }
         for case, words in (kinds | {"": _PROFESSION}).items():
-            amount = r"(?P<amount>)" if is_counted else rf"{_AMOUNT}\s+(?:[\w-]+\s+)?"
+            amount = r"(?P<amount>)" if is_counted else rf"{_AMOUNT}\s+(?:[^\W\d][\w-]*\s+)?"
             if (case or not is_counted) and (found := self._take(rf"{amount}\b(?:{words})\b")):
                 return found["amount"].strip(), "" if case == "any" else case
         return "", ""
@@ -185,7 +185,7 @@ class _Reader:
         audio = rf"{_AMOUNT}\s*(?P<unit>{units})\s+{recorded}"
         if workload == "speech":
             self.typed = re.sub(audio, _segments_of, self.typed)
-        items = rf"{_AMOUNT}\s*\b(?:[\w-]+\s+)?(?:{_any('items', 'any')})\b"
+        items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')})\b"
         for period, words in _words()["periods"].items():
             if found_rate := self._take(rf"{items}{_EACH}(?:{_join(words)})\b"):
                 return {"--rate": f"{parse_count(found_rate['amount'], '--rate'):.0f}/{period}"}
@@ -282,7 +282,7 @@ class _Reader:
     def _size(self) -> str:
         """Return the size of a model that the words name."""
         size = self._take(_SIZE)
-        return size[0] if size else ""
+        return size["size"] if size else ""
 
     def _take(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
         """Return the first place of a pattern, which is taken out of the text."""
@@ -293,7 +293,7 @@ class _Reader:
 
     def left(self) -> str:
         """Return the words that were not understood, without those that only join others."""
-        words = [word.strip(".,?!") for word in self.typed.split()]
+        words = [word.strip(".,?!¿¡") for word in self.typed.split()]
         return " ".join(word for word in words if word and word not in _words()["joining"]["any"])
 
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "koboldcpp": "koboldcpp --model y.gguf --contextsize 8192 --quantkv 1",
     "localai": "local-ai run y.gguf",
     "lm-studio": "lms load x/y --context-length 8192",
+    "lemonade": "lemonade-server run y-GGUF --ctx-size 8192",
     "text-generation-webui": "python server.py --model y.gguf --ctx-size 8192 --cache-type q8_0",
     "tabbyapi": "python main.py --model-name y-exl3-4.0bpw --max-seq-len 8192 --cache-mode 8,8",
     "aphrodite": "aphrodite run x/y -tp 2 --max-model-len 16384",
@@ -230,6 +231,14 @@ def test_the_body_of_a_request_means_what_its_settings_mean() -> None:
     assert (
         understand(f"import requests\nrequests.post('http://gpu1:11434/api/chat', json={body!r})\n") == alone
     )
+
+
+@pytest.mark.parametrize("key", ["launch", "exec", "serverCommand", "x-start"])
+def test_a_command_in_a_document_counts_whatever_its_key_is(key: str) -> None:
+    command = "python -m sglang.launch_server --model-path x/y --tp-size 4"
+    document = {"name": "a", "about": "how vllm serve works", "instances": [{key: command}]}
+    for text in (json.dumps(document), yaml.safe_dump(document)):
+        assert understand(text) == understand(*command.split())
 
 
 def test_a_list_of_yaml_is_no_option() -> None:
@@ -566,6 +575,7 @@ def test_what_wraps_a_command_names_its_accelerator(tmp_path: Path, monkeypatch:
         "resources:\n  gpu: L40S:2\n" + run,
         "nodeSelector: {nvidia.com/gpu.product: NVIDIA-L40S}\n" + run,
         "import modal\n@app.function(gpu='L40S:2')\ndef serve(): run('vllm serve x/y')\n",
+        "import modal\n@app.function(gpu=f'L40S:{N}')\ndef serve(): run('vllm serve x/y')\n",
     ):
         assert understand(text)["--gpu"] == "l40s"
     assert understand("--gpu", "t4", text)["--gpu"] == "t4"

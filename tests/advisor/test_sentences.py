@@ -81,6 +81,19 @@ def understand(text: str) -> dict[str, str]:
             {"--use-case": "chatbot", "--users": "40", "--model": "qwen3-14b", "--gpu": "rtx-4090"},
         ),
         ("gpt-oss-120b on one H100", {"--model": "gpt-oss-120b", "--own": "1xh100-sxm"}),
+        (
+            "whisper-large-v3, 100 hours of audio per day",
+            {"--workload": "speech", "--rate": "12000/day", "--model": "whisper-large-v3"},
+        ),
+        (
+            "sdxl at 5 images/s under $5 per hour",
+            {"--budget": "$5 per hour", "--workload": "diffusion", "--rate": "5/second", "--model": "sdxl"},
+        ),
+        ("code with glm 4.6, 12 engineers", {"--use-case": "code", "--model": "glm-4.6", "--users": "12"}),
+        (
+            "pretrain a 7b on 1T tokens, deadline 2 weeks",
+            {"--workload": "train", "--tokens": "1t", "--deadline": "2 weeks", "--model": "7b"},
+        ),
         ("mistral large at 5 rps", {"--model": "mistral-large", "--rate": "5/second"}),
         ("code on minimax m2.5", {"--use-case": "code", "--model": "minimax-m2.5"}),
     ],
