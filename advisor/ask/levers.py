@@ -5,8 +5,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from advisor.ask.measures import loads_of, parse_clients, parse_rate, parse_tokens, parse_watts
-from advisor.ask.names import names_of
+from advisor.ask.measures import parse_clients, parse_rate, parse_tokens, parse_watts
+from advisor.ask.names import loads_of, names_of
 from advisor.ask.options import ExtraOptions as TypedBeside
 from advisor.ask.options import Levers, LoadOptions
 from advisor.catalog import models

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from advisor.ask.names import names_of
 from advisor.catalog import units
 from advisor.catalog.errors import AdvisorError
 
@@ -107,26 +106,13 @@ def parse_count(text: str, option: str) -> float:
             why="a point stands between thousands in some languages, and before a fraction in others",
             fix=f"{option} {either[1]}{either[2]}, or {option} {float(text):g}",
         )
-    return _parse(_without_groups(text), option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
+    return _parse(without_groups(text), option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
 
 
-def _without_groups(text: str) -> str:
+def without_groups(text: str) -> str:
     """Return a text whose first number has no signs between thousands."""
     found = _GROUPED.match(text.strip())
     return text if found is None else re.sub(r"\D", "", found[0]) + text.strip()[found.end() :]
-
-
-def loads_of(text: str | None, option: str) -> tuple[str, ...]:
-    """Return the loads of a list, whose commas part them: `1,000` is one, as no load is 000, and `1,200` are two.
-
-    Raises: AdvisorError: one is empty.
-    """
-    found: list[str] = []
-    for part in names_of(text, option):
-        joined = f"{found[-1]},{part}" if found else part
-        is_rest = re.match(r"000(?:\D|$)", part) and _GROUPED.match(joined)
-        found[-1 if is_rest else len(found) :] = [joined if is_rest else part]
-    return tuple(map(_without_groups, found))
 
 
 MOST_TOKENS: Final = 10_000_000
@@ -156,7 +142,7 @@ def parse_clients(text: str) -> int:
 
     Raises: AdvisorError: no whole number, or out of range.
     """
-    plain = _without_groups(text)
+    plain = without_groups(text)
     if not plain.isdecimal() or not 1 <= int(plain) <= MOST_CLIENTS:
         what = f"--concurrency {text}: not a number of clients"
         raise AdvisorError(what, fix=f"a whole number from 1 to {MOST_CLIENTS:,}, e.g. --concurrency 64")
@@ -219,7 +205,7 @@ def parse_rate(text: str, option: str = "--rate") -> float:
         amount = float(number)  # also 0, inf and nan, which are out of range
     except ValueError:
         try:
-            amount = _parse(_without_groups(number), option, _COUNT, "10", MOST_COUNT)
+            amount = _parse(without_groups(number), option, _COUNT, "10", MOST_COUNT)
         except AdvisorError:
             hours = None
     if hours is None:
@@ -265,7 +251,7 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
-    plain = _without_groups(_DOLLARS.sub("", number))
+    plain = without_groups(_DOLLARS.sub("", number))
     match = _AMOUNT.fullmatch(plain)
     unit = match.group(2).lower() if match else ""
     factor = _COUNT.get(_SPELT.get(unit, unit))

@@ -9,7 +9,7 @@ from advisor.ask.options import LoadOptions, SharedOptions, Where, today
 from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.ask.texts import listed_machine
-from advisor.ask.topology import counted
+from advisor.ask.topology import count_accelerators
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
@@ -72,7 +72,7 @@ def parse_own(text: str) -> ListedMachine:
     own = []
     notes = []
     for part in names_of(text, "--own"):
-        number, id_ = counted(part)
+        number, id_ = count_accelerators(part)
         if number is None:
             notes.append(f"--own {part} is taken as 1x{id_}")
         if number == 0:

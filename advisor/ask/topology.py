@@ -60,7 +60,7 @@ _BEHIND: Final = re.compile(
 )
 
 
-def counted(text: str) -> tuple[int | None, str]:
+def count_accelerators(text: str) -> tuple[int | None, str]:
     """Return the number and the id of accelerators: 8xh100-sxm, 8 H100, h100:8, 2x8xH100; None if no number is said.
 
     Raises: UnknownNameError: no accelerator is called so.

@@ -12,7 +12,7 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.formats.machine_listing import nodes_in
-from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.catalog.units import DAY_S, HOUR_S, MILLISECOND_S, MINUTE_S
 from advisor.simulator.workloads.speech import SEGMENT_S
 
 _AMOUNT: Final = (
@@ -133,8 +133,8 @@ class _Reader:
                 )
         per_second = rf"(?:tps|t/s|(?:tokens?|toks?){_EACH}(?:{_join(_words()['periods']['second'])}))"
         if speed := self._take(rf"{_AMOUNT}\s*{per_second}{_EACH}(?:{_any('people', 'each')})\b"):
-            each_ms = 1e3 / parse_count(speed["amount"].strip(), "--tpot-p99")
-            found.setdefault("--tpot-p99", f"{each_ms:.3g}ms")
+            each_s = 1.0 / parse_count(speed["amount"].strip(), "--tpot-p99")
+            found.setdefault("--tpot-p99", f"{each_s / MILLISECOND_S:.3g}ms")
         return found
 
     def _first_token(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ def hash_ids_of_cached(
     Assumes: a prompt continues the shortest earlier one that is as long as what it shares: counts do not say which.
         What no earlier prompt is long enough for was cached before the recording began, and is computed.
     Error: a prompt shares whole blocks, so up to one block less than recorded.
+    Source: own definition.
     """
     blocks = [size for size in _BLOCKS_TOKENS if sum(-(-tokens // size) for tokens in inputs) <= most_ids]
     if not blocks or not any(cached):

@@ -328,7 +328,8 @@ def test_prompts_share_what_a_cache_held_of_them(unit_tokens: int, common_tokens
     """Conversations over a common system prompt, each held as far as the turn before it sent, in the cache's units."""
     random = Random(unit_tokens)
     sent: dict[int, int] = {}
-    inputs, cached = [], []
+    inputs = []
+    cached = []
     for _ in range(1000):
         name = random.randrange(40)
         before = sent.get(name, 0) if sent.get(name, 0) < 20_000 else 0
