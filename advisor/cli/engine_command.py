@@ -224,6 +224,9 @@ def _find_in_files(
         if found:
             found = [start for start in found if _names_model(start)] or found
             found.sort(key=lambda start: start.program.engine not in engines.all_ids())
+        if "--engine" not in known:  # a script of training loads its model with such a library too
+            found = [start for start in found if start.program.engine in engines.all_ids()]
+        if found:
             others = len({(start.program.id, start.words) for start in found}) - 1
             notes = [f"{shown}: the first of {1 + others} start commands is taken"] if others else []
             front = [*arguments[:place], *arguments[place + 1 :]]

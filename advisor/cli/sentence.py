@@ -113,7 +113,11 @@ class _Reader:
             found[option] = ",".join(filter(None, (found.get(option), named)))
         if self.nodes > 1 and "--own" not in found:
             self.typed += f" {self.nodes} nodes"
-        if model or (model := self._size()):
+        model = model or self._size()
+        if found.get("--workload") == "distill" and (student := self._model() or self._size()):
+            found["--teacher"] = model
+            model = student
+        if model:
             found["--model"] = model
         if case and "--workload" not in found:
             found["--use-case"] = case

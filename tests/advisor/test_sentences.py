@@ -94,6 +94,11 @@ def understand(text: str) -> dict[str, str]:
             "pretrain a 7b on 1T tokens, deadline 2 weeks",
             {"--workload": "train", "--tokens": "1t", "--deadline": "2 weeks", "--model": "7b"},
         ),
+        (
+            "distill qwen3 32b into qwen3 4b",
+            {"--workload": "distill", "--teacher": "qwen3-32b", "--model": "qwen3-4b"},
+        ),
+        ("distill a 70b into an 8b", {"--workload": "distill", "--teacher": "70b", "--model": "8b"}),
         ("mistral large at 5 rps", {"--model": "mistral-large", "--rate": "5/second"}),
         ("code on minimax m2.5", {"--use-case": "code", "--model": "minimax-m2.5"}),
     ],
