@@ -28,7 +28,7 @@ _VARIANT: Final = re.compile(
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
     r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
     r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview"
-    r"|abliterated(-v\d(\.\d)?)?|uncensored|heretic|dpo|simpo|orpo|grpo|sft|v0\.\d|test|e2e|(?!2507)\d{4})$"
+    r"|abliterated(-v\d(\.\d)?)?|uncensored|heretic|dpo|simpo|orpo|grpo|sft|v0\.\d|test|e2e|ctx\d+k?|20\d{6}|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
@@ -76,6 +76,9 @@ def get(ref: str) -> Chosen[Model]:
         return get(f"./{Path(ref).parent}" if not Path(ref).is_absolute() else str(Path(ref).parent))
     if (in_file := _of_gguf(ref)) is not None:
         return in_file
+    if (name := _name_elsewhere(ref)) != ref:
+        chosen = get(name)
+        return chosen._replace(note="; ".join(filter(None, (f"{ref} is not on this machine", chosen.note))))
     if is_path(ref):
         from advisor.catalog.hf.config import model_from_hf_config
 
@@ -218,6 +221,13 @@ def name_in_path(name: str) -> str:
         return name
     cached = _HUB_FOLDER.fullmatch(name)
     return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]
+
+
+def _name_elsewhere(ref: str) -> str:
+    """Return the name of the model in a path that this machine does not have, where the path alone tells the name: one
+    of Windows, or a folder of the hub's cache; any other reference as it is."""
+    tells = _WINDOWS.match(ref) or _HUB_FOLDER.fullmatch(ref)
+    return name_in_path(ref) if tells and not expand_home(ref).exists() else ref
 
 
 def reference(typed: str, record: Model) -> str:

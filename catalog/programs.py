@@ -36,6 +36,8 @@ class EngineProgram(Record):
     variables: str = ""
     """Beginning of the names of the variables that it reads as options; `*`: they have the names of options; empty: it
     reads none."""
+    options_of: str = ""
+    """Engine whose releases declare its options; empty if no list of them fits."""
     config: tuple[str, ...] = ()
     """Options that name a file of options."""
     words: Mapping[str, str] = {}
@@ -67,7 +69,7 @@ class EngineProgram(Record):
     @functools.cached_property
     def takes_value(self) -> Mapping[str, bool]:
         """Whether an option of the engine's release takes a value; empty where no list of them fits."""
-        release = launch_options().get(self.id.replace("llama-cpp", "llama.cpp"))
+        release = launch_options().get(self.options_of)
         return release.takes_value if release else {}
 
     def option_of_variable(self, name: str) -> str:

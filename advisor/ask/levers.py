@@ -1,13 +1,12 @@
 """Conversion of typed levers, adapters and costs besides machines into the inputs of the search."""
 
-import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from advisor.ask.measures import parse_clients, parse_rate, parse_tokens, parse_watts
-from advisor.ask.names import names_of
+from advisor.ask.names import loads_of, names_of
 from advisor.ask.options import ExtraOptions as TypedBeside
 from advisor.ask.options import Levers, LoadOptions
 from advisor.catalog import models
@@ -87,13 +86,6 @@ def beside_of(typed: TypedBeside) -> ExtraItems:
 
 
 _MOST_RUNGS: Final = 8
-_THOUSANDS: Final = re.compile(r"(?<=\d),(?=000(?:\D|$))")
-"""Commas between thousands, since no load is 000."""
-
-
-def _without_thousands(text: str | None) -> str | None:
-    """Return typed loads without commas between thousands, so that those left stand between loads."""
-    return None if text is None else _THOUSANDS.sub("", text)
 
 
 def largest_of(load: LoadOptions) -> tuple[LoadOptions, dict[str, tuple[float, ...]]]:
@@ -101,9 +93,8 @@ def largest_of(load: LoadOptions) -> tuple[LoadOptions, dict[str, tuple[float, .
 
     Raises: AdvisorError: one is no load, or there are too many.
     """
-    load = replace(load, rate=_without_thousands(load.rate), concurrency=_without_thousands(load.concurrency))
-    rates = names_of(load.rate, "--rate")
-    clients = names_of(load.concurrency, "--concurrency")
+    rates = loads_of(load.rate, "--rate")
+    clients = loads_of(load.concurrency, "--concurrency")
     if max(len(rates), len(clients)) > _MOST_RUNGS:
         raise AdvisorError(
             f"more than {_MOST_RUNGS} loads are compared", fix=f"at most {_MOST_RUNGS} of them"
@@ -114,7 +105,7 @@ def largest_of(load: LoadOptions) -> tuple[LoadOptions, dict[str, tuple[float, .
     if len(clients) > 1:
         numbers = sorted({parse_clients(number) for number in clients})
         return replace(load, concurrency=str(numbers[-1])), {"ladder_clients": tuple(numbers)}
-    return load, {}
+    return replace(load, rate=next(iter(rates), None), concurrency=next(iter(clients), None)), {}
 
 
 def with_ladder(

@@ -106,10 +106,10 @@ def parse_count(text: str, option: str) -> float:
             why="a point stands between thousands in some languages, and before a fraction in others",
             fix=f"{option} {either[1]}{either[2]}, or {option} {float(text):g}",
         )
-    return _parse(_without_groups(text), option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
+    return _parse(without_groups(text), option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
 
 
-def _without_groups(text: str) -> str:
+def without_groups(text: str) -> str:
     """Return a text whose first number has no signs between thousands."""
     found = _GROUPED.match(text.strip())
     return text if found is None else re.sub(r"\D", "", found[0]) + text.strip()[found.end() :]
@@ -142,10 +142,11 @@ def parse_clients(text: str) -> int:
 
     Raises: AdvisorError: no whole number, or out of range.
     """
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_CLIENTS:
+    plain = without_groups(text)
+    if not plain.isdecimal() or not 1 <= int(plain) <= MOST_CLIENTS:
         what = f"--concurrency {text}: not a number of clients"
         raise AdvisorError(what, fix=f"a whole number from 1 to {MOST_CLIENTS:,}, e.g. --concurrency 64")
-    return int(text)
+    return int(plain)
 
 
 def parse_watts(text: str, option: str) -> float:
@@ -204,7 +205,7 @@ def parse_rate(text: str, option: str = "--rate") -> float:
         amount = float(number)  # also 0, inf and nan, which are out of range
     except ValueError:
         try:
-            amount = _parse(_without_groups(number), option, _COUNT, "10", MOST_COUNT)
+            amount = _parse(without_groups(number), option, _COUNT, "10", MOST_COUNT)
         except AdvisorError:
             hours = None
     if hours is None:
@@ -250,7 +251,7 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
-    plain = _without_groups(_DOLLARS.sub("", number))
+    plain = without_groups(_DOLLARS.sub("", number))
     match = _AMOUNT.fullmatch(plain)
     unit = match.group(2).lower() if match else ""
     factor = _COUNT.get(_SPELT.get(unit, unit))

@@ -1,5 +1,8 @@
 """Names that an option lists, and releases that names of engines carry."""
 
+import re
+
+from advisor.ask.measures import without_groups
 from advisor.catalog import engines
 from advisor.catalog.architectures import check_release
 from advisor.catalog.errors import AdvisorError
@@ -18,6 +21,19 @@ def names_of(text: str | None, option: str) -> tuple[str, ...]:
     if not all(names):
         raise AdvisorError(f"{option} {text!r} has an empty name", fix=f"{option} NAME,NAME or no {option}")
     return names
+
+
+def loads_of(text: str | None, option: str) -> tuple[str, ...]:
+    """Return the loads of a list, whose commas part them: `1,000` is one, as no load is 000, and `1,200` are two.
+
+    Raises: AdvisorError: one is empty.
+    """
+    found: list[str] = []
+    for part in names_of(text, option):
+        joined = f"{found[-1]},{part}" if found else part
+        is_rest = re.match(r"000(?:\D|$)", part) and without_groups(joined) != joined
+        found[-1 if is_rest else len(found) :] = [joined if is_rest else part]
+    return tuple(map(without_groups, found))
 
 
 def releases_of(typed: str | None) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,5 @@
 """Conversion of typed traffic, objectives and limits into a frozen scenario."""
 
-import re
 from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
@@ -10,11 +9,12 @@ from advisor.ask.options import LoadOptions, SharedOptions, Where, today
 from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.ask.texts import listed_machine
+from advisor.ask.topology import count_accelerators
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.formats.machine_listing import ListedMachine
+from advisor.catalog.formats.machine_listing import ListedMachine, nodes_in
 from advisor.catalog.prices import bundled_prices, catalogue_notes
 from advisor.catalog.regions import EU_COUNTRIES, all_regions
 from advisor.catalog.resolve import known_value
@@ -33,7 +33,6 @@ _LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (
 DEFAULT_TTFT_P99: Final = "2s"
 DEFAULT_TPOT_P99: Final = "100ms"
 LADDER_PER_S: Final = (0.2, 1.0, 10.0, 50.0, 200.0)
-_OWN: Final = re.compile(r"(\d+)\s*x\s*(.+)")
 
 
 def needed_model(model: str | None) -> str:
@@ -69,16 +68,17 @@ def parse_own(text: str) -> ListedMachine:
     """
     if (listed := listed_machine(text, "--own")) is not None:
         return listed
+    nodes, text = nodes_in(text)
     own = []
+    notes = []
     for part in names_of(text, "--own"):
-        match = _OWN.fullmatch(part)
-        if match is None or int(match.group(1)) < 1:
-            raise AdvisorError(
-                f"--own {part}: not a count and an accelerator",
-                fix="e.g. --own 8xh100-sxm, or a file with what nvidia-smi -L or lspci prints",
-            )
-        own.append((int(match.group(1)), accelerators.get(match.group(2)).record.id))
-    return ListedMachine(tuple(own))
+        number, id_ = count_accelerators(part)
+        if number is None:
+            notes.append(f"--own {part} is taken as 1x{id_}")
+        if number == 0:
+            raise AdvisorError(f"--own {part}: none of them", fix=f"--own 1x{id_}, or no --own")
+        own.append((nodes * (1 if number is None else number), id_))
+    return ListedMachine(tuple(own), tuple(notes))
 
 
 def _regions(text: str | None) -> tuple[str, ...]:

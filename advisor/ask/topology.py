@@ -2,6 +2,7 @@
 
 import re
 from difflib import get_close_matches
+from math import prod
 from typing import Final
 
 from advisor.catalog.accelerators import get
@@ -49,6 +50,37 @@ def group_of(
     elif (between := usual_network(measured, topology)) is not None:
         note = "; ".join(filter(None, (note, f"{between.words}; --network says another")))
     return accelerator.id, topology, note
+
+
+_COUNTS: Final = r"(?P<count>\d{1,6}(?:\s*[x×*]\s*\d{1,6})*)"
+_TIMES: Final = re.compile(rf"{_COUNTS}\s*[x×*]\s*(?P<name>\S.*)", re.IGNORECASE)
+_AHEAD: Final = re.compile(rf"{_COUNTS}\s+(?P<name>\S.*)", re.IGNORECASE)
+_BEHIND: Final = re.compile(
+    r"(?P<name>\S.*?)(?:\s*[×*:]\s*|\s+x\s*|\s*\(x?)(?P<count>\d{1,6})\)?", re.IGNORECASE
+)
+
+
+def count_accelerators(text: str) -> tuple[int | None, str]:
+    """Return the number and the id of accelerators: 8xh100-sxm, 8 H100, h100:8, 2x8xH100; None if no number is said.
+
+    Raises: UnknownNameError: no accelerator is called so.
+    """
+    times = _TIMES.fullmatch(text)
+    if times is None and _is_accelerator(text):
+        return None, get(text).record.id
+    for found in (times, _AHEAD.fullmatch(text), _BEHIND.fullmatch(text)):
+        for spelling in (found["name"], found["name"].removesuffix("s")) if found else ():
+            if found is not None and _is_accelerator(spelling):
+                return prod(map(int, re.findall(r"\d+", found["count"]))), get(spelling).record.id
+    return None, get(times["name"] if times else text).record.id
+
+
+def _is_accelerator(name: str) -> bool:
+    try:
+        get(name)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def check_network(network: str) -> None:

@@ -14,7 +14,13 @@ from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import EngineProgram, all_programs, kebab
-from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value, places_of_lone_words
+from advisor.cli.engine_words import (
+    STATED_BY_A_COMMAND,
+    is_option,
+    own_option,
+    own_value,
+    places_of_lone_words,
+)
 
 _LEVEL: Final = re.compile(r"-O\d")
 """vLLM's level of compilation, which joins its value."""
@@ -27,6 +33,10 @@ _LAUNCHERS: Final = frozenset(
 """Programs that start another one: their own words, up to the engine's, say nothing about the plan."""
 _RELEASE: Final = re.compile(r"[^:]+:v?(\d+\.\d+\.\d+)\S*")
 """Image of a container whose tag is the engine's release."""
+_VERSIONED: Final = re.compile(
+    r"(?<!\S)(?P<package>[A-Za-z][\w.-]*)(?:\[\S*\])?(?:@|==)v?(?P<release>\d[\w.]*)(?!\S)"
+)
+"""Package with its release, as uvx and pip write it: vllm@0.11.0, vllm==0.11.0."""
 _MOST_WORDS: Final = 5
 _MOST_PATH: Final = 4096
 """Longest path of a file [characters]."""
@@ -40,6 +50,8 @@ _NO_NAME: Final = re.compile(r"[\[\]{}\"'=$<>|]")
 _MODEL: Final = ("model-source", "model", "model-path", "model-id", "hf-repo", "")
 """Words for the model, from the one that says most; the last is that of a lone word."""
 _FILE_OF_MODEL: Final = "hf-file"
+_SIZE_OF_MODEL: Final = "model-size"
+"""Word for the size of a model in billions of parameters, where its name has none."""
 _LOADER: Final = "loader"
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 
@@ -117,7 +129,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
     found = _Options(program.engine, {}, {}, [], [])
     for typed, value in _options_of(start):
         name = program.words.get(kebab(typed), kebab(typed))
-        if name in (*_MODEL, _FILE_OF_MODEL):
+        if name in (*_MODEL, _FILE_OF_MODEL, _SIZE_OF_MODEL):
             found.names.setdefault(name, value or "")
             continue
         if name == _LOADER and value and value in program.engines:
@@ -150,6 +162,8 @@ def _names_model(start: _Start) -> bool:
 def _name_of_model(named: Mapping[str, str]) -> str:
     """Return the model that the options name, with the file of its repository behind a colon; empty if none does."""
     model = next((named[word] for word in _MODEL if named.get(word)), "")
+    if model and (size := named.get(_SIZE_OF_MODEL)):
+        model = f"{model}-{size.replace('_', '.')}b"
     file = named.get(_FILE_OF_MODEL, "").strip("*")
     return f"{model}:{file}" if model and file else model or file
 
@@ -188,7 +202,7 @@ def _find_in_files(
     takes_files = _takes_files(known)
     for place, argument in enumerate(arguments):
         before = arguments[place - 1] if place else ""
-        if argument.startswith("-") or (before.startswith("-") and "=" not in before and before not in flags):
+        if is_option(argument) or (is_option(before) and "=" not in before and before not in flags):
             continue
         # They load readers of YAML and Python, which no typed command needs.
         from advisor.cli import launch_files
@@ -209,6 +223,10 @@ def _find_in_files(
         shown = "the text" if is_text else argument
         if found:
             found = [start for start in found if _names_model(start)] or found
+            found.sort(key=lambda start: start.program.engine not in engines.all_ids())
+        if "--engine" not in known:  # a script of training loads its model with such a library too
+            found = [start for start in found if start.program.engine in engines.all_ids()]
+        if found:
             others = len({(start.program.id, start.words) for start in found}) - 1
             notes = [f"{shown}: the first of {1 + others} start commands is taken"] if others else []
             front = [*arguments[:place], *arguments[place + 1 :]]
@@ -259,6 +277,9 @@ def _find_start(arguments: Sequence[str]) -> _Start | None:
     while launcher and _VARIABLE.fullmatch(words[launcher - 1]):
         launcher -= 1
     release = next((tag[1] for one in images if (tag := _RELEASE.fullmatch(words[one[1]]))), "")
+    for word in words[launcher : place + count]:
+        if (stated := _VERSIONED.fullmatch(word)) and stated["package"] == program.engine:
+            release = stated["release"]
     rest = [word for word in words[place + count :] if word.strip() and word != "\\"]
     end = next((at for at, word in enumerate(rest) if _OPERATOR.fullmatch(word)), len(rest))
     if (program, place, count) in images and rest[:1] and not _STARTS_IMAGE.match(rest[0]):
@@ -275,6 +296,7 @@ def _is_image(word: str) -> bool:
 def _program_started_by(text: str) -> EngineProgram | None:
     if '"' in text:  # a whole document without spaces
         return None
+    text = _VERSIONED.sub(r"\g<package>", text)
     return next((each for each in all_programs().values() if each.pattern.fullmatch(text)), None)
 
 

@@ -124,6 +124,7 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Why an option of another planner is not taken, and what to type in its place."""
 _MONTHS_PER_DAY: Final = 12.0 / 365.25
+_YAML: Final = re.compile(r"-(?:--)?\s")
 
 
 def _split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
@@ -205,8 +206,13 @@ def places_of_lone_words(arguments: Sequence[str], flags: Collection[str]) -> li
     return [
         place
         for place, (last, word) in enumerate(zip(("", *arguments), arguments, strict=False))
-        if not word.startswith("-") and (not last.startswith("-") or "=" in last or last in flags)
+        if not is_option(word) and (not is_option(last) or "=" in last or last in flags)
     ]
+
+
+def is_option(word: str) -> bool:
+    """Whether a word is an option, unlike a pasted list or document of YAML, which also begins with a hyphen."""
+    return word.startswith("-") and _YAML.match(word) is None
 
 
 def own_option(name: str, known: Collection[str]) -> str:

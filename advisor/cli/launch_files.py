@@ -65,6 +65,8 @@ _PARAMETER_OF_TRITON: Final = re.compile(
     re.MULTILINE,
 )
 """Parameter, or field of one line, of Triton's config.pbtxt."""
+_QUOTED_MAPPING: Final = re.compile(r"'(\{[^']*\})'")
+"""Mapping in JSON that a script quotes."""
 _FROM: Final = re.compile(r"^FROM[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
 _BUILDS: Final = re.compile(r"^(?:RUN|COPY|CMD|ENTRYPOINT|WORKDIR|ENV|EXPOSE)\s", re.MULTILINE)
 """Instructions of a Dockerfile, which also begins with FROM."""
@@ -78,6 +80,10 @@ _OF_UNIT: Final = re.compile(r"^(?:Environment|Image)=(.+)$", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\[.+\][ \t]*$", re.MULTILINE)
 _MOST_CHARACTERS: Final = 200_000
 """Longest text in which start commands are looked for."""
+_LONGEST_COMMAND: Final = 4096
+"""Longest text in a document that is looked at as a command [characters]."""
+_MOST_WORDS: Final = 5
+"""Most words that start a program."""
 _LEAST_KNOWN: Final = 2
 """Least number of options of a program that a mapping has, if it holds settings of that program."""
 
@@ -87,7 +93,7 @@ _Read = Callable[[str], Any]
 
 _ACCELERATOR: Final = re.compile(
     r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?\s*[:=]\s*(?:\{\s*(?:name:\s*)?)?"
-    r"[\"']?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
+    r"(?:f?[\"'])?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
     re.IGNORECASE,
 )
 """The accelerator that SkyPilot, dstack, Modal, Ray, BentoML or a node selector asks for."""
@@ -145,7 +151,10 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     found = commands_of_python(text)
     if found is not None:
         for one in found:
-            yield from [one] if isinstance(one, list) else _of_script(one, variables)
+            if isinstance(one, dict):
+                yield from _of_document(one, variables)
+            else:
+                yield from [one] if isinstance(one, list) else _of_script(one, variables)
     elif _FROM.search(text):
         yield from (_of_dockerfile(text, variables) if _BUILDS.search(text) else _of_modelfile(text))
     elif _UNIT.search(text):
@@ -228,6 +237,18 @@ def _of_document(document: Any, variables: Variables) -> Iterator[list[str]]:
     yield from _of_chart(document, variables)
     yield from _of_containers(document, variables, images.pop() if len(images) == 1 else "")
     yield from _of_settings(document)
+    yield from (line for text in _commands_anywhere(document) for line in _of_script(text, variables))
+
+
+def _commands_anywhere(found: Any) -> Iterator[str]:
+    """Yield the texts of a document, whatever their keys are, that begin with the start of a program."""
+    if isinstance(found, str) and len(found) <= _LONGEST_COMMAND:
+        words = found.split()
+        starts = (" ".join(words[:count]) for count in range(1, min(len(words), _MOST_WORDS + 1)))
+        if any(program.pattern.fullmatch(start) for start in starts for program in all_programs().values()):
+            yield found
+    for value in found.values() if isinstance(found, Mapping) else found if isinstance(found, list) else ():
+        yield from _commands_anywhere(value)
 
 
 def _of_chart(document: Any, variables: Variables) -> Iterator[list[str]]:
@@ -515,6 +536,16 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
         inner = words[shell + 2 : shell + 3] if shell is not None else []
         if inner and re.fullmatch(r"-\w*c", words[words.index(inner[0]) - 1]):
             yield from ([*before, *each] for each in _of_script(inner[0], stated))
+    yield from _of_settings(list(_requests_in(text)))
+
+
+def _requests_in(text: str) -> Iterator[Any]:
+    """Yield the bodies of requests in JSON that a script quotes."""
+    for found in _QUOTED_MAPPING.finditer(text):
+        try:
+            yield json.loads(found[1])
+        except (ValueError, RecursionError):
+            continue
 
 
 def _with_written_files(words: list[str], written: Mapping[str, str]) -> list[str]:

@@ -25,9 +25,9 @@ _AS_THEY_ARE: Final = (
 _POSITIONAL: Final = "model"
 
 
-def commands_of_python(text: str) -> list[list[str] | str] | None:
-    """Return the words or the text of each command that a program in Python may start; None if the text is no such
-    program.
+def commands_of_python(text: str) -> list[list[str] | str | dict[str, Any]] | None:
+    """Return the words, the text or the settings of each command that a program in Python may start; None if the text
+    is no such program.
 
     Assumes: a name has the value that is assigned to it last; a variable of the environment has its default.
     """
@@ -93,13 +93,13 @@ class _Source:
         elif isinstance(before, str) and isinstance(added, str):
             self.values[name] = before + added
 
-    def commands(self) -> Iterator[list[str] | str]:
-        """Yield lists of words and texts: those that have names as they are in the end, then those without."""
+    def commands(self) -> Iterator[list[str] | str | dict[str, Any]]:
+        """Yield lists of words, texts and mappings: those with names as they are in the end, then those without."""
         named = list(self.values.values())
         others = [
             self.value_of(node)
             for node in self.nodes
-            if isinstance(node, ast.List | ast.JoinedStr | ast.Constant)
+            if isinstance(node, ast.List | ast.JoinedStr | ast.Constant | ast.Dict)
         ]
         for value in (*named, *others):
             if (
@@ -108,7 +108,7 @@ class _Source:
                 and all(isinstance(word, str | int | float) for word in value)
             ):
                 yield [str(word) for word in value]
-            elif isinstance(value, str) and " " in value.strip() and "import " not in value:
+            elif isinstance(value, dict) or (isinstance(value, str) and _may_be_command(value)):
                 yield value
 
     def calls(self) -> Iterator[list[str]]:
@@ -137,11 +137,12 @@ class _Source:
 
     def _options_of(self, call: ast.Call) -> list[str]:
         words: list[str] = []
+        names_model = any(keyword.arg == _POSITIONAL for keyword in call.keywords)
         for place, argument in enumerate(call.args):
             argument = self._object(argument)
             if isinstance(argument, ast.Call | ast.Dict):
                 words += self._options_inside(argument)
-            elif place == 0 and isinstance(value := self.value_of(argument), str):
+            elif place == 0 and not names_model and isinstance(value := self.value_of(argument), str):
                 words.append(f"--{_POSITIONAL}={value}")
         for keyword in call.keywords:
             given = self._object(keyword.value)
@@ -173,10 +174,12 @@ class _Source:
             case ast.List(items) | ast.Tuple(items):
                 return self._items(items)
             case ast.Dict(keys, values):
-                pairs = zip(keys, values, strict=True)
-                return {
-                    str(self.value_of(key)): self.value_of(value) for key, value in pairs if key is not None
-                }
+                pairs = [
+                    (self.value_of(key), self.value_of(value))
+                    for key, value in zip(keys, values, strict=True)
+                    if key is not None
+                ]
+                return {str(name): value for name, value in pairs if _UNKNOWN not in (name, value)}
             case ast.JoinedStr(parts):
                 texts = [
                     self.value_of(part.value if isinstance(part, ast.FormattedValue) else part)
@@ -231,6 +234,10 @@ class _Source:
         if name in _AS_THEY_ARE and len(arguments) == 1:
             return str(arguments[0]) if name == "str" and arguments[0] is not _UNKNOWN else arguments[0]
         return _UNKNOWN
+
+
+def _may_be_command(text: str) -> bool:
+    return " " in text.strip() and "import " not in text
 
 
 def _add(left: Any, right: Any) -> Any:

@@ -90,6 +90,22 @@ _HOSTS: Final = re.compile(r"([\w-]+)\[([\d,-]+)\]")
 _DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
 _AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
 _PROCESSOR: Final = re.compile(r"^\s*(?:Model name|CPU|Version|Brand)\s*:\s*(.*\S)", re.MULTILINE)
+_NODE_WORDS: Final = (
+    r"(?:nodes?|servers?|machines?|hosts?|boxes|knoten|rechnern?|servern|maschinen|serveurs?|n[œo]uds?|nodos?"
+    r"|servidores|nodi)"
+)
+_EACH: Final = (
+    rf"(?:each|apiece|(?:per|in each|pro|par|por|per ogni) {_NODE_WORDS}|jeweils|je|chacun|chaque|cada uno|cada"
+    r"|ciascuno)"
+)
+_JOINED: Final = rf"(?:\s*[,:;(]*\s*(?:{_EACH}|with|of|having|mit|avec|con|de)\b)*\s*:?"
+_NODES: Final = re.compile(
+    rf"\b(?P<nodes>\d{{1,5}})\s*[x×]?\s*{_NODE_WORDS}\b(?P<joined>{_JOINED})", re.IGNORECASE
+)
+"""Number of nodes, with the words that join it to what each node holds."""
+_EACH_NODE: Final = re.compile(rf"\s*\b{_EACH}\b", re.IGNORECASE)
+_PROSE_LINES: Final = 4
+"""Most lines of a text that a person wrote; listings of programs are longer."""
 _LONGEST_NAME: Final = 60
 _MOST_NODES: Final = 100_000
 """Nodes of one range of names that are counted: no cluster has more."""
@@ -139,7 +155,7 @@ def read_machine(
 
     Raises: InputFileError: the text names no accelerator of the catalog, or one name that stands for several.
     """
-    plain = _one_field_a_line(ESCAPE.sub("", text))
+    nodes, plain = nodes_in(_one_field_a_line(ESCAPE.sub("", text)))
     if stated := _of_scheduler(plain) or _of_rows(text):
         return ListedMachine(tuple((count, id_) for id_, count in stated.items()))
     seen: dict[str, _Seen] = defaultdict(_Seen)
@@ -169,8 +185,21 @@ def read_machine(
     totals = totals if len(seen) == 1 else []
     notes = (f"left out, as the catalog does not have it: {each}" for each in left_out if len(seen) == 1)
     return ListedMachine(
-        tuple((one.count(totals), id_) for id_, one in seen.items()), () if totals else tuple(notes)
+        tuple((nodes * one.count(totals), id_) for id_, one in seen.items()), () if totals else tuple(notes)
     )
+
+
+def nodes_in(text: str) -> tuple[int, str]:
+    """Return how many nodes hold what a text lists of one of them, `2 nodes of 8x H100`, and the text without that; 1
+    and the text as it is if it says no such number."""
+    found = _NODES.search(text)
+    if found is None or len(text.splitlines()) > _PROSE_LINES:
+        return 1, text
+    rest = f"{text[: found.start()]} {text[found.end() :]}"
+    if not found["joined"].strip() and _EACH_NODE.search(rest) is None:
+        return 1, text
+    one = " ".join(_EACH_NODE.sub(" ", rest).split()).strip(" ,;:()")
+    return int(found["nodes"]), re.sub(r"^(\d{1,3})\s+(?=[^\dx×])", r"\1x ", one)
 
 
 def _one_field_a_line(text: str) -> str:

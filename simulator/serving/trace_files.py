@@ -13,6 +13,7 @@ from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.trace_layouts import MOONCAKE_BLOCK, TraceLayout, block_of, layout_of
 from advisor.catalog.formats.trace_rows import trace_rows
 from advisor.catalog.units import HOUR_S
+from advisor.simulator.serving.cached_prefixes import hash_ids_of_cached
 
 LONGEST_GAP_S: Final = HOUR_S
 """Longest gap between two requests of one recording [s]; longer gaps are holes, over which rates and caches mean
@@ -104,8 +105,8 @@ class _Reading:
     names: dict[str, int] = field(default_factory=dict)
     """Number that stands for a block whose id is text."""
     num_ids: int = 0
-    num_cached: float | None = None
-    """Tokens of prompts that were read from a cache where the trace was recorded; None if no row says it."""
+    cached: "array[int]" = field(default_factory=lambda: array("q"))
+    """Tokens of each prompt that were read from a cache where the trace was recorded."""
     num_failed: int = 0
     num_abridged: int = 0
     sessions: dict[str, tuple[float, int, int]] = field(default_factory=dict)
@@ -152,8 +153,7 @@ def _take(reading: _Reading, number: int, row: Mapping[str, Any]) -> None:
         reading.num_failed += 1
         return
     pair = _tokens(row, layout.inputs, where), _tokens(row, layout.outputs, where)
-    if (cached := number_of(row.get("cached_tokens"))) is not None:
-        reading.num_cached = (reading.num_cached or 0.0) + min(cached, pair[0])
+    reading.cached.append(int(min(max(number_of(row.get("cached_tokens")) or 0.0, 0.0), pair[0])))
     if layout.is_conversation:
         instant, pair, ids = _turn(reading, row, pair, where)
         reading.hashes.append(ids)
@@ -230,14 +230,23 @@ def _trace_of(reading: _Reading) -> Trace:
     else:
         order_of = list(order)
     first = times[order_of[0]]
+    pairs = tuple(reading.pairs[place] for place in order_of)
+    hashes = tuple(reading.hashes[place] for place in order_of) if has_ids else None
+    block_tokens = reading.block_tokens
+    notes = _notes(reading, has_ids)
+    if not has_ids and any(reading.cached):
+        cached = [reading.cached[place] for place in order_of]
+        known = hash_ids_of_cached([inputs for inputs, _ in pairs], cached, MOST_HASH_IDS)
+        block_tokens, hashes = known or (block_tokens, None)
+        notes = (*notes, _cache_note(reading, is_shared=known is not None))
     return Trace(
         tuple(times[place] - first if reading.has_times else 0.0 for place in order_of),
-        tuple(reading.pairs[place] for place in order_of),
-        tuple(reading.hashes[place] for place in order_of) if has_ids else None,
+        pairs,
+        hashes,
         array("q", (reading.numbers[place] for place in order_of)),
-        reading.block_tokens,
+        block_tokens,
         reading.has_times,
-        (*_notes(reading, has_ids), *(() if has_ids else _cache_notes(reading))),
+        notes,
     )
 
 
@@ -263,15 +272,13 @@ def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _cache_notes(reading: _Reading) -> tuple[str, ...]:
-    """Return what a trace says of a prefix cache whose contents it does not tell."""
-    if not reading.num_cached:
-        return ()
-    part = reading.num_cached / sum(inputs for inputs, _ in reading.pairs)
-    return (
-        f"{part:.0%} of its prompt tokens were read from a prefix cache; without hash_ids every prompt is computed "
-        "whole, which overstates the need for prefill",
-    )
+def _cache_note(reading: _Reading, *, is_shared: bool) -> str:
+    """Return what a trace says of a prefix cache whose contents it does not tell, and whether it is used."""
+    part = sum(reading.cached) / sum(inputs for inputs, _ in reading.pairs)
+    said = f"{part:.0%} of its prompt tokens were read from a prefix cache"
+    if is_shared:
+        return f"{said}: prompts share that much with earlier ones, and which ones is assumed"
+    return f"{said}; they are too many for ids, so every prompt is computed whole"
 
 
 def _check_step(step_s: float, name: str, where: str) -> None:

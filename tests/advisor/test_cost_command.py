@@ -279,7 +279,7 @@ def test_the_same_question_has_the_same_answer(full: dict[str, Any]) -> None:
         "--tokens-per-day 5M --rate 3",
         "--own 8xh101",
         "--own 8xh100,4xl40s",
-        "--own h100",
+        "--own 0xh100",
         "--assumptions missing.toml",
         "--api-price-file missing.csv",
     ],

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.ask.levers import largest_of
+from advisor.ask.measures import parse_clients
 from advisor.ask.options import LoadOptions
 
 Cli = Callable[[str], Any]
@@ -101,9 +102,28 @@ def test_clients_begin_over_a_time_where_one_is_given(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "read"), [("1,000/h", "1000/h"), ("2,000,000/day", "2000000/day"), ("1,10", "10")]
+    ("typed", "read"),
+    [
+        *(("1,000/h", "1000/h"), ("2,000,000/day", "2000000/day"), ("1,10", "10"), ("1,200", "200")),
+        *(
+            ("1 000/h", "1000/h"),
+            ("500/h,1,000/h", "1000/h"),
+            ("2'000/h, 1'000/h", "2000/h"),
+            ("600/min", "600/min"),
+        ),
+    ],
 )
 def test_a_comma_between_thousands_parts_no_loads(typed: str, read: str) -> None:
     load, ladder = largest_of(LoadOptions(rate=typed))
     assert load.rate == read
-    assert bool(ladder) == (typed == "1,10")
+    assert bool(ladder) == (typed in ("1,10", "1,200", "500/h,1,000/h", "2'000/h, 1'000/h"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"), [("1,000", "1000"), ("64,128", "128"), ("1,000,2,000", "2000"), ("1 000", "1 000")]
+)
+def test_signs_between_thousands_part_no_clients(typed: str, read: str) -> None:
+    load, ladder = largest_of(LoadOptions(concurrency=typed))
+    assert load.concurrency is not None
+    assert parse_clients(load.concurrency) == parse_clients(read)
+    assert bool(ladder) == (typed in ("64,128", "1,000,2,000"))

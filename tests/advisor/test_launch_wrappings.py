@@ -12,7 +12,7 @@ import yaml
 
 from advisor.catalog.engines import all_ids
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.programs import all_programs
+from advisor.catalog.programs import EngineProgram, all_programs
 from advisor.cli.engine_command import with_pasted_command
 from advisor.cli.launch_files import commands_in
 
@@ -32,6 +32,7 @@ COMMANDS = {
     "koboldcpp": "koboldcpp --model y.gguf --contextsize 8192 --quantkv 1",
     "localai": "local-ai run y.gguf",
     "lm-studio": "lms load x/y --context-length 8192",
+    "lemonade": "lemonade-server run y-GGUF --ctx-size 8192",
     "text-generation-webui": "python server.py --model y.gguf --ctx-size 8192 --cache-type q8_0",
     "tabbyapi": "python main.py --model-name y-exl3-4.0bpw --max-seq-len 8192 --cache-mode 8,8",
     "aphrodite": "aphrodite run x/y -tp 2 --max-model-len 16384",
@@ -41,6 +42,19 @@ COMMANDS = {
     "djl": "",
     "nim": "",
     "tgi": "text-generation-launcher --model-id x/y --num-shard 2 --max-total-tokens 16384",
+    "transformers": "transformers serve --model x/y",
+    "mistral-rs": "mistralrs-server --port 1234 plain -m x/y",
+    "mlc-llm": "mlc_llm serve x/y --mode server",
+    "ktransformers": "python -m ktransformers.local_chat --model_path x/y",
+    "text-embeddings-inference": "text-embeddings-router --model-id x/y",
+    "infinity": "infinity_emb v2 --model-id x/y",
+    "faster-whisper": "whisper-ctranslate2 --model x/y",
+    "deepspeed-mii": "python -m mii.entrypoints.openai_api_server --model x/y --tensor-parallel 2",
+    "lightllm": "python -m lightllm.server.api_server --model_dir x/y --tp 2",
+    "exo": "exo run x/y",
+    "openvino": "ovms --source_model x/y",
+    "petals": "python -m petals.cli.run_server x/y",
+    "xinference": "xinference launch --model-name x --size-in-billions 8 --n-gpu 2",
 }
 """A start command of each program; that of a program which takes variables alone is empty."""
 
@@ -177,8 +191,76 @@ WRAPPINGS: dict[str, tuple[str, Callable[[str], str]]] = {
 def test_every_program_has_a_command_that_is_tried_and_an_engine() -> None:
     assert COMMANDS.keys() == all_programs().keys()
     for program in all_programs().values():
-        assert program.engine in (*all_ids(), "tgi", "nim")
         assert program.pattern.fullmatch(program.command)
+
+
+@pytest.mark.parametrize(
+    "program", [program for program in all_programs().values() if program.engine not in all_ids()]
+)
+def test_a_program_of_an_engine_that_is_not_planned_is_refused_by_name(program: EngineProgram) -> None:
+    typed = [COMMANDS[program.id]] if COMMANDS[program.id] else ["docker", "run", "nvcr.io/nim/x/y:1"]
+    with pytest.raises(AdvisorError, match=f"nothing is planned with {program.engine}"):
+        with_pasted_command(typed, KNOWN)
+    assert understand(*typed)["--model"]
+
+
+@pytest.mark.parametrize("engine", ["OLlama", "VLLM", "Infinity", "FasterWhisper"])
+def test_a_resource_of_kubeai_starts_the_engine_that_it_names(engine: str) -> None:
+    url = "ollama://x:8b" if engine == "OLlama" else "hf://x/y"
+    text = yaml.safe_dump({"kind": "Model", "spec": {"url": url, "engine": engine, "owner": "x"}})
+    assert understand(text)["--model"] == url
+    names = {program.engine for program in all_programs().values() if "spec.engine" in program.places}
+    assert len(names) == 4
+    if engine in ("Infinity", "FasterWhisper"):
+        with pytest.raises(AdvisorError, match="nothing is planned"):
+            with_pasted_command([text], KNOWN)
+
+
+@pytest.mark.parametrize("package", ["vllm@0.11.0", "vllm==0.11.0", "vllm[flashinfer]==0.11.0"])
+def test_a_package_with_its_release_starts_that_release(package: str) -> None:
+    for line in (f"uvx {package} serve x/y -tp 2", f"uv run --with {package} vllm serve x/y -tp 2"):
+        found = understand(*line.split())
+        assert found == understand("vllm", "serve", "x/y", "-tp", "2") | {"--engine-version": "0.11.0"}
+        assert understand(f"#!/bin/sh\n{line}\n") == found
+
+
+def test_the_body_of_a_request_means_what_its_settings_mean() -> None:
+    body = {"model": "x:8b", "prompt": "Why?", "options": {"num_ctx": 16384}}
+    alone = understand("ollama", "run", "x:8b", "--num-ctx", "16384")
+    assert understand(f"curl http://gpu1:11434/api/generate -d '{json.dumps(body, indent=2)}'") == alone
+    assert (
+        understand(f"import requests\nrequests.post('http://gpu1:11434/api/chat', json={body!r})\n") == alone
+    )
+
+
+@pytest.mark.parametrize("key", ["launch", "exec", "serverCommand", "x-start"])
+def test_a_command_in_a_document_counts_whatever_its_key_is(key: str) -> None:
+    command = "python -m sglang.launch_server --model-path x/y --tp-size 4"
+    document = {"name": "a", "about": "how vllm serve works", "instances": [{key: command}]}
+    for text in (json.dumps(document), yaml.safe_dump(document)):
+        assert understand(text) == understand(*command.split())
+
+
+def test_a_list_of_yaml_is_no_option() -> None:
+    task = [
+        {"name": "a", "community.docker.docker_container": {"command": ["vllm", "serve", "x/y", "-tp", "2"]}}
+    ]
+    alone = understand("vllm", "serve", "x/y", "-tp", "2")
+    for text in (yaml.safe_dump(task), "---\n" + yaml.safe_dump(task), "--- # play\n" + yaml.safe_dump(task)):
+        assert understand(text) == alone
+
+
+def test_an_engine_that_is_planned_counts_before_others_in_a_program() -> None:
+    text = "from transformers import AutoModelForCausalLM\nfrom vllm import LLM\n"
+    both = "AutoModelForCausalLM.from_pretrained('a/b')\nLLM('x/y', tensor_parallel_size=2)\n"
+    assert understand(text + both) == understand("vllm", "serve", "x/y", "-tp", "2")
+
+
+def test_a_size_beside_a_name_is_part_of_the_model() -> None:
+    typed = "xinference launch --model-name qwen3 --size-in-billions %s --model-engine vLLM"
+    for size, name in (("8", "qwen3-8b"), ("0_6", "qwen3-0.6b")):
+        words, _ = with_pasted_command((typed % size).split(), KNOWN)
+        assert words == ["--model", name, "--engine", "vllm"]
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
@@ -493,6 +575,7 @@ def test_what_wraps_a_command_names_its_accelerator(tmp_path: Path, monkeypatch:
         "resources:\n  gpu: L40S:2\n" + run,
         "nodeSelector: {nvidia.com/gpu.product: NVIDIA-L40S}\n" + run,
         "import modal\n@app.function(gpu='L40S:2')\ndef serve(): run('vllm serve x/y')\n",
+        "import modal\n@app.function(gpu=f'L40S:{N}')\ndef serve(): run('vllm serve x/y')\n",
     ):
         assert understand(text)["--gpu"] == "l40s"
     assert understand("--gpu", "t4", text)["--gpu"] == "t4"

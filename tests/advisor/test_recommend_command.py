@@ -225,7 +225,7 @@ def test_the_same_question_has_the_same_answer(cli: Cli, document: dict[str, Any
         ("--model 8b --workload knit", 2, "--workload"),
         ("--model 8b --trace none.csv", 2, "no such file"),
         ("--model 8b --price-file none.csv", 2, "no such file"),
-        ("--model 8b --own h100", 2, "not a count and an accelerator"),
+        ("--model 8b --own 0xh100", 2, "none of them"),
         ("--model 8b --gpu h100 --tpot-p99 1us", 3, "nothing serves llama-3.1-8b"),
         ("--model llama-3.1-405b --gpu rtx-4090", 3, "nothing serves llama-3.1-405b"),
         ("--model 8b --gpu h100 --as-of 2020-01-01", 3, "nothing serves"),

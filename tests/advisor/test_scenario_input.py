@@ -96,7 +96,7 @@ def test_own_hardware_may_be_a_listing_pasted_or_in_a_file(tmp_path: Path) -> No
         assert "2 x l40s" in found.notes[0]
 
 
-@pytest.mark.parametrize("text", ["h100", "0xh100", "x", "8x", "8xh100,", "-2xh100"])
+@pytest.mark.parametrize("text", ["0xh100", "x", "8x", "8xh100,", "-2xh100"])
 def test_what_is_no_hardware_is_refused(text: str) -> None:
     with pytest.raises(AdvisorError):
         parse_own(text)
@@ -184,3 +184,13 @@ def test_a_seller_whose_region_is_a_country_is_there() -> None:
     assert country_of_region("any") == country_of_region("north-america") == country_of_region("") == ""
     assert country_of_region("Canada-1") == "CA"
     assert country_of_region("us") == country_of_region("US-west_2") == "US"
+
+
+@pytest.mark.parametrize("name", ["H100", "rtx-3090", "3090 Ti", "RX 7900 XTX", "L40S"])
+def test_accelerators_of_ones_own_are_counted_however_they_are_written(name: str) -> None:
+    one = parse_own(name)
+    ((number, id_),) = one.counts
+    assert number == 1
+    assert f"1x{id_}" in one.notes[0]
+    for text in ("8x{0}", "8 x {0}", "8 {0}", "{0} x8", "{0}:8", "{0} (x8)", "2x4x{0}", "8 {0}s"):
+        assert parse_own(text.format(name)).counts == ((8, id_),), text

@@ -2,10 +2,12 @@
 
 import datetime
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from advisor.ask.scenario import parse_own
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.sentence import options_of_sentence
 
@@ -35,7 +37,7 @@ def understand(text: str) -> dict[str, str]:
             "chatbot for 200 employees, budget 3000 $/month",
             {"--use-case": "chatbot", "--users": "200", "--budget": "3000 $/month"},
         ),
-        ("5 USD/h for coding", {"--use-case": "code", "--budget": "5 usd/h"}),
+        ("5 USD/h for coding", {"--use-case": "code", "--budget": "5 usd/hour"}),
         ("fine-tune a 7B on 20k examples", {"--workload": "finetune", "--model": "7b"}),
         ("what runs on 2x RTX 4090", {"--own": "2xrtx-4090"}),
         ("what runs on my RTX 4090?", {"--own": "1xrtx-4090"}),
@@ -54,6 +56,50 @@ def understand(text: str) -> dict[str, str]:
         ("qwen3-32b at Q4 on a 5090", {"--model": "qwen3-32b", "--precision": "q4_k_m", "--gpu": "rtx-5090"}),
         ("chat on H100 or H200", {"--use-case": "chatbot", "--gpu": "h100-sxm,h200-sxm"}),
         ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
+        ("train a 3B model on 300B tokens", {"--workload": "train", "--tokens": "300b", "--model": "3b"}),
+        (
+            "pretrain a 7b on 2T tokens in 30 days",
+            {"--workload": "train", "--tokens": "2t", "--deadline": "30 days", "--model": "7b"},
+        ),
+        ("train an 8B, budget $500k", {"--budget": "$500k", "--workload": "train", "--model": "8b"}),
+        ("finetune qwen3-8b on 20k documents", {"--workload": "finetune", "--model": "qwen3-8b"}),
+        ("embed 10 million documents in 2 days", {"--workload": "embed", "--rate": "5000000/day"}),
+        ("transcribe 100 hours of audio per day", {"--workload": "speech", "--rate": "12000/day"}),
+        ("rerank 200 requests/s", {"--workload": "rerank", "--rate": "200/second"}),
+        (
+            "flux.1-dev, 2 images per second",
+            {"--rate": "2/second", "--model": "flux.1-dev", "--workload": "diffusion"},
+        ),
+        ("500 calls a day for a voice bot", {"--rate": "500/day", "--use-case": "voice"}),
+        ("gemma 3 27b, 40 tokens/s per user", {"--tpot-p99": "25ms", "--model": "gemma-3-27b"}),
+        (
+            "chatbot für 200 Anwältinnen, 3000 $ pro Monat",
+            {"--budget": "3000 $/month", "--use-case": "chatbot", "--users": "200"},
+        ),
+        (
+            "chat for 40 accountants, qwen3 14b, 4090",
+            {"--use-case": "chatbot", "--users": "40", "--model": "qwen3-14b", "--gpu": "rtx-4090"},
+        ),
+        ("gpt-oss-120b on one H100", {"--model": "gpt-oss-120b", "--own": "1xh100-sxm"}),
+        (
+            "whisper-large-v3, 100 hours of audio per day",
+            {"--workload": "speech", "--rate": "12000/day", "--model": "whisper-large-v3"},
+        ),
+        (
+            "sdxl at 5 images/s under $5 per hour",
+            {"--budget": "$5 per hour", "--workload": "diffusion", "--rate": "5/second", "--model": "sdxl"},
+        ),
+        ("code with glm 4.6, 12 engineers", {"--use-case": "code", "--model": "glm-4.6", "--users": "12"}),
+        (
+            "pretrain a 7b on 1T tokens, deadline 2 weeks",
+            {"--workload": "train", "--tokens": "1t", "--deadline": "2 weeks", "--model": "7b"},
+        ),
+        (
+            "distill qwen3 32b into qwen3 4b",
+            {"--workload": "distill", "--teacher": "qwen3-32b", "--model": "qwen3-4b"},
+        ),
+        ("distill a 70b into an 8b", {"--workload": "distill", "--teacher": "70b", "--model": "8b"}),
+        ("mistral large at 5 rps", {"--model": "mistral-large", "--rate": "5/second"}),
         ("code on minimax m2.5", {"--use-case": "code", "--model": "minimax-m2.5"}),
     ],
 )
@@ -82,7 +128,61 @@ def test_accelerators_count_wherever_and_however_they_stand(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "money", ["2000 EUR per month", "€2000/month", "£5 an hour", "$10,000", "budget 3000"]
+    "nodes",
+    [
+        *("2 nodes of 8x {0}", "2 nodes, each: 8x {0}", "two servers with 8 {0} each", "2 machines: 8 x {0}"),
+        *("8x {0} per node, 2 nodes", "2 Knoten mit je 8x {0}", "2 serveurs avec 8x {0}"),
+    ],
+)
+@pytest.mark.parametrize("name", ["H100", "RTX 4090", "L40S"])
+def test_nodes_multiply_what_each_of_them_holds(name: str, nodes: str, tmp_path: Path) -> None:
+    text = nodes.format(name)
+    ((count, id_),) = parse_own(f"16x {name}").counts
+    assert understand(f"chat on {text}")["--own"] == f"{count}x{id_}"
+    note = tmp_path / "machines.txt"
+    note.write_text(text.replace("two", "2"))
+    assert parse_own(str(note)).counts == parse_own(text.replace("two", "2")).counts == ((count, id_),)
+    assert "2 nodes" in " ".join(options_of_sentence(f"chat with 2 nodes and a {name}")[1])
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "{0} < 300ms",
+        "{0} under 300 ms",
+        "p99 {0} of 300ms",
+        "{0}: 300ms",
+        "300ms {0}",
+        "{0} <= 300 ms",
+        "at most 300ms {0}",
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("ttft", "--ttft-p99"),
+        ("time to first token", "--ttft-p99"),
+        ("tpot", "--tpot-p99"),
+        ("itl", "--tpot-p99"),
+    ],
+)
+def test_a_limit_is_read_in_any_order(name: str, option: str, time: str) -> None:
+    found = understand(f"qwen3-8b at 5 rps, {time.format(name)}")
+    assert found.pop(option).replace(" ", "") == "300ms"
+    assert found == {"--model": "qwen3-8b", "--rate": "5/second"}
+
+
+@pytest.mark.parametrize(
+    "money",
+    [
+        "2000 EUR per month",
+        "2000 € pro Monat",
+        "2000 € par mois",
+        "€2000/month",
+        "£5 an hour",
+        "$10,000",
+        "budget 3000",
+    ],
 )
 def test_money_that_is_no_dollars_per_time_is_refused_with_what_to_type(money: str) -> None:
     with pytest.raises(AdvisorError) as refused:

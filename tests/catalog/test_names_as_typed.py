@@ -5,6 +5,7 @@ import pytest
 from advisor.catalog import models
 from advisor.catalog.named_formats import format_of_name
 from advisor.catalog.published import context_limits
+from advisor.catalog.schema import Model
 
 ADDRESSES = (
     "https://huggingface.co/{}",
@@ -147,3 +148,60 @@ def test_the_address_of_a_file_without_weights_names_its_repository(file: str) -
 def test_the_type_behind_a_colon_counts_with_and_without_an_organisation(quant: str) -> None:
     for name in ("Qwen3-VL-8B-Instruct-GGUF", "unsloth/Qwen3-VL-8B-Instruct-GGUF"):
         assert models.get(f"{name}:{quant}").record.weights == quant.lower()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        r"C:\models\{}",
+        r"D:\lm-studio\models\bartowski\{}",
+        "C:/models/{}",
+        "~/.cache/huggingface/hub/models--a--{}/snapshots/0a1b",
+        "/root/.cache/huggingface/hub/models--a--{}",
+    ],
+)
+def test_a_path_of_another_machine_is_the_model_that_it_names(path: str) -> None:
+    for name in ("Qwen3-32B-AWQ", "gpt-oss-20b", "Qwen3-14B-Q6_K.gguf"):
+        if "models--" in path and name.endswith(".gguf"):
+            continue
+        found = models.get(path.format(name))
+        alone = models.get(name).record
+        assert (found.record.id, found.record.weights) == (alone.id, alone.weights)
+        assert "not on this machine" in found.note
+
+
+@pytest.mark.parametrize(
+    "model",
+    [m for m in models.all_models() if not any(g.mixer and g.mixer.kind in ("gqa", "mla") for g in m.layers)],
+    ids=lambda model: model.id,
+)
+def test_a_recurrent_model_has_gguf_files_like_any_other(model: Model) -> None:
+    if model.workload != "decoder" or not any(group.mixer for group in model.layers):
+        return
+    for kind in ("Q4_K_M", "Q8_0"):
+        found = models.get(f"{model.id}-{kind}.gguf").record
+        assert (found.id, found.weights) == (model.id, kind.lower())
+
+
+@pytest.mark.parametrize(
+    ("typed", "model_id", "weights"),
+    [
+        ("rwkv7-g1-2.9b-20250519-ctx4096-Q4_K_M.gguf", "rwkv7-2.9b", "q4_k_m"),
+        ("rwkv7-g1a-0.4b-Q8_0.gguf", "rwkv7-0.4b", "q8_0"),
+        ("mamba-1.4b-hf-Q6_K.gguf", "mamba-1.4b", "q6_k"),
+        ("OpenGVLab/InternVL3_5-38B-AWQ", "internvl3.5-38b", "int4"),
+        ("OpenGVLab/InternVL3-78B-Instruct", "internvl3-78b", "bf16"),
+        ("microsoft/bitnet-b1.58-2B-4T", "bitnet-b1.58-2b-4t", "int4"),
+        ("microsoft/bitnet-b1.58-2B-4T-bf16", "bitnet-b1.58-2b-4t", "bf16"),
+    ],
+)
+def test_names_of_recurrent_vision_and_ternary_models(typed: str, model_id: str, weights: str) -> None:
+    found = models.get(typed).record
+    assert (found.id, found.weights) == (model_id, weights)
+    assert weights == "int4" or not any(part.bits_per_weight == 2.0 for part in found.part_formats)
+
+
+@pytest.mark.parametrize("model_id", ["kimi-k2.5", "kimi-k2-thinking", "bitnet-b1.58-2b-4t"])
+def test_a_name_that_states_another_format_keeps_no_part_of_the_published_one(model_id: str) -> None:
+    assert models.by_id(model_id).part_formats
+    assert not models.get(f"a/{model_id}-BF16").record.part_formats

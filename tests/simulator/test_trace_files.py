@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from advisor.catalog.errors import InputFileError
-from advisor.simulator.serving.trace_files import read_trace
+from advisor.simulator.serving.cached_prefixes import hash_ids_of_cached
+from advisor.simulator.serving.content import hashed_contents, mean_reused_tokens
+from advisor.simulator.serving.trace_files import MOST_HASH_IDS, read_trace
 
 AZURE = (
     "TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -312,3 +315,38 @@ def test_cached_tokens_without_ids_are_said(row: str, tmp_path: Path) -> None:
     trace = read_trace(path)
     assert trace.pairs == ((1000, 10), (1000, 10))
     assert "40% of its prompt tokens" in trace.notes[-1]
+    assert trace.hash_ids is not None
+    first, second = trace.hash_ids
+    shared = [one == other for one, other in zip(first, second, strict=True)]
+    assert sum(shared) * trace.block_tokens == 800
+    assert all(shared[: sum(shared)])
+
+
+@pytest.mark.parametrize("unit_tokens", [1, 16, 128])
+@pytest.mark.parametrize("common_tokens", [0, 1024])
+def test_prompts_share_what_a_cache_held_of_them(unit_tokens: int, common_tokens: int) -> None:
+    """Conversations over a common system prompt, each held as far as the turn before it sent, in the cache's units."""
+    random = Random(unit_tokens)
+    sent: dict[int, int] = {}
+    inputs = []
+    cached = []
+    for _ in range(1000):
+        name = random.randrange(40)
+        before = sent.get(name, 0) if sent.get(name, 0) < 20_000 else 0
+        inputs.append((before or common_tokens) + random.randrange(50, 500))
+        cached.append((before or (common_tokens if sent else 0)) // unit_tokens * unit_tokens)
+        sent[name] = inputs[-1]
+    known = hash_ids_of_cached(inputs, cached, MOST_HASH_IDS)
+    assert known is not None
+    block_tokens, ids = known
+    reused = mean_reused_tokens(hashed_contents(ids, inputs, block_tokens))
+    held = sum(cached) / len(cached)
+    assert held - 2 * block_tokens <= reused <= held
+
+
+def test_nothing_is_shared_where_no_cache_held_anything_or_ids_are_too_many() -> None:
+    assert hash_ids_of_cached([1000, 1000], [0, 0], MOST_HASH_IDS) is None
+    assert hash_ids_of_cached([1000, 1000], [0, 800], 1) is None
+    known = hash_ids_of_cached([1000, 1000], [800, 0], MOST_HASH_IDS)
+    assert known is not None
+    assert not set(known[1][0]) & set(known[1][1])  # the first prompt was cached before the recording began
