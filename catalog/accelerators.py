@@ -196,6 +196,10 @@ class ScaleUpFile(ScaleUp):
     bytes_per_s: GbPerS = Field(validation_alias="gb_per_s_per_direction")
 
 
+_CODED_DATA_FRACTION: Final = 15.0 / 16.0
+"""Fraction of GDDR memory that holds data if error correction is on."""
+
+
 class AcceleratorFile(Accelerator):
     """Keys of data/accelerators/<id>.toml: figures in the field's customary units, other fields as in the record."""
 
@@ -254,6 +258,21 @@ class AcceleratorFile(Accelerator):
         }
         return [field for field, value in needed.items() if not value]
 
+    def _data_fraction(self) -> float:
+        """Return the fraction of memory and of its traffic that holds data.
+
+        Boards with GDDR memory keep error correction, if it is on, in the memory itself: their driver reports 15/16 of
+        the capacity. HBM has room of its own for it.
+
+        Source: exafunction.com/blog/ecc-gpu (T4, 15 of 16 GB); NVIDIA/DCGM diag-skus.yaml.in: an L40S reads 700 of 864
+        GB/s; IST-DASLab/marlin README: 10 to 15 % of an A10's bandwidth.
+        """
+        nominal_mib = self.memory_gib and self.memory_gib * GIB / MIB
+        if not (self.usable_memory_mib and nominal_mib and self.memory_type.startswith("GDDR")):
+            return 1.0
+        is_coded = self.usable_memory_mib / nominal_mib < (1.0 + _CODED_DATA_FRACTION) / 2.0
+        return _CODED_DATA_FRACTION if is_coded else 1.0
+
     def to_record(self) -> Accelerator:
         """Return the accelerator as a catalog record."""
         sizes = ((self.usable_memory_mib, MIB), (self.memory_gib, GIB), (self.memory_gb, GB))
@@ -261,6 +280,7 @@ class AcceleratorFile(Accelerator):
         values |= {
             "memory_bytes": next((size * unit for size, unit in sizes if size is not None), None),
             "memory_is_measured": self.usable_memory_mib is not None,
+            "data_fraction": self._data_fraction(),
             "scale_up": self.scale_up and ScaleUp(**dict(self.scale_up)),
             "field_sources": {_record_fields()[key]: source for key, source in self.field_sources.items()},
         }

@@ -29,15 +29,17 @@ class Device:
     """Dense peak by number format (bf16, fp8, ...)."""
     peak_scale: Mapping[str, float] = field(default_factory=dict)
     """Ratio of the calibrated peak to the datasheet's, by calibrated format; it tells how the unit is built."""
+    data_fraction: float = 1.0
+    """Fraction of the memory's traffic that carries data, not codes for error correction."""
     assumed: tuple[str, ...] = ()
-    """Facts that the record lacks and that a mid-size chip supplies: predictions that depend on them are assumed."""
+    """Facts that the record lacks and that a usual chip supplies: predictions that depend on them are assumed."""
 
 
 def device_of(accelerator: Accelerator) -> Device:
     """Return the device view of an accelerator record.
 
-    Assumes: a mid-size chip's values, if the record has no sourced SM count, clock or L2; memory, bandwidth and the
-    bf16 or fp16 peak must be there.
+    Assumes: a usual chip's values, of the architecture or else a mid-size one's, if the record has no sourced SM count,
+    clock or L2; memory, bandwidth and the bf16 or fp16 peak must be there.
     Raises: InfeasibleError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own definition; catalog/data/terms.csv.
     """
@@ -68,6 +70,7 @@ def device_of(accelerator: Accelerator) -> Device:
         memory_bytes=accelerator.memory_bytes,
         peak_flop_per_s=peaks,
         peak_scale=accelerator.peak_scale,
+        data_fraction=accelerator.data_fraction,
         assumed=assumed,
     )
 

@@ -98,8 +98,9 @@ def prefill_replica(
         worker.engine.max_num_batched_tokens,
         math.ceil(mean_input_tokens),
     )
+    graphs = tuple(each for each in worker.engine.prompt_graphs if each.prefill_pools)
     return model_replica(
-        worker,
+        replace(worker, engine=worker.engine.model_copy(update={"prompt_graphs": graphs})),
         mean_input_tokens=mean_input_tokens,
         mean_output_tokens=1.0,
         settings=replace(
@@ -155,17 +156,21 @@ def join_pools(
         second,
         _pool("prefill", first, prompts_only, prefill),
         _pool("decode", second, whole_answers, decode),
-        _with_handover(kv_link(prefill, decode), second),
+        _with_handover(kv_link(prefill, decode), first, second),
     )
 
 
-def _with_handover(link: KvLink, decode: ReplicaModel) -> KvLink:
+def _with_handover(link: KvLink, prefill: ReplicaModel, decode: ReplicaModel) -> KvLink:
     """Return the link with what the engine's way of handing requests over adds to it.
 
     Source: pool_handover of the engine record.
     """
-    if decode.deployment.engine.pool_handover == "layers":
+    handover = decode.deployment.engine.pool_handover
+    if handover == "layers":
         return link
+    if handover == "chunks":
+        tokens = prefill.policy.max_num_batched_tokens // prefill.deployment.data_parallel
+        return replace(link, layer_wise=False, chunk_tokens=tokens)
     first_s = decode.policy.api_overhead_ps / PICOSECONDS_PER_S + decode_iteration_s(decode.surface, 1, 1)
     return replace(link, layer_wise=False, first_token_s=first_s)
 

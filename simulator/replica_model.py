@@ -95,7 +95,7 @@ class ReplicaModel:
         kernels = [name for name in self.transferred_operators if name not in unknown]
         facts = [name for name in self.transferred_operators if name in unknown]
         lent = f"no kernels were measured on {chip.architecture}: {', '.join(kernels)} are taken from related hardware"
-        lacking = f"{chip.id} is taken as a mid-size chip in what its record lacks: {', '.join(facts)}"
+        lacking = f"{chip.id} is taken as a usual chip in what its record lacks: {', '.join(facts)}"
         return tuple(f"{said}, ranges are wide" for said, some in ((lent, kernels), (lacking, facts)) if some)
 
     @property

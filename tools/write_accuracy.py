@@ -133,6 +133,8 @@ Rows of H200s, from the data sheet and with what `advisor calibrate` makes of tw
 and a machine of eight.
 
 """
+MECHANISMS = "Mechanisms and their sources"
+"""Section that is written by hand: what led to a mechanism cannot be computed."""
 PROBES = ("h200-sxm-x1", "h200-sxm-x8")
 
 
@@ -422,6 +424,7 @@ def main() -> None:
     text += order_table([*rows, *judge_rows(arguments.truth / "serving_blind1.csv")])
     tables = (arguments.truth / "serving.csv", *sorted(arguments.truth.glob("serving_blind*.csv")))
     text += first_token_tables(rows, [row for path in tables for row in cells(path)])
+    text += kept_section(arguments.output, MECHANISMS)
     text += calibration_table(arguments.truth / "serving.csv")
     text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
     text += TRAINING_HEADER + training_tables(arguments.truth / "training.csv")

@@ -72,6 +72,9 @@ class Accelerator(Record):
     memory_bytes: float | None = Field(default=None, gt=0, lt=1e14)
     """Usable bytes as the driver reports them where known, else the nominal capacity; None if no source states it."""
     memory_is_measured: bool = False
+    data_fraction: float = Field(default=1.0, gt=0, le=1)
+    """Fraction of memory and of its traffic that holds data: codes for error correction lie between the data of GDDR
+    memory where they are switched on, and take a sixteenth of both."""
     memory_type: str = ""
     bandwidth_bytes_per_s: float | None = Field(default=None, gt=0, lt=1e17)
     peak_flop_per_s: dict[str, float] = Field(default_factory=dict)

@@ -245,6 +245,8 @@ class PromptGraphs(ReleaseSpan):
     data_parallel: bool = False
     """Whether the entry also holds with attention data-parallel ranks."""
     pipeline_parallel: bool = False
+    prefill_pools: bool = False
+    """Whether the entry also holds for workers of a prefill pool."""
     except_families: tuple[str, ...] = ()
     """Model families that the entry leaves out."""
     except_experts_on: tuple[str, ...] = ()
@@ -438,8 +440,9 @@ class Engine(Record):
     """Methods of speculative decoding with which host and device take turns, as a speculation names them."""
     eager_with_data_parallel: ReleaseSpan | None = None
     """Releases that decode without captured graphs if attention data-parallel ranks run in lockstep."""
-    pool_handover: Literal["layers", "in_turn"] = "layers"
+    pool_handover: Literal["layers", "chunks", "in_turn"] = "layers"
     """How a prefill pool hands a request to a decode pool. layers: a layer's cache leaves while the next is computed;
+    chunks: the cache of an iteration's tokens leaves once these are computed;
     in_turn: the router asks the decode server only after the prefill server has answered, and that one pulls the cache
     and computes the first token."""
     captured_context: CapturedContext | None = None

@@ -139,12 +139,14 @@ def custom_all_reduce_s(sizes: FloatArray, topology: Topology, engine: str = "an
     all-gather, 2 · size · (n − 1) / n; multicast: through the switch, size · (1 + 1/n). Each starts after
     base + (n − 1) · step.
 
-    Assumes: captured in a CUDA graph; not used over PCIe by more than two ranks, nor without peer access.
+    Assumes: captured in a CUDA graph; not used over PCIe by more than two ranks, nor without peer access, nor on
+    accelerators for which engines have no such kernels.
     Error: docs/collectives.md.
     Source: vLLM csrc/custom_all_reduce.cuh; parameters from catalog/data/efficiency/collectives.toml.
     """
     n = topology.num_ranks
-    if topology.intra_fabric.startswith("pcie") and (n > 2 or not topology.peer_to_peer):
+    over_pcie = topology.intra_fabric.startswith("pcie")
+    if not topology.engine_sums or (over_pcie and (n > 2 or not topology.peer_to_peer)):
         return []
     parameters = collective(topology.fit_fabric, "all_reduce", f"custom-{engine}").record.parameters
     wires = custom_wire_factors(n)

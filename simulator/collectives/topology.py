@@ -43,6 +43,11 @@ PCIe."""
 _SWITCHED_REDUCTION: Final = ("nvlink4", "nvlink5", "nvlink6")
 
 
+_AMD_WITH_ENGINE_SUMS: Final = ("cdna3", "cdna4", "cdna5")
+"""Architectures of AMD on which engines sum themselves (vLLM, platforms/rocm.py use_custom_allreduce: gfx94 and gfx95,
+and their successor is taken to follow them); RCCL sums on others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topology:
     """Placement of the ranks of one group; rates are one direction per rank (SI)."""
@@ -66,6 +71,9 @@ class Topology:
     slots: Slots = "root"
     network_reduction: bool = False
     """Whether the network's switches reduce (InfiniBand SHARP)."""
+    engine_sums: bool = True
+    """Whether engines have kernels of their own for sums over these accelerators; elsewhere a library of the vendor
+    sums."""
 
     def __post_init__(self) -> None:
         if self.num_ranks < 1 or self.ranks_per_node < 1:
@@ -127,6 +135,7 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
         or accelerator.assumed_network_bytes_per_s
         or ETHERNET_BYTES_PER_S,
         in_network_reduction=kind.startswith(_SWITCHED_REDUCTION) and "bridge" not in kind,
+        engine_sums=accelerator.vendor == "nvidia" or accelerator.architecture in _AMD_WITH_ENGINE_SUMS,
         peer_to_peer=accelerator.pcie_peer_to_peer
         and (in_node <= _SOCKET_RANKS or kind.startswith(_MEASURED_ACROSS_SOCKETS)),
     )

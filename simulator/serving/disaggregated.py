@@ -1,5 +1,6 @@
 """Simulation of disaggregated serving: a prefill pool and a decode pool, a router before each, links between them."""
 
+import math
 from dataclasses import dataclass, field
 from heapq import heapreplace
 
@@ -36,8 +37,10 @@ class KvLink:
     """Bytes of recurrent state per request, whatever its length."""
     num_layers: int = 1
     layer_wise: bool = True
-    """Whether a layer's cache leaves while the next layers are computed; otherwise all of it leaves after the
-    prompt."""
+    """Whether a layer's cache leaves while the next layers are computed; otherwise chunks or all of it leave once they
+    are computed."""
+    chunk_tokens: int = 0
+    """Tokens whose cache leaves together once they are computed; 0 if the whole prompt's does."""
     sender_channels: int = 1
     receiver_channels: int = 1
 
@@ -49,6 +52,13 @@ class KvLink:
             raise AdvisorError("a KV link needs a positive rate, and sizes and latency of at least 0")
         if min(self.num_layers, self.sender_channels, self.receiver_channels) < 1:
             raise AdvisorError("a KV link needs at least one layer and one channel on each side")
+
+    def num_pieces(self, tokens: float) -> int:
+        """Number of equal pieces in which a prompt's cache leaves, each once it is computed: its layers, its chunks, or
+        one."""
+        if self.layer_wise:
+            return self.num_layers
+        return max(1, math.ceil(tokens / self.chunk_tokens)) if self.chunk_tokens else 1
 
 
 @dataclass(slots=True)
@@ -68,23 +78,21 @@ def transferred_ps(
     """Instant at which the cache of a prompt is in place [ps]; occupies both links. The prompt was computed between two
     instants.
 
-    The transfer starts when both links are free, and, layer by layer, once the first layer is computed; it cannot end
-    before the last layer has followed the end of the computation:
+    The transfer starts when both links are free, and once the first piece (layer, chunk, or the whole prompt) is
+    computed; it cannot end before the last piece has followed the end of the computation:
 
-        start = max(links free, computed - (computed - computed_from) · (layers - 1) / layers)
-        end = max(start + bytes / rate, computed + bytes / rate / layers) + latency
+        start = max(links free, computed - (computed - computed_from) · (pieces - 1) / pieces)
+        end = max(start + bytes / rate, computed + bytes / rate / pieces) + latency
 
-    Without layer-wise transfer it starts when the prompt is computed.
-
-    Assumes: layers take equal times and have equal caches; links serve one request at a time in order of computation.
+    Assumes: pieces take equal times and have equal caches; links serve one request at a time in order of computation.
     Source: own derivation; layer-wise transfer as in Patel et al. 2024 (Splitwise), arXiv:2311.18677.
     """
     num_bytes = link.bytes_per_token * tokens + link.fixed_bytes
     whole_ps = round(num_bytes / link.bytes_per_s * PICOSECONDS_PER_S)
-    layers = link.num_layers if link.layer_wise else 1
-    ready_ps = computed_ps - (computed_ps - computed_from_ps) * (layers - 1) // layers
+    pieces = link.num_pieces(tokens)
+    ready_ps = computed_ps - (computed_ps - computed_from_ps) * (pieces - 1) // pieces
     start_ps = max(sender.free_ps[0], receiver.free_ps[0], ready_ps)
-    end_ps = max(start_ps + whole_ps, computed_ps + whole_ps // layers)
+    end_ps = max(start_ps + whole_ps, computed_ps + whole_ps // pieces)
     for side in (sender, receiver):
         heapreplace(side.free_ps, end_ps)
     return end_ps + round((link.latency_s + link.first_token_s) * PICOSECONDS_PER_S)

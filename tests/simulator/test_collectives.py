@@ -385,3 +385,16 @@ def test_cards_on_two_sockets_stage_their_sums_in_host_memory() -> None:
     assert all_reduce_s(sizes, cards[8])[0] == pytest.approx(1973e-6, rel=0.1)
     assert all_reduce_s(sizes, cards[4])[0] < 0.7 * all_reduce_s(sizes, cards[8])[0]
     assert topology_of(by_id("rtx-pro-6000-server"), 8).fit_fabric == "pcie5-x16"
+
+
+@pytest.mark.parametrize(
+    ("chip", "has_sums"),
+    [("h100-sxm", True), ("l40s", True), ("mi300x", True), ("r9700", False), ("gaudi3", False)],
+)
+def test_engines_sum_themselves_only_where_they_have_kernels(chip: str, has_sums: bool) -> None:
+    """vLLM has kernels for NVIDIA's accelerators and for gfx94 and gfx95 (platforms/rocm.py use_custom_allreduce)."""
+    pair = topology_of(by_id(chip), 2)
+    under_vllm, library = (all_reduce_s(SIZES, pair, algorithm=name) for name in ("vllm", "nccl"))
+    assert pair.engine_sums == has_sums
+    assert (under_vllm <= library * (1 + 1e-12)).all()
+    assert (under_vllm < library).any() == has_sums

@@ -146,7 +146,7 @@ def test_a_decode_server_that_is_asked_in_turn_answers_last(tokens: int) -> None
         ).link
         for engine in map(engines.by_id, ("vllm", "sglang", "tensorrt-llm"))
     ]
-    assert [link.layer_wise for link in links] == [False, True, True]
+    assert [link.num_pieces(tokens) for link in links] == [1, 1, 80]
     in_turn, *others = (link.first_token_s for link in links)
     assert others == [0.0, 0.0]
     assert in_turn > 0.005

@@ -8,6 +8,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
 from advisor.simulator.deployment import Deployment, activation_dtype_for, named_deployment
+from advisor.simulator.device import device_of
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.step_roofline import roofline_passes
@@ -151,3 +152,40 @@ def test_better_hardware_is_never_slower_under_any_layout(
         assert decode_iteration_s(improved, batch, 2048) <= 1.001 * decode_iteration_s(usual, batch, 2048)
     for tokens in (64, 1024, 16384):
         assert prefill_iteration_s(improved, tokens) <= 1.001 * prefill_iteration_s(usual, tokens)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
+def test_a_board_without_codes_between_its_data_reads_more_of_its_bandwidth(engine: str) -> None:
+    """An RTX 6000 Ada is an L40S whose error correction is off: the driver shows 48 of 48 GiB, not 45."""
+    coded = accelerators.by_id("l40s")
+    plain = accelerators.by_id("rtx-6000-ada")
+    assert (coded.data_fraction, plain.data_fraction) == (15 / 16, 1.0)
+    weights = "q4_k_m" if engine == "llama.cpp" else "bf16"
+    steps_s = [
+        decode_iteration_s(
+            model_replica(
+                replace(
+                    named_deployment("llama-3.1-8b", "l40s", engine, weight_dtype=weights),
+                    accelerator=coded.model_copy(update={"data_fraction": fraction}),
+                ),
+                mean_input_tokens=256,
+                mean_output_tokens=128,
+            ).surface,
+            1,
+            256,
+        )
+        for fraction in (15 / 16, 1.0)
+    ]
+    assert 0.93 < steps_s[1] / steps_s[0] < 0.97
+
+
+def test_only_gddr_memory_holds_codes_between_its_data() -> None:
+    coded = {each.id for each in accelerators.all_accelerators() if each.data_fraction < 1.0}
+    assert coded == {"a10", "a10g", "a40", "l4", "l40", "l40s", "t4"}
+
+
+def test_a_record_that_lacks_facts_takes_those_of_its_architecture() -> None:
+    """An H20 has an H100's die, not a mid-size chip's clock; what is taken is still called assumed."""
+    h20, h100 = (device_of(accelerators.by_id(name)) for name in ("h20", "h100-sxm"))
+    assert (h20.clock_hz, h20.l2_bytes) == (h100.clock_hz, h100.l2_bytes)
+    assert h20.assumed == ("clock_hz", "l2_bytes")

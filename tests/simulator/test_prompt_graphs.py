@@ -5,6 +5,7 @@ import pytest
 from advisor.catalog import engines
 from advisor.catalog.releases import version_key
 from advisor.simulator.deployment import named_deployment
+from advisor.simulator.disaggregation import prefill_replica
 from advisor.simulator.engine_costs import captured_prompt_tokens, prompt_launch_s
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import prefill_iteration_s
@@ -79,3 +80,15 @@ def test_a_commit_is_no_version() -> None:
     assert version_key("43124cdd") == ()
     assert version_key("0.5.17") == (0, 5, 17)
     assert version_key("20250601") == (20250601,)
+
+
+def test_workers_of_a_prefill_pool_capture_prompts_where_the_release_lets_them() -> None:
+    """Graphs in pieces are off in pools (sglang 0.5.12, rule 13); breakable ones are not (0.5.17)."""
+    worker = named_deployment("llama-3.1-8b", "h100-sxm", "sglang")
+    found = {
+        version: prefill_replica(
+            worker, 1024, EngineSettings(version=version)
+        ).deployment.engine.captured_prompt_tokens
+        for version in ("0.5.9", "0.5.12", "0.5.17", "0.5.23")
+    }
+    assert [tokens > 0 for tokens in found.values()] == [False, False, True, True]

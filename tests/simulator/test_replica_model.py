@@ -217,7 +217,7 @@ def test_facts_that_a_record_lacks_are_assumed_and_widen_the_range() -> None:
     assert (full.basis, less.basis) == ("modelled", "assumed")
     assert full.doubts == ()
     assert less.doubts == (
-        "h100-sxm is taken as a mid-size chip in what its record lacks: clock_hz, l2_bytes, ranges are wide",
+        "h100-sxm is taken as a usual chip in what its record lacks: clock_hz, l2_bytes, ranges are wide",
     )
     sure, unsure = (predicted_rate(1.0, replica) for replica in (full, less))
     assert unsure.high / unsure.low > 1.5 * sure.high / sure.low

@@ -91,7 +91,7 @@ def _warnings(record: Accelerator, device: Device) -> tuple[str, ...]:
     if not device.assumed:
         return ()
     words = ", ".join(name.replace("_", " ") for name in device.assumed)
-    return (f"{record.id}: no source states its {words}; a mid-size chip's are taken",)
+    return (f"{record.id}: no source states its {words}; a usual chip's are taken",)
 
 
 def _way_row(way: OperatorKernels, bandwidth: float) -> tuple[str, ...]:

@@ -55,15 +55,15 @@ class Pools:
     def transfer(self, tokens: float) -> KvTransfer:
         """Return the transfer of a prompt's cache over one free link.
 
-        Assumes: no other transfer is on the link; with layers that leave one by one, all but the last layer's cache is
-        gone when the prompt is computed.
+        Assumes: no other transfer is on the link; of layers or chunks that leave one by one, all but the last are gone
+        when the prompt is computed.
         """
         link = self.model.link
         moved = link.fixed_bytes + link.bytes_per_token * tokens
         whole_s = link.latency_s + moved / link.bytes_per_s
-        layers = link.num_layers if link.layer_wise else 1
+        pieces = link.num_pieces(tokens)
         return KvTransfer(
-            tokens, moved, link.bytes_per_s, whole_s, link.latency_s + moved / layers / link.bytes_per_s
+            tokens, moved, link.bytes_per_s, whole_s, link.latency_s + moved / pieces / link.bytes_per_s
         )
 
 

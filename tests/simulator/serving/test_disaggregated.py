@@ -87,6 +87,17 @@ def test_layers_that_leave_early_hide_all_but_the_last() -> None:
     assert exposed == round(10.2 * PICOSECONDS_PER_S)  # ten seconds of bytes from the first layer on
 
 
+def test_chunks_leave_once_they_are_computed() -> None:
+    """SGLang sends the pages of a chunk when its batch is done, the last chunk's after the prompt."""
+    link = KvLink(bytes_per_token=1.0, bytes_per_s=1000.0, layer_wise=False, chunk_tokens=250)
+    assert [link.num_pieces(tokens) for tokens in (1, 250, 251, 1000)] == [1, 1, 2, 4]
+    ends_s = [
+        transferred_ps(each, Channels(1), Channels(1), 1000, 0, 2 * PICOSECONDS_PER_S) / PICOSECONDS_PER_S
+        for each in (link, replace(link, chunk_tokens=0), replace(link, layer_wise=True, num_layers=100))
+    ]
+    assert ends_s == [2.25, 3.0, 2.01]
+
+
 def test_caches_share_a_link_one_after_the_other() -> None:
     link = KvLink(bytes_per_token=1.0, bytes_per_s=1000.0, layer_wise=False, sender_channels=2)
     sender = Channels(2)
