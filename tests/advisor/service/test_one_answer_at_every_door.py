@@ -7,6 +7,7 @@ import asyncio
 import json
 import runpy
 import shlex
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,13 +122,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(files: Path) -> Path:
-    """The files that questions name, two plans among them."""
+def folder(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the files, with two plans that questions name."""
     from advisor.__main__ import main
 
+    found = tmp_path_factory.mktemp("with-plans") / "files"
+    shutil.copytree(files, found)
     for rate, name in ((5, "one.json"), (9, "two.json")):
-        assert main(shlex.split(PLAN.format(rate=rate, file=files / name))) == 0
-    return files
+        assert main(shlex.split(PLAN.format(rate=rate, file=found / name))) == 0
+    return found
 
 
 @pytest.fixture(scope="module")
