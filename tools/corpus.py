@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ROOT / "tools" / "corpus_files"
-"""Files that questions name; each recording works on a copy."""
+FOLDERS = tuple(ROOT / name for name in ("tests/probes/pasted", "tests/published", "tools/corpus_files"))
+"""Folders of the files that questions name, the last first where names are equal; each recording works on copies."""
 QUESTIONS = Path(__file__).with_suffix(".txt")
 TODAY = "2026-11-20"
 """The day on which questions are asked that name none: prices and their age depend on it."""
@@ -58,13 +58,21 @@ def answer(question: str) -> dict[str, Any]:
     return {"question": question, "exit_code": code, "stderr": err.getvalue(), "document": document}
 
 
+def copy_files(folder: Path) -> None:
+    """Copy the files that questions name into a folder."""
+    for each in FOLDERS:
+        shutil.copytree(
+            each, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True
+        )
+
+
 def record(folder: Path, asked: list[str], jobs: int) -> None:
     """Ask the questions and write their answers into `folder`.
 
     Each question has a process of its own; with no jobs, this process asks them all, which takes less time.
     """
     os.environ.update(NO_COLOR="1", COLUMNS="100", XDG_CONFIG_HOME=str(folder), XDG_CACHE_HOME=str(folder))
-    shutil.copytree(FILES, folder / "files", dirs_exist_ok=True)
+    copy_files(folder / "files")
     os.chdir(folder / "files")
     with (folder / "answers.jsonl").open("w") as file:
         for number, found in enumerate(_answer_all(asked, jobs), start=1):

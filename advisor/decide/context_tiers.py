@@ -9,7 +9,7 @@ from advisor.catalog.schema import Model
 from advisor.decide.decision import Rung
 from advisor.decide.ranking import Planned
 from advisor.decide.reason import NothingCarries, Reason, RequestsTooLong, WindowTooSmall
-from advisor.decide.scenario import Scenario
+from advisor.decide.scenario import Scenario, context_window
 from advisor.decide.served_option import option_of
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 
@@ -46,20 +46,15 @@ def searched_largest(
 def _unread(scenario: Scenario, model: Model, tokens: int) -> Reason | None:
     """Return why the model cannot read requests of `tokens` tokens, or that the load has longer ones; None if
     neither holds."""
-    most = _window(model)
+    most = context_window(model)
     mean = scenario.traffic.tokens_per_request
     if most and tokens > most:
         return WindowTooSmall(model.id, most)
     return RequestsTooLong(mean) if mean > tokens else None
 
 
-def _window(model: Model) -> int:
-    limits = context_limits(model)
-    return max(limits.native or 0, limits.with_scaling or 0)
-
-
 def _nearest(scenario: Scenario, model: Model) -> str:
-    most = _window(model)
+    most = context_window(model)
     mean = scenario.traffic.tokens_per_request
     if most and min(scenario.max_contexts) > most:
         return f"--max-context {most} or less, or a model that reads more"

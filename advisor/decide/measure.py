@@ -375,22 +375,14 @@ class Measurements:
         kind: Stage = "screened" if stage == "screened" else "confirmed"
         key = (load, number, kind)
         if key not in self._runs:
-            self._runs[key] = self._short_run(load) if kind == "screened" else self._long_run(load, number)
+            self._runs[key] = (
+                self._simulate(
+                    kind, load, seed_of(self.scenario.seed, 0), SHORT_REQUESTS, 1.0 / self.bound_per_s
+                )
+                if kind == "screened"
+                else self._long_run(load, number)
+            )
         return self._runs[key]
-
-    def _short_run(self, load: float) -> ServingResult:
-        result = run_at(
-            self.served,
-            self.scenario.traffic,
-            load,
-            SHORT_REQUESTS,
-            seed_of(self.scenario.seed, 0),
-            objectives=self.scenario.objectives,
-            spacing_s=1.0 / self.bound_per_s,
-            give_up_fraction=_GIVE_UP["screened"],
-        )
-        self.num_requests += result.num_requests
-        return result
 
     def _long_run(self, load: float, number: int) -> ServingResult:
         """A run of many residence times, long enough for a growing backlog to show."""
@@ -399,7 +391,7 @@ class Measurements:
         if self.is_closed:
             screened = self.capacity("screened")
             spacing_s = screened.spacing_s if screened else spacing_s
-        return self._simulate(load, number, length, spacing_s)
+        return self._simulate("confirmed", load, self._seed(number), length, spacing_s)
 
     def _long_length(self, load: float) -> int:
         """Requests of a long run at a load. They do not depend on which loads were tried before."""
@@ -410,16 +402,18 @@ class Measurements:
         residence_s = screened.result.e2e.mean_s if screened else 0.0
         return run_length(max(_MIN_TTFT_LIMITS_PER_RUN * load * wait_s, RESIDENCES * load * residence_s))
 
-    def _simulate(self, load: float, number: int, num_requests: int, spacing_s: float) -> ServingResult:
+    def _simulate(
+        self, kind: Stage, load: float, seed: int, num_requests: int, spacing_s: float
+    ) -> ServingResult:
         result = run_at(
             self.served,
             self.scenario.traffic,
             load,
             num_requests,
-            self._seed(number),
+            seed,
             objectives=self.scenario.objectives,
             spacing_s=spacing_s,
-            give_up_fraction=_GIVE_UP["confirmed"],
+            give_up_fraction=_GIVE_UP[kind],
         )
         self.num_requests += result.num_requests
         return result

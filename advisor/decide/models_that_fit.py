@@ -10,11 +10,11 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import weight_formats
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.model_quality import Quality, read_quality
-from advisor.catalog.published import context_limits, served_checkpoint, served_model
+from advisor.catalog.published import served_checkpoint, served_model
 from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.bounds import too_long_a_prompt
 from advisor.decide.offers import OWN, market, placements
-from advisor.decide.scenario import Scenario
+from advisor.decide.scenario import Scenario, context_window
 from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.intervals import with_interval
@@ -97,8 +97,7 @@ def models_by_quality(scenario: Scenario, machines: Sequence[FittingMachine]) ->
     for model in models.all_models():
         if model.workload != "decoder" or not model.hf_ids:
             continue
-        limits = context_limits(model)
-        window = max(limits.with_scaling or 0, limits.native or 0)
+        window = context_window(model)
         if window and tokens > window:
             continue
         held = next(_that_hold(model, machines, scenario, tokens, scores.get(model.id)), None)

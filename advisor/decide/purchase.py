@@ -346,7 +346,7 @@ def _bill(
     unknown: tuple[UnknownCost, ...],
     commitment_usd: float | None,
 ) -> Bill:
-    """A bill of machines [USD/h] and of what is beside them [USD/month]."""
+    """Return a bill of hourly items, which are machines and energy [USD/h], and of monthly ones [USD/month]."""
     monthly = {name: each * HOURS_PER_MONTH for name, each in hourly.items()} | dict(extra_usd_per_month)
     return Bill(
         usd_per_hour=sum(hourly.values()) + sum(extra_usd_per_month.values()) / HOURS_PER_MONTH,

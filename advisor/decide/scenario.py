@@ -316,6 +316,12 @@ class Scenario(Record):
         return self.model_copy(update={"constraints": self.constraints.model_copy(update=changed)})
 
 
+def context_window(model: Model) -> int:
+    """Longest request that a model reads, with the scaling that its publisher states [tokens]; 0 if no source says."""
+    limits = context_limits(model)
+    return max(limits.with_scaling or 0, limits.native or 0)
+
+
 def within_window(traffic: Traffic, model: Model, max_model_len: int | None = None) -> tuple[Traffic, str]:
     """The traffic as a model's context window lets it be, and a note where long requests are cut.
 
@@ -325,7 +331,7 @@ def within_window(traffic: Traffic, model: Model, max_model_len: int | None = No
     Raises: InfeasibleError: the mean request is longer than the window.
     """
     limits = context_limits(model)
-    window = max_model_len or max(limits.with_scaling or 0, limits.native or 0)
+    window = max_model_len or context_window(model)
     reads = f"a server with --max-model-len {window}" if max_model_len else model.id
     if not window or traffic.longest_request_tokens <= window:
         return traffic, _scaling_note(traffic.longest_request_tokens, model)

@@ -13,7 +13,7 @@ from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import launch_options, words_in_release
 from advisor.catalog.legible import Line
-from advisor.catalog.published import checkpoint_for, context_limits, loadable_checkpoints
+from advisor.catalog.published import checkpoint_for, loadable_checkpoints
 from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import Candidate
 from advisor.decide.levers import BY_LENGTH, eagle_head
@@ -22,7 +22,7 @@ from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
 from advisor.decide.own_kinds import LEVER as OWN_KINDS
 from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
-from advisor.decide.scenario import Constraints, Scenario, Traffic
+from advisor.decide.scenario import Constraints, Scenario, Traffic, context_window
 from advisor.decide.trial import FleetPart, Found
 from advisor.simulator.engine_costs import engine_costs, takes_turns
 from advisor.simulator.quantity import Quantity
@@ -172,8 +172,7 @@ _DRAFT_GGUF: Final = "q8_0"
 
 def _round_up(tokens: int, model: Model) -> int:
     """The next multiple of 1024, a context limit that people would type, within the model's window."""
-    limits = context_limits(model)
-    window = max(limits.with_scaling or 0, limits.native or 0)
+    window = context_window(model)
     rounded = -(-tokens // 1024) * 1024
     return min(rounded, window) if window >= tokens else rounded
 
@@ -393,7 +392,8 @@ def _budget(found: Found) -> dict[str, str]:
 
 
 def _pool_args(found: Found) -> list[str]:
-    """The workers of both pools: beside the decode worker what the other one differs in."""
+    """Return the options for the workers of both pools; a prefill worker has those in which it differs from a decode
+    worker."""
     assert found.fleet is not None
     first, second = found.fleet.parts
     prompts = first.candidate.deployment

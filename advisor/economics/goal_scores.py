@@ -23,7 +23,7 @@ ENOUGH_PROVIDERS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that is known, as points between 0 and 1; None is not known."""
+    """One fact about a family of hardware as points between 0 and 1; `None` where no source states it."""
 
     name: str
     points: float | None

@@ -7,10 +7,10 @@ from advisor.ask.deployment import deployment_of, engine_settings, layout_of
 from advisor.ask.measures import parse_tokens
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.published import context_limits
 from advisor.commands.memory.links import cache_links
 from advisor.commands.memory.options import MemoryInput
 from advisor.commands.memory.view import BlockPool, memory_answer
+from advisor.decide.scenario import context_window
 from advisor.render.answer import Answer
 from advisor.render.document import pick_attributes
 from advisor.simulator.deployment import Deployment
@@ -85,8 +85,7 @@ def _check_window(deployment: Deployment, tokens: int) -> None:
 
     Raises: AdvisorError: it is longer than the window, with the scaling that the publisher states.
     """
-    limits = context_limits(deployment.model)
-    window = max(limits.with_scaling or 0, limits.native or 0)
+    window = context_window(deployment.model)
     if window and tokens > window:
         raise AdvisorError(
             f"--context {tokens:,} exceeds the {window:,} tokens of {deployment.model.id}",

@@ -9,7 +9,7 @@ from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.decision import Decision
 from advisor.decide.purchase import bill_words, job_words
-from advisor.decide.standing import standing_words
+from advisor.decide.safe_picks import safe_pick_words
 from advisor.render.answer import Answer, Block, Paragraph
 from advisor.render.document import fields_of
 from advisor.render.numbers import TIME, show
@@ -76,7 +76,7 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
         Paragraph(found.headline, emphasis=True),
         *([deadlines] if found.ladder else []),
         table_of(found.options, job_columns(), title),
-        Paragraph(standing_words(found.options, lambda option: option.job_usd, found.safe_pick)),
+        Paragraph(safe_pick_words(found.options, lambda option: option.job_usd, found.safe_pick)),
         Paragraph(job_words(found.options[0].bill)),
         *(rejected_words(found.rejected) if explain else ()),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
@@ -103,7 +103,7 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
         *([loads] if found.ladder else []),
         table_of(shown, item_columns(found.unit or "item"), f"Best options{at}{of_each}"),
         Paragraph(
-            standing_words(shown, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick)
+            safe_pick_words(shown, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick)
         ),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         *(rejected_words(found.rejected) if explain else ()),

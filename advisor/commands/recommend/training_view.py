@@ -9,7 +9,7 @@ from advisor.commands.recommend.nodes import draw_training_nodes
 from advisor.commands.recommend.tables import rejected_tables
 from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
-from advisor.decide.standing import standing_words
+from advisor.decide.safe_picks import safe_pick_words
 from advisor.decide.training.market import SHORTEST_WORTH_S, is_electricity_all, is_fastest_wanted
 from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import (
@@ -58,7 +58,7 @@ def training_answer(
         Paragraph(found.headline, emphasis=True),
         Paragraph(_question_words(scenario, found)),
         _options_table(found.options, within),
-        Paragraph(standing_words(found.options, lambda option: option.usd, found.safe_pick)),
+        Paragraph(safe_pick_words(found.options, lambda option: option.usd, found.safe_pick)),
         Paragraph(job_words(first.bill)),
         Paragraph(conditions_words(first)),
     ]

@@ -31,7 +31,7 @@ MOST_ROWS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class WhatIfCheck:
-    """A new run of another setting beside the surface's ranking of it."""
+    """A new run of another setting, and the ranking that the surface gives it."""
 
     rate_per_s: float
     tpot_limit_s: float

@@ -21,6 +21,7 @@ from advisor.commands.simulate_long_context.view import (
     host_answer,
     offload_answer,
 )
+from advisor.decide.scenario import context_window
 from advisor.render.answer import Answer
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment
@@ -55,12 +56,11 @@ from advisor.simulator.workloads.tiers import fetch_or_recompute, tiers_of, wort
 
 def _check_window(tokens: int, deployment: Deployment) -> None:
     """Refuse a context that no checkpoint of the model reads. Raises: InfeasibleError: it is longer than the window."""
-    limits = context_limits(deployment.model)
-    window = max(limits.with_scaling or 0, limits.native or 0)
+    window = context_window(deployment.model)
     if window and tokens > window:
         raise InfeasibleError(
             f"{deployment.model.id} reads at most {window:,} tokens, --context has {tokens:,}",
-            why=f"its context window ends there ({limits.source})",
+            why=f"its context window ends there ({context_limits(deployment.model).source})",
             fix=f"--context {window}, or another model",
         )
 

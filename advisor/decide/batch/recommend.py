@@ -43,15 +43,15 @@ from advisor.decide.reason import (
     Reason,
     UnsureClass,
 )
-from advisor.decide.scenario import ExtraItems, Objectives, Scenario
-from advisor.decide.served_option import accelerator_words, ages_days
-from advisor.decide.standing import (
+from advisor.decide.safe_picks import (
     BLOCK,
-    by_standing,
     doubt_of_limit,
     doubts_of,
+    order_by_trust,
     with_safest,
 )
+from advisor.decide.scenario import ExtraItems, Objectives, Scenario
+from advisor.decide.served_option import accelerator_words, ages_days
 from advisor.decide.starting import layout_of, memory_of
 from advisor.simulator.intervals import factors, with_interval
 from advisor.simulator.replica_model import ReplicaModel, model_replica
@@ -102,7 +102,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         raise _nothing(scenario, job, model, reasons, suggests=suggests)
     made = [(_option(rank, run, scenario, job), run.purchase.way.price) for rank, run in enumerate(ranked, 1)]
     made.sort(key=lambda each: each[0].job_usd.value)
-    options = by_standing(
+    options = order_by_trust(
         [option for option, _ in made],
         [price for _, price in made],
         lambda option: option.job_usd,

@@ -11,8 +11,8 @@ from advisor.decide.items.result import ItemScenario
 from advisor.decide.offers import Placement, machine_of, offer_of, seller_words, stale_price_warnings
 from advisor.decide.option import Explanation, ItemPerformance, Layout, Option
 from advisor.decide.purchase import bill_of
+from advisor.decide.safe_picks import doubt_of_limit, doubts_of
 from advisor.decide.served_option import accelerator_words, ages_days
-from advisor.decide.standing import doubt_of_limit, doubts_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.services import ItemService, quantity

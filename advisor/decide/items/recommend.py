@@ -34,7 +34,7 @@ from advisor.decide.reason import (
     Reason,
     TooSlowAlone,
 )
-from advisor.decide.standing import BLOCK, SAFE, by_standing, standing_of, with_safest
+from advisor.decide.safe_picks import BLOCK, SAFE, order_by_trust, trust_of, with_safest
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
@@ -105,7 +105,7 @@ it."""
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The ranked options for one load, and what there was beside them."""
+    """The ranked options for one load, and the candidates that are not among them."""
 
     scenario: ItemScenario
     options: tuple[Option, ...]
@@ -140,14 +140,12 @@ def _answer(
     reasons = dict(unfit)
     fleets: _Fleets = {}
     best = _cheapest(scenario, bounds, fleets, partial(_may_be_listed, scenario))
-    firm = [
-        each for each in bounds if standing_of(each.service.basis, each.way.price, scenario.as_of) == SAFE
-    ]
+    firm = [each for each in bounds if trust_of(each.service.basis, each.way.price, scenario.as_of) == SAFE]
     safe = _cheapest(scenario, firm, {}, partial(_may_be_safe_pick_or_stand, best), is_safe=True)
     for name in (*best, *safe):
         reasons.pop(name, None)
     ranked = _by_cost(best, safe)[: max(BLOCK, scenario.top)]
-    options = by_standing(
+    options = order_by_trust(
         [item_option(rank, found, scenario) for rank, found in enumerate(ranked, 1)],
         [found.candidate.way.price for found in ranked],
         lambda option: option.of_items.usd_per_thousand_items,
@@ -230,7 +228,7 @@ def _services(
                 reasons.pop(name, None)
                 size = service.accelerators_per_replica
                 ways = placements(size, offers[name], chip)
-                firm = [way for way in ways if standing_of(service.basis, way.price, scenario.as_of) == SAFE]
+                firm = [way for way in ways if trust_of(service.basis, way.price, scenario.as_of) == SAFE]
                 yield service, list(dict.fromkeys([*ways[:_NUM_WAYS], *firm[:_NUM_WAYS]]))
 
 

@@ -15,6 +15,7 @@ from advisor.decide.purchase import bill_of, machines_bill, sum_of_bills
 from advisor.decide.race import Report
 from advisor.decide.ranking import Planned, is_tie, roles
 from advisor.decide.recommend import SCREENED_ONLY
+from advisor.decide.safe_picks import BLOCK, safe_pick_of
 from advisor.decide.scenario import Scenario
 from advisor.decide.served_option import ages_days, option_of, owned_note
 from advisor.decide.several.blocks import (
@@ -27,7 +28,6 @@ from advisor.decide.several.blocks import (
     usd_range,
 )
 from advisor.decide.several.sizing import Sized, fleets, size_models
-from advisor.decide.standing import BLOCK, safe_pick_of
 from advisor.simulator.quantity import Quantity, weakest
 
 _LESS: Final = 0.99

@@ -12,9 +12,9 @@ from advisor.decide.offers import Placement, placements
 from advisor.decide.race import Report, settle
 from advisor.decide.ranking import Planned, cheapest_by_expectation
 from advisor.decide.recommend import Search, search_scenario
+from advisor.decide.safe_picks import BLOCK
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
-from advisor.decide.standing import BLOCK
 from advisor.decide.unlike_parts import Offers
 
 MOST_MODELS: Final = 6

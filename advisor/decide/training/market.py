@@ -21,7 +21,7 @@ from advisor.decide.reason import (
     Reason,
     TakesTooLong,
 )
-from advisor.decide.standing import BLOCK
+from advisor.decide.safe_picks import BLOCK
 from advisor.decide.training.commands import LoopKind, has_command, openrlhf_places
 from advisor.decide.training.conditions import check_power_cap, lowest_power_w
 from advisor.decide.training.fixed_layout import cluster_sizes

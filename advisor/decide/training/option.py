@@ -17,7 +17,7 @@ from advisor.decide.option import Machine
 from advisor.decide.ownership import Holding, tco
 from advisor.decide.purchase import bill_of, job_usd
 from advisor.decide.reason import Reason, TightMemory
-from advisor.decide.standing import doubt_of_limit, doubts_of
+from advisor.decide.safe_picks import doubt_of_limit, doubts_of
 from advisor.decide.training.commands import commands_of
 from advisor.decide.training.conditions import network_words
 from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of

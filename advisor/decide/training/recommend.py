@@ -32,7 +32,7 @@ from advisor.decide.reason import (
     Reason,
     TakesTooLong,
 )
-from advisor.decide.standing import SAFE, by_standing, is_doubtful, standing_of, with_safest
+from advisor.decide.safe_picks import SAFE, is_doubtful, order_by_trust, trust_of, with_safest
 from advisor.decide.training.fixed_layout import check_layout
 from advisor.decide.training.market import (
     SHORTEST_WORTH_S,
@@ -107,7 +107,7 @@ def recommend_training(
     ranked = ranked_runs(scenario, outcome)
     if not ranked:
         raise nothing_found(scenario, model, outcome)
-    options = by_standing(
+    options = order_by_trust(
         [_option(rank, runs, scenario, known, outcome) for rank, runs in enumerate(ranked, 1)],
         [runs[0].offer.price for runs in ranked],
         lambda option: option.usd,
@@ -152,7 +152,7 @@ def _with_safest(
         made
         for run in runs
         for made in (option_of(0, run, scenario, known, _every_term(scenario, run)),)
-        if standing_of(made.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_doubtful(made)
+        if trust_of(made.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_doubtful(made)
     )
     return with_safest(options, next(able, None), partial(_goal, scenario))
 

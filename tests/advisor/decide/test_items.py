@@ -13,8 +13,8 @@ from advisor.decide.items.recommend import recommend_items
 from advisor.decide.items.result import ItemScenario
 from advisor.decide.option import Option
 from advisor.decide.reason import MayNotHold, TooSlowAlone
+from advisor.decide.safe_picks import doubts_of, order_by_trust, safe_pick_words
 from advisor.decide.scenario import Constraints
-from advisor.decide.standing import by_standing, doubts_of, standing_words
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.diffusion import ImageJob
@@ -207,11 +207,11 @@ def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -
         replace(option, reasons=doubts_of(basis, price, DAY))
         for option, (_, _, basis), price in zip(options(*costs), costs, sold, strict=True)
     ]
-    found = by_standing(made, sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
+    found = order_by_trust(made, sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
     assert "".join(option.machine.accelerator.removeprefix("chip") for option in found) == order
     assert " ".join(option.role for option in found) == roles
     assert [option.rank for option in found] == [1, 2]
-    words = standing_words(found, lambda option: option.of_items.usd_per_thousand_items)
+    words = safe_pick_words(found, lambda option: option.of_items.usd_per_thousand_items)
     doubt = "it holds: try" if costs[0][2] == "assumed" else "its price still stands: ask about"
     assert (f"saves 33 % if {doubt} it first" in words) == ("cheapest" in roles)
 
@@ -221,9 +221,9 @@ def test_what_may_miss_its_limit_heads_no_list() -> None:
     first, second = options((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled"))
     sold = [offer("list", 9)] * 2
     bold = replace(first, reasons=(MayNotHold(0.6),))
-    found = by_standing([bold, second], sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
+    found = order_by_trust([bold, second], sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
     assert [option.role for option in found] == ["safe_pick", "cheapest_if_it_holds"]
-    words = standing_words(found, lambda option: option.of_items.usd_per_thousand_items)
+    words = safe_pick_words(found, lambda option: option.of_items.usd_per_thousand_items)
     assert "saves 33 % if it holds: try it first" in words
 
 
@@ -251,7 +251,7 @@ def test_a_safe_offer_that_costs_more_in_any_case_is_named_beside() -> None:
         ("novita", "cheapest_if_it_holds"),
         ("runpod", "safe_pick"),
     ]
-    words = standing_words(
+    words = safe_pick_words(
         found.options, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick
     )
     assert words == (

@@ -30,6 +30,8 @@ ASKED_OF_BOTH = [
     f"{PLAIN} --rate 9 --headroom 0.4 --e2e-p99 20s",
     f"{PLAIN} --concurrency 40",
     f"{PLAIN} --rate 3 --term spot,on-demand",
+    "--model 70b --rate 5 --gpu b200",  # cost took a price 186 days old without its spread
+    "--model 70b --rate 30 --gpu b200,h200 --engine vllm",
 ]
 
 

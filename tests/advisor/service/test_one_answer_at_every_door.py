@@ -5,6 +5,7 @@ The questions are the lines of tools/corpus_installed.txt, one or two for each c
 
 import asyncio
 import json
+import runpy
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ for _package in ("starlette", "httpx", "mcp", "jsonschema"):
     pytest.importorskip(_package)
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = ROOT / "tools" / "corpus_files"
+CORPUS = runpy.run_path(str(ROOT / "tools" / "corpus.py"))
 DAY = "2026-11-20"
 TWICE = ("recommend", "simulate serve", "simulate train", "roofline", "catalog show")
 PLAN = (
@@ -113,12 +114,20 @@ def timeless(document: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that questions name, two plans among them."""
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that questions name, but for plans."""
+    found = tmp_path_factory.mktemp("doors")
+    CORPUS["copy_files"](found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the files, with two plans that questions name."""
     from advisor.__main__ import main
 
-    found = tmp_path_factory.mktemp("doors") / "files"
-    shutil.copytree(FILES, found)
+    found = tmp_path_factory.mktemp("with-plans") / "files"
+    shutil.copytree(files, found)
     for rate, name in ((5, "one.json"), (9, "two.json")):
         assert main(shlex.split(PLAN.format(rate=rate, file=found / name))) == 0
     return found
@@ -190,7 +199,7 @@ def test_every_question_is_asked() -> None:
 
 
 @pytest.mark.parametrize("name", questions())
-def test_the_schema_takes_what_the_command_takes(name: str) -> None:
+def test_the_schema_takes_what_the_command_takes(name: str, files: Path) -> None:
     """Each schema is one, says every keyword and its meaning, and accepts the questions of the corpus."""
     import jsonschema
 
@@ -200,5 +209,5 @@ def test_the_schema_takes_what_the_command_takes(name: str) -> None:
     assert not {"output", "emit_dir", "records", "predictions", "offline"} & set(schema["properties"])
     for question in QUESTIONS:
         if question.name == name:
-            jsonschema.validate(with_contents(question, keywords(question), FILES), schema)
+            jsonschema.validate(with_contents(question, keywords(question), files), schema)
     assert command_of(name).inputs.__doc__

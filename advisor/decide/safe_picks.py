@@ -1,4 +1,4 @@
-"""The option that may be listed first for items, jobs or training runs; `ranking` does the same for served
+"""Safe picks and the first option of lists for items, jobs and training runs; `ranking` does the same for served
 deployments.
 """
 
@@ -61,7 +61,7 @@ def doubt_of_limit(predicted: Quantity, limit: float) -> tuple[Reason, ...]:
     return () if chance >= LIKELY else (MayNotHold(chance),)
 
 
-def by_standing(
+def order_by_trust(
     options: Sequence[Option],
     prices: Sequence[Price],
     cost: Callable[[Option], Quantity],
@@ -76,18 +76,18 @@ def by_standing(
     if not options:
         return ()
     options, more, prices = options[:BLOCK], options[BLOCK:], prices[:BLOCK]
-    standings = [
-        (min(standing_of(cost(each).basis, price, as_of), SAFE - 1 if doubts else SAFE), not doubts)
+    trusts = [
+        (min(trust_of(cost(each).basis, price, as_of), SAFE - 1 if doubts else SAFE), not doubts)
         for each, price in zip(options, prices, strict=True)
         for doubts in (is_doubtful(each),)
     ]
     cheapest = options[0]
-    leader = options[standings.index(max(standings))]
+    leader = options[trusts.index(max(trusts))]
     order = move_to_front(options, leader, lambda first, other: cost(first).high >= cost(other).low)
     roles: dict[int, Role] = {}
-    if standings[0][0] < SAFE:
+    if trusts[0][0] < SAFE:
         roles[id(cheapest)] = "cheapest_if_it_holds"
-    if max(standings)[0] == SAFE:
+    if max(trusts)[0] == SAFE:
         roles[id(leader)] = "safe_pick"
     return tuple(
         replace(option, rank=rank, role=roles.get(id(option), "other"))
@@ -103,8 +103,8 @@ def safe_pick_of(options: Sequence[Option]) -> Option | None:
 def with_safest(
     options: tuple[Option, ...], safest: Option | None, cost: Callable[[Option], tuple[float, ...]]
 ) -> tuple[tuple[Option, ...], Option | None]:
-    """The options and the safe pick, which stands beside the list where no safe option of it is as good. An option of
-    the list that is the same deployment has its role."""
+    """Return the options and the safe pick, which is not among the options where it is better than all safe ones of
+    the list. An option of the list that is the same deployment has its role."""
     listed = safe_pick_of(options)
     if safest is None or (listed is not None and cost(safest) >= cost(listed)):
         return options, listed
@@ -118,7 +118,7 @@ def _is_same(option: Option, other: Option) -> bool:
     return option == replace(other, rank=option.rank, role=option.role, variants=option.variants)
 
 
-def standing_words(
+def safe_pick_words(
     options: Sequence[Option], cost: Callable[[Option], Quantity], safe_pick: Option | None = None
 ) -> str:
     """Whether the first option is safe to take, and what another saves if it holds; `safe_pick` may be none of them."""
@@ -129,7 +129,9 @@ def standing_words(
         words = [f"{safe.rank} is the safe pick"]
     elif safe_pick is not None:
         ratio = cost(safe_pick).value / cost(first).value
-        words = [f"the safe pick is {_beside(safe_pick)}, which costs {ratio:.3g} times as much as 1"]
+        words = [
+            f"the safe pick is {_machine_and_cost(safe_pick)}, which costs {ratio:.3g} times as much as 1"
+        ]
     else:
         words = [f"no option is a safe pick: {_doubt(first)[1]} 1 first"]
     if safe_pick is not None and first is not bold and first.role != "safe_pick":
@@ -171,8 +173,7 @@ def is_doubtful(option: Ranked) -> bool:
     return any(not isinstance(reason, AssumedKernels | UnsurePrice) for reason in option.reasons)
 
 
-def _beside(option: Ranked) -> str:
-    """An option that is not among those that are shown."""
+def _machine_and_cost(option: Ranked) -> str:
     return f"{_machine_words(option)} for {usd_words(option.bill.usd_per_hour)}/h"
 
 
@@ -181,8 +182,9 @@ def _machine_words(option: Ranked) -> str:
     return f"{option.machine.num_accelerators} x {option.machine.accelerator} {seller}"
 
 
-def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:
-    """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
+def trust_of(basis: Basis, price: Price, as_of: datetime.date) -> int:
+    """Trust level of kernels and price. 2: kernels measured and a provider's own fresh price; 1: an old price of its
+    own; 0: kernels assumed, or a price that another source states."""
     if basis == "assumed":
         return 0
     if is_firm(price, price_spread_of(price, as_of)):
