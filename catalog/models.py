@@ -153,6 +153,8 @@ def _repository_meant(name: str, record: Model) -> str:
         for each in dict.fromkeys((*record.hf_ids, *listed))
         if words <= _words_in(_tail_of(each)) and _format_label(each) == said
     ]
+    if said and {"nvidia"} < {each.partition("/")[0] for each in able}:
+        return ""  # Which of the two loads depends on the engine and the accelerator.
     whole = [each for each in able if _tail_of(each) == name.casefold()]
     if not whole and not said and record.hf_ids[:1] == tuple(able[:1]):
         return ""

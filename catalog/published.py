@@ -378,13 +378,14 @@ def served_model(model: Model, engine: Engine, dtype: str, accelerator: Accelera
 
     Source: data/support/checkpoint_parts.csv; names of checkpoints.
     """
-    if model.folder or (model.checkpoint and dtype == model.weights):
+    listed = _with_repositories(model)
+    if model.folder or (listed.checkpoint and dtype == model.weights):
         return model
     served = served_checkpoint(model, engine, dtype, accelerator)
     if served.format != dtype or served.origin not in ("published", "pattern"):
         return model
     try:
-        found, _ = with_named_format(model, served.repository)
+        found, _ = with_named_format(listed, served.repository)
     except UnknownNameError:
         return model
     declares = found.kv_dtype or found.kv_dtype_beside or found.activations

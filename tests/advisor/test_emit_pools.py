@@ -162,12 +162,14 @@ def test_llmd_has_pods_for_each_role_and_a_sidecar_before_those_that_decode(seed
         return
     values = yaml.safe_load(emit_files("llama-3.1-8b", option, "llm-d")["values.yaml"])
     ports = {"decode": values["routing"]["proxy"]["targetPort"], "prefill": values["routing"]["servicePort"]}
-    assert values["routing"]["proxy"]["enabled"] and ports["decode"] != ports["prefill"]
+    assert values["routing"]["proxy"]["enabled"]
+    assert ports["decode"] != ports["prefill"]
     for part in option.parts:
         pods = values[part.role]
         (container,) = pods["containers"]
         words = [*container["command"], *container["args"]]
-        assert pods["create"] and pods["replicas"] == part.layout.num_replicas
+        assert pods["create"]
+        assert pods["replicas"] == part.layout.num_replicas
         assert words[words.index("--port") + 1] == str(ports[part.role])
         assert container["readinessProbe"]["httpGet"]["port"] == ports[part.role]
         assert container["ports"][0]["containerPort"] == ports[part.role]

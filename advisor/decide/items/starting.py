@@ -1,5 +1,6 @@
 """How a replica for texts or audio is started: the command of an engine that loads the model, or why there is none."""
 
+import math
 import shlex
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -58,7 +59,10 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
         return repository
     tokens, length = _sizes(service, job, max_batch)
     values = {"model": shlex.quote(repository), "dtype": _DTYPES[dtype], "batch": max_batch}
-    words = shlex.split(template.format(**values, tokens=tokens, length=length))
+    # Sentence transformers may read less than the positions of their model: the engine finds that limit itself.
+    fills_window = length >= (model.max_context_tokens or math.inf)
+    length_flag = "" if fills_window else engine.flags.items_length.format(length=length)
+    words = shlex.split(template.format(**values, tokens=tokens, length_flag=length_flag))
     words += shlex.split(engine.flags.items_of_family.get(f"{model.family}:{job.workload}", ""))
     words += [engine.flags.repository_code] if needs_repository_code(model, ENGINE) else []
     check_command(ENGINE, words)
