@@ -141,7 +141,7 @@ def _repository_meant(name: str, record: Model) -> str:
 
     A name that states a format means repositories in that format alone.
     """
-    from advisor.catalog.published import CHAT
+    from advisor.catalog.named_formats import CHAT
 
     if "/" in name or ":" in name:
         return ""

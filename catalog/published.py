@@ -13,7 +13,7 @@ from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import read_csv
 from advisor.catalog.models import all_ids, by_hf_id, by_id
-from advisor.catalog.named_formats import base_repository, is_quantised, with_named_format
+from advisor.catalog.named_formats import CHAT, base_repository, is_quantised, with_named_format
 from advisor.catalog.schema import Accelerator, Engine, Model
 
 Publisher = Literal["official", "vendor", "community"]
@@ -32,7 +32,6 @@ _FORMATS: Final = {
     "int4": re.compile(r"awq|gptq|w4a16|int4", re.IGNORECASE),
     "int8": re.compile(r"w8a8|int8", re.IGNORECASE),
 }
-CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
 Origin = Literal["published", "pattern", "local", "quantised on loading", "convert first", "quantise first"]
 _SIXTEEN_BIT = ("bf16", "fp16")

@@ -249,7 +249,7 @@ def llmd_pool_files(parts: Sequence[Plan]) -> dict[str, str]:
     Source: llm-d-modelservice@3051935, values.yaml (routing.proxy) and examples/values-pd.yaml.
     """
     proxy = {"enabled": True, "targetPort": _SIDECAR_TARGET, "connector": "nixlv2", "secure": False}
-    pods = {}
+    pods: dict[str, Any] = {}
     for part in parts:
         role = part.option.role
         port = _SIDECAR_TARGET if role == "decode" else PORT
