@@ -145,13 +145,14 @@ def _option(answer: Answer, rank: int) -> "Option":
 
     Raises: AdvisorError: the answer has none of this rank, or its options are not started by an engine.
     """
-    from advisor.decide.option import Option
+    from advisor.decide.option import ItemPerformance, Option
 
     options = answer.result.get("options")
     found = (
         [each for each in options if isinstance(each, Option)] if isinstance(options, list | tuple) else []
     )
-    served = {each.rank: each for each in found if each.launch is not None or each.purchases}
+    requests = [each for each in found if not isinstance(each.performance, ItemPerformance)]
+    served = {each.rank: each for each in requests if each.launch is not None or each.purchases}
     if rank not in served:
         raise AdvisorError(
             f"the answer has no option {rank} that an engine starts",

@@ -121,10 +121,71 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
                 address = f"huggingface.co/{repository}"
                 error.fix = f"download config.json of {address} and name its path or folder as the model"
             raise
-        return _as_checkpoint(
+        return _as_meant(
             variant, ref, f"model '{typed}' is taken as {variant}: same shape, another checkpoint"
         )
+    if ref in names.aliases:
+        return _as_meant(found.id, ref, found.note)
     return Chosen(by_id(found.id), found.note)
+
+
+def _as_meant(model_id: str, ref: str, note: str) -> Chosen[Model]:
+    """Return the record of the repository that a name without organisation means; `note` is said if it means none."""
+    meant = _repository_meant(ref, by_id(model_id))
+    if not meant and ref in _names().aliases:
+        return Chosen(by_id(model_id), note)
+    note = f"model '{ref}' is taken as {model_id}: repository {meant}" if meant else note
+    return _as_checkpoint(model_id, meant or ref, note)
+
+
+def _repository_meant(name: str, record: Model) -> str:
+    """Return the repository of a record that a name without organisation means: the one of that whole name, else one
+    with all its words, instruct models before base ones; empty if none has them, or if the record's own default has.
+
+    A name that states a format means repositories in that format alone.
+    """
+    from advisor.catalog.named_formats import CHAT
+
+    if "/" in name or ":" in name:
+        return ""
+    said = _format_label(name)
+    words = _words_in(name) - (_words_in(said) | set(_FORMAT_WORDS) if said else set())
+    listed = [repository for repository, of in _listed_repositories().values() if of == record.id and said]
+    able = [
+        each
+        for each in dict.fromkeys((*record.hf_ids, *listed))
+        if words <= _words_in(_tail_of(each)) and _format_label(each) == said
+    ]
+    if said and {"nvidia"} < {each.partition("/")[0] for each in able}:
+        return ""  # Which of the two loads depends on the engine and the accelerator.
+    whole = [each for each in able if _tail_of(each) == name.casefold()]
+    if not whole and not said and record.hf_ids[:1] == tuple(able[:1]):
+        return ""
+
+    def order(repository: str) -> tuple[bool, int]:
+        return not CHAT.search(repository), len(_words_in(_tail_of(repository)) - words)
+
+    return min(whole or able, key=order, default="")
+
+
+def _format_label(name: str) -> str:
+    """Return the format that a name states, in words; empty if it states none, or one of unknown width."""
+    from advisor.catalog.named_formats import format_of_name
+
+    try:
+        said = format_of_name(name)
+    except UnknownNameError:
+        return ""
+    return said.label if said else ""
+
+
+_FORMAT_WORDS: Final = ("fp4", "nvfp4", "int4", "int8", "fp8", "w4a16", "w8a8", "4bit", "8bit", "gguf")
+"""Words for formats that publishers use for one another in names."""
+
+
+def _words_in(name: str) -> frozenset[str]:
+    """Return the words of a name in lower case."""
+    return frozenset(filter(None, re.split(r"[-_\s()]", name.casefold())))
 
 
 def _as_reference(typed: str) -> str:

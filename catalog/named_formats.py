@@ -227,6 +227,10 @@ def base_repository(repository: str, hf_ids: tuple[str, ...]) -> str:
     return max(able, key=len, default=repository)
 
 
+CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
+"""Words in the names of models that were tuned to answer."""
+
+
 def is_quantised(repository: str) -> bool:
     """Whether the name of a repository states another format of its weights than 16 bits, known or not."""
     try:

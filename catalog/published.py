@@ -12,8 +12,8 @@ from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, GGUF_DTYPES, byte
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import read_csv
-from advisor.catalog.models import by_hf_id, by_id
-from advisor.catalog.named_formats import base_repository, is_quantised, with_named_format
+from advisor.catalog.models import all_ids, by_hf_id, by_id
+from advisor.catalog.named_formats import CHAT, base_repository, is_quantised, with_named_format
 from advisor.catalog.schema import Accelerator, Engine, Model
 
 Publisher = Literal["official", "vendor", "community"]
@@ -32,7 +32,6 @@ _FORMATS: Final = {
     "int4": re.compile(r"awq|gptq|w4a16|int4", re.IGNORECASE),
     "int8": re.compile(r"w8a8|int8", re.IGNORECASE),
 }
-CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
 Origin = Literal["published", "pattern", "local", "quantised on loading", "convert first", "quantise first"]
 _SIXTEEN_BIT = ("bf16", "fp16")
@@ -54,6 +53,7 @@ def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpo
     Assumes: the names of checkpoints say their format, as publishers write them.
     Source: hf_ids of the model record.
     """
+    model = _with_repositories(model)
     if model.checkpoint and weight_dtype == model.weights:
         return Checkpoint(model.checkpoint, model.weights)
     if model.folder or not model.hf_ids:
@@ -67,6 +67,13 @@ def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpo
     return Checkpoint(
         min(plain or model.hf_ids, key=lambda hf_id: _order(hf_id, model, engine)), model.weights
     )
+
+
+def _with_repositories(model: Model) -> Model:
+    """Return the model as the catalog has it if its checkpoint was named without an organisation: such a name states a
+    format, and no hub has a repository of it."""
+    is_bare = model.checkpoint and "/" not in model.checkpoint and not model.folder
+    return by_id(model.id) if is_bare and model.id in all_ids() else model
 
 
 def checkpoint_format(hf_id: str) -> str | None:
@@ -276,7 +283,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
 
     Source: data/support/checkpoints.csv; hf_ids of the model record; the engine's flags.
     """
-    model = _without_foreign(model, accelerator)
+    model = _without_foreign(_with_repositories(model), accelerator)
     named = checkpoint_for(model, dtype, engine.id)
     if engine.flags.reads_only == "gguf":
         return _gguf_checkpoint(model, dtype, named)
@@ -370,13 +377,14 @@ def served_model(model: Model, engine: Engine, dtype: str, accelerator: Accelera
 
     Source: data/support/checkpoint_parts.csv; names of checkpoints.
     """
-    if model.folder or (model.checkpoint and dtype == model.weights):
+    listed = _with_repositories(model)
+    if model.folder or (listed.checkpoint and dtype == model.weights):
         return model
     served = served_checkpoint(model, engine, dtype, accelerator)
     if served.format != dtype or served.origin not in ("published", "pattern"):
         return model
     try:
-        found, _ = with_named_format(model, served.repository)
+        found, _ = with_named_format(listed, served.repository)
     except UnknownNameError:
         return model
     declares = found.kv_dtype or found.kv_dtype_beside or found.activations

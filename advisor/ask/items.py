@@ -106,7 +106,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
     tokens = asked.load.input_tokens or asked.load.output_tokens
     asks_ladder = asked.load.rate is None and budget is None and not constraints.own
     scenario = ItemScenario(
-        model=found.record.id,
+        model=models.reference(needed_model(asked.model), found.record),
         job=item_job(found.record, workload, replace(item, tokens=tokens)),
         rate_per_s=parse_rate(asked.load.rate) if asked.load.rate else None,
         latency_p99_s=latency_s,

@@ -307,7 +307,7 @@ class Option:
     bill: Bill
     performance: Performance | JobPerformance | ItemPerformance | SharedPerformance | None
     """None for a part: latencies and rates belong to the whole deployment."""
-    launch: Launch | None
+    launch: Launch | Reason | None
     levers: Mapping[str, object] = field(default_factory=dict)
     """Levers applied besides hardware and layout: prefix_caching, sticky_router, speculation, adapters."""
     tie_with: tuple[int, ...] = ()

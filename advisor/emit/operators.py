@@ -16,8 +16,9 @@ from advisor.catalog.launch_options import words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
+from advisor.emit.fleet import FIRST_CACHE_PORT, variables
 from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, placement, pod_notes, pod_of
-from advisor.emit.plan import Plan
+from advisor.emit.plan import HEALTH, Plan
 
 _SECRET: Final = "hf-token"
 _DYNAMO_SECRET: Final = "hf-token-secret"
@@ -212,11 +213,11 @@ def _dynamo_worker(plan: Plan) -> dict[str, Any]:
     return worker | {"extraPodSpec": pod}
 
 
-def _llmd_command(plan: Plan) -> list[str]:
+def _llmd_command(plan: Plan, port: int) -> list[str]:
     """Return the command of a pod: of a group's leader or worker if a replica holds several machines."""
     model, words = _engine_words(plan)
     command: list[str] = in_kubernetes([Line("vllm"), Line("serve"), Line(model), *words])
-    command += shlex.split(plan.address())
+    command += shlex.split(plan.address(port))
     if plan.nodes_per_replica == 1:
         return command
     every, workers = node_words(
@@ -232,46 +233,81 @@ def _llmd_command(plan: Plan) -> list[str]:
 
 def llmd_files(plan: Plan) -> dict[str, str]:
     """Return Helm values of llm-d's model service: decode pods with the plan's own image and command."""
-    _check_stack(plan, LLM_D, "llm-d")
-    model, _ = _engine_words(plan)
-    weight_bytes = plan.option.explained.memory_bytes["weight_bytes"] * plan.accelerators_per_replica
+    routing = {"servicePort": PORT, "proxy": {"enabled": False}}
+    pods = {"decode": _llmd_pods(plan, PORT, {}), "prefill": {"create": False, "replicas": 0}}
+    return _llmd_values([plan], routing, pods)
+
+
+_SIDECAR_TARGET: Final = 8200
+"""Port of an engine behind the sidecar that asks prefill pods for caches: the chart's own."""
+
+
+def llmd_pool_files(parts: Sequence[Plan]) -> dict[str, str]:
+    """Return Helm values of llm-d's model service with pods that prefill and pods that decode; a sidecar before each of
+    the latter hands a prompt to the prefill pod that llm-d's scheduler names.
+
+    Source: llm-d-modelservice@3051935, values.yaml (routing.proxy) and examples/values-pd.yaml.
+    """
+    proxy = {"enabled": True, "targetPort": _SIDECAR_TARGET, "connector": "nixlv2", "secure": False}
+    pods: dict[str, Any] = {}
+    for part in parts:
+        role = part.option.role
+        port = _SIDECAR_TARGET if role == "decode" else PORT
+        pods[role] = _llmd_pods(part, port, variables(part, "$(POD_IP)", FIRST_CACHE_PORT))
+    return _llmd_values(parts, {"servicePort": PORT, "proxy": proxy}, pods)
+
+
+def _llmd_values(
+    parts: Sequence[Plan], routing: Mapping[str, Any], pods: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the file of values for pods of one model."""
+    first = parts[0]
+    for part in parts:
+        _check_stack(part, LLM_D, "llm-d")
+    model, _ = _engine_words(first)
+    weight_bytes = first.option.explained.memory_bytes["weight_bytes"] * first.accelerators_per_replica
     values = {
-        "multinode": plan.nodes_per_replica > 1,
+        "multinode": any(part.nodes_per_replica > 1 for part in parts),
         "modelArtifacts": {
             "name": str(model),
             "uri": f"hf://{model}",
             "size": f"{math.ceil(_DOWNLOAD * weight_bytes / GIB)}Gi",
             "authSecretName": _SECRET,
-            "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": str(plan.name)},
+            "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": str(first.name)},
         },
         "accelerator": {"type": "nvidia"},
-        "routing": {"servicePort": PORT, "proxy": {"enabled": False}},
-        "decode": _llmd_decode(plan),
-        "prefill": {"create": False, "replicas": 0},
+        "routing": routing,
+        **pods,
     }
-    return {"values.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "llm-d")), values)}
+    comments = dict.fromkeys(line for part in parts for line in _comments(part, *stack_doubts(part, "llm-d")))
+    return {"values.yaml": dump_yaml(tuple(comments), values)}
 
 
-def _llmd_decode(plan: Plan) -> dict[str, Any]:
-    """Return the pods that decode, which without prefill pods serve whole requests."""
+def _llmd_pods(plan: Plan, port: int, told: Mapping[str, str]) -> dict[str, Any]:
+    """Return the pods of one role, whose engine listens at `port`; pods that decode serve whole requests where none
+    prefills."""
     nodes = plan.nodes_per_replica
     ranks = max(1, plan.option.replica_layout.data_parallel // nodes)
-    command = _llmd_command(plan)
+    command = _llmd_command(plan, port)
     resources = _resources(plan)
+    own_address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    named = [{"name": name, "value": value} for name, value in told.items()]
     container = {
         "name": "vllm",
         "image": plan.image,
         "modelCommand": "custom",
         "command": command[:1],
         "args": command[1:],
-        "env": [_TOKEN],
-        "ports": [{"containerPort": PORT, "name": "metrics", "protocol": "TCP"}],
+        "env": [_TOKEN, *([own_address, *named] if named else [])],
+        "ports": [{"containerPort": port, "name": "metrics", "protocol": "TCP"}],
         "resources": {"limits": dict(resources), "requests": dict(resources)},
         "mountModelVolume": False,
     }
     pod = pod_of(plan)
     own = pod["containers"][0]
-    container |= {key: own[key] for key in ("startupProbe", "readinessProbe", "volumeMounts")}
+    probed = {"httpGet": {"path": HEALTH, "port": port}}
+    container |= {key: own[key] | probed for key in ("startupProbe", "readinessProbe")}
+    container["volumeMounts"] = own["volumeMounts"]
     if nodes > 1:
         # The chart gives leaders and workers one template, and workers answer no requests.
         container = {key: value for key, value in container.items() if not key.endswith("Probe")}

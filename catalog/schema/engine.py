@@ -176,6 +176,13 @@ class LaunchFlags(Record):
     named by the entry `replica` of pool_router_worker."""
     sticky_header: str = ""
     """Request header that names the conversation."""
+    items: dict[str, str] = Field(default_factory=dict)
+    """Start command of one replica for items that are no chats, by workload (embed, rerank, speech), with {model},
+    {dtype}, {batch}, {tokens} of a batch and {length_flag}."""
+    items_length: str = ""
+    """Option for the longest item, {length} tokens; left out where items may fill the model's window."""
+    items_of_family: dict[str, str] = Field(default_factory=dict)
+    """Words that a published checkpoint of a model type needs in addition, by `family:workload`."""
     served_name: str = ""
     """Option for the name by which requests name the model; empty if the engine answers under any name."""
     repository_code: str = ""

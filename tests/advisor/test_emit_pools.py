@@ -150,6 +150,39 @@ def test_dynamo_has_workers_for_each_role_and_no_other_pools(seed: int) -> None:
         emit_files("llama-3.1-8b", lengths, "dynamo")
 
 
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed % 4 < 2])
+def test_llmd_has_pods_for_each_role_and_a_sidecar_before_those_that_decode(seed: int) -> None:
+    """The sidecar listens at the port of requests and asks prefill pods for caches at their addresses."""
+    option = question(seed)
+    first = option.parts[0]
+    vendor = accelerators.by_id(first.machine.accelerator).vendor
+    if first.layout.engine != "vllm" or vendor != "nvidia" or first.started.checkpoint.is_made_first:
+        with pytest.raises(AdvisorError):
+            emit_files("llama-3.1-8b", option, "llm-d")
+        return
+    values = yaml.safe_load(emit_files("llama-3.1-8b", option, "llm-d")["values.yaml"])
+    ports = {"decode": values["routing"]["proxy"]["targetPort"], "prefill": values["routing"]["servicePort"]}
+    assert values["routing"]["proxy"]["enabled"]
+    assert ports["decode"] != ports["prefill"]
+    for part in option.parts:
+        pods = values[part.role]
+        (container,) = pods["containers"]
+        words = [*container["command"], *container["args"]]
+        assert pods["create"]
+        assert pods["replicas"] == part.layout.num_replicas
+        assert words[words.index("--port") + 1] == str(ports[part.role])
+        assert container["readinessProbe"]["httpGet"]["port"] == ports[part.role]
+        assert container["ports"][0]["containerPort"] == ports[part.role]
+        assert "--kv-transfer-config" in words
+        named = {each["name"]: each for each in container["env"]}
+        assert named["VLLM_NIXL_SIDE_CHANNEL_HOST"]["value"] == "$(POD_IP)"
+        assert int(container["resources"]["limits"]["nvidia.com/gpu"]) == part.layout.tensor_parallel
+        check_command("vllm", ["vllm", *words[2:]])
+    lengths = question(2 if seed % 2 == 0 else 3)
+    with pytest.raises(AdvisorError, match="equal replicas only"):
+        emit_files("llama-3.1-8b", lengths, "llm-d")
+
+
 def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
     text = "\n".join(content for name, content in files.items() if name.endswith((".sh", ".sbatch")))
     for part in option.parts:

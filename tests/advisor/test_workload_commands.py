@@ -189,3 +189,50 @@ def test_long_contexts_fit_as_often_as_memory_says(cli: Cli, model: str, layout:
     rows = json.loads(cli(f"advisor simulate long-context {options}").out)["cache_policies"]
     account = json.loads(cli(f"advisor memory {options}").out)
     assert rows[0]["num_sequences"] == pytest.approx(account["num_sequences_that_fit"], rel=0.1, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("embed --model bge-m3", ["BAAI/bge-m3", "--runner", "pooling", "--max-model-len", "1024"]),
+        ("embed --model qwen3-8b", ["Qwen/Qwen3-8B", "--runner", "pooling"]),
+        ("rerank --model bge-m3", ["BAAI/bge-reranker-v2-m3", "--runner", "pooling"]),
+        ("rerank --model qwen3-reranker-8b", ["Qwen/Qwen3-Reranker-8B", "--hf-overrides"]),
+        (
+            "speech --model whisper-large-v3-turbo",
+            ["openai/whisper-large-v3-turbo", "--max-num-batched-tokens"],
+        ),
+    ],
+)
+def test_what_makes_vectors_scores_and_transcripts_is_started_as_priced(
+    cli: Cli, question: str, words: list[str]
+) -> None:
+    option = document_of(cli, f"advisor recommend --workload {question} --rate 5 --gpu l40s")["options"][0]
+    argv = option["launch"]["argv"]
+    assert set(words) <= set(argv)
+    batch = option["layout"]["max_num_seqs"]
+    assert argv[argv.index("--max-num-seqs") + 1] == str(batch)
+    tokens = int(argv[argv.index("--max-num-batched-tokens") + 1])
+    length = int(argv[argv.index("--max-model-len") + 1]) if "--max-model-len" in argv else 1500
+    assert tokens >= max(length, batch * (1500 if question.startswith("speech") else 512))
+
+
+@pytest.mark.parametrize(
+    ("question", "why"),
+    [
+        (
+            "diffusion --model flux.1-dev --gpu h100",
+            "no engine of the catalog has a start command for images",
+        ),
+        ("embed --model bge-m3 --gpu v100", "no fp16 kernels for volta"),
+        ("rerank --model bge-large-en --input-tokens 128 --gpu l40s", "makes scores"),
+        (
+            "rerank --model Qwen/Qwen3-Embedding-8B --gpu l40s",
+            "does not make what --workload rerank asks for",
+        ),
+    ],
+)
+def test_what_no_engine_starts_says_why(cli: Cli, question: str, why: str) -> None:
+    answer = document_of(cli, f"advisor recommend --workload {question} --rate 0.1")
+    assert answer["options"][0]["launch"]["code"] == "no_start_command"
+    assert why in answer["options"][0]["launch"]["text"]

@@ -2,9 +2,10 @@
 
 import pytest
 
-from advisor.catalog import models
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.named_formats import format_of_name
-from advisor.catalog.published import context_limits
+from advisor.catalog.published import context_limits, served_checkpoint
 from advisor.catalog.schema import Model
 
 ADDRESSES = (
@@ -205,3 +206,57 @@ def test_names_of_recurrent_vision_and_ternary_models(typed: str, model_id: str,
 def test_a_name_that_states_another_format_keeps_no_part_of_the_published_one(model_id: str) -> None:
     assert models.by_id(model_id).part_formats
     assert not models.get(f"a/{model_id}-BF16").record.part_formats
+
+
+def started_repository(name: str) -> str:
+    record = models.get(name).record
+    found = served_checkpoint(record, engines.by_id("vllm"), record.weights, accelerators.by_id("b200-sxm"))
+    return found.repository
+
+
+@pytest.mark.parametrize("model", models.all_models(), ids=lambda model: model.id)
+def test_the_name_of_a_repository_starts_it_without_its_organisation(model: Model) -> None:
+    """The id of a record alone leaves the choice of a tuning."""
+    if model.workload != "decoder":
+        return
+    for repository in model.hf_ids:
+        tail = repository.rpartition("/")[2].casefold()
+        try:
+            is_model = models.get(tail).record.id == model.id and tail != model.id
+        except AdvisorError:
+            continue
+        started = started_repository(tail).partition(":")[0]
+        assert "/" in started
+        if is_model and format_of_name(tail) is None:
+            assert started.rpartition("/")[2].casefold() == tail
+
+
+@pytest.mark.parametrize(
+    ("name", "repository"),
+    [
+        ("mistral-small-3.2-24b", "mistralai/Mistral-Small-3.2-24B-Instruct-2506"),
+        ("qwen3-4b-thinking-2507", "Qwen/Qwen3-4B-Thinking-2507"),
+        ("deepseek-v3.1", "deepseek-ai/DeepSeek-V3.1"),
+        ("deepseek-r1-32b", "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B"),
+        ("kimi-k2.6", "moonshotai/Kimi-K2.6"),
+        ("qwen3-8b-awq", "Qwen/Qwen3-8B-AWQ"),
+        ("llama-3.1-8b-instruct-awq", "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4"),
+        ("mixtral-8x7b-gptq", "TheBloke/Mixtral-8x7B-Instruct-v0.1-GPTQ"),
+        ("llama-3.3-70b-nvfp4", "nvidia/Llama-3.3-70B-Instruct-FP4"),
+        ("qwen3-8b", "Qwen/Qwen3-8B"),
+        ("70b", "meta-llama/Llama-3.1-70B-Instruct"),
+    ],
+)
+def test_a_name_without_organisation_starts_what_it_names(name: str, repository: str) -> None:
+    assert started_repository(name) == repository
+
+
+@pytest.mark.parametrize("form", ["awq", "gptq", "fp8", "nvfp4", "w4a16", "q4_k_m"])
+def test_no_start_names_a_repository_without_organisation(form: str) -> None:
+    for name in ("qwen3-14b", "llama-3.1-70b-instruct", "phi-4", "gemma-3-27b-it", "olmo-2-13b"):
+        record = models.get(f"{name}-{form}").record
+        for engine in ("vllm", "llama.cpp"):
+            served = served_checkpoint(
+                record, engines.by_id(engine), record.weights, accelerators.by_id("h100-sxm")
+            )
+            assert "/" in served.repository

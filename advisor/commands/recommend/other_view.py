@@ -8,9 +8,11 @@ from advisor.commands.recommend.tables import rejected_words
 from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.decision import Decision
+from advisor.decide.items.starting import item_start_words
+from advisor.decide.option import Launch, Option
 from advisor.decide.purchase import bill_words, job_words
 from advisor.decide.safe_picks import safe_pick_words
-from advisor.render.answer import Answer, Block, Paragraph
+from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.document import fields_of
 from advisor.render.numbers import TIME, show
 from advisor.render.option_table import (
@@ -106,6 +108,14 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
             safe_pick_words(shown, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick)
         ),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
+        _start_block(shown[0]),
         *(rejected_words(found.rejected) if explain else ()),
         *(() if explain else (Paragraph("--explain shows the rest."),)),
     )
+
+
+def _start_block(option: Option) -> Block:
+    """Return how an option's replicas are started, or why no command is printed."""
+    if isinstance(option.launch, Launch):
+        return Figure(option.launch.command, title=item_start_words(option))
+    return Paragraph(f"No start command: {option.launch}.")

@@ -8,6 +8,7 @@ from advisor.catalog.units import HOUR_S, KILO
 from advisor.decide.certainty import holds_word
 from advisor.decide.decision import Rung
 from advisor.decide.items.result import ItemScenario
+from advisor.decide.items.starting import item_launch
 from advisor.decide.offers import Placement, machine_of, offer_of, seller_words, stale_price_warnings
 from advisor.decide.option import Explanation, ItemPerformance, Layout, Option
 from advisor.decide.purchase import bill_of
@@ -90,7 +91,7 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
             mean_batch=fleet.mean_batch,
             basis=service.basis,
         ),
-        launch=None,
+        launch=item_launch(service, scenario.job, fleet.max_batch),
         levers={"split": ", ".join(split)} if split else {},
         reasons=(
             *doubts_of(service.basis, way.price, scenario.as_of),
