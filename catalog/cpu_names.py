@@ -10,7 +10,7 @@ CPU_WORDS: Final = frozenset(
     ("ryzen", "epyc", "xeon", "core", "threadripper", "cpu", "processor", "athlon", "celeron", "pentium")
 )
 """Words of families of CPUs, beside which a number is that of a CPU."""
-_VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)\b", re.IGNORECASE)
+_VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)s?\b", re.IGNORECASE)
 _SAMPLE: Final = re.compile(r"(\d{4}[a-z]?)[- ]?(es|qs)\b", re.IGNORECASE)
 """Engineering or qualification sample: EPYC 9554ES has the sockets, channels and lanes of the CPU that is sold."""
 _VERSION: Final = re.compile(r"v\d")

@@ -14,6 +14,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import (
+    PLUGS_UNKNOWN,
     Board,
     Bridge,
     Case,
@@ -31,7 +32,6 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import (
-    PLUGS_UNKNOWN,
     SERVER,
     Assembly,
     Cards,
@@ -43,8 +43,11 @@ from advisor.workstation.assembly import (
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.list_remarks import (
+    split_alternatives,
+    split_off_additions,
     split_off_circuit,
     split_off_swaps,
+    with_additions,
     with_shared_names,
     with_swaps,
 )
@@ -62,6 +65,7 @@ from advisor.workstation.part_names import (
     ambiguous_part,
     as_described,
     board_by_chipset,
+    board_by_number,
     by_words,
     category_of,
     from_start,
@@ -124,7 +128,7 @@ _OWN_PART: Final = re.compile(
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
-    r"\s*[,;]\s+|(?<=\w)\?+\s+(?=[A-Z0-9])|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+    r"\s*[,;]\s+|(?<=\w)\?+\s+(?=[A-Za-z0-9])|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
     r"|(?<=[a-z0-9)]{3})(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)\.\s+(?=[a-z])"
 )
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
@@ -134,9 +138,11 @@ _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\
 """Dashes, and ends of sentences, between the parts of one line."""
 _ARTICLE: Final = re.compile(r"^(?:an?|my|the|our)\s+", re.IGNORECASE)
 _LEAD_IN: Final = re.compile(
-    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|got|bought|run|add|use|buy|get|with|running|using|adding|dropping\s+in|putting\s+in)"
+    r"^(?:on\s+an?|(?:I|we)\b[^\d\n]*?\b(?:have|got|bought|own|run|add|use|buy|get|with|running|using|adding"
+    r"|(?:drop(?:ping)?|put(?:ting)?|throw(?:ing)?|stick(?:ing)?)\s+in|pick(?:ed|ing)?\s+up|grabbed|scored|found|built|ordered)"
     r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
-    r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?",
+    r"|(?:want|plan|hope|going|planning|thinking|looking)\s+(?:to|of|on)\s+(?:add|put|drop|use|get|buy|run|throw|install)\w*(?:\s+in)?"
+    r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?(?:used\s+|old\s+|refurb\w*\s+)?",
     re.IGNORECASE,
 )
 """Words of a sentence before the part that it names: `I want to run two 3090s`."""
@@ -158,6 +164,13 @@ _LIMIT_ALONE: Final = re.compile(
     re.IGNORECASE,
 )
 """Power limit of cards in a piece of its own, behind a comma."""
+_OF_A_QUESTION: Final = re.compile(
+    r"(?:is|are|will|would|can|could|should|does|do|what|which|how|why|where|any(?:one|body|thing)?|thoughts|help|thanks|thank"
+    r"|cheers|tia|please|looking\s+for|hi|hey|hello|edit|update|let\s+me\s+know|currently|my\s+(?:current|build|setup|specs?|rig))\b"
+    r"(?!\s*[:=])",
+    re.IGNORECASE,
+)
+"""First words of questions and greetings around a list."""
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b", re.IGNORECASE)
 """Language models, of which lists say that a machine shall run them."""
 _POWER_LIMIT: Final = re.compile(
@@ -220,7 +233,19 @@ class Listing:
 
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
-    """Return the machine of a list in a file, and of further lines as typed.
+    """Return the machine of a list in a file, and of further lines as typed; of a list that names machines to choose
+    between, the first one.
+
+    Raises: InputFileError: as `read_listings`.
+    """
+    return next(iter(read_listings(path, book, texts)))[1]
+
+
+def read_listings(
+    path: Path | None, book: PriceBook, texts: Sequence[str] = ()
+) -> tuple[tuple[str, Listing], ...]:
+    """Return the machines of a list in a file, and of further lines as typed, with their names: one without a name, or
+    each of those that a question names to choose between (`DGX Spark vs. 2x RTX 3090`).
 
     A TOML or JSON file has `parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category, name, quantity and
     price_usd; a text file has a part in each row, as PCPartPicker writes it; CSV is a table of any columns that name
@@ -257,7 +282,8 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
             why=f"a list is of one machine, of at most {MOST_PARTS} parts",
             fix="list one machine",
         )
-    return _ListingReader(book).read(lines)
+    choices = split_alternatives(lines)
+    return tuple((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
 
 
 def _by_kind(content: dict[str, Any]) -> list[str]:
@@ -362,6 +388,7 @@ def _names_no_part(text: str) -> bool:
     is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None
     return (
         is_of_price
+        or (_OF_A_QUESTION.match(text) is not None and not is_known(text))
         or _ABSENT.match(text) is not None
         or (_MODEL.search(text) is not None and not is_known(text))
     )
@@ -672,7 +699,8 @@ _COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*[x×]?|dual|two|intel|amd|nvidia
 def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return a machine and the parts that its line names without commas: `HP Z440 Workstation Xeon E5-1650 v4 64GB
     DDR4 700W PSU`; none if the line names one part with its properties."""
-    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), line.text)
+    rest = _LEAD_IN.sub("", " ".join(write_units(line.text).split()))
+    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), rest)
     texts: list[str] = []
     for piece in (text.replace("\ue000", " ").strip(" ,;") for text in _PART_STARTS.split(rest)):
         if texts and _COUNT_ALONE.fullmatch(texts[-1]):
@@ -783,10 +811,13 @@ class _ListingReader:
         self._power_fraction = 1.0
         self._ram_type = ""
         """Kind of module that a line of the list names; empty if none does."""
+        self._num_cpus = 0
+        """Number of CPUs in the list, known or not."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
         typed, swaps = split_off_swaps(typed)
+        typed, additions = split_off_additions(typed)
         self._notes += map(str, swaps)
         present = [line for line in typed if not _names_no_part(line.what)] or typed
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
@@ -798,6 +829,8 @@ class _ListingReader:
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
         lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
+        lines, added = with_additions(lines, additions)
+        self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
@@ -813,6 +846,9 @@ class _ListingReader:
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
+        self._num_cpus = sum(
+            line.quantity for line, kind in zip(lines, categories, strict=True) if kind == "cpu"
+        )
         for place in places:
             part, count = self._resolve(lines[place], categories[place])
             line = lines[place]
@@ -834,7 +870,8 @@ class _ListingReader:
             )
         if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
-        self._join_cpus(sum(one.line.quantity for one in found.values() if one.category == "cpu"))
+        if (joined := self._joined_cpu()) is not None:
+            self._machine["cpu"] = joined
         if not {"gpu", "unknown", "system"} & set(categories):
             self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything
         if len(self._unknown) == len(lines):
@@ -855,7 +892,7 @@ class _ListingReader:
             unjudged=tuple(self._unjudged),
             unknown=tuple(self._unknown),
             claims=claims,
-            num_cpus=sum(one.line.quantity for one in read if one.category == "cpu"),
+            num_cpus=self._num_cpus,
             system=system,
             num_systems=num_systems,
             circuit=circuit,
@@ -923,14 +960,14 @@ class _ListingReader:
     def cpu(self) -> Cpu | None:
         return self._machine.get("cpu")
 
-    def _join_cpus(self, num: int) -> None:
-        """Take two CPUs as one where a board has two sockets, or is unknown and the CPU is a server's."""
+    def _joined_cpu(self) -> Cpu | None:
+        """Return two CPUs as one where a board has two sockets, or is unknown and the CPU is a server's."""
         cpu = self.cpu
         board = self.board
-        if cpu is None or num != 2:
-            return
-        if board.sockets == 2 if board is not None else cpu.series.socket in PAIRED_SOCKETS:
-            self._machine["cpu"] = pair_of(cpu)
+        if cpu is None or self._num_cpus != 2:
+            return cpu
+        is_pair = board.sockets == 2 if board is not None else cpu.series.socket in PAIRED_SOCKETS
+        return pair_of(cpu) if is_pair else cpu
 
     def _place(self, category: str, part: Part, count: int) -> None:
         places = {"gpu": "cards", "psu": "psus", "ram": "memory", "bridge": "bridges", "riser": "risers"}
@@ -1080,17 +1117,17 @@ class _ListingReader:
         server = server_in(line.what)
         if server is not None:
             self.note(line, server)
-            return server, 1
-        words = without_words(REVISION.sub(" ", line.what), WORDS["board"])
+            return parts.with_line_lanes(server), 1
+        words = without_words(REVISION.sub(" ", line.what), (*WORDS["board"], "dual"))
         board = board_by_chipset(line.what, self._ram_type)
         if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
-            board = self._named_board(line, words)
+            board = self._named_board(line, words) or board_by_number(line.what, self._ram_type)
         if board is None:
             if is_bare(line.what, "board"):
                 return None, 1
             raise unknown_part(line, "board", [board.name for board in parts.planner_parts(Board)])
         self.note(line, board)
-        return board, 1
+        return parts.with_line_lanes(board), 1
 
     def _named_board(self, line: TypedLine, words: str) -> Board | None:
         """Return the board of that name; another maker's board with the same chipset does not count."""
@@ -1141,7 +1178,7 @@ class _ListingReader:
         return psu, line.quantity
 
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
-        kit = kit_of(line, self.board, self.cpu)
+        kit = kit_of(line, self.board, self._joined_cpu())
         named = by_words(line.what, parts.planner_parts(RamKit)) if names_a_model(line.what) else None
         if named is not None and (kit is None or _is_kit(named, kit)):
             kit = named  # a product's kit of another size or kind is not the one that the line states

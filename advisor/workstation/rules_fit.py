@@ -115,6 +115,29 @@ def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
     return at_least(num, wanted, f"{num} modules on {wanted} channels", remedy)
 
 
+@match_rule(
+    "memory-speed",
+    "transfer rate of memory",
+    "MT/s",
+    "advice",
+    planned=False,
+    memory=lambda memory: (memory.kit.ram_type, memory.kit.speed_mts, memory.num_modules),
+    cpu=lambda cpu: cpu.series.id,
+)
+def memory_speed(memory: Memory, cpu: Cpu, setting: Setting) -> Finding | None:
+    """Compare the rating of DDR5 with the rate that its CPU reaches with two modules a channel; None where each channel
+    has one, or the rating is reached. Modules of DDR4 usually reach theirs either way."""
+    kit = memory.kit
+    reached = cpu.series.ram_rate_mts(kit.ram_type, kit.speed_mts, memory.num_modules)
+    if kit.ram_type != "DDR5" or memory.num_modules <= cpu.series.channels or reached >= kit.speed_mts:
+        return None
+    why = (
+        f"{memory.num_modules} modules on {cpu.series.channels} channels usually run at {reached:.0f} MT/s, not at the "
+        f"{kit.speed_mts:.0f} of the kit"
+    )
+    return Finding(reached, kit.speed_mts, False, why, f"a kit of {cpu.series.channels} larger modules")
+
+
 def _video_memory_bytes(cards: Cards, setting: Setting) -> float:
     return sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
 
@@ -279,6 +302,9 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
             ", spacing assumed" if is_assumed else ""
         )
         remedy = "narrower cards, or an open frame with risers"
+        if sum(widths) > room:  # no spacing helps
+            why = f"{cards.num} cards cover {sum(widths)} slots on any board; {case.name} has {room}"
+            return Finding(sum(widths), room, False, why, remedy)
         return Finding(max(widths), between, False, why, remedy, is_assumed)
     is_assumed = "layout_assumed" in board.flags and cards.num > 1
     why = f"the lowest card ends at slot {need} of {room}{', spacing assumed' if is_assumed else ''}"
@@ -493,6 +519,7 @@ FIT_RULES: Final = (
     memory_slots,
     memory_size,
     channels,
+    memory_speed,
     memory_floor,
     model_memory,
     ram_loading,
