@@ -410,7 +410,8 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
     values = _si({key: value for key, value in cells.items() if key != "eps_8_pin"})
     values |= {
         "num_eps": int(cells["eps_8_pin"] or 1),
-        "registered": cells["socket"] in _REGISTERED_SOCKETS,
+        "registered": cells["socket"] in _REGISTERED_SOCKETS
+        or any(series.registered for series in cpu_series().values() if cells["chipset"] in series.chipsets),
         "slots": [{"position": 1, "pcie_generation": max(slots)}],
         "slots_known": cells["form_factor"] == "Mini-ITX",  # a Mini-ITX board has room for one
         "lane_modes": [[16]],

@@ -122,6 +122,7 @@ _ADDITION: Final = re.compile(
     re.IGNORECASE,
 )
 """Part that comes beside one of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
+_OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
 _SAME_CARD: Final = re.compile(
     r"(?:gpu|card|graphics card|video card|one|of (?:them|those|these))s?", re.IGNORECASE
 )
@@ -157,7 +158,9 @@ def split_off_additions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], li
         ahead = re.split(r"[.;,?!|:]\s", line.text[: found.start()])
         # The words before it are of its sentence, unless they name a part: `I have a 3090 and will add a second one`.
         kept = ahead if kind_in(ahead[-1]) is not None else ahead[:-1]
-        behind = _WHERE_TO.sub("", line.text[found.end() :]).lstrip(" ?!.,:;")
+        # What else the question considers (`or swap it for a 4090`) is another machine.
+        behind = _OR_ELSE.sub("", line.text[found.end() :])
+        behind = _WHERE_TO.sub("", behind).lstrip(" ?!.,:;")
         rest += _lines_of(
             (", ".join(kept), behind if kind_in(behind) or _names_a_product(behind) else ""), line
         )

@@ -187,6 +187,7 @@ _GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IG
 _ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
 _RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
 _SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
+_ON_RISERS: Final = re.compile(r"\brisers?\b", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
 _NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
 _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
@@ -525,6 +526,10 @@ _SEVERAL: Final = re.compile(
 _PLACED: Final = re.compile(r"\s+(?:on|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
+_LABEL_END: Final = re.compile(r"(?:\s*#?\d)?:?$")
+"""Number and colon behind a kind of part that stands alone: `GPU 2:`."""
+
+
 def _listed_texts(typed: str) -> list[str]:
     """Return the texts between the commas, semicolons, plus signs or slashes of a line; none if it has too few."""
     rest = _TITLE_AHEAD.sub("", typed)
@@ -536,7 +541,7 @@ def _listed_texts(typed: str) -> list[str]:
             texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
         if len(texts) < _LEAST_SUMMANDS:
             return []
-    texts = [_LEAD_IN.sub("", text) for text in texts if text.rstrip(":").lower() not in LABELS] or texts
+    texts = [_LEAD_IN.sub("", text) for text in texts if _LABEL_END.sub("", text).lower() not in LABELS] or texts
     for place in range(len(texts) - 1, 0, -1):
         if _LIMIT_ALONE.match(texts[place]):  # it is that of the cards before it
             texts[place - 1 : place + 1] = [f"{texts[place - 1]} {texts[place]}"]
@@ -1053,6 +1058,8 @@ class _ListingReader:
             self._notes.append(
                 f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
             )
+        elif _ON_RISERS.search(line.what):
+            self._machine.setdefault("risers", Risers(self._riser_in(line), line.quantity))
         self._note_power_limit(line, card)
         return as_described(card, line.what), line.quantity
 
@@ -1229,25 +1236,28 @@ class _ListingReader:
         return self.by_name(Case, "case", line)
 
     def riser_(self, line: TypedLine) -> tuple[Part | None, int]:
-        generation = _GENERATION.search(line.what)
-        length = _LENGTH.search(line.what)
-        is_narrow = _ONE_LANE.search(line.what) is not None
-        usual = _usual_riser(is_narrow=is_narrow)
-        link = link_in(line.what, usual)
+        link = link_in(line.what, _usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None))
         if link is not None:
             return link, line.quantity
-        figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
         count = line.quantity
         if count == 1 and _SEVERAL_RISERS.search(line.text):
             count = max(
                 1, len(self._machine.get("cards", ()))
             )  # "risers" without a number are those of all cards
+        return self._riser_in(line), count
+
+    @staticmethod
+    def _riser_in(line: TypedLine) -> Riser:
+        """Return the cable that a line names, with the generation and the length that it states."""
+        generation = _GENERATION.search(line.what)
+        length = _LENGTH.search(line.what)
+        usual = _usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None)
+        figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
         figures["pcie_generation"] = int(generation.group(1)) if generation else usual.pcie_generation
         if length:
-            figures["length_m"] = float(length.group(1)) / (
-                1000.0 if length.group(2).lower() == "mm" else 100.0
-            )
-        return usual.model_copy(update=figures), count
+            unit = 1000.0 if length.group(2).lower() == "mm" else 100.0
+            figures["length_m"] = float(length.group(1)) / unit
+        return usual.model_copy(update=figures)
 
     def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
         pool = [*parts.planner_parts(kind), *parts.parts_for_lists(kind)]

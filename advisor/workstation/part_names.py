@@ -585,9 +585,12 @@ def as_described(card: GpuCard, text: str) -> GpuCard:
         changes["slots"] = float(word) if word.isdecimal() else {"single": 1.0, "one": 1.0}.get(word, 2.0)
     if _WATER.search(text):
         changes["cooling"] = "liquid"
+    elif _BLOWER.search(text):  # such coolers are two slots wide
+        changes |= {"cooling": "blower", "slots": changes.get("slots", min(card.slots, 2.0))}
     return card.model_copy(update=changes)
 
 
+_BLOWER: Final = re.compile(r"\bblowers?\b", re.IGNORECASE)
 _CARD_WIDTH: Final = re.compile(r"\b([1-4]|single|one|dual|two)[- ]slots?\b", re.IGNORECASE)
 _WATER: Final = re.compile(
     r"\bwater[- ]?(?:cooled|cooling|blocks?)\b|\bliquid\b|\b(?:ekwb|alphacool|waterforce)\b", re.IGNORECASE

@@ -401,13 +401,17 @@ _OF_CELLS: Final = frozenset((*_KINDS, "nvlink", "bridge"))
 """First cells of rows by which a table without a header is known."""
 
 
+_NUMBER_OF_LABEL: Final = re.compile(r"\s*#?\d$")
+
+
 def _cells_of(row: str) -> tuple[str, str, str]:
     """Return kind, part and price of a row whose cells stand between bars; the whole row as the part if it has none."""
     cells = [cell.strip() for cell in row.strip("| ").split("|")]
     if len(cells) < 2:
         return "", row, ""
-    kind = cells[0] if cells[0].lower() in _KINDS else ""
-    named = cells[1:] if cells[0].lower() in _OF_CELLS else cells
+    label = _NUMBER_OF_LABEL.sub("", cells[0])  # `gpu 2` is a kind with the number of the card
+    kind = label if label.lower() in _KINDS else ""
+    named = cells[1:] if label.lower() in _OF_CELLS else cells
     count = next((cell for cell in named[1:] if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
     if count and len(named) < len(cells):
         named = [f"{count.strip('x× ')}x {named[0]}", *(cell for cell in named[1:] if cell != count)]

@@ -398,6 +398,8 @@ def cooler_capacity_w(cooler: Cooler, setting: Setting) -> float:
     height = cooler.height_m or 0.0
     if set(cooler.sockets) <= set(LARGE_SOCKETS):
         return 350.0 if height >= 0.14 else 200.0
+    if height >= 0.16:  # two towers with two fans
+        return 280.0
     return 250.0 if height >= 0.15 else 180.0 if height >= 0.12 else 120.0 if height >= 0.08 else 65.0
 
 

@@ -27,7 +27,7 @@ _BRACKETED: Final = re.compile(
 """Number alone in brackets: `(x4)`, `(2)`, `(pair)`."""
 _LABELLED: Final = re.compile(
     r"[-–—,|(\[\s]*\b(?:lot|set|pack|bundle)\s+of\s+(\d{1,5})\b[)\]]?"
-    r"|[(\[]?\b(?:qty|quantity|count)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
+    r"|[(\[]?\b(?:qty|quantity|count|menge|anzahl|quantit[éàa]|cantidad|aantal)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
     r"|[(\[]?\b(\d{1,5})\s*(?:pcs?|pieces?|units)\b\.?\s*[)\]]?",
     re.IGNORECASE,
 )
