@@ -78,6 +78,7 @@ from advisor.workstation.part_names import (
     named_supply,
     names_a_model,
     names_something,
+    num_extra_words,
     pair_of,
     psu_of,
     server_in,
@@ -141,7 +142,7 @@ _LEAD_IN: Final = re.compile(
     r"^(?:on\s+an?|(?:I|we)\b[^\d\n]*?\b(?:have|got|bought|own|run|add|use|buy|get|with|running|using|adding"
     r"|(?:drop(?:ping)?|put(?:ting)?|throw(?:ing)?|stick(?:ing)?)\s+in|pick(?:ed|ing)?\s+up|grabbed|scored|found|built|ordered)"
     r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
-    r"|(?:want|plan|hope|going|planning|thinking|looking)\s+(?:to|of|on)\s+(?:add|put|drop|use|get|buy|run|throw|install)\w*(?:\s+in)?"
+    r"|(?:want|plan|hope|going|planning|thinking|looking|gonna)\s+(?:(?:to|of|on)\s+)?(?:add|put|drop|use|get|buy|run|throw|install)\w*(?:\s+in)?"
     r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?(?:used\s+|old\s+|refurb\w*\s+)?",
     re.IGNORECASE,
 )
@@ -165,7 +166,7 @@ _LIMIT_ALONE: Final = re.compile(
 )
 """Power limit of cards in a piece of its own, behind a comma."""
 _OF_A_QUESTION: Final = re.compile(
-    r"(?:is|are|will|would|can|could|should|does|do|what|which|how|why|where|any(?:one|body|thing)?|thoughts|help|thanks|thank"
+    r"(?:is|are|good|ok(?:ay)?|enough|worth|will|would|can|could|should|does|do|what|which|how|why|where|any(?:one|body|thing)?|thoughts|help|thanks|thank"
     r"|cheers|tia|please|looking\s+for|hi|hey|hello|edit|update|let\s+me\s+know|currently|my\s+(?:current|build|setup|specs?|rig))\b"
     r"(?!\s*[:=])",
     re.IGNORECASE,
@@ -541,7 +542,9 @@ def _listed_texts(typed: str) -> list[str]:
             texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
         if len(texts) < _LEAST_SUMMANDS:
             return []
-    texts = [_LEAD_IN.sub("", text) for text in texts if _LABEL_END.sub("", text).lower() not in LABELS] or texts
+    texts = [
+        _LEAD_IN.sub("", text) for text in texts if _LABEL_END.sub("", text).lower() not in LABELS
+    ] or texts
     for place in range(len(texts) - 1, 0, -1):
         if _LIMIT_ALONE.match(texts[place]):  # it is that of the cards before it
             texts[place - 1 : place + 1] = [f"{texts[place - 1]} {texts[place]}"]
@@ -1138,9 +1141,8 @@ class _ListingReader:
 
     def _named_board(self, line: TypedLine, words: str) -> Board | None:
         """Return the board of that name; another maker's board with the same chipset does not count."""
-        found = all_by_words(words, parts.planner_parts(Board), strict=True) or all_by_words(
-            words, parts.parts_for_lists(Board), strict=True
-        )
+        pool = (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
+        found = all_by_words(words, pool, strict=True)
         # A board of a smaller form factor writes it behind its chipset: a B850M-P is no B850-P.
         named = set(plain_words(line.what).split())
         found = [one for one in found if set(_SMALL_FORM.findall(plain_words(one.name))) <= named]
@@ -1148,7 +1150,10 @@ class _ListingReader:
         found = [board for board in found if board.ram_type == self._ram_type] or found
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
             raise ambiguous_part(line, "board", found)
-        return min(found, key=lambda board: (len(board.name), board.name), default=None)
+        # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
+        return min(
+            found, key=lambda board: (num_extra_words(board, words), not board.id, board.name), default=None
+        )
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         claimed = PLUG_CLAIM.search(line.what)

@@ -275,6 +275,11 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     ]
 
 
+def num_extra_words(part: Part, text: str) -> int:
+    """Number of distinguishing words of a part's name that a text does not have, its maker apart."""
+    return len(set(_telling(_makers().sub(" ", part.name))) - set(_telling(text)))
+
+
 def _telling(text: str) -> list[str]:
     """Return the words that distinguish a part from others of its kind; a size is one word with its unit."""
     joined = _JOINED_UNIT.sub(r"\1\2", _MEASURE.sub(" ", _GRADE_MARK.sub(" ", text)))

@@ -15,6 +15,7 @@ from advisor.workstation.pasted_text import plain_rows
 from advisor.workstation.typed_line import (
     FOREIGN_PRICE,
     LABELS,
+    MOST_OF_ONE,
     TypedLine,
     check_length,
     read_line,
@@ -349,12 +350,21 @@ def _without_row_numbers(rows: list[tuple[int, str, bool]]) -> list[tuple[int, s
     ]
 
 
+_PLAIN_AMOUNT: Final = re.compile(r"\$?\d+(?:\.\d+)?")
+"""Number without separators, which is a count or a price."""
+
+
 def _with_bars(text: str) -> str:
     """Return rows of cells between commas, of which each begins with a kind of part, with bars between them."""
     rows = [row for row in text.splitlines() if row.strip()]
     cells = [row.split(",") for row in rows]
     are_kinds = all(len(row) > 1 and row[0].strip().lower() in _OF_CELLS for row in cells)
     is_table = len(rows) > 1 and are_kinds and len({len(row) for row in cells}) == 1
+    if is_table and len(cells[0]) > 2 and all(_PLAIN_AMOUNT.fullmatch(row[-1].strip()) for row in cells):
+        # A last column of numbers alone, of which one is no count, holds prices.
+        amounts = [float(row[-1].replace("$", "")) for row in cells]
+        is_price = max(amounts) > MOST_OF_ONE
+        cells = [[*row[:-1], f"${row[-1].strip(' $')}" if is_price else row[-1]] for row in cells]
     return "\n".join(" | ".join(row) for row in cells) if is_table else text
 
 
