@@ -235,12 +235,14 @@ def with_line_lanes(board: Board) -> Board:
     slots as its record lists; the board itself if its slots are known or its line is not."""
     if board.slots_known or board.max_cards > 1:
         return board
+    # Records of full-size boards list fewer long slots than they have; small boards may have one.
+    has_two = board.num_long_slots > 1 or "ATX" in board.form_factor.replace("Micro ATX", "").split()
     words = set(_BOARD_WORD.findall(board.name.lower()))
     words |= {piece for word in words for piece in word.split("-")}
     named = (
         layout
         for line, chipsets, layout in _read_board_lines()
-        if line <= words and board.chipset in chipsets and (line or board.num_long_slots > 1)
+        if line <= words and board.chipset in chipsets and (line or has_two)
     )
     layout = next(named, None)
     if layout is None:
@@ -248,7 +250,8 @@ def with_line_lanes(board: Board) -> Board:
     num = len(layout["slots"]) if board.registered else max(board.num_long_slots, 2)
     values = board.model_dump() | layout | {"slots_known": False}
     # The slots of the CPU are of the record's generation.
-    own, first = board.slots[0].pcie_generation, layout["slots"][0]["pcie_generation"]
+    own = board.slots[0].pcie_generation
+    first = layout["slots"][0]["pcie_generation"]
     values["slots"] = [
         slot | {"pcie_generation": own} if slot["pcie_generation"] == first else slot
         for slot in layout["slots"][:num]

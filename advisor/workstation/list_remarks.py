@@ -121,7 +121,7 @@ _ADDITION: Final = re.compile(
     r"(?=\s+(?:to|in|into|on|onto|with|without|alongside|beside|from|for|and|or|is|at|worth|via|if)\b|\s*(?:[,.;:?!(]|$))",
     re.IGNORECASE,
 )
-"""Part that comes beside one of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
+"""Part that joins those of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
 _OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
 _SAME_CARD: Final = re.compile(
     r"(?:gpu|card|graphics card|video card|one|of (?:them|those|these))s?", re.IGNORECASE
@@ -145,7 +145,7 @@ class Addition:
 
 
 def split_off_additions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], list[Addition]]:
-    """Return lines without the words that add a part beside one of its kind, and what they add."""
+    """Return lines without the words that add a part to those of its kind, and what they add."""
     rest: list[TypedLine] = []
     additions: list[Addition] = []
     for line in lines:
@@ -237,7 +237,8 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     for place, line in enumerate(lines):
         names = _choices_in(line.text) if line.category is None else []
         if names:
-            ahead, behind = list(lines[:place]), list(lines[place + 1 :])
+            ahead = list(lines[:place])
+            behind = list(lines[place + 1 :])
             chosen = [replace(read_line(name, line.where), text=name) for name in names]
             return [(name, [*ahead, one, *behind]) for name, one in zip(names, chosen, strict=True)]
     return [("", list(lines))]

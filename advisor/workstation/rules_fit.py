@@ -288,6 +288,9 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
     if case.open_frame:
         total = sum(widths)
         return at_most(total, room, f"{total} slot widths on a frame for {room}", "a longer frame")
+    if sum(widths) > room:  # no spacing helps
+        why = f"{cards.num} cards cover {sum(widths)} slots on any board; {case.name} has {room}"
+        return Finding(sum(widths), room, False, why, "narrower cards, or an open frame with risers")
     positions = _positions(board)
     ends = [needed_positions(widths, taken) for taken in layouts(board, cards.num)]
     need = min((end for end in ends if end is not None), default=None)
@@ -302,14 +305,11 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
             ", spacing assumed" if is_assumed else ""
         )
         remedy = "narrower cards, or an open frame with risers"
-        if sum(widths) > room:  # no spacing helps
-            why = f"{cards.num} cards cover {sum(widths)} slots on any board; {case.name} has {room}"
-            return Finding(sum(widths), room, False, why, remedy)
         return Finding(max(widths), between, False, why, remedy, is_assumed)
     is_assumed = "layout_assumed" in board.flags and cards.num > 1
     why = f"the lowest card ends at slot {need} of {room}{', spacing assumed' if is_assumed else ''}"
     # Assumed spacing breaks no list whose cards fit side by side.
-    is_doubtful = is_assumed and need > room >= sum(widths)
+    is_doubtful = is_assumed and need > room
     return Finding(need, room, need <= room, why, "a case with more slots, or narrower cards", is_doubtful)
 
 

@@ -314,7 +314,7 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
             "cpu-lanes", "PCIe lanes of the CPU", wanted, given, "lanes", False, "hard", why, remedy
         )
         found += [lanes] if wanted > given else []
-    if machine.case is not None:
+    if machine.case is not None and machine.board is None:
         width = sum(slot_widths(cards))
         room = machine.case.expansion_slots
         why = f"{cards.num} cards cover {width} slots on any board; {machine.case.name} has {room}"

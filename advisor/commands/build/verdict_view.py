@@ -113,7 +113,8 @@ def choice_answer(
         ),
     ]
     for place in order:
-        name, verdict = choices[place][0], verdicts[place]
+        name = choices[place][0]
+        verdict = verdicts[place]
         failed = [check for check in verdict.build.checks if not check.passed]
         blocks.append(bill_table(verdict.build, name))
         blocks += [checks_table(failed, f"{name}: what is wrong or can be better")] if failed else []
