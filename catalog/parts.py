@@ -11,6 +11,7 @@ from advisor.catalog.listing import make_callable
 from advisor.catalog.schema.part import (
     GRADE_UNKNOWN,
     LANES_USUAL,
+    PLUGS_OF_LINE,
     PLUGS_UNKNOWN,
     Board,
     Bridge,
@@ -280,6 +281,7 @@ def with_line_figures(psu: Psu) -> Psu:
     plugs = {key: line[key] for key in ("num_eps", "num_16_pin", "num_8_pin")}
     grade = {"grade": line["grade"]}
     flags = tuple(flag for flag in psu.flags if flag not in lacks)
+    flags += (PLUGS_OF_LINE,) if PLUGS_UNKNOWN in lacks else ()
     changes = (plugs if PLUGS_UNKNOWN in lacks else {}) | (grade if GRADE_UNKNOWN in lacks else {})
     return psu.model_copy(update={**changes, "flags": flags})
 

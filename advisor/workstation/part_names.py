@@ -739,8 +739,10 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
-_CHIPSET: Final = re.compile(r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(I|M)?(?=[-/\s]|$)", re.IGNORECASE)
-"""Chipset in a board's name, with the letter of a smaller form factor behind it: `B660M`, `X670E`."""
+_CHIPSET: Final = re.compile(
+    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9]))", re.IGNORECASE
+)
+"""Chipset in the number of a board, which a letter of its form factor or a hyphen continues: `B660M`, `Z390-A`."""
 _KIND_IN_NAME: Final = re.compile(r"\b(?:DDR([345])|D([45]))\b", re.IGNORECASE)
 _USUAL_BOARD: Final = {"DDR3": (64, 4), "DDR4": (128, 4), "DDR5": (192, 4)}
 """Memory [GiB] and slots of a desktop board, by kind of module."""

@@ -4,7 +4,16 @@ import math
 from functools import partial
 from typing import Final
 
-from advisor.catalog.schema.part import GRADE_UNKNOWN, PLUGS_UNKNOWN, Board, Case, Cooler, Cpu, Psu
+from advisor.catalog.schema.part import (
+    GRADE_UNKNOWN,
+    PLUGS_OF_LINE,
+    PLUGS_UNKNOWN,
+    Board,
+    Case,
+    Cooler,
+    Cpu,
+    Psu,
+)
 from advisor.workstation.assembly import (
     EFFICIENCY,
     OTHERS_W,
@@ -19,9 +28,6 @@ from advisor.workstation.rules import Finding, at_least, at_most, holds, match_r
 
 HEADROOM: Final = 0.9
 """Fraction of a supply's rating that a load of hours may draw."""
-HEADROOM_ERROR: Final = 0.03
-"""Error of the sustained load against `HEADROOM` of a supply: board, memory and fans are taken as 60 W and draw 40 to
-80. Own assumption; at 0 a list that is 2 W over the limit would be called broken."""
 EXCURSION: Final = 1.57
 """Power of a card for less than a millisecond over its limit: an RTX 5090 peaks at 901 W of 575 (Igor's Lab, 2025)."""
 ATX3_EXCURSION: Final = 2.0
@@ -67,7 +73,6 @@ _power_rule: Final = partial(
     "supply under sustained load",
     gives={"supplies": lambda supplies, setting: HEADROOM * supplies.power_w},
     required=("cards", "supplies"),
-    error=HEADROOM_ERROR,
 )
 def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
@@ -88,7 +93,8 @@ def _cap_that_fits(actual: float, limit: float, machine: Assembly) -> str:
 
 def _is_generation_unknown(machine: Assembly) -> bool:
     """Whether no record says if a supply is built to ATX 3."""
-    return machine.supplies is not None and any(PLUGS_UNKNOWN in psu.flags for psu in machine.supplies.psus)
+    doubts = {PLUGS_UNKNOWN, PLUGS_OF_LINE}
+    return machine.supplies is not None and any(doubts & set(psu.flags) for psu in machine.supplies.psus)
 
 
 @_power_rule(

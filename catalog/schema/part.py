@@ -17,6 +17,8 @@ LANES_USUAL: Final = "lanes_usual"
 """Flag of a board whose slots no source describes: its lanes are those that boards of its line usually have."""
 PLUGS_UNKNOWN: Final = "plugs_unknown"
 """Flag of supplies whose plugs no source counts."""
+PLUGS_OF_LINE: Final = "plugs_of_line"
+"""Flag of supplies whose plugs are those of their product line, of which older editions may be meant."""
 GRADE_UNKNOWN: Final = "grade_unknown"
 """Flag of supplies whose grade no source states: their records have the lowest."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.catalog import parts
-from advisor.catalog.schema.part import LANES_USUAL, PLUGS_UNKNOWN, Board, Case, GpuCard, Psu
+from advisor.catalog.schema.part import LANES_USUAL, PLUGS_OF_LINE, PLUGS_UNKNOWN, Board, Case, GpuCard, Psu
 from advisor.workstation.assembly import Assembly, Cards, Memory, Setting, Supplies
 from advisor.workstation.part_names import board_by_number
 from advisor.workstation.rules_fit import memory_speed, slots
@@ -84,7 +84,7 @@ def test_a_supply_without_a_record_has_the_plugs_and_the_grade_of_its_line(
 ) -> None:
     psu = Psu(name=name, power_w=power_w, grade="bronze", num_eps=0, flags=(PLUGS_UNKNOWN, "grade_unknown"))
     found = parts.with_line_figures(psu)
-    assert (found.grade, (found.num_16_pin, found.num_8_pin), found.flags) == (grade, plugs, ())
+    assert (found.grade, (found.num_16_pin, found.num_8_pin), found.flags) == (grade, plugs, (PLUGS_OF_LINE,))
 
 
 def test_usual_lanes_are_of_boards_whose_slots_no_source_describes_and_of_no_other() -> None:
