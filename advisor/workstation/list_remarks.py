@@ -235,32 +235,41 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     """Return the lists that a question names to choose between, with their names; each has the other lines too. A list
     that asks for no choice is returned without a name."""
     for place, line in enumerate(lines):
-        names = _choices_in(line.text) if line.category is None else []
+        names, rest = _choices_in(line.text) if line.category is None else ([], "")
         if names:
             ahead = list(lines[:place])
-            behind = list(lines[place + 1 :])
+            behind = [
+                *([replace(read_line(rest, line.where), text=rest)] if rest else []),
+                *lines[place + 1 :],
+            ]
             chosen = [replace(read_line(name, line.where), text=name) for name in names]
             return [(name, [*ahead, one, *behind]) for name, one in zip(names, chosen, strict=True)]
     return [("", list(lines))]
 
 
-def _choices_in(text: str) -> list[str]:
-    """Return the machines or cards between which a text asks to choose; none if it asks for no choice."""
+def _choices_in(text: str) -> tuple[list[str], str]:
+    """Return the machines or cards between which a text asks to choose, none if it asks for no choice; and the parts
+    behind them that each would join: `... for my 9700X / B850 Tomahawk`."""
     sides = _VERSUS.split(text)
-    if len(sides) < 2 and _CHOICE.search(text) and not _SWAP.search(text):
+    if len(sides) < 2 and ("?" in text or _CHOICE.search(text)) and not _SWAP.search(text):
         between = _BETWEEN.search(text)
         if between is not None:
             text = re.sub(r"\s+and\s+", " or ", text[between.start() :], count=1)
         sides = _EITHER.split(text)
     if len(sides) < 2:
-        return []
+        return [], ""
     first = _END_OF_SENTENCE.split(sides[0])[-1]
     names = [
         _choice_at_end(first),
         *(_END_OF_CHOICE.split(side, maxsplit=1)[0].strip() for side in sides[1:]),
     ]
     names = [re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE) for name in names]
-    return names if all(kind_in(name) in ("gpu", "system") for name in names) else []
+    if not all(kind_in(name) in ("gpu", "system") for name in names):
+        return [], ""
+    behind = re.sub(
+        r"^(?:my|the|this|an?)\s+", "", _END_OF_CHOICE.split(f"{sides[-1]} ", maxsplit=1)[-1].strip()
+    )
+    return names, behind if kind_in(behind) is not None else ""
 
 
 def _choice_at_end(text: str) -> str:

@@ -454,7 +454,8 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     hidden = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), text)
     pieces = [_LEAD_IN.sub("", piece.replace("\ue000", " ").strip()) for piece in _JOINED.split(hidden)]
     pieces = [_ARTICLE.sub("", piece) for piece in pieces if piece]
-    if len(pieces) < 2:
+    # A complete machine comes with its chip, by which others are named too: `ROG Flow Z13 with Ryzen AI Max+ 395`.
+    if len(pieces) < 2 or all(map(find_systems, pieces)):
         return []
     try:
         found = [from_start(replace(read_line(piece, line.where), text=piece)) for piece in pieces]

@@ -449,6 +449,7 @@ def server_in(text: str) -> Board | None:
             or any(len(number) >= _LEAST_OWN_NUMBER for number in numbers)
             or numbers
             & {
+                "r720",
                 "r730",
                 "r740",
                 "r750",

@@ -332,7 +332,7 @@ _COUNT_ALONE: Final = re.compile(
     re.IGNORECASE,
 )
 """Number of pieces, with a price or without, in a row of its own below the part, as shops write their carts."""
-_NUMBERED: Final = re.compile(r"^\s*(\d{1,2})[.)]?\s+(?=\d{1,2}\s*[x×]?\s+[^\W\d])")
+_NUMBERED: Final = re.compile(r"^\s*(\d{1,2})[.)]?\s+(?=\d{1,2}\s*[x×]?\s+(?:[^\W\d]|\d+\s?[GT]B\b))")
 """Number of a row of an invoice, before the number of pieces."""
 _LEAST_NUMBERED: Final = 3
 """Number of rows in their order from which the first number of each is that of the row."""

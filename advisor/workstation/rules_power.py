@@ -162,9 +162,7 @@ LARGE_SUPPLY_W: Final = 1000.0
 
 
 def _may_count_cables(psu: Psu) -> bool:
-    return (
-        "unverified" in psu.flags and psu.power_w >= LARGE_SUPPLY_W and psu.num_8_pin < FEWEST_PLUGS_OF_LARGE
-    )
+    return psu.power_w >= LARGE_SUPPLY_W and psu.num_8_pin < FEWEST_PLUGS_OF_LARGE
 
 
 PLUGS_FRACTION: Final = 0.5
@@ -196,9 +194,11 @@ def _is_typical(supplies: Supplies) -> bool:
 
 
 def _as_known(finding: Finding, supplies: Supplies) -> Finding:
-    """Return the finding as unknown if it fails on the figures of a usual supply, which the user's may exceed, or on a
-    count of cables, each of which may end in two plugs."""
-    if finding.passed or not (_is_typical(supplies) or any(map(_may_count_cables, supplies.psus))):
+    """Return the finding as unknown if it fails on the figures of a usual supply or of a product line, which the user's
+    may exceed, or on a count of cables, each of which may end in two plugs."""
+    is_of_line = any(PLUGS_OF_LINE in psu.flags for psu in supplies.psus)
+    is_doubtful = is_of_line or _is_typical(supplies) or any(map(_may_count_cables, supplies.psus))
+    if finding.passed or not is_doubtful:
         return finding
     return finding._replace(is_unknown=True, remedy="count the plugs of yours, or name its model")
 
@@ -404,9 +404,8 @@ def cooler_capacity_w(cooler: Cooler, setting: Setting) -> float:
     height = cooler.height_m or 0.0
     if set(cooler.sockets) <= set(LARGE_SOCKETS):
         return 350.0 if height >= 0.14 else 200.0
-    if height >= 0.16:  # two towers with two fans
-        return 280.0
-    return 250.0 if height >= 0.15 else 180.0 if height >= 0.12 else 120.0 if height >= 0.08 else 65.0
+    # The largest towers run a Core of 253 W at its limit.
+    return 255.0 if height >= 0.15 else 180.0 if height >= 0.12 else 120.0 if height >= 0.08 else 65.0
 
 
 LARGE_SOCKETS: Final = (

@@ -64,6 +64,24 @@ def test_machines_to_choose_between_are_lists_of_their_own(
     assert all(len(listing.lines) == 1 for _, listing in found)
 
 
+def test_the_machine_behind_a_choice_is_part_of_each(tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(
+        "2x RTX 5060 Ti 16GB or a single RTX 5080 for my 9700X / B850 Tomahawk / 64GB / 850W rig?\n"
+    )
+    found = [listing for _, listing in read_listings(path, BOOK)]
+    assert [cards_of(listing) for listing in found] == [["rtx-5060-ti-16gb"] * 2, ["rtx-5080"]]
+    for listing in found:
+        assert listing.machine.cpu is not None
+        assert listing.machine.board is not None
+
+
+def test_a_machine_with_its_chip_is_one_machine(tmp_path: Path) -> None:
+    found = read("ASUS ROG Flow Z13 with Ryzen AI Max+ 395, 128GB", tmp_path)
+    assert found.num_systems == 1
+    assert not found.unknown
+
+
 def test_what_stands_beside_a_choice_is_part_of_each(tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
     path.write_text("RTX 4090 vs 2x 3090\n7950X\nX670E ProArt\n96GB DDR5\n")
