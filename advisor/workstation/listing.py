@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -842,15 +842,7 @@ class _ListingReader:
         self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
-        self._notes += [
-            f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
-        ]
-        self._notes += [
-            f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
-            "convert it to count it"
-            for line in typed
-            if line.unread_price
-        ]
+        self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(line, lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
@@ -870,13 +862,7 @@ class _ListingReader:
             if part is not None:
                 self._place(categories[place], part, count)
         self._price_each_in_columns(found)
-        num_cards = sum(one.count for one in found.values() if one.category == "gpu")
-        if num_cards > MOST_CARDS:
-            raise InputFileError(
-                f"{lines[0].where.partition(':')[0]}: lists {num_cards:,} cards",
-                why=f"a list is of one machine, of at most {MOST_CARDS} cards",
-                fix="list one machine",
-            )
+        _check_number_of_cards(found.values(), lines[0].where)
         if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
         if (joined := self._joined_cpu()) is not None:
@@ -906,6 +892,18 @@ class _ListingReader:
             num_systems=num_systems,
             circuit=circuit,
         )
+
+    def _note_counts_and_prices(self, lines: Sequence[TypedLine], typed: Sequence[TypedLine]) -> None:
+        """Note the counts that words state, and the prices that do not count."""
+        self._notes += [
+            f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
+        ]
+        self._notes += [
+            f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
+            "convert it to count it"
+            for line in typed
+            if line.unread_price
+        ]
 
     @staticmethod
     def _price_each_in_columns(found: dict[int, _ReadLine]) -> None:
@@ -1276,6 +1274,20 @@ class _ListingReader:
         if part is not None:
             self.note(line, part)
         return part, line.quantity
+
+
+def _check_number_of_cards(found: Iterable[_ReadLine], where: str) -> None:
+    """Refuse a list with more cards than any machine has.
+
+    Raises: InputFileError: it has.
+    """
+    num_cards = sum(one.count for one in found if one.category == "gpu")
+    if num_cards > MOST_CARDS:
+        raise InputFileError(
+            f"{where.partition(':')[0]}: lists {num_cards:,} cards",
+            why=f"a list is of one machine, of at most {MOST_CARDS} cards",
+            fix="list one machine",
+        )
 
 
 _RESOLVERS: Final[dict[str, Callable[[_ListingReader, TypedLine], tuple[Part | None, int]]]] = {
