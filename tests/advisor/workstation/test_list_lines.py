@@ -69,7 +69,7 @@ def test_cards_are_read_with_their_number(text: str, num: int, accelerator: str)
         "Radeon RX 6650 XT",
         "RTX A6000 Ada",
         "RTX 4090 Laptop",
-        "GTX 1650 Ti",
+        "GTX 1660 Ti",
         "A100",
         "RTX PRO 6000",
         "H100 SXM",
