@@ -10,7 +10,7 @@ CPU_WORDS: Final = frozenset(
     ("ryzen", "epyc", "xeon", "core", "threadripper", "cpu", "processor", "athlon", "celeron", "pentium")
 )
 """Words of families of CPUs, beside which a number is that of a CPU."""
-_VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)\b", re.IGNORECASE)
+_VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)s?\b", re.IGNORECASE)
 _SAMPLE: Final = re.compile(r"(\d{4}[a-z]?)[- ]?(es|qs)\b", re.IGNORECASE)
 """Engineering or qualification sample: EPYC 9554ES has the sockets, channels and lanes of the CPU that is sold."""
 _VERSION: Final = re.compile(r"v\d")
@@ -40,6 +40,14 @@ _SERIES_BY_NUMBER: Final = (
         "lga4677",
     ),
     (re.compile(r"\bi[3579][- ]?(?:[6-8][1-7]|9[1-79])\d\d[kfst]{0,2}\b", re.IGNORECASE), "lga1151"),
+    (
+        re.compile(
+            r"\b(?:i[3579][- ]?\d{4,5}|ultra\s+[579]\s+\d{3})(?:[uph]|hx|hk|hq|g[1-7])\b"
+            r"|\bryzen\s+(?:ai\s+)?[3579]\s+(?:pro\s+)?(?:hx\s+\d{3}|\d{3,4}(?:u|hs|hx|h|hx3d))\b",
+            re.IGNORECASE,
+        ),
+        "mobile",
+    ),
     (re.compile(r"\bepyc\s+7[0-9][0-9fh]1p?\b", re.IGNORECASE), "epyc-sp3-naples"),
     (re.compile(r"\bepyc\s+7[0-9a-z][0-9a-z][23][px]?\b", re.IGNORECASE), "epyc-sp3"),
     (re.compile(r"\bepyc\s+9[0-9a-z][0-9a-z]4[pxf]?\b", re.IGNORECASE), "epyc-sp5"),

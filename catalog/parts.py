@@ -9,6 +9,10 @@ from advisor.catalog import accelerators
 from advisor.catalog.files import DATA_DIR, check_record, named_records, read_csv, read_lines, read_toml
 from advisor.catalog.listing import make_callable
 from advisor.catalog.schema.part import (
+    GRADE_UNKNOWN,
+    LANES_USUAL,
+    PLUGS_OF_LINE,
+    PLUGS_UNKNOWN,
     Board,
     Bridge,
     Case,
@@ -164,7 +168,8 @@ def _read_named_parts(kind: type[Part]) -> tuple[Part, ...]:
     file = f"named/{_FILES[kind]}.csv"
     if kind is Board:
         return tuple(_listed_board(cells, where) for cells, where in _rows(file))
-    return tuple(check_record(kind, _si(cells), where) for cells, where in _rows(file))
+    found = tuple(check_record(kind, _si(cells), where) for cells, where in _rows(file))
+    return tuple(with_line_figures(part) if isinstance(part, Psu) else part for part in found)
 
 
 def _boards() -> Iterator[Board]:
@@ -194,6 +199,91 @@ def _read_wired_boards() -> dict[str, dict[str, Any]]:
         }
         for _, cells in read_csv(FOLDER / "board_slots.csv", columns)
     }
+
+
+@functools.cache
+def _read_psu_lines() -> tuple[tuple[frozenset[str], dict[str, Any]], ...]:
+    """Return the product lines of supplies: the words of each, and its rating, grade and plugs; most words first."""
+    figures = ("power_w", "grade", "num_eps", "num_16_pin", "num_8_pin")
+    rows = read_csv(FOLDER / "psu_lines.csv", ("words", *figures))
+    found = [
+        (
+            frozenset(cells["words"].split()),
+            {key: cells[key] if key == "grade" else int(cells[key]) for key in figures},
+        )
+        for _, cells in rows
+    ]
+    return tuple(sorted(found, key=lambda line: -len(line[0])))
+
+
+@functools.cache
+def _read_board_lines() -> tuple[tuple[frozenset[str], frozenset[str], dict[str, Any]], ...]:
+    """Return the product lines of boards: the words and chipsets of each, and its slots; most words first."""
+    rows = read_csv(FOLDER / "board_lines.csv", ("words", "chipsets", "slots", "lane_modes"))
+    found = [
+        (
+            frozenset(cells["words"].split()),
+            frozenset(cells["chipsets"].split("|")),
+            _layout({"slots": cells["slots"].split(), "lane_modes": cells["lane_modes"].split("; ")}),
+        )
+        for _, cells in rows
+    ]
+    return tuple(sorted(found, key=lambda line: -len(line[0])))
+
+
+def with_line_lanes(board: Board) -> Board:
+    """Return a board whose slots no source describes with the lanes that boards of its line usually have, for as many
+    slots as its record lists; the board itself if its slots are known or its line is not."""
+    if board.slots_known or board.max_cards > 1:
+        return board
+    # Records of full-size boards list fewer long slots than they have; small boards may have one.
+    has_two = board.num_long_slots > 1 or "ATX" in board.form_factor.replace("Micro ATX", "").split()
+    words = set(_BOARD_WORD.findall(board.name.lower()))
+    words |= {piece for word in words for piece in word.split("-")}
+    named = (
+        layout
+        for line, chipsets, layout in _read_board_lines()
+        if line <= words and board.chipset in chipsets and (line or has_two)
+    )
+    layout = next(named, None)
+    if layout is None:
+        return board
+    num = len(layout["slots"]) if board.registered else max(board.num_long_slots, 2)
+    values = board.model_dump() | layout | {"slots_known": False}
+    # The slots of the CPU are of the record's generation.
+    own = board.slots[0].pcie_generation
+    first = layout["slots"][0]["pcie_generation"]
+    values["slots"] = [
+        slot | {"pcie_generation": own} if slot["pcie_generation"] == first else slot
+        for slot in layout["slots"][:num]
+    ]
+    values["lane_modes"] = layout["lane_modes"][:num]
+    values["flags"] = (*board.flags, LANES_USUAL, "layout_assumed")
+    return check_record(Board, values, board.name)
+
+
+_BOARD_WORD: Final = re.compile(r"[a-z0-9+-]+")
+_NAME_WORD: Final = re.compile(r"[a-z0-9.+]+")
+
+
+def with_line_figures(psu: Psu) -> Psu:
+    """Return a supply whose plugs or grade no record states with those of its product line, if the line is known."""
+    lacks = {PLUGS_UNKNOWN, GRADE_UNKNOWN} & set(psu.flags)
+    words = set(_NAME_WORD.findall(psu.name.lower()))
+    named = (
+        figures
+        for line, figures in (_read_psu_lines() if lacks else ())
+        if line <= words and figures["power_w"] == psu.power_w
+    )
+    line = next(named, None)
+    if line is None:
+        return psu
+    plugs = {key: line[key] for key in ("num_eps", "num_16_pin", "num_8_pin")}
+    grade = {"grade": line["grade"]}
+    flags = tuple(flag for flag in psu.flags if flag not in lacks)
+    flags += (PLUGS_OF_LINE,) if PLUGS_UNKNOWN in lacks else ()
+    changes = (plugs if PLUGS_UNKNOWN in lacks else {}) | (grade if GRADE_UNKNOWN in lacks else {})
+    return psu.model_copy(update={**changes, "flags": flags})
 
 
 @functools.cache
@@ -316,19 +406,21 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
     """Return the board of an OpenDB row. Its first x16 slot has the CPU's lanes; further slots are known only from a
     review of the board or the table of slots."""
     cells = dict(cells)
-    slots = [
-        int(generation)
+    listed = [
+        (int(generation), int(lanes))
         for count, generation, lanes in _SLOT_LIST.findall(cells.pop("slots"))
         for _ in range(int(count))
-        if lanes == "16"
     ]
+    slots = [generation for generation, lanes in listed if lanes == 16]
     values = _si({key: value for key, value in cells.items() if key != "eps_8_pin"})
     values |= {
         "num_eps": int(cells["eps_8_pin"] or 1),
-        "registered": cells["socket"] in _REGISTERED_SOCKETS,
+        "registered": cells["socket"] in _REGISTERED_SOCKETS
+        or any(series.registered for series in cpu_series().values() if cells["chipset"] in series.chipsets),
         "slots": [{"position": 1, "pcie_generation": max(slots)}],
         "slots_known": cells["form_factor"] == "Mini-ITX",  # a Mini-ITX board has room for one
         "lane_modes": [[16]],
+        "num_long_slots": min(sum(lanes >= 4 for _, lanes in listed), 19),
     }
     reviewed = reviewed or _read_wired_boards().get(cells["name"])
     if reviewed is not None:

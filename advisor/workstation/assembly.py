@@ -35,10 +35,6 @@ TOWER: Final = "tower"
 TYPICAL: Final = "typical"
 """Flag of a part that a line names by its class alone (`1200W gold`, `B550 board`): its figures are those of a usual
 one."""
-PLUGS_UNKNOWN: Final = "plugs_unknown"
-"""Flag of supplies whose plugs no source counts."""
-GRADE_UNKNOWN: Final = "grade_unknown"
-"""Flag of supplies whose grade no source states: their records have the lowest."""
 CPU_RUNNING_FRACTION: Final = 0.4
 """Power of a CPU while GPUs run a model, as a fraction of its limit: one or two cores are busy per GPU. Own estimate;
 supplies and circuits are sized for the whole limit."""

@@ -189,4 +189,4 @@ def _words_of(text: str) -> list[str]:
 
 def _singular(word: str) -> str:
     """Return `3090s` as `3090`; the S of a model such as the L40S stays."""
-    return word[:-1] if re.fullmatch(r"[a-z]?\d{3,4}s", word) else word
+    return word[:-1] if re.fullmatch(r"[a-z]?\d{3,4}s|(?:p|m|mi|k|t)\d{1,2}s", word) else word

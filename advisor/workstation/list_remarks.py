@@ -1,4 +1,5 @@
-"""Remarks of a parts list that change how its parts are read: swaps, names that several cards share, the circuit."""
+"""Remarks of a parts list that change how its parts are read: swaps, parts to add, machines to choose between, names
+that several cards share, the circuit."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.part_names import kind_in
-from advisor.workstation.typed_line import TypedLine, read_line
+from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, read_line
 
 _SWAP: Final = re.compile(
     r"\b(?:(?:swap|replac|trad|exchang|switch)\w*(?:\s+out)?|upgrad\w*(?:\s+from)?|(?:going|go|moving|move)\s+from)\s+"
@@ -32,7 +33,7 @@ _ALL_ALIKE: Final = re.compile(
 _COUNTED: Final = re.compile(r"\b\d{1,2}\s*[x×]\s*[A-Za-z][^,;+&()|]*?(?=\s*(?:[,;+&(|]|\band\b|$))")
 _CIRCUIT: Final = re.compile(
     r"(?:\b(?:it|runs?|running|plugged|wired|powered|fed|on|off|of|from|into|with|an?|my|the|own|dedicated|at|wall"
-    r"|circuit|outlet)\b[\s:]*)*\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
+    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
     r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)\b)*",
     re.IGNORECASE,
 )
@@ -108,6 +109,174 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
     if cards[0] is not None and cards[1] is not None:
         return bool(set(cards[0].accelerators) & set(cards[1].accelerators)) or cards[0] == cards[1]
     return set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
+
+
+_ORDINALS: Final = {"second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
+_ADDITION: Final = re.compile(
+    r"\b(?P<verb>(?:add(?:ing)?|fit(?:ting)?|put(?:ting)?|install(?:ing)?|run(?:ning)?|use|drop(?:ping)?|plug(?:ging)?|squeez\w+|get(?:ting)?"
+    r"|buy(?:ing)?|handle|support|take|power|throw(?:ing)?|stick(?:ing)?|go(?:ing)?\s+(?:for|with))\b(?:\s+in)?\s+)?"
+    r"(?:(?:an?|the|my)\s+)?(?:(?:used|new|cheap)\s+)?"
+    r"(?:(?P<order>second|2nd|third|3rd|fourth|4th)|(?P<more>one|two|three|[1-4])\s+more|another|(?:additional|extra))\s+"
+    r"(?P<new>[^,.;:?!()]{2,60}?)"
+    r"(?=\s+(?:to|in|into|on|onto|with|without|alongside|beside|from|for|and|or|is|at|worth|via|if)\b|\s*(?:[,.;:?!(]|$))",
+    re.IGNORECASE,
+)
+"""Part that joins those of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
+_OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
+_SAME_CARD: Final = re.compile(
+    r"(?:gpu|card|graphics card|video card|one|of (?:them|those|these))s?", re.IGNORECASE
+)
+_WHERE_TO: Final = re.compile(
+    r"^\s*(?:to|in|into|on|onto|with|alongside|beside)\s+(?:an?|my|the|this|our|that)\s+(?:(?:existing|current|old)\s+)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Part that a question adds to those of its kind in the list."""
+
+    new: TypedLine
+    """Line of the part; its quantity is the number of pieces that come."""
+    total: int
+    """Number of pieces with those that are there, as the question counts them."""
+    is_same: bool
+    """Whether the question names the card of the list without its number."""
+
+
+def split_off_additions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], list[Addition]]:
+    """Return lines without the words that add a part to those of its kind, and what they add."""
+    rest: list[TypedLine] = []
+    additions: list[Addition] = []
+    for line in lines:
+        found = _ADDITION.search(line.text) if line.category is None else None
+        addition = _addition_of(found, line.where) if found is not None else None
+        if found is None or addition is None:
+            rest.append(line)
+            continue
+        additions.append(addition)
+        ahead = re.split(r"[.;,?!|:]\s", line.text[: found.start()])
+        # The words before it are of its sentence, unless they name a part: `I have a 3090 and will add a second one`.
+        kept = ahead if kind_in(ahead[-1]) is not None else ahead[:-1]
+        # What else the question considers (`or swap it for a 4090`) is another machine.
+        behind = _OR_ELSE.sub("", line.text[found.end() :])
+        behind = _WHERE_TO.sub("", behind).lstrip(" ?!.,:;")
+        rest += _lines_of(
+            (", ".join(kept), behind if kind_in(behind) or _names_a_product(behind) else ""), line
+        )
+    return rest, additions
+
+
+def _names_a_product(text: str) -> bool:
+    """Whether a text begins with a product's name, in capital letters with a number: `Dell T7910 with a Xeon`."""
+    return re.match(r"[A-Z][\w-]*(?:\s+[\w-]+){0,2}?\s*\d", text) is not None
+
+
+def _addition_of(found: re.Match[str], where: str) -> Addition | None:
+    """Return what a question adds; None if it names no card."""
+    order = _ORDINALS.get((found["order"] or "").lower(), 0)
+    more = NUMBER_WORDS.get(
+        (found["more"] or "").lower(), int(found["more"]) if (found["more"] or "").isdecimal() else 1
+    )
+    is_same = _SAME_CARD.fullmatch(found["new"].strip()) is not None
+    try:
+        new = replace(read_line(found["new"], where), quantity=more, usd=None)
+    except InputFileError:
+        return None
+    # Without a verb the words may count the list's own rows: `Second GPU: RTX 3060`.
+    if (is_same and found["verb"] is None) or not (is_same or kind_in(new.what) == "gpu"):
+        return None
+    return Addition(new, order or 1 + more, is_same)
+
+
+def with_additions(
+    lines: Sequence[TypedLine], additions: Sequence[Addition]
+) -> tuple[list[TypedLine], tuple[str, ...]]:
+    """Return the parts of a list with those that its question adds, and a note on each."""
+    found = list(lines)
+    notes = []
+    for addition in additions:
+        cards = [n for n, line in enumerate(found) if find_card_name(line.what) is not None]
+        alike = [n for n in cards if addition.is_same or _is_alike(found[n], addition.new)]
+        if alike:
+            place = alike[0]
+            old = found[place]
+            num = old.quantity + addition.new.quantity
+            each = None if old.usd is None else old.usd / old.quantity * num
+            found[place] = replace(old, quantity=num, usd=each)
+        elif not addition.is_same:
+            # A second card of a list that names none is two of them; beside another card it is one more.
+            num = addition.new.quantity if cards else addition.total
+            found.append(replace(addition.new, quantity=num))
+            place = len(found) - 1
+        else:
+            continue
+        notes.append(
+            f"the list is judged with what its question adds: {found[place].quantity} x {found[place].what}"
+        )
+    return found, tuple(notes)
+
+
+_VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus)\s+", re.IGNORECASE)
+_CHOICE: Final = re.compile(
+    r"\b(?:should|which|better|choos\w+|choice|pick|decid\w+|between|torn|get|buy|compare)\b", re.IGNORECASE
+)
+_EITHER: Final = re.compile(r"\s+or\s+(?:(?:should\s+I|just|rather)\s+)?(?:get\s+|buy\s+)?", re.IGNORECASE)
+_BETWEEN: Final = re.compile(r"\bbetween\b.*?\band\b", re.IGNORECASE)
+_END_OF_CHOICE: Final = re.compile(
+    r"\s+(?:for|to\s+run|if|when|as|which|running|given|under|around|at)\s|[,;:?!]|\.\s|\s[-–—]\s|$",
+    re.IGNORECASE,
+)
+_LONGEST_CHOICE: Final = 6
+"""Largest number of words ahead of a choice that its question may have."""
+
+
+def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
+    """Return the lists that a question names to choose between, with their names; each has the other lines too. A list
+    that asks for no choice is returned without a name."""
+    for place, line in enumerate(lines):
+        names, rest = _choices_in(line.text) if line.category is None else ([], "")
+        if names:
+            ahead = list(lines[:place])
+            behind = [
+                *([replace(read_line(rest, line.where), text=rest)] if rest else []),
+                *lines[place + 1 :],
+            ]
+            chosen = [replace(read_line(name, line.where), text=name) for name in names]
+            return [(name, [*ahead, one, *behind]) for name, one in zip(names, chosen, strict=True)]
+    return [("", list(lines))]
+
+
+def _choices_in(text: str) -> tuple[list[str], str]:
+    """Return the machines or cards between which a text asks to choose, none if it asks for no choice; and the parts
+    behind them that each would join: `... for my 9700X / B850 Tomahawk`."""
+    sides = _VERSUS.split(text)
+    if len(sides) < 2 and ("?" in text or _CHOICE.search(text)) and not _SWAP.search(text):
+        between = _BETWEEN.search(text)
+        if between is not None:
+            text = re.sub(r"\s+and\s+", " or ", text[between.start() :], count=1)
+        sides = _EITHER.split(text)
+    if len(sides) < 2:
+        return [], ""
+    first = _END_OF_SENTENCE.split(sides[0])[-1]
+    names = [
+        _choice_at_end(first),
+        *(_END_OF_CHOICE.split(side, maxsplit=1)[0].strip() for side in sides[1:]),
+    ]
+    names = [re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE) for name in names]
+    if not all(kind_in(name) in ("gpu", "system") for name in names):
+        return [], ""
+    behind = re.sub(
+        r"^(?:my|the|this|an?)\s+", "", _END_OF_CHOICE.split(f"{sides[-1]} ", maxsplit=1)[-1].strip()
+    )
+    return names, behind if kind_in(behind) is not None else ""
+
+
+def _choice_at_end(text: str) -> str:
+    """Return the part at the end of a text without the words of the question ahead of it."""
+    words = text.split()
+    ahead = [n for n, word in enumerate(words[:_LONGEST_CHOICE]) if _CHOICE.fullmatch(word)]
+    return " ".join(words[ahead[-1] + 1 if ahead else 0 :])
 
 
 def with_shared_names(line: TypedLine) -> TypedLine:

@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import (
+    PLUGS_UNKNOWN,
     Board,
     Bridge,
     Case,
@@ -31,7 +32,6 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import (
-    PLUGS_UNKNOWN,
     SERVER,
     Assembly,
     Cards,
@@ -43,8 +43,11 @@ from advisor.workstation.assembly import (
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.list_remarks import (
+    split_alternatives,
+    split_off_additions,
     split_off_circuit,
     split_off_swaps,
+    with_additions,
     with_shared_names,
     with_swaps,
 )
@@ -62,6 +65,7 @@ from advisor.workstation.part_names import (
     ambiguous_part,
     as_described,
     board_by_chipset,
+    board_by_number,
     by_words,
     category_of,
     from_start,
@@ -74,6 +78,7 @@ from advisor.workstation.part_names import (
     named_supply,
     names_a_model,
     names_something,
+    num_extra_words,
     pair_of,
     psu_of,
     server_in,
@@ -124,7 +129,7 @@ _OWN_PART: Final = re.compile(
 _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
-    r"\s*[,;]\s+|(?<=\w)\?+\s+(?=[A-Z0-9])|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
+    r"\s*[,;]\s+|(?<=\w)\?+\s+(?=[A-Za-z0-9])|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
     r"|(?<=[a-z0-9)]{3})(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)\.\s+(?=[a-z])"
 )
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
@@ -134,9 +139,11 @@ _APART: Final = re.compile(r"\s[-–—]\s|(?<=[a-z0-9)])\.\s+(?=[A-Z])|\s(?=on\
 """Dashes, and ends of sentences, between the parts of one line."""
 _ARTICLE: Final = re.compile(r"^(?:an?|my|the|our)\s+", re.IGNORECASE)
 _LEAD_IN: Final = re.compile(
-    r"^(?:on\s+an?|(?:I|we)\b.*?\b(?:have|got|bought|run|add|use|buy|get|with|running|using|adding|dropping\s+in|putting\s+in)"
+    r"^(?:on\s+an?|(?:I|we)\b[^\d\n]*?\b(?:have|got|bought|own|run|add|use|buy|get|with|running|using|adding"
+    r"|(?:drop(?:ping)?|put(?:ting)?|throw(?:ing)?|stick(?:ing)?)\s+in|pick(?:ed|ing)?\s+up|grabbed|scored|found|built|ordered)"
     r"|(?:it|the\s+\w+)\s+(?:has|is|runs)"
-    r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?",
+    r"|(?:want|plan|hope|going|planning|thinking|looking|gonna)\s+(?:(?:to|of|on)\s+)?(?:add|put|drop|use|get|buy|run|throw|install)\w*(?:\s+in)?"
+    r"|(?:adding|added|bought|got|using|running|plus|then))\s+(?:an?\s+|the\s+|my\s+)?(?:used\s+|old\s+|refurb\w*\s+)?",
     re.IGNORECASE,
 )
 """Words of a sentence before the part that it names: `I want to run two 3090s`."""
@@ -158,6 +165,13 @@ _LIMIT_ALONE: Final = re.compile(
     re.IGNORECASE,
 )
 """Power limit of cards in a piece of its own, behind a comma."""
+_OF_A_QUESTION: Final = re.compile(
+    r"(?:is|are|good|ok(?:ay)?|enough|worth|will|would|can|could|should|does|do|what|which|how|why|where|any(?:one|body|thing)?|thoughts|help|thanks|thank"
+    r"|cheers|tia|please|looking\s+for|hi|hey|hello|edit|update|let\s+me\s+know|currently|my\s+(?:current|build|setup|specs?|rig))\b"
+    r"(?!\s*[:=])",
+    re.IGNORECASE,
+)
+"""First words of questions and greetings around a list."""
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b", re.IGNORECASE)
 """Language models, of which lists say that a machine shall run them."""
 _POWER_LIMIT: Final = re.compile(
@@ -174,6 +188,7 @@ _GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IG
 _ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
 _RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
 _SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
+_ON_RISERS: Final = re.compile(r"\brisers?\b", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
 _NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
 _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
@@ -220,7 +235,19 @@ class Listing:
 
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
-    """Return the machine of a list in a file, and of further lines as typed.
+    """Return the machine of a list in a file, and of further lines as typed; of a list that names machines to choose
+    between, the first one.
+
+    Raises: InputFileError: as `read_listings`.
+    """
+    return next(iter(read_listings(path, book, texts)))[1]
+
+
+def read_listings(
+    path: Path | None, book: PriceBook, texts: Sequence[str] = ()
+) -> tuple[tuple[str, Listing], ...]:
+    """Return the machines of a list in a file, and of further lines as typed, with their names: one without a name, or
+    each of those that a question names to choose between (`DGX Spark vs. 2x RTX 3090`).
 
     A TOML or JSON file has `parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category, name, quantity and
     price_usd; a text file has a part in each row, as PCPartPicker writes it; CSV is a table of any columns that name
@@ -257,7 +284,8 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
             why=f"a list is of one machine, of at most {MOST_PARTS} parts",
             fix="list one machine",
         )
-    return _ListingReader(book).read(lines)
+    choices = split_alternatives(lines)
+    return tuple((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
 
 
 def _by_kind(content: dict[str, Any]) -> list[str]:
@@ -362,6 +390,7 @@ def _names_no_part(text: str) -> bool:
     is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None
     return (
         is_of_price
+        or (_OF_A_QUESTION.match(text) is not None and not is_known(text))
         or _ABSENT.match(text) is not None
         or (_MODEL.search(text) is not None and not is_known(text))
     )
@@ -425,7 +454,8 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     hidden = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), text)
     pieces = [_LEAD_IN.sub("", piece.replace("\ue000", " ").strip()) for piece in _JOINED.split(hidden)]
     pieces = [_ARTICLE.sub("", piece) for piece in pieces if piece]
-    if len(pieces) < 2:
+    # A complete machine comes with its chip, by which others are named too: `ROG Flow Z13 with Ryzen AI Max+ 395`.
+    if len(pieces) < 2 or all(map(find_systems, pieces)):
         return []
     try:
         found = [from_start(replace(read_line(piece, line.where), text=piece)) for piece in pieces]
@@ -498,6 +528,10 @@ _SEVERAL: Final = re.compile(
 _PLACED: Final = re.compile(r"\s+(?:on|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
+_LABEL_END: Final = re.compile(r"(?:\s*#?\d)?:?$")
+"""Number and colon behind a kind of part that stands alone: `GPU 2:`."""
+
+
 def _listed_texts(typed: str) -> list[str]:
     """Return the texts between the commas, semicolons, plus signs or slashes of a line; none if it has too few."""
     rest = _TITLE_AHEAD.sub("", typed)
@@ -509,7 +543,9 @@ def _listed_texts(typed: str) -> list[str]:
             texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
         if len(texts) < _LEAST_SUMMANDS:
             return []
-    texts = [_LEAD_IN.sub("", text) for text in texts if text.rstrip(":").lower() not in LABELS] or texts
+    texts = [
+        _LEAD_IN.sub("", text) for text in texts if _LABEL_END.sub("", text).lower() not in LABELS
+    ] or texts
     for place in range(len(texts) - 1, 0, -1):
         if _LIMIT_ALONE.match(texts[place]):  # it is that of the cards before it
             texts[place - 1 : place + 1] = [f"{texts[place - 1]} {texts[place]}"]
@@ -672,7 +708,8 @@ _COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*[x×]?|dual|two|intel|amd|nvidia
 def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return a machine and the parts that its line names without commas: `HP Z440 Workstation Xeon E5-1650 v4 64GB
     DDR4 700W PSU`; none if the line names one part with its properties."""
-    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), line.text)
+    rest = _LEAD_IN.sub("", " ".join(write_units(line.text).split()))
+    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), rest)
     texts: list[str] = []
     for piece in (text.replace("\ue000", " ").strip(" ,;") for text in _PART_STARTS.split(rest)):
         if texts and _COUNT_ALONE.fullmatch(texts[-1]):
@@ -783,10 +820,13 @@ class _ListingReader:
         self._power_fraction = 1.0
         self._ram_type = ""
         """Kind of module that a line of the list names; empty if none does."""
+        self._num_cpus = 0
+        """Number of CPUs in the list, known or not."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
         typed, swaps = split_off_swaps(typed)
+        typed, additions = split_off_additions(typed)
         self._notes += map(str, swaps)
         present = [line for line in typed if not _names_no_part(line.what)] or typed
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
@@ -798,21 +838,18 @@ class _ListingReader:
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
         lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
+        lines, added = with_additions(lines, additions)
+        self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
-        self._notes += [
-            f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
-        ]
-        self._notes += [
-            f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
-            "convert it to count it"
-            for line in typed
-            if line.unread_price
-        ]
+        self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(line, lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
+        self._num_cpus = sum(
+            line.quantity for line, kind in zip(lines, categories, strict=True) if kind == "cpu"
+        )
         for place in places:
             part, count = self._resolve(lines[place], categories[place])
             line = lines[place]
@@ -825,16 +862,11 @@ class _ListingReader:
             if part is not None:
                 self._place(categories[place], part, count)
         self._price_each_in_columns(found)
-        num_cards = sum(one.count for one in found.values() if one.category == "gpu")
-        if num_cards > MOST_CARDS:
-            raise InputFileError(
-                f"{lines[0].where.partition(':')[0]}: lists {num_cards:,} cards",
-                why=f"a list is of one machine, of at most {MOST_CARDS} cards",
-                fix="list one machine",
-            )
+        _check_number_of_cards(found.values(), lines[0].where)
         if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
-        self._join_cpus(sum(one.line.quantity for one in found.values() if one.category == "cpu"))
+        if (joined := self._joined_cpu()) is not None:
+            self._machine["cpu"] = joined
         if not {"gpu", "unknown", "system"} & set(categories):
             self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything
         if len(self._unknown) == len(lines):
@@ -855,11 +887,23 @@ class _ListingReader:
             unjudged=tuple(self._unjudged),
             unknown=tuple(self._unknown),
             claims=claims,
-            num_cpus=sum(one.line.quantity for one in read if one.category == "cpu"),
+            num_cpus=self._num_cpus,
             system=system,
             num_systems=num_systems,
             circuit=circuit,
         )
+
+    def _note_counts_and_prices(self, lines: Sequence[TypedLine], typed: Sequence[TypedLine]) -> None:
+        """Note the counts that words state, and the prices that do not count."""
+        self._notes += [
+            f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
+        ]
+        self._notes += [
+            f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
+            "convert it to count it"
+            for line in typed
+            if line.unread_price
+        ]
 
     @staticmethod
     def _price_each_in_columns(found: dict[int, _ReadLine]) -> None:
@@ -923,14 +967,14 @@ class _ListingReader:
     def cpu(self) -> Cpu | None:
         return self._machine.get("cpu")
 
-    def _join_cpus(self, num: int) -> None:
-        """Take two CPUs as one where a board has two sockets, or is unknown and the CPU is a server's."""
+    def _joined_cpu(self) -> Cpu | None:
+        """Return two CPUs as one where a board has two sockets, or is unknown and the CPU is a server's."""
         cpu = self.cpu
         board = self.board
-        if cpu is None or num != 2:
-            return
-        if board.sockets == 2 if board is not None else cpu.series.socket in PAIRED_SOCKETS:
-            self._machine["cpu"] = pair_of(cpu)
+        if cpu is None or self._num_cpus != 2:
+            return cpu
+        is_pair = board.sockets == 2 if board is not None else cpu.series.socket in PAIRED_SOCKETS
+        return pair_of(cpu) if is_pair else cpu
 
     def _place(self, category: str, part: Part, count: int) -> None:
         places = {"gpu": "cards", "psu": "psus", "ram": "memory", "bridge": "bridges", "riser": "risers"}
@@ -1016,6 +1060,8 @@ class _ListingReader:
             self._notes.append(
                 f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
             )
+        elif _ON_RISERS.search(line.what):
+            self._machine.setdefault("risers", Risers(self._riser_in(line), line.quantity))
         self._note_power_limit(line, card)
         return as_described(card, line.what), line.quantity
 
@@ -1080,23 +1126,22 @@ class _ListingReader:
         server = server_in(line.what)
         if server is not None:
             self.note(line, server)
-            return server, 1
-        words = without_words(REVISION.sub(" ", line.what), WORDS["board"])
+            return parts.with_line_lanes(server), 1
+        words = without_words(REVISION.sub(" ", line.what), (*WORDS["board"], "dual"))
         board = board_by_chipset(line.what, self._ram_type)
         if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
-            board = self._named_board(line, words)
+            board = self._named_board(line, words) or board_by_number(line.what, self._ram_type)
         if board is None:
             if is_bare(line.what, "board"):
                 return None, 1
             raise unknown_part(line, "board", [board.name for board in parts.planner_parts(Board)])
         self.note(line, board)
-        return board, 1
+        return parts.with_line_lanes(board), 1
 
     def _named_board(self, line: TypedLine, words: str) -> Board | None:
         """Return the board of that name; another maker's board with the same chipset does not count."""
-        found = all_by_words(words, parts.planner_parts(Board), strict=True) or all_by_words(
-            words, parts.parts_for_lists(Board), strict=True
-        )
+        pool = (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
+        found = all_by_words(words, pool, strict=True)
         # A board of a smaller form factor writes it behind its chipset: a B850M-P is no B850-P.
         named = set(plain_words(line.what).split())
         found = [one for one in found if set(_SMALL_FORM.findall(plain_words(one.name))) <= named]
@@ -1104,7 +1149,10 @@ class _ListingReader:
         found = [board for board in found if board.ram_type == self._ram_type] or found
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
             raise ambiguous_part(line, "board", found)
-        return min(found, key=lambda board: (len(board.name), board.name), default=None)
+        # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
+        return min(
+            found, key=lambda board: (num_extra_words(board, words), not board.id, board.name), default=None
+        )
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         claimed = PLUG_CLAIM.search(line.what)
@@ -1141,7 +1189,7 @@ class _ListingReader:
         return psu, line.quantity
 
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
-        kit = kit_of(line, self.board, self.cpu)
+        kit = kit_of(line, self.board, self._joined_cpu())
         named = by_words(line.what, parts.planner_parts(RamKit)) if names_a_model(line.what) else None
         if named is not None and (kit is None or _is_kit(named, kit)):
             kit = named  # a product's kit of another size or kind is not the one that the line states
@@ -1192,25 +1240,28 @@ class _ListingReader:
         return self.by_name(Case, "case", line)
 
     def riser_(self, line: TypedLine) -> tuple[Part | None, int]:
-        generation = _GENERATION.search(line.what)
-        length = _LENGTH.search(line.what)
-        is_narrow = _ONE_LANE.search(line.what) is not None
-        usual = _usual_riser(is_narrow=is_narrow)
-        link = link_in(line.what, usual)
+        link = link_in(line.what, _usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None))
         if link is not None:
             return link, line.quantity
-        figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
         count = line.quantity
         if count == 1 and _SEVERAL_RISERS.search(line.text):
             count = max(
                 1, len(self._machine.get("cards", ()))
             )  # "risers" without a number are those of all cards
+        return self._riser_in(line), count
+
+    @staticmethod
+    def _riser_in(line: TypedLine) -> Riser:
+        """Return the cable that a line names, with the generation and the length that it states."""
+        generation = _GENERATION.search(line.what)
+        length = _LENGTH.search(line.what)
+        usual = _usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None)
+        figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
         figures["pcie_generation"] = int(generation.group(1)) if generation else usual.pcie_generation
         if length:
-            figures["length_m"] = float(length.group(1)) / (
-                1000.0 if length.group(2).lower() == "mm" else 100.0
-            )
-        return usual.model_copy(update=figures), count
+            unit = 1000.0 if length.group(2).lower() == "mm" else 100.0
+            figures["length_m"] = float(length.group(1)) / unit
+        return usual.model_copy(update=figures)
 
     def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
         pool = [*parts.planner_parts(kind), *parts.parts_for_lists(kind)]
@@ -1223,6 +1274,20 @@ class _ListingReader:
         if part is not None:
             self.note(line, part)
         return part, line.quantity
+
+
+def _check_number_of_cards(found: Iterable[_ReadLine], where: str) -> None:
+    """Refuse a list with more cards than any machine has.
+
+    Raises: InputFileError: it has.
+    """
+    num_cards = sum(one.count for one in found if one.category == "gpu")
+    if num_cards > MOST_CARDS:
+        raise InputFileError(
+            f"{where.partition(':')[0]}: lists {num_cards:,} cards",
+            why=f"a list is of one machine, of at most {MOST_CARDS} cards",
+            fix="list one machine",
+        )
 
 
 _RESOLVERS: Final[dict[str, Callable[[_ListingReader, TypedLine], tuple[Part | None, int]]]] = {

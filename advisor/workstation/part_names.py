@@ -12,9 +12,21 @@ from typing import Final, TypeVar
 from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, Riser, board_tier
+from advisor.catalog.schema.part import (
+    GRADE_UNKNOWN,
+    PLUGS_UNKNOWN,
+    Board,
+    Cpu,
+    GpuCard,
+    Part,
+    Psu,
+    RamKit,
+    Riser,
+    Slot,
+    board_tier,
+)
 from advisor.catalog.units import GIB
-from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, SERVER, TYPICAL
+from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine, read_line
@@ -233,8 +245,15 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
 
     Words that no part of the pool bears are overlooked unless `strict`: shops add what a maker's name does not have.
     """
+    sizes = set(_OF_A_SIZE.findall(text.lower()))
     return min(
-        all_by_words(text, found, strict=strict), key=lambda part: (len(part.name), part.name), default=None
+        all_by_words(text, found, strict=strict),
+        key=lambda part: (
+            len(set(_OF_A_SIZE.findall(part.name.lower())) - sizes),
+            len(part.name),
+            part.name,
+        ),
+        default=None,
     )
 
 
@@ -254,6 +273,11 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     return [
         part for part, names in pool if set(words) <= names and sizes <= set(plain_words(part.name).split())
     ]
+
+
+def num_extra_words(part: Part, text: str) -> int:
+    """Number of distinguishing words of a part's name that a text does not have, its maker apart."""
+    return len(set(_telling(_makers().sub(" ", part.name))) - set(_telling(text)))
 
 
 def _telling(text: str) -> list[str]:
@@ -420,11 +444,17 @@ def server_in(text: str) -> Board | None:
     plain = _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text))
     words = set(re.findall(r"[a-z0-9]+", plain.lower()))
     for numbers, names, board in _servers():
-        is_own = any(len(number) >= _LEAST_OWN_NUMBER for number in numbers) or numbers & {
-            "r730",
-            "r740",
-            "r750",
-        }
+        is_own = (
+            len(numbers) > 1
+            or any(len(number) >= _LEAST_OWN_NUMBER for number in numbers)
+            or numbers
+            & {
+                "r720",
+                "r730",
+                "r740",
+                "r750",
+            }
+        )
         if numbers <= words and (is_own or names & words):
             return board
     return None
@@ -561,9 +591,12 @@ def as_described(card: GpuCard, text: str) -> GpuCard:
         changes["slots"] = float(word) if word.isdecimal() else {"single": 1.0, "one": 1.0}.get(word, 2.0)
     if _WATER.search(text):
         changes["cooling"] = "liquid"
+    elif _BLOWER.search(text):  # such coolers are two slots wide
+        changes |= {"cooling": "blower", "slots": changes.get("slots", min(card.slots, 2.0))}
     return card.model_copy(update=changes)
 
 
+_BLOWER: Final = re.compile(r"\bblowers?\b", re.IGNORECASE)
 _CARD_WIDTH: Final = re.compile(r"\b([1-4]|single|one|dual|two)[- ]slots?\b", re.IGNORECASE)
 _WATER: Final = re.compile(
     r"\bwater[- ]?(?:cooled|cooling|blocks?)\b|\bliquid\b|\b(?:ekwb|alphacool|waterforce)\b", re.IGNORECASE
@@ -707,13 +740,61 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
+_CHIPSET: Final = re.compile(
+    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9]))", re.IGNORECASE
+)
+"""Chipset in the number of a board, which a letter of its form factor or a hyphen continues: `B660M`, `Z390-A`."""
+_KIND_IN_NAME: Final = re.compile(r"\b(?:DDR([345])|D([45]))\b", re.IGNORECASE)
+_USUAL_BOARD: Final = {"DDR3": (64, 4), "DDR4": (128, 4), "DDR5": (192, 4)}
+"""Memory [GiB] and slots of a desktop board, by kind of module."""
+
+
+def board_by_number(text: str, ram_type: str = "") -> Board | None:
+    """Return a desktop board that no record holds, by the chipset in its name: socket, form factor and kind of module,
+    which the name states or the list's memory tells; None if its chipset is of no series.
+
+    Source: makers' numbering; flagged `figures_assumed`.
+    """
+    for found in _CHIPSET.finditer(text):
+        chipset = f"{found[1]}{found[2]}".upper()
+        known = [one for one in parts.cpu_series().values() if chipset in one.chipsets and not one.registered]
+        if not known:
+            continue
+        kinds = {kind for series in known for kind in series.ram_types}
+        named = _KIND_IN_NAME.search(text)
+        stated = f"DDR{named[1] or named[2]}" if named else ""
+        kind = next((one for one in (stated, ram_type) if one in kinds), max(kinds))
+        size = (found[3] or "").upper()
+        capacity, slots = _USUAL_BOARD[kind]
+        board = Board(
+            name=" ".join(text.split()),
+            socket=known[0].socket,
+            chipset=chipset,
+            form_factor={"I": "Mini-ITX", "M": "Micro ATX"}.get(size, "ATX"),
+            ram_type=kind,
+            registered=False,
+            ram_max_bytes=capacity * GIB,
+            ram_slots=2 if size == "I" else slots,
+            slots=(Slot(position=1, pcie_generation=max(series.pcie_generation for series in known)),),
+            lane_modes=((16,),),
+            slots_known=size == "I",
+            num_long_slots=1 if size else 2,
+            m2_slots=1,
+            flags=("figures_assumed", "layout_assumed"),
+            source="chipset in the name",
+        )
+        return parts.with_line_lanes(board)
+    return None
+
+
 def grades_in(text: str) -> list[str]:
     """Return the grades of supplies that a text states; a maker's name (SilverStone) is none."""
     return [grade for grade in EFFICIENCY if re.search(rf"\b{grade}\b", text, re.IGNORECASE)]
 
 
 def named_supply(watts: float, line: TypedLine) -> Psu:
-    """Return a supply that no record holds, with the size of the line; its plugs are unknown."""
+    """Return a supply that no record holds, with the size of the line; its plugs are those of its product line, or
+    unknown."""
     if watts > MOST_SUPPLY_W:
         raise UnknownPartError(
             f"{line.where}: supply {line.what!r}",
@@ -721,7 +802,7 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
             fix="write the rating of one supply, and their number before it: 2x 1600W",
         )
     stated = next(iter(grades_in(line.what)), None)
-    return Psu(
+    psu = Psu(
         id="typed-supply",
         name=line.what,
         power_w=watts,
@@ -730,6 +811,7 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
         flags=(PLUGS_UNKNOWN,) if stated else (PLUGS_UNKNOWN, GRADE_UNKNOWN),
         source="your list",
     )
+    return parts.with_line_figures(psu)
 
 
 def is_rating(text: str) -> bool:
@@ -819,7 +901,7 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
             for num in (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
             if size / num in _SOLD_SIZES and (8 * GIB <= size / num <= largest or num == 1)
         ]
-        wanted = max(2, min(channels, 8))
+        wanted = max(2, channels)
         modules = min(usable, key=lambda num: abs(num - wanted), default=wanted)
         while size / modules > largest:
             modules *= 2

@@ -115,6 +115,29 @@ def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
     return at_least(num, wanted, f"{num} modules on {wanted} channels", remedy)
 
 
+@match_rule(
+    "memory-speed",
+    "transfer rate of memory",
+    "MT/s",
+    "advice",
+    planned=False,
+    memory=lambda memory: (memory.kit.ram_type, memory.kit.speed_mts, memory.num_modules),
+    cpu=lambda cpu: cpu.series.id,
+)
+def memory_speed(memory: Memory, cpu: Cpu, setting: Setting) -> Finding | None:
+    """Compare the rating of DDR5 with the rate that its CPU reaches with two modules a channel; None where each channel
+    has one, or the rating is reached. Modules of DDR4 usually reach theirs either way."""
+    kit = memory.kit
+    reached = cpu.series.ram_rate_mts(kit.ram_type, kit.speed_mts, memory.num_modules)
+    if kit.ram_type != "DDR5" or memory.num_modules <= cpu.series.channels or reached >= kit.speed_mts:
+        return None
+    why = (
+        f"{memory.num_modules} modules on {cpu.series.channels} channels usually run at {reached:.0f} MT/s, not at the "
+        f"{kit.speed_mts:.0f} of the kit"
+    )
+    return Finding(reached, kit.speed_mts, False, why, f"a kit of {cpu.series.channels} larger modules")
+
+
 def _video_memory_bytes(cards: Cards, setting: Setting) -> float:
     return sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
 
@@ -265,6 +288,9 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
     if case.open_frame:
         total = sum(widths)
         return at_most(total, room, f"{total} slot widths on a frame for {room}", "a longer frame")
+    if sum(widths) > room:  # no spacing helps
+        why = f"{cards.num} cards cover {sum(widths)} slots on any board; {case.name} has {room}"
+        return Finding(sum(widths), room, False, why, "narrower cards, or an open frame with risers")
     positions = _positions(board)
     ends = [needed_positions(widths, taken) for taken in layouts(board, cards.num)]
     need = min((end for end in ends if end is not None), default=None)
@@ -283,7 +309,7 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
     is_assumed = "layout_assumed" in board.flags and cards.num > 1
     why = f"the lowest card ends at slot {need} of {room}{', spacing assumed' if is_assumed else ''}"
     # Assumed spacing breaks no list whose cards fit side by side.
-    is_doubtful = is_assumed and need > room >= sum(widths)
+    is_doubtful = is_assumed and need > room
     return Finding(need, room, need <= room, why, "a case with more slots, or narrower cards", is_doubtful)
 
 
@@ -493,6 +519,7 @@ FIT_RULES: Final = (
     memory_slots,
     memory_size,
     channels,
+    memory_speed,
     memory_floor,
     model_memory,
     ram_loading,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from advisor.catalog import accelerators
-from advisor.catalog.schema.part import Board, Bridge, Cpu
+from advisor.catalog.schema.part import LANES_USUAL, Board, Bridge, Cpu
 from advisor.catalog.units import GB, KILO
 from advisor.workstation.assembly import SERVER, TYPICAL, Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
@@ -27,7 +27,7 @@ def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
     "PCIe lanes of each card",
     "lanes",
     cards=lambda cards: cards.num,
-    board=lambda board: board.lane_modes,
+    board=lambda board: (board.lane_modes, LANES_USUAL in board.flags),
 )
 def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     """Compare the narrowest slot with the lanes that a card needs."""
@@ -47,7 +47,10 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
         remedy = "a board whose lanes are known, or look them up"
         return Finding(0, setting.min_lanes, False, why, remedy, True)
     why = "cards run at " + ", ".join(f"x{n}" for n in lanes)
-    return at_least(min(lanes), setting.min_lanes, why, "a board with more lanes (HEDT, server)")
+    is_usual = LANES_USUAL in board.flags and cards.num > 1
+    why += f", as boards like {board.name} are usually wired; no source states it" if is_usual else ""
+    found = at_least(min(lanes), setting.min_lanes, why, "a board with more lanes (HEDT, server)")
+    return found._replace(is_unknown=is_usual and not found.passed)
 
 
 @match_rule(

@@ -16,7 +16,7 @@ _LEADING: Final = re.compile(
 _LEADING_BARE: Final = re.compile(
     r"^\s*(\d{1,2})\s+(?!(?:gb|gib|tb|w|watts?|mm|cm|m|ghz|mhz|v|a|cores?|channels?|lanes?|bays?|slots?|ports?|pins?|"
     r"phases?|u|nm|k|fans?|x|pcs?|pieces?|units)\b"
-    r"|(?:gpus?|cards?)\s+(?:[\w-]+\s+){0,3}(?:frame|rig|case|chassis)\b)(?=[A-Za-z]|\d{1,3}\s?GB\b)",
+    r"|(?:gpus?|cards?)\s+(?:[\w-]+\s+){0,3}(?:frame|rig|case|chassis)\b)(?=[A-Za-z]|\d{1,3}\s?GB\b|(?:10|16|20|30|40|50)[5-9]0\b)",
     re.IGNORECASE,
 )
 """Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
@@ -27,7 +27,7 @@ _BRACKETED: Final = re.compile(
 """Number alone in brackets: `(x4)`, `(2)`, `(pair)`."""
 _LABELLED: Final = re.compile(
     r"[-–—,|(\[\s]*\b(?:lot|set|pack|bundle)\s+of\s+(\d{1,5})\b[)\]]?"
-    r"|[(\[]?\b(?:qty|quantity|count)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
+    r"|[(\[]?\b(?:qty|quantity|count|menge|anzahl|quantit[éàa]|cantidad|aantal)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
     r"|[(\[]?\b(\d{1,5})\s*(?:pcs?|pieces?|units)\b\.?\s*[)\]]?",
     re.IGNORECASE,
 )

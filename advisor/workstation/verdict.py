@@ -206,6 +206,18 @@ def claim_checks(listing: Listing) -> list[Check]:
     return found
 
 
+def missing_places(listing: Listing) -> list[str]:
+    """Return the places of a machine that no line of a list fills; none of a complete machine."""
+    if listing.system is not None:
+        return []
+    listed = {line.category for line in listing.bill}
+    categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}
+    board = listing.machine.board
+    if board is not None and SERVER in board.flags:
+        listed |= {"case", "cooler", "psu"}
+    return [place for place in PLACES if categories.get(place, place) not in listed]
+
+
 def missing_checks(listing: Listing) -> list[Check]:
     """Return the check for parts without which nothing starts; a line that names no model counts as present.
 
@@ -215,11 +227,7 @@ def missing_checks(listing: Listing) -> list[Check]:
     if listing.system is not None:
         return []
     listed = {line.category for line in listing.bill}
-    categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}
-    board = listing.machine.board
-    if board is not None and SERVER in board.flags:
-        listed |= {"case", "cooler", "psu"}
-    missing = [place for place in PLACES if categories.get(place, place) not in listed]
+    missing = missing_places(listing)
     is_machine = len(PLACES) - len(missing) >= len(PLACES) // 2
     # A line of an unknown kind may be the part that seems to be missing.
     is_printed = any(line.is_printed for line in listing.lines)
@@ -306,7 +314,7 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
             "cpu-lanes", "PCIe lanes of the CPU", wanted, given, "lanes", False, "hard", why, remedy
         )
         found += [lanes] if wanted > given else []
-    if machine.case is not None:
+    if machine.case is not None and machine.board is None:
         width = sum(slot_widths(cards))
         room = machine.case.expansion_slots
         why = f"{cards.num} cards cover {width} slots on any board; {machine.case.name} has {room}"

@@ -13,6 +13,14 @@ PriceBasis = Literal["quote", "estimate", "user"]
 """quote: a price that a source stated on a day; estimate: a class median, a list price or a price scaled from a quote;
 user: from the user's own file or list."""
 Cooling = Literal["open", "blower", "passive", "liquid"]
+LANES_USUAL: Final = "lanes_usual"
+"""Flag of a board whose slots no source describes: its lanes are those that boards of its line usually have."""
+PLUGS_UNKNOWN: Final = "plugs_unknown"
+"""Flag of supplies whose plugs no source counts."""
+PLUGS_OF_LINE: Final = "plugs_of_line"
+"""Flag of supplies whose plugs are those of their product line, of which older editions may be meant."""
+GRADE_UNKNOWN: Final = "grade_unknown"
+"""Flag of supplies whose grade no source states: their records have the lowest."""
 
 
 class Part(Record):
@@ -155,6 +163,8 @@ class Board(Part):
     """Lanes of each occupied slot with one card, with two, ..., up to the number of cards that a source describes."""
     slots_known: bool = False
     """Whether a source describes every slot, so that there are no others."""
+    num_long_slots: int = Field(default=1, ge=0, le=24)
+    """Number of slots with four lanes or more in the record, whether a source describes their wiring or not."""
     num_eps: int = Field(default=1, ge=0, le=4)
     """Number of 8-pin CPU power plugs that the board needs."""
     m2_slots: int = Field(default=0, ge=0)

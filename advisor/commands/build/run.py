@@ -8,12 +8,12 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.part_prices import price_book
 from advisor.commands.build.options import BuildInput, CheckInput
 from advisor.commands.build.question import question_of
-from advisor.commands.build.verdict_view import verdict_answer
+from advisor.commands.build.verdict_view import choice_answer, verdict_answer
 from advisor.commands.build.view import plan_answer
 from advisor.commands.build.what_if import with_what_if
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
@@ -76,10 +76,19 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             "there is no list to judge",
             fix="advisor build check MYBUILD.toml, or --part '2x RTX 5090 $4500' ...",
         )
-    listing = read_listing(asked.file, book, texts)
+    listings = read_listings(asked.file, book, texts)
     if conditions.model is None:
         conditions = replace(conditions, model=DEFAULT_MODEL)
     question, notes = question_of(conditions, BuildInput(), shared)
-    verdict = judge_listing(listing, question, book, better=asked.better)
-    answer = verdict_answer(verdict, listing, question, (*notes, *listing.notes))
+    is_choice = len(listings) > 1
+    verdicts = [
+        judge_listing(listing, question, book, better=asked.better and not is_choice)
+        for _, listing in listings
+    ]
+    answers = [
+        verdict_answer(verdict, listing, question, (*notes, *listing.notes))
+        for (_, listing), verdict in zip(listings, verdicts, strict=True)
+    ]
+    model = question.load.model.id
+    answer = choice_answer(listings, verdicts, answers, model) if is_choice else answers[0]
     return with_calibration(answer, question.load.calibration)

@@ -1,5 +1,7 @@
 """A judged list as an answer: what is wrong with it, what it runs, and what else the money buys."""
 
+from collections.abc import Sequence
+
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
     bill_table,
@@ -11,11 +13,11 @@ from advisor.commands.build.view import (
     price_warnings,
     speed_warnings,
 )
-from advisor.render.answer import Answer, Block, Paragraph
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, usd
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Question
-from advisor.workstation.verdict import Verdict
+from advisor.workstation.verdict import PLACES, Verdict, missing_places
 
 EXIT_BROKEN = 3
 """A list that breaks a hard rule cannot be built: nothing satisfies the request."""
@@ -75,6 +77,75 @@ def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes
         ),
         notes=notes,
         exit_code=EXIT_BROKEN if verdict.broken else 0,
+    )
+
+
+def choice_answer(
+    choices: Sequence[tuple[str, Listing]], verdicts: Sequence[Verdict], answers: Sequence[Answer], model: str
+) -> Answer:
+    """Return the answer about machines that a question names to choose between, the fastest first, with the verdict on
+    each."""
+    order = sorted(range(len(verdicts)), key=lambda place: -_speed_of(verdicts[place]))
+    rows = []
+    for place in order:
+        name, listing = choices[place]
+        verdict = verdicts[place]
+        build = verdict.build
+        speed = _speed_of(verdict)
+        price = usd(build.total_usd) if build.total_usd else "no price"
+        broken = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
+        rows.append(
+            (
+                name,
+                f"{speed:.3g}" if speed else "does not run it",
+                price,
+                f"{build.power_w:.0f}" if build.power_w else "",
+                broken,
+                ", ".join(PLACES[missing] for missing in missing_places(listing)),
+            )
+        )
+    first, second = ((choices[place][0], _speed_of(verdicts[place])) for place in order[:2])
+    blocks: list[Block] = [
+        Paragraph(_choice_words(first, second, model), emphasis=True),
+        Table(
+            columns("choice~ | tokens/s> | price> | W at the wall> | broken~ | not in the price~"),
+            tuple(rows),
+        ),
+    ]
+    for place in order:
+        name = choices[place][0]
+        verdict = verdicts[place]
+        failed = [check for check in verdict.build.checks if not check.passed]
+        blocks.append(bill_table(verdict.build, name))
+        blocks += [checks_table(failed, f"{name}: what is wrong or can be better")] if failed else []
+    blocks.append(Paragraph(LEGEND))
+    return Answer(
+        result={"kind": "build_choice", "choices": [answers[place].result for place in order]},
+        inputs={"choices": [name for name, _ in choices], **answers[0].inputs},
+        blocks=tuple(blocks),
+        warnings=tuple(dict.fromkeys(text for answer in answers for text in answer.warnings)),
+        notes=tuple(dict.fromkeys(text for answer in answers for text in answer.notes)),
+        exit_code=min(answer.exit_code for answer in answers),
+    )
+
+
+def _speed_of(verdict: Verdict) -> float:
+    """Output tokens per second of a judged machine; 0 if it does not run the model."""
+    run = verdict.build.performance
+    return 0.0 if run is None else run.decode_tokens_per_s.value
+
+
+def _choice_words(first: tuple[str, float], second: tuple[str, float], model: str) -> str:
+    """Return the sentence that tells how the two fastest choices differ in speed."""
+    ahead = first[1]
+    behind = second[1]
+    if not ahead:
+        return f"No choice runs {model}"
+    if not behind:
+        return f"{first[0]} runs {model} at {ahead:.3g} tokens/s; {second[0]} does not run it"
+    return (
+        f"{first[0]} runs {model} at {ahead:.3g} tokens/s, {second[0]} at {behind:.3g}: "
+        f"{ahead / behind:.1f} times as fast"
     )
 
 

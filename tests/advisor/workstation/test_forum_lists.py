@@ -62,7 +62,7 @@ LINES: Final[dict[str, Bill]] = {
     "Dell R7525, 2x EPYC 7763, 512GB, 3x A100 40GB PCIe": [
         ("board", 1, "Dell PowerEdge R7525"),
         ("cpu", 2, "EPYC 7763"),
-        ("ram", 1, "8 x 64 GB DDR4"),
+        ("ram", 1, "16 x 32 GB DDR4"),  # a module on each channel of both CPUs
         ("gpu", 3, "A100 PCIe 40 GB"),
     ],
     "Samsung 990 Pro, 2TB": [("storage", 1, "990 Pro")],

@@ -17,23 +17,21 @@ from advisor.workstation.plan import Question
 from advisor.workstation.verdict import judge_listing
 
 FOLDER: Final = Path(__file__).parent / "lists"
-PLUGS: Final = {"psu-plugs"}
-"""Rule that is unknown with a supply whose plugs no source counts; every supply has one for the CPU."""
 VERDICTS: Final[dict[str, tuple[set[str], set[str]]]] = {
     # Nothing to object: one card on a desktop board, and two narrow cards on a board that splits its lanes.
     "single-4090-sound.txt": (set(), set()),
     "dual-3090-sound.txt": (set(), set()),
-    # 900 W behind a supply of 1000 W; nobody says how the board feeds a second card.
-    "dual-3090-small-supply.txt": ({"psu-headroom"}, PLUGS),
-    "5090-on-750w.txt": ({"psu-headroom"}, {"psu-transient", *PLUGS}),
-    "ddr4-on-am5.txt": ({"memory-kind"}, PLUGS),
+    # 900 W behind a supply of 1000 W, whose plugs are those of its product line.
+    "dual-3090-small-supply.txt": ({"psu-headroom"}, set()),
+    "5090-on-750w.txt": ({"psu-headroom"}, set()),
+    "ddr4-on-am5.txt": ({"memory-kind"}, set()),
     # A Threadripper that is no PRO does not start on WRX90; the cards find slots far enough apart.
-    "threadripper-on-wrx90.txt": ({"socket"}, {"eps-plugs", *PLUGS}),
+    "threadripper-on-wrx90.txt": ({"socket"}, set()),
     # Engines map the files: memory smaller than the model is slow to start, and works.
-    "too-little-memory.txt": (set(), PLUGS),
+    "too-little-memory.txt": (set(), set()),
     "two-cards-on-mini-itx.txt": ({"slots", "pcie-lanes", "psu-headroom"}, set()),
     # Four cards at full power want 240 V and a second supply.
-    "quad-3090-one-supply.txt": ({"psu-headroom", "circuit"}, {"psu-transient", *PLUGS}),
+    "quad-3090-one-supply.txt": ({"psu-headroom", "circuit"}, {"psu-transient"}),
     "unknown-parts.md": (set(), {"part-known"}),
 }
 

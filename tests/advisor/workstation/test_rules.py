@@ -70,12 +70,22 @@ SERIES = parts.cpu_series()
 WITHOUT_BAR = SERIES["epyc-sp3"].model_copy(update={"resizable_bar": False})
 OTHER_SERIES = SERIES["threadripper"].model_copy(update={"socket": "SP3", "channels": 8})
 
+DDR5_SERIES = SERIES["epyc-sp3"].model_copy(update={"ram_types": ("DDR5",), "ram_full_mts": {"DDR5": 3600}})
+
 BREAKS: dict[str, tuple[Change, Setting]] = {
     "socket": (part("cpu", series=OTHER_SERIES), Setting()),
     "memory-kind": (kit(registered=False), Setting()),
     "memory-slots": (part("board", ram_slots=4), Setting()),
     "memory-size": (part("board", ram_max_bytes=64 * GIB), Setting()),
     "memory-channels": (kit(modules=4, module_bytes=32 * GIB), Setting()),
+    "memory-speed": (
+        both(
+            part("cpu", series=DDR5_SERIES),
+            part("board", ram_type="DDR5", ram_slots=16),
+            kit(ram_type="DDR5", modules=16, speed_mts=6000),
+        ),
+        Setting(),
+    ),
     "memory-floor": (kit(module_bytes=2 * GIB), Setting()),
     "ram-loading": (lambda m: m, conditions(ram_needed_bytes=200e9)),
     "model-memory": (lambda m: m, conditions(ram_needed_bytes=400e9)),
