@@ -73,9 +73,14 @@ def parse_own(text: str) -> ListedMachine:
     for part in names_of(text, "--own"):
         match = _OWN.fullmatch(part)
         if match is None or int(match.group(1)) < 1:
+            counted = (
+                f"1x{part}"
+                if match is None and part in (*accelerators.all_ids(), *accelerators.aliases())
+                else "8xh100-sxm"
+            )
             raise AdvisorError(
                 f"--own {part}: not a count and an accelerator",
-                fix="e.g. --own 8xh100-sxm, or a file with what nvidia-smi -L or lspci prints",
+                fix=f"e.g. --own {counted}, or a file with what nvidia-smi -L or lspci prints",
             )
         own.append((int(match.group(1)), accelerators.get(match.group(2)).record.id))
     return ListedMachine(tuple(own))
