@@ -24,7 +24,7 @@ GAP: Final = 2
 
 _WORD: Final = re.compile(r"\S+")
 _PART_OF_WORD: Final = re.compile(r"[^\s-]{1,20}-?")
-"""What stays on one line: numbers and names up to a hyphen; only addresses and file names are longer than 20."""
+"""Pieces that stay on one line: numbers and names up to a hyphen; only addresses and file names are longer than 20."""
 
 MOST_ROWS: Final = 5_000
 """Rows of a table that a terminal shows; each takes 1 ms to lay out, and no reader scrolls through more."""

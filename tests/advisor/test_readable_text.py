@@ -1,4 +1,4 @@
-"""What a stranger reads: no name of a field, bills of a headline in the table under it, help as it was written."""
+"""Text that a stranger reads: no name of a field, each bill of a headline in its table, help as it was written."""
 
 import re
 from collections.abc import Callable
