@@ -157,19 +157,20 @@ def _least_widths(block: Table) -> list[int]:
 def column_widths(block: Table, available: int) -> list[int]:
     """Width of each column [characters] so that the table fits.
 
-    Columns that may fold give way, the widest first: down to their longest word, then to its longest part between
-    hyphens. Rich's own rule can squeeze a column out of sight, or cut a number.
+    Columns that may fold give way, the widest first, down to their longest word; then all, down to the longest part of
+    a word between hyphens or to the longest figure. Rich's own rule can squeeze a column out of sight, or cut a number.
     """
     texts = [[column.header, *cells] for column, cells in zip(block.columns, _transpose(block), strict=True)]
     widths = [max(map(cell_len, column)) for column in texts]
+    figures = [max(map(cell_len, cells), default=1) for cells in _transpose(block)]
     excess = sum(widths) + GAP * (len(widths) - 1) - available
-    for pattern in (_WORD, _PART_OF_WORD):
-        floors = [
-            max([1, *(cell_len(part) for text in cells for part in pattern.findall(text))])
-            if column.fold
-            else width
-            for column, cells, width in zip(block.columns, texts, widths, strict=True)
-        ]
+    for pattern, gives_way in ((_WORD, "fold"), (_PART_OF_WORD, "left")):
+        floors = []
+        for i, column in enumerate(block.columns):
+            is_narrowed = column.fold or column.align == gives_way
+            parts = pattern.findall(" ".join(texts[i] if is_narrowed else texts[i][:1]))
+            whole = 1 if is_narrowed else figures[i] if gives_way == "left" else widths[i]
+            floors.append(max([whole, *map(cell_len, parts)]))
         while excess > 0 and (wide := [i for i, width in enumerate(widths) if width > floors[i]]):
             widths[max(wide, key=widths.__getitem__)] -= 1
             excess -= 1
