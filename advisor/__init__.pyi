@@ -435,7 +435,7 @@ class _Build:
         Args:
             model: Id, size (70b), Hugging Face id or config.json.
             budget: At most so much for the machine.
-            target_tokens_per_s: Least output tokens per second, e.g. 20; then the cheapest.
+            target_tokens_per_s: Least speed in output tokens per second, e.g. 20; then the cheapest.
             have: A list of parts that you have: they cost nothing.
             upgrade: Best next parts for the machine of --have, for so much.
             gpu: Only cards with these accelerators.

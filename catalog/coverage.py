@@ -158,7 +158,7 @@ def _unpriced_reason(offers: Sequence[Price], is_sold: bool) -> str:
     for price in offers:
         faults = [
             "" if price.tenancy == "dedicated" else f"{price.tenancy} tenancy",
-            "" if price.price_kind in COMPARED_KINDS else f"{price.price_kind} price",
+            "" if price.price_kind in COMPARED_KINDS else f"{price.price_kind.replace('_', ' ')} price",
             "" if price.is_dated else "undated",
         ]
         sellers[", ".join(filter(None, faults))].add(price.provider)

@@ -155,7 +155,10 @@ def function_of(
             add_completion(parameter.name, parameter.annotation)
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = found.inputs.__doc__
+    # Typer keeps the line breaks of a paragraph, which are the source's and not the terminal's.
+    run.__doc__ = "\n\n".join(
+        " ".join(part.split()) for part in inspect.cleandoc(found.inputs.__doc__ or "").split("\n\n")
+    )
     return run
 
 

@@ -18,6 +18,8 @@ INTERRUPTED: Final = 130
 _LONGEST: Final = 1000
 _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_OPTION: Final = "No such option:"
+_MOST_MENTIONED: Final = 2
+"""Options whose help has the words of an unknown one, beyond which they are too common to be meant."""
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
 
 _OF_TRAINING: Final = frozenset(
@@ -122,6 +124,9 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
+    elif what.startswith("Missing option"):
+        missing: Any = getattr(error, "param", None)
+        fix = f"{missing.opts[0]} {missing.metavar or 'VALUE'}" if missing is not None else fix
     elif what.endswith(_NO_INTEGER):
         what = what.replace(_NO_INTEGER, "not a whole number, such as 4096 or 128k")
     elif choice := _NO_CHOICE.search(what):
@@ -132,13 +137,24 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
 
 
 def _find_by_help(context: Any, unknown: str) -> list[str]:
-    """Return the options of a command whose help begins with the words of an unknown option: --items for --requests,
-    as its help is "Requests of a batch"."""
+    """Return the options of a command whose help begins with the words of an unknown option, or whose name has them,
+    else the few whose help has them: --items for --requests, as its help is "Requests of a batch"; --bytes for --size.
+    """
     words = unknown.strip("-").replace("-", " ").lower()
     if context is None or not words:
         return []
-    options = (each for each in context.command.params if getattr(each, "help", None))
-    return [each.opts[0] for each in options if f"{each.help} ".lower().startswith(f"{words} ")]
+    texts = {
+        each.opts[0]: f" {each.help} ".lower()
+        for each in context.command.params
+        if getattr(each, "help", None)
+    }
+    alike = [
+        option
+        for option, text in texts.items()
+        if text.startswith(f" {words} ") or unknown.strip("-") in option.strip("-").split("-")
+    ]
+    mentioned = [option for option, text in texts.items() if re.search(rf"\b{re.escape(words)}\b", text)]
+    return alike or (mentioned if len(mentioned) <= _MOST_MENTIONED else [])
 
 
 def _short(text: str) -> str:

@@ -88,7 +88,7 @@ def help_of(name: str, inputs: type, works: Works, work: str | None, columns: in
         yield f"What acts for one kind of work: advisor {name} --workload NAME --help"
         width = max(map(len, works)) + 4
         for each, described in works.items():
-            yield from _entry(f"  {each}".ljust(width), described.summary, width, columns)
+            yield from _entry(f"  {each}", described.summary, width, columns)
     yield from _options(shown, columns)
     yield from _common(columns)
 

@@ -44,8 +44,10 @@ class StatedReason(Reason):
 class NoAnswerError(InfeasibleError):
     """Nothing satisfies a question; the most common reasons against its candidates are kept as records."""
 
-    def __init__(self, what: str, *, why: str = "", fix: str = "", reasons: tuple[Reason, ...] = ()) -> None:
-        super().__init__(what, why=why, fix=fix)
+    def __init__(
+        self, what: str, *, why: str = "", fix: str = "", hint: str = "", reasons: tuple[Reason, ...] = ()
+    ) -> None:
+        super().__init__(what, why=why, fix=fix, hint=hint)
         self.reasons = reasons
 
 

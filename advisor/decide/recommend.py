@@ -579,9 +579,12 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
         key=lambda item: (isinstance(item[0], NotRanked), isinstance(item[0], NotForSale), -item[1]),
     )[:3]
     told = [f"{reason} ({count} accelerators)" if count > 1 else str(reason) for reason, count in common]
+    named = scenario.constraints.accelerators
+    is_unsold = bool(named) and all(isinstance(reason, NotForSale) for reason in reasons)
     return NoAnswerError(
         f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
         why="; ".join(filter(None, (*told, explain_alone(scenario)))),
         fix=fix or "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
+        hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else "",
         reasons=tuple(reason for reason, _ in common),
     )

@@ -43,10 +43,9 @@ def ways(
         )
         for each in fleets
     ]
-    found += [
-        _way_of_row("own", row, _for_life(row), may_lead=not (is_safe and row.option.reasons))
-        for row in owned
-    ]
+    for row in owned:
+        may_lead = not (is_safe and row.option.reasons)
+        found.append(_way_of_row("own", row, _for_life(row, is_as_sure=may_lead), may_lead=may_lead))
     found += [
         _way(
             "api",
@@ -111,10 +110,11 @@ def paid_always_on(row: CostRow) -> str:
     return f"{', '.join(notes)}{left_out(row.option.bill)}"
 
 
-def _for_life(row: CostRow) -> str:
-    """Return how owned hardware is paid."""
+def _for_life(row: CostRow, *, is_as_sure: bool) -> str:
+    """Return how owned hardware is paid, and whether it is less sure than the first option."""
     years = 0.0 if row.tco is None else row.tco.life_years
-    return f"{years:g} years, resale counted{left_out(row.option.bill)}"
+    doubt = "" if is_as_sure else ", less sure than option 1"
+    return f"{years:g} years, resale counted{left_out(row.option.bill)}{doubt}"
 
 
 def break_evens(

@@ -1,6 +1,7 @@
 """The answer about money in a sentence, and what may make it wrong."""
 
 import datetime
+from collections.abc import Sequence
 
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
@@ -19,11 +20,8 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     row = report.rows[0]
     if question.volume is None:
         return f"{model.name}: {_prices(row)} at {_load(question)} on {_deal(row)}, ${row.usd_per_hour:.2f}/h"
-    named = [way for way in report.ways if way.may_lead]
-    best = named[0]
-    cheapest: dict[str, Way] = {}
-    for way in named:
-        cheapest.setdefault(way.way, way)
+    cheapest = leading_ways(report.ways)
+    best = next(iter(cheapest.values()))
     others = [
         f"{name} {_dollars(cheapest[way].usd_per_month)}"
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
@@ -38,6 +36,15 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
         f"{_dollars(best.usd_per_month)} a month, ${best.usd_per_million_tokens:.3g} per million{against}"
     )
+
+
+def leading_ways(ways: Sequence[Way]) -> dict[str, Way]:
+    """Return the cheapest way of each kind that may lead, the cheapest of all first: the headline compares them."""
+    cheapest: dict[str, Way] = {}
+    for way in ways:
+        if way.may_lead:
+            cheapest.setdefault(way.way, way)
+    return cheapest
 
 
 def _prices(row: CostRow) -> str:

@@ -19,7 +19,7 @@ from advisor.render.answer import (
 )
 from advisor.render.document import Json, pick_attributes
 from advisor.render.document_comparison import DocumentComparison, RecordChange
-from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show
+from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show, words_of
 
 LEAST_SHOWN_FRACTION: Final = 0.0005
 """Changes below round to 0.0 %; JSON has them."""
@@ -246,7 +246,7 @@ def _label(name: str) -> str:
     if name in _LABELS:
         return _LABELS[name]
     metric, _, percentile = name.partition("_s.")
-    return f"{metric.upper()} {percentile}" if percentile else name.replace("_", " ")
+    return f"{metric.upper()} {percentile}" if percentile else words_of(name)
 
 
 def _value(name: str, value: float) -> str:

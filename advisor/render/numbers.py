@@ -116,6 +116,19 @@ def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
     return f"{total} = {num_replicas} x ({inner})" if inner else f"{total} = {num_replicas} replicas"
 
 
+_WRITTEN: Final = {"kv": "KV", "kw": "kW", "kwh": "kWh", "pue": "PUE", "usd": "USD"}
+
+
+def words_of(name: str) -> str:
+    """Return the name of a field as words: `electricity_usd_per_kwh` as `electricity USD per kWh`."""
+    return " ".join(_WRITTEN.get(word, word) for word in name.split("_"))
+
+
+def term_words(*terms: str) -> str:
+    """Return terms of rent as `--term` takes them: `on-demand, reserved-1y`."""
+    return ", ".join(terms).replace("_", "-")
+
+
 def runs_words(engine: str, weight_dtype: str) -> str:
     """Return engine and weight format, short: `trt-llm fp8`."""
     return f"{'trt-llm' if engine == 'tensorrt-llm' else engine} {weight_dtype}"
@@ -125,7 +138,7 @@ def price_words(provider: str, kind: str, tenancy: str, age_days: int | None) ->
     """Return provider, kind of price unless it is a list price, tenancy, and age: `tensorwave, tracker, 195d`."""
     whose = {"unknown": "others' hosts", "shared": "shared"}.get(tenancy, "")
     age = "undated" if age_days is None else f"{age_days}d"
-    return ", ".join(filter(None, (provider, kind.replace("_", " ") if kind != "list" else "", whose, age)))
+    return ", ".join(filter(None, (provider, words_of(kind) if kind != "list" else "", whose, age)))
 
 
 class Bought(Protocol):

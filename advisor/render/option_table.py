@@ -21,6 +21,7 @@ from advisor.render.numbers import (
     rung,
     runs_words,
     show,
+    term_words,
     usd,
     usd_range,
 )
@@ -228,9 +229,7 @@ TAKE: Final = OptionColumn("take~", take_words)
 PER_HOUR: Final = OptionColumn("$/h>", per_hour)
 PRICE: Final = OptionColumn("price~", lambda option: offer_words(option.offer))
 JOB_USD: Final = OptionColumn("$ for all", lambda option: usd_range(option.job_usd))
-TERM: Final = OptionColumn(
-    "term?", lambda option: option.offer.term.replace("_", "-") if option.offer else MISSING
-)
+TERM: Final = OptionColumn("term?", lambda option: term_words(option.offer.term) if option.offer else MISSING)
 DEADLINE_COLUMNS: Final = (
     TAKE,
     OptionColumn("hours>", lambda option: digits(option.batched.duration_s.value / HOUR_S)),

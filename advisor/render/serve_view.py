@@ -23,6 +23,7 @@ from advisor.render.numbers import (
     percent,
     show,
     show_quantity,
+    words_of,
 )
 from advisor.simulator.host_cache import PreemptionCost, preemption_cost
 from advisor.simulator.power import serving_power_w
@@ -156,7 +157,7 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
     state = (
         f"Busy {percent(result.busy_fraction)} of the time, {digits(result.mean_batch)} sequences per step, "
         f"KV cache {_kv_state(result)}; memory of one accelerator [GB]: "
-        + ", ".join(f"{name} {digits(size / GB)}" for name, size in _memory(replica).items())
+        + ", ".join(f"{words_of(name)} {digits(size / GB)}" for name, size in _memory(replica).items())
         + "."
     )
     hits = (

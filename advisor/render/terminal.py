@@ -1,6 +1,7 @@
 """Answers on the terminal: rich tables that fit 100 columns."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import IO, Final
@@ -20,6 +21,10 @@ PIPE_WIDTH: Final = 100
 GAP: Final = 2
 """Blanks between two columns."""
 
+
+_WORD: Final = re.compile(r"\S+")
+_PART_OF_WORD: Final = re.compile(r"[^\s-]{1,20}-?")
+"""Pieces that stay on one line: numbers and names up to a hyphen; only addresses and file names are longer than 20."""
 
 MOST_ROWS: Final = 5_000
 """Rows of a table that a terminal shows; each takes 1 ms to lay out, and no reader scrolls through more."""
@@ -69,21 +74,39 @@ def _print_table(block: Table, console: Console) -> None:
         console.print(Text(on_one_line(block.title), style="bold"))
     num_left_out = max(0, len(block.rows) - MOST_ROWS)
     whole = _on_one_line(replace(block, rows=block.rows[:MOST_ROWS], details=()))
-    block = _that_fits(whole, console.width)
+    fitting = _that_fits(whole, console.width)
+    widths = column_widths(fitting, console.width)
+    if sum(widths) + GAP * (len(widths) - 1) > console.width:
+        _print_records(whole, console)
+    else:
+        _print_columns(fitting, widths, console)
+        dropped = [on_one_line(column.header) for column in whole.columns if column not in fitting.columns]
+        if dropped and console.width < PIPE_WIDTH:
+            console.print(Text(f"No room for {', '.join(dropped)}: a wider window or --json shows them."))
+    if num_left_out:
+        console.print(Text(f"{num_left_out:,} more rows are left out: -o FILE.csv writes all of them."))
+
+
+def _print_columns(block: Table, widths: Sequence[int], console: Console) -> None:
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
     )
-    widths = column_widths(block, console.width)
     for column, width in zip(block.columns, widths, strict=True):
         table.add_column(Text(on_one_line(column.header)), justify=column.align, overflow="fold", width=width)
     for row in block.rows:
         table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
-    dropped = [on_one_line(column.header) for column in whole.columns if column not in block.columns]
-    if dropped and console.width < PIPE_WIDTH:
-        console.print(Text(f"No room for {', '.join(dropped)}: a wider window or --json shows them."))
-    if num_left_out:
-        console.print(Text(f"{num_left_out:,} more rows are left out: -o FILE.csv writes all of them."))
+
+
+def _print_records(block: Table, console: Console) -> None:
+    """Print each row as lines of a header and its cell: what a narrow terminal shows of a wide table."""
+    width = max(cell_len(column.header) for column in block.columns)
+    for i, row in enumerate(block.rows):
+        if i:
+            console.print()
+        for column, cell in zip(block.columns, row, strict=True):
+            if cell:
+                console.print(Text(f"{on_one_line(column.header):{width}}  {cell}"))
 
 
 def _at_hyphens(text: str, width: int) -> str:
@@ -134,22 +157,23 @@ def _least_widths(block: Table) -> list[int]:
 def column_widths(block: Table, available: int) -> list[int]:
     """Width of each column [characters] so that the table fits.
 
-    Columns that may fold give way first, down to their longest word; then the widest of all, one character
-    at a time. Rich's own rule can squeeze a column out of sight.
+    Columns that may fold give way, the widest first, down to their longest word; then all, down to the longest part of
+    a word between hyphens or to the longest figure. Rich's own rule can squeeze a column out of sight, or cut a number.
     """
     texts = [[column.header, *cells] for column, cells in zip(block.columns, _transpose(block), strict=True)]
     widths = [max(map(cell_len, column)) for column in texts]
-    floors = [
-        max((cell_len(word) for text in column for word in text.split()), default=1) for column in texts
-    ]
+    figures = [max(map(cell_len, cells), default=1) for cells in _transpose(block)]
     excess = sum(widths) + GAP * (len(widths) - 1) - available
-    while excess > 0:
-        foldable = [i for i, column in enumerate(block.columns) if column.fold and widths[i] > floors[i]]
-        widest = max(foldable or range(len(widths)), key=widths.__getitem__)
-        if widths[widest] <= 1:
-            break
-        widths[widest] -= 1
-        excess -= 1
+    for pattern, gives_way in ((_WORD, "fold"), (_PART_OF_WORD, "left")):
+        floors = []
+        for i, column in enumerate(block.columns):
+            is_narrowed = column.fold or column.align == gives_way
+            parts = pattern.findall(" ".join(texts[i] if is_narrowed else texts[i][:1]))
+            whole = 1 if is_narrowed else figures[i] if gives_way == "left" else widths[i]
+            floors.append(max([whole, *map(cell_len, parts)]))
+        while excess > 0 and (wide := [i for i, width in enumerate(widths) if width > floors[i]]):
+            widths[max(wide, key=widths.__getitem__)] -= 1
+            excess -= 1
     return widths
 
 

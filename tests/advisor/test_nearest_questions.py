@@ -57,6 +57,14 @@ def test_the_limit_that_must_go_is_named(cli: Cli, question: str, fix: str) -> N
     assert fix_of(cli, question).startswith(fix)
 
 
+def test_hardware_that_no_provider_rents_is_planned_on_as_ones_own(cli: Cli) -> None:
+    asked = f"advisor recommend --model 8b --concurrency 1 {DAY}"
+    run = cli(f"{asked} --gpu rx-7900-xtx")
+    own = re.search(r"Hint: (--own \S+) instead of --gpu", run.err)
+    assert own, run.err
+    assert cli(f"{asked} {own.group(1)}").code == 0
+
+
 @pytest.mark.parametrize("rate", ["0.001", "0.0001"])
 def test_a_request_now_and_then_needs_no_more_than_one_every_few_minutes(cli: Cli, rate: str) -> None:
     """Whatever serves more serves it, at the same price and no slower."""

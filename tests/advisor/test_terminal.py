@@ -251,6 +251,10 @@ def test_a_search_takes_the_release_with_the_name_of_its_engine(typed: str, own:
         ("recommend --model 8b --workload fine-tuning", "did you mean: finetune"),
         ("recommend --model 8b --use-spot", "--term spot"),
         ("recommend --model 8b --vram 80", "--min-memory"),
+        ("simulate collective --size 1GB", "did you mean: --bytes"),
+        ("recommend --model 8b --latency 2s", "did you mean: --latency-p99"),
+        ("roofline", "--gpu ID"),
+        ("recommend --model 8b --own rtx-4060", "--own 1xrtx-4060"),
     ],
 )
 def test_words_that_mean_more_than_one_option_are_hinted_at(cli: Cli, typed: str, fix: str) -> None:
@@ -303,3 +307,32 @@ def test_accelerators_counted_with_their_name_share_one_image(cli: Cli) -> None:
     counted = json.loads(cli(f"{command} --gpu H100:4").out)
     own = json.loads(cli(f"{command} --gpu h100 --parallel 4").out)
     assert counted["inputs"] == own["inputs"]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 70, 80, 100, 140])
+def test_no_number_is_cut_at_any_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Columns give way down to parts of names; a table that is wider still is printed a line for each cell."""
+    from io import StringIO
+
+    from advisor.render.answer import Table, columns
+    from advisor.render.terminal import print_blocks
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    header = columns("# | take~ | runs~ | $/h> | $/Mtok~ | TTFT> | holds | price~ | basis?")
+    row = (
+        "2",
+        "2 x b200-sxm",
+        "trt-llm fp8",
+        "$13.58",
+        "$0.28",
+        "516 ms",
+        "marginal",
+        "digitalocean, 188d",
+        "modelled",
+    )
+    out = StringIO()
+    print_blocks((Table(header, (row, row), "Options"),), out)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    for whole in ("$13.58", "$0.28", "516 ms", "$/Mtok", "marginal", "188d"):
+        assert whole in text

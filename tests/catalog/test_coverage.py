@@ -24,7 +24,7 @@ def test_what_is_rented_and_runs_has_a_price_to_plan_with_or_says_why_not() -> N
             assert row.num_dedicated == 0 or row.newest is not None
     assert all(unpriced.values())
     assert unpriced["h20"] == "no provider is known to rent it out; a purchase price is known"
-    assert unpriced["rtx-4080"] == "unknown tenancy, marketplace_min price (akash, salad)"
+    assert unpriced["rtx-4080"] == "unknown tenancy, marketplace min price (akash, salad)"
     assert "undated (paperspace)" in unpriced["v100-pcie-32gb"]
 
 

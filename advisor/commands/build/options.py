@@ -99,7 +99,7 @@ class BuildInput:
     )
     target_tokens_per_s: Annotated[
         float | None,
-        LIMITS("N", "Least output tokens per second, e.g. 20; then the cheapest.", max=1_000_000),
+        LIMITS("N", "Least speed in output tokens per second, e.g. 20; then the cheapest.", max=1_000_000),
     ] = None
     have: Annotated[
         Path | None, LIMITS("FILE", "A list of parts that you have: they cost nothing."), Effect.READS

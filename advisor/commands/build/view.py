@@ -22,6 +22,7 @@ from advisor.render.numbers import (
     show,
     show_quantity,
     usd,
+    words_of,
 )
 from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Check
@@ -243,7 +244,7 @@ def _bill_row(line: PartLine, *, is_planned: bool) -> tuple[str, ...]:
     return (
         line.category,
         str(line.quantity),
-        like + line.name + (f" [{', '.join(line.flags)}]" if line.flags else ""),
+        like + line.name + (f" [{', '.join(map(words_of, line.flags))}]" if line.flags else ""),
         MISSING if unit is None else usd_exact(unit),
         MISSING if unit is None else usd_exact(line.usd),
         _basis_words(line),

@@ -10,7 +10,7 @@ from advisor.catalog.schema.price import Price
 from advisor.commands.catalog.price_view import price_row
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import fields_of
-from advisor.render.numbers import MISSING, usd
+from advisor.render.numbers import MISSING, term_words, usd, words_of
 
 MAX_OLD_ROWS: Final = 12
 """Stale offers that the terminal shows; files and JSON have all."""
@@ -85,7 +85,7 @@ def _providers(rows: Sequence[ProviderCoverage]) -> Table:
                 row.newest.isoformat() if row.newest else _NO_DAY,
                 f"{row.num_stale}",
                 f"{row.num_undated}",
-                ", ".join(row.terms),
+                term_words(*row.terms),
             )
             for row in rows
         ),
@@ -126,7 +126,7 @@ def _old(price: Price, known: Coverage) -> tuple[str, ...]:
         price.provider,
         price.accelerator,
         price.region,
-        price.term,
+        term_words(price.term),
         usd(price.usd_per_accelerator_hour),
-        price.price_kind,
+        words_of(price.price_kind),
     )

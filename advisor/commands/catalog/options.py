@@ -50,7 +50,7 @@ class PricesInput:
 
     gpu: OneGpu = None
     provider: Sellers = None
-    term: Annotated[str, Option(metavar="TERM,...", help="Terms, or all.")] = "on_demand"
+    term: Annotated[str, Option(metavar="TERM,...", help="Terms, or all.")] = "on-demand"
     region: Annotated[str | None, Option(help="Only regions that begin so, e.g. us.")] = None
     sort: Annotated[PriceOrder, Option(help="Order; cheapest or newest first.")] = "accelerator"
     price_file: OwnPrices = None

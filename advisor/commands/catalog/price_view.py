@@ -24,7 +24,7 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.document import fields_of
-from advisor.render.numbers import MISSING, digits, usd
+from advisor.render.numbers import MISSING, digits, term_words, usd, words_of
 
 MAX_ROWS = 60
 """Rows that the terminal shows; files and JSON have all."""
@@ -73,7 +73,7 @@ def _cells(category: str, part: Part, price: PartPrice | None) -> tuple[str, ...
         if price is None
         else price_words(price.basis, price.observed_on, price.num_listings, price.condition)
     )
-    flags = f" [{', '.join(part.flags)}]" if part.flags else ""
+    flags = f" [{', '.join(map(words_of, part.flags))}]" if part.flags else ""
     return category, part.name + flags, figures(part), cost, basis
 
 
@@ -170,7 +170,9 @@ def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
         price.sku,
         price.region,
         str(price.num_accelerators),
-        price.term if price.price_kind == "list" else f"{price.term}, {price.price_kind.replace('_', ' ')}",
+        ", ".join(
+            [term_words(price.term), *([] if price.price_kind == "list" else [words_of(price.price_kind)])]
+        ),
         usd(price.usd_per_hour),
         usd(price.usd_per_accelerator_hour),
         str(age_days(price, as_of)),

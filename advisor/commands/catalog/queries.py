@@ -18,6 +18,7 @@ from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
 from advisor.catalog.schema.part import Part, PartPrice
 from advisor.catalog.schema.price import Term
 from advisor.commands.catalog.options import EnginesInput, GpusInput, ModelsInput, PartsInput, PricesInput
+from advisor.render.numbers import term_words
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 
 T = TypeVar("T")
@@ -202,7 +203,7 @@ def _none_known(
         user_file=wanted.price_file,
         cache_dir=kept_prices(),
     )
-    offers = sorted({f"{price.provider} ({price.term})" for price in elsewhere})
+    offers = sorted({f"{price.provider} ({term_words(price.term)})" for price in elsewhere})
     return InfeasibleError(
         f"no price{f' of {gpu}' if gpu else ''} passes all filters on {as_of}",
         why="no row that was known on that day fits provider, term and region",

@@ -27,7 +27,7 @@ def accelerators_answer(records: Sequence[Accelerator], filters: Mapping[str, ob
         inputs=filters,
         blocks=(
             Table(
-                columns("accelerator | GB> | GB/s> | bf16> | fp8> | fp4> | link GB/s> | W> | remark~"),
+                columns("accelerator | GB> | GB/s> | bf16> | fp8> | fp4> | link GB/s> | W> | remark~?"),
                 tuple(_accelerator_row(record) for record in records),
             ),
             Paragraph(

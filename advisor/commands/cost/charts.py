@@ -7,6 +7,7 @@ from advisor.decide.ownership import Tco
 from advisor.economics.result import CostReport, CostRow
 from advisor.economics.sensitivity import Swing
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
+from advisor.render.numbers import words_of
 
 _COST = "USD per million tokens"
 _PARTS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
@@ -79,7 +80,7 @@ def split_chart(rows: Sequence[CostRow]) -> Chart:
     names = list(chosen[0].share)
     series = tuple(
         Series(
-            name.replace("_", " "),
+            words_of(name),
             tuple(
                 Datum(row.option.machine.accelerator, row.share[name] * row.usd_per_million_tokens.value)
                 for row in chosen
@@ -116,7 +117,7 @@ def tornado_chart(swings: Sequence[Swing], title: str) -> Chart:
     """Return the chart of how far each assumption moves the cost of a token, widest first."""
     points = tuple(
         Datum(
-            swing.parameter.replace("_", " "),
+            words_of(swing.parameter),
             swing.base_usd_per_million,
             min(swing.usd_per_million_at_low, swing.usd_per_million_at_high),
             max(swing.usd_per_million_at_low, swing.usd_per_million_at_high),

@@ -17,11 +17,11 @@ from advisor.decide.purchase import bill_words
 from advisor.economics.carbon import Footprint
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostReport, CostRow, LoadPoint, Way
+from advisor.economics.words import leading_ways
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bullet_list, columns
 from advisor.render.certainty_words import how_sure
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
-    LEGEND,
     MISSING,
     POWER,
     TIME,
@@ -31,7 +31,9 @@ from advisor.render.numbers import (
     price_words,
     range_words,
     show,
+    term_words,
     usd,
+    words_of,
 )
 from advisor.render.option_table import offer_words, runs_of, take_words
 
@@ -49,7 +51,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
     asked = Paragraph(_question(report, question))
     counts = report.counts
     counted = Paragraph(
-        f"{counts.num_candidates} deployments considered, {counts.num_simulated} simulated.\n{LEGEND}"
+        f"{counts.num_candidates} deployments considered, {counts.num_simulated} simulated. Ranges are 80 % intervals."
     )
     crossings = _crossings(report)
     row = report.rows[0]
@@ -128,10 +130,8 @@ def _tiles(report: CostReport) -> tuple[Tile, ...]:
     if report.api:
         api = report.api[0]
         tiles.append(Tile(_cost(api.usd_per_million_tokens), "per million through an API", api.provider))
-    if report.owned:
-        owned = report.owned[0]
-        name = owned.option.machine.accelerator
-        tiles.append(Tile(_cost(owned.usd_per_million_tokens.value), "per million owned", name))
+    if owned := leading_ways(report.ways).get("own"):
+        tiles.append(Tile(_cost(owned.usd_per_million_tokens), "per million owned", owned.what))
     return tuple(tiles)
 
 
@@ -158,7 +158,7 @@ def _question(report: CostReport, question: CostQuestion) -> str:
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom{spare}; "
-        f"{', '.join(limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}."
+        f"{term_words(*limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}."
     )
 
 
@@ -194,7 +194,7 @@ def _row(row: CostRow) -> tuple[str, ...]:
         f"{_cost(cost.value)} {range_words(cost.low, cost.high)}",
         percent(row.load_fraction),
         option.served.holds,
-        ", ".join(filter(None, (offer_words(option.offer), term.replace("_", "-")))),
+        ", ".join(filter(None, (offer_words(option.offer), term_words(term)))),
         cost.basis,
     )
 
@@ -204,7 +204,7 @@ def _cost(usd_per_million: float) -> str:
 
 
 def _row_details(row: CostRow) -> tuple[Block, ...]:
-    share = ", ".join(f"{name.replace('_', ' ')} {percent(part)}" for name, part in row.share.items())
+    share = ", ".join(f"{words_of(name)} {percent(part)}" for name, part in row.share.items())
     return (Paragraph(f"The bill pays for {share}."), Paragraph(_sku(row.option)))
 
 
@@ -225,7 +225,7 @@ def _providers_blocks(row: CostRow, *, limit: int) -> list[Block]:
     rows = tuple(
         (
             price_words(each.provider, each.kind, "dedicated", each.age_days),
-            each.term.replace("_", "-"),
+            term_words(each.term),
             str(each.num_accelerators),
             usd(each.usd_per_hour),
             _cost(each.usd_per_million_tokens),
@@ -238,8 +238,13 @@ def _providers_blocks(row: CostRow, *, limit: int) -> list[Block]:
 def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> Table:
     given = question.mean_rate_per_s is not None
     title = "The same tokens by every way" if given else "Each deployment at its planned load, and APIs"
+    shown = list(ways[:limit])
     if len(ways) > limit:
         title += f": the cheapest {limit} of {len(ways)}"
+        named = [way for way in leading_ways(ways).values() if given and way not in shown]
+        if named:
+            title += ", and those of the first line"
+        shown += named
     rows = tuple(
         (
             way.way,
@@ -250,16 +255,14 @@ def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> T
             way.price_observed_on,
             way.note,
         )
-        for way in ways[:limit]
+        for way in shown
     )
     return Table(columns("way | what~ | $/month> | $/M tokens> | used> | price of | how~"), rows, title)
 
 
 def _crossings(report: CostReport) -> Paragraph:
     lines = [crossing.sentence for crossing in report.break_even]
-    return (
-        bullet_list("Where two ways cost the same", lines) if lines else Paragraph("No API to compare with.")
-    )
+    return bullet_list("Break-even points", lines) if lines else Paragraph("No API to compare with.")
 
 
 def _ownership_blocks(report: CostReport) -> list[Block]:

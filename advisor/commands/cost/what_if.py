@@ -92,7 +92,7 @@ def with_what_if(answer: Answer, question: CostQuestion, priced: PricedReport, l
         "headers": _HEADERS,
         "rows": [_cells(way) for way in _select_ways(report.ways)],
         "answer": report.headline,
-        "lists": [{"name": "crossings", "title": "Where two ways cost the same", "items": crossings}],
+        "lists": [{"name": "crossings", "title": "Break-even points", "items": crossings}],
         "note": _error_words(checks),
         "checks": checks,
         "script": {"terms": terms, "most_rows": _MOST_ROWS},

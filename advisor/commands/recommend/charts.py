@@ -8,7 +8,7 @@ import numpy as np
 from advisor.catalog.units import GB, MILLISECOND_S
 from advisor.decide.option import Option
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
-from advisor.render.numbers import layout_words
+from advisor.render.numbers import layout_words, words_of
 
 LEAST_LOAD_FRACTION: Final = 0.05
 """Lowest load of an option's curve, as a fraction of its highest: below it, nearly all cost is idle time."""
@@ -103,7 +103,7 @@ def _load_curve(option: Option) -> tuple[Datum, ...]:
 def step_chart(option: Option) -> Chart:
     """Return the chart of one decode step by part, longest first; the sum is the step."""
     parts = sorted(option.explained.step_s.items(), key=lambda item: -item[1])
-    points = tuple(Datum(name.replace("_", " "), seconds / MILLISECOND_S) for name, seconds in parts)
+    points = tuple(Datum(words_of(name), seconds / MILLISECOND_S) for name, seconds in parts)
     return Chart(
         "waterfall",
         f"One step of option {option.rank}: {layout(option)}",

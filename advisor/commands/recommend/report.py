@@ -30,6 +30,7 @@ from advisor.render.numbers import (
     rung,
     show,
     show_quantity,
+    term_words,
     usd,
     usd_quantity,
 )
@@ -225,7 +226,7 @@ def prices_table(options: Sequence[Option]) -> Table:
             offer.provider,
             offer.sku,
             offer.region,
-            offer.term,
+            term_words(offer.term),
             usd(option.bill.usd_per_hour),
             offer.observed_on,
             show(offer.age_days),

@@ -34,6 +34,7 @@ from advisor.render.numbers import (
     range_words,
     show,
     show_quantity,
+    term_words,
     usd,
 )
 from advisor.render.option_table import offer_words
@@ -110,7 +111,7 @@ def _question_words(scenario: TrainingScenario, found: TrainingRecommendation) -
     what = f"{show(task.tokens, COUNT)} tokens in steps of {task.global_batch} x {task.sequence_tokens}"
     return (
         f"Asked: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
-        f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {', '.join(limits.terms)} prices as of "
+        f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {term_words(*limits.terms)} prices as of "
         f"{scenario.as_of}."
     )
 
@@ -227,7 +228,7 @@ def _bills_table(option: TrainingOption) -> Table:
 def _term(bill: TermCost) -> str:
     if bill.term == ESTIMATED_RESERVATION:
         return "reserved 1y, usual discount"
-    return bill.term.replace("_", " ")
+    return term_words(bill.term)
 
 
 def _seller(bill: TermCost) -> str:
@@ -315,9 +316,7 @@ def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
         ),
         Tile(
             usd(cost.value),
-            f"{option.offer.provider}, {option.offer.term.replace('_', ' ')}"
-            if option.offer
-            else "electricity",
+            f"{option.offer.provider}, {term_words(option.offer.term)}" if option.offer else "electricity",
             range_words(cost.low, cost.high),
         ),
         Tile(percent(shown.mfu_fraction.value), "MFU", f"step {show(shown.step_time_s.value, TIME)}"),

@@ -37,7 +37,9 @@ from advisor.render.numbers import (
     percent,
     show,
     show_quantity,
+    term_words,
     usd,
+    words_of,
 )
 
 SHOWN_BESIDE_LADDER: Final = 3
@@ -111,7 +113,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({lengths}{talk}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
-        f"{', '.join(limits.terms)} prices of {whose} as of {scenario.as_of}."
+        f"{term_words(*limits.terms)} prices of {whose} as of {scenario.as_of}."
     )
 
 
@@ -135,7 +137,7 @@ def _explanation(option: Option) -> list[Block]:
 
 
 def _in_words(name: str) -> str:
-    return name.removesuffix("_bytes").replace("_", " ")
+    return words_of(name.removesuffix("_bytes"))
 
 
 def _remarks(option: Option) -> str:

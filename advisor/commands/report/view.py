@@ -40,7 +40,7 @@ def collection_answer(files: Sequence[Path], documents: Sequence[Document]) -> A
         (str(path), _question(document), *_cells(option))
         for (path, document), option in zip(pairs, best, strict=True)
     )
-    head = Paragraph(f"{len(files)} answers side by side", emphasis=True)
+    head = Paragraph(f"{len(files)} answer{'' if len(files) == 1 else 's'} side by side", emphasis=True)
     table = Table(columns("answer~ | question~", *_HEADERS), rows, title="First option of each answer")
     blocks: list[Block] = [head, table, *_charts(pairs)]
     sections = [Section("Side by side", tuple(blocks[1:]))]

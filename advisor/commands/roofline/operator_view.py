@@ -16,6 +16,7 @@ from advisor.render.numbers import (
     percent,
     show,
     show_quantity,
+    words_of,
 )
 from advisor.simulator.collectives import Topology
 from advisor.simulator.collectives.operations import bus_factor
@@ -90,7 +91,7 @@ def operator_answer(
 def _warnings(record: Accelerator, device: Device) -> tuple[str, ...]:
     if not device.assumed:
         return ()
-    words = ", ".join(name.replace("_", " ") for name in device.assumed)
+    words = ", ".join(words_of(name) for name in device.assumed)
     return (f"{record.id}: no source states its {words}; a usual chip's are taken",)
 
 

@@ -11,7 +11,7 @@ from advisor.catalog.units import KIB, TERA
 from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, columns
 from advisor.render.document import pick_attributes
-from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity
+from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity, words_of
 from advisor.render.plot import PlotAxis, PlotPoint, scatter
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.occupancy import Occupancy, SmLimits
@@ -100,10 +100,8 @@ class TurningPoint:
     def words(self, context_tokens: int) -> str:
         """Return the point in one sentence."""
         longest = self.longest_context_tokens
-        limit = "" if longest is None or longest < 1.0 else f"; beyond {longest:,.0f} tokens at none"
-        if self.batch is None:
-            return f"Decode with {context_tokens:,} tokens of context is compute-bound at no batch{limit}."
-        at = f"at a batch of {self.batch:,.0f}"
+        limit = "" if longest is None or longest < 1.0 else f"; beyond {longest:,.0f} tokens it never does"
+        at = "at no batch" if self.batch is None else f"at a batch of {self.batch:,.0f}"
         return f"Decode with {context_tokens:,} tokens of context turns compute-bound {at}{limit}."
 
 
@@ -139,7 +137,7 @@ def _marks(one: PassRoofline) -> list[Mark]:
     return [
         Mark(
             letter,
-            _words(operator.name),
+            words_of(operator.name),
             one.phase,
             operator.work.intensity_flop_per_byte,
             operator.achieved_flop_per_s,
@@ -169,7 +167,7 @@ def _row(letter: str, operator: RooflineOperator) -> tuple[str, ...]:
     work = operator.work
     return (
         letter,
-        _words(operator.name),
+        words_of(operator.name),
         digits(work.intensity_flop_per_byte) if work else MISSING,
         operator.bound,
         show(operator.floor_s, TIME) if work else MISSING,
@@ -198,10 +196,6 @@ def _roof_words(roof: Roof) -> str:
         for name, peak in roof.peak_flop_per_s.items()
     )
     return f"{_ROOF_MARKS[roof.is_measured]} {roof.name}: {show(roof.bandwidth_bytes_per_s, RATE)}, {peaks}"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _roof_fields(roof: Roof) -> dict[str, object]:

@@ -35,5 +35,5 @@ class ServeApiInput:
     ] = None
     limit: Annotated[str, Option(metavar="TIME", help="Longest time of one question.")] = "60s"
     max_bytes: Annotated[
-        int, Option(metavar="N", min=100, max=1_000_000_000, help="Largest question [bytes].")
+        int, Option(metavar="N", min=100, max=1_000_000_000, help="Bytes of the largest question.")
     ] = 1_000_000

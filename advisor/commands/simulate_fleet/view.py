@@ -11,7 +11,17 @@ from advisor.catalog.units import HOUR_S
 from advisor.commands.simulate_fleet.charts import fleet_charts
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import fields_of, pick_attributes
-from advisor.render.numbers import LEGEND, TIME, digits, layout_words, percent, show, show_quantity, usd
+from advisor.render.numbers import (
+    LEGEND,
+    TIME,
+    digits,
+    layout_words,
+    percent,
+    show,
+    show_quantity,
+    term_words,
+    usd,
+)
 from advisor.render.serve_view import overload_blocks
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -167,7 +177,7 @@ def _pool_table(run: FleetRun) -> Table:
         rows.append(
             (
                 pool.name,
-                f"{usd(bill.usd_per_hour)} {bill.term.replace('_', '-')}",
+                f"{usd(bill.usd_per_hour)} {term_words(bill.term)}",
                 digits(pool.replica_hours),
                 percent(pool.busy_fraction),
                 percent(pool.num_finished / max(1, run.result.num_finished)),

@@ -114,7 +114,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     where = title_of(run.islands[0]) if run.islands else f"{plan.num_accelerators} x {accelerator.id}"
     title = f"{job.model.id} on {where}, {plan_words(plan)}"
     blocks: list[Block] = [
-        Paragraph(f"{title}: {show_quantity(step, TIME)} a step", emphasis=True),
+        Paragraph(_headline(run, title, step), emphasis=True),
         Paragraph(_summary(run, rate, mfu, hfu, days)),
         *([] if run.islands else [Paragraph(states_words(found, figures))]),
         *([Paragraph(run.data_words)] if run.data_words else []),
@@ -129,12 +129,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     blocks += _pictures(found)
     if figures.even_bubbles:
         blocks.append(Paragraph(bubble_words(found, figures)))
-    flags = "\n".join(explain_command(name, text) for name, text in _launch(run).items())
-    blocks.append(
-        Figure(flags, title="Launch options by framework")
-        if flags
-        else Paragraph("No framework known here has options for it.")
-    )
+    blocks.append(_start(run))
     blocks.append(Paragraph(LEGEND))
     return Answer(
         result=_result(run, rate, measures, stages) | {"first_principles": figures},
@@ -145,6 +140,26 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
         warnings=warnings,
         svg=pipeline_svg(drawn, title) if (drawn := pipeline_to_draw(found)) else "",
     )
+
+
+def _headline(run: TrainRun, title: str, step: Quantity) -> str:
+    """Return the time of a step, and first that the plan does not fit where it does not."""
+    time = f"{show_quantity(step, TIME)} a step"
+    return (
+        f"{title}: does not fit; with more memory {time}"
+        if run.verdict == "does not fit"
+        else f"{title}: {time}"
+    )
+
+
+def _start(run: TrainRun) -> Block:
+    """Return the launch options of every framework that starts the plan."""
+    if run.verdict == "does not fit":
+        return Paragraph("No launch options are shown: the plan does not fit.")
+    flags = "\n".join(explain_command(name, text) for name, text in _launch(run).items())
+    if not flags:
+        return Paragraph("No framework known here has options for it.")
+    return Figure(flags, title="Launch options by framework")
 
 
 def _inputs(run: TrainRun) -> dict[str, object]:

@@ -187,7 +187,10 @@ whatIf.start((data) => {
     const ways = [
       ...rented.map((row) => wayOf("rent", row, row.option.note)),
       ...terms.rented.flatMap((option) => fleets(option, day, factor)),
-      ...owned.map((row) => wayOf("own", row, `${+row.years.toPrecision(6)} years, resale counted${row.size.left_out}`)),
+      ...owned.map((row) => {
+        const doubt = row.size.may_lead ? "" : ", less sure than option 1";
+        return wayOf("own", row, `${+row.years.toPrecision(6)} years, resale counted${row.size.left_out}${doubt}`);
+      }),
       ...terms.api.map((api) => ({
         way: "api",
         what: `${api.provider} (${api.model})`,
