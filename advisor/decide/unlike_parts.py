@@ -23,10 +23,9 @@ from advisor.decide.trial import FleetPart, Found, UnlikeFleet
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
-_MOST_SIZED: Final = (4, 1)
-"""Pairs whose parts are sized, those that are likely to cost least: of the best plain deployment, and of the next."""
-BASES: Final = len(_MOST_SIZED)
-"""Plain deployments for which unlike parts are tried."""
+_MOST_SIZED: Final = 4
+"""Pairs whose parts are sized for each plain deployment: those that are likely to cost least. Every accelerator of an
+answer gets as many, so that it costs in a list what it costs alone."""
 LARGEST_WORKER: Final = 8
 """Accelerators of one worker: those of a usual machine."""
 _MOST_STEPS: Final = 12
@@ -147,8 +146,6 @@ class Base:
     plain: Planned
     allows: Callable[[Price], bool]
     """Whether parts may be bought from an offer."""
-    most_sized: int
-    """Pairs of parts that are sized at most."""
 
 
 def fleets(
@@ -172,7 +169,7 @@ def fleets(
         asked = Asked(scenario, demand, allowed, gain, measured)
         pairs = list(pairs_of(asked, base))
         seek = _most_within if demand.kind == "budget" else _best
-        best = seek(asked, base.plain, pairs, base.most_sized)
+        best = seek(asked, base.plain, pairs)
         if best is None or best.expected_cost >= base.plain.expected_cost:
             continue
         if not any(_is_same(best, other) for other in found):
@@ -181,13 +178,13 @@ def fleets(
 
 
 def bases_of(scenario: Scenario, plans: Sequence[Sequence[Planned]], *, of_one_seller: bool) -> list[Base]:
-    """Return what unlike parts must beat on each of the first accelerators, given their plain deployments: the cheapest
-    one with parts from any offer, and the cheapest safe one with parts at firm prices.
+    """Return what unlike parts must beat on each accelerator, given its plain deployments: the cheapest one with parts
+    from any offer, and the cheapest safe one with parts at firm prices.
 
     `of_one_seller` allows only the offers of the plain deployment's seller.
     """
     found = list[Base]()
-    for most, of_chip in zip(_MOST_SIZED, plans, strict=False):
+    for of_chip in plans:
         safe = [plan for plan in of_chip if plan.is_safe]
         for able, is_firm_only in ((of_chip, False), (safe, True)):
             if not able:
@@ -199,7 +196,7 @@ def bases_of(scenario: Scenario, plans: Sequence[Sequence[Planned]], *, of_one_s
                 is_firm_only=is_firm_only,
                 seller=seller_of(plan.found.purchase.placement.price) if of_one_seller else None,
             )
-            found.append(Base(plan, allows, most))
+            found.append(Base(plan, allows))
     return found
 
 
@@ -227,8 +224,8 @@ def seller_of(price: Price) -> tuple[str, ...]:
     return price.provider, price.region, price.term, price.price_kind, price.tenancy
 
 
-def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -> Planned | None:
-    """The cheapest parts that hold, of the `most` pairs that may cost least; None where none beats the plain ones."""
+def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair]) -> Planned | None:
+    """The cheapest parts that hold, of the pairs that may cost least; None where none beats the plain ones."""
     limit = expected_usd_per_hour(asked, plan.found.purchase.placement, plan.found.purchase.usd_per_hour)
     waiting = list[tuple[float, int, tuple[int, ...]]]()
     for place, pair in enumerate(pairs):
@@ -238,9 +235,9 @@ def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -
         likely = cheapest_cell(asked, pair, pair.likely(asked.load))
         if likely is not None and likely.expected_usd_per_hour < limit:
             waiting.append((likely.expected_usd_per_hour, place, pair.begin(asked.load)))
-    waiting = sorted(waiting)[:most]
+    waiting = sorted(waiting)[:_MOST_SIZED]
     sized = list[tuple[float, int, Found]]()
-    for _ in range(most + _MAX_REGROWTH):
+    for _ in range(_MOST_SIZED + _MAX_REGROWTH):
         for usd, place, counts in waiting:
             least_usd = sized[-1][0] if sized else limit
             is_open = usd < least_usd and not is_spent()
@@ -274,7 +271,7 @@ def _show_parts(asked: Asked, found: Found) -> Planned | None:
     )
 
 
-def _most_within(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -> Planned | None:
+def _most_within(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair]) -> Planned | None:
     """The parts that carry most within a budget: those of the highest bounds are measured, until no bound is above what
     was measured; None where none carries more than the plain deployment.
     """
@@ -287,7 +284,7 @@ def _most_within(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most:
             if asked.gain * bound > plan.found.purchase.requests_per_s:
                 able.append((-bound, place, counts))
     best: Planned | None = None
-    for bound, place, counts in sorted(able)[: _MOST_WITHIN_BUDGET * most]:
+    for bound, place, counts in sorted(able)[: _MOST_WITHIN_BUDGET * _MOST_SIZED]:
         carried = plan if best is None else best
         if is_spent() or -bound <= carried.found.purchase.requests_per_s:
             break

@@ -134,6 +134,24 @@ def test_a_fresh_price_of_a_large_machine_hides_no_card() -> None:
     assert first["bill"]["usd_per_hour"] == 2.5
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        # Two pools save a fifth on MI300Xs, which were third of five and so had none.
+        "recommend --model 70b --rate 10 --gpu gh200-96gb,b200-sxm,mi300x",
+        "recommend --model 8b --rate 30 --gpu h100-sxm,l40s,mi300x --precision bf16",
+    ],
+)
+def test_an_accelerator_costs_in_a_list_what_it_costs_alone(words: str) -> None:
+    listed = ask(words).options
+    assert len(listed) == 3
+    for option in listed:
+        accelerator = option["machine"]["accelerator"]
+        alone = ask(with_option(words, f"--gpu {accelerator}")).first
+        assert option["layout"] == alone["layout"]
+        assert option["bill"]["usd_per_hour"] == alone["bill"]["usd_per_hour"], accelerator
+
+
 @generate_questions
 def test_no_offer_hides_a_cheaper_one(question: Question) -> None:
     check_hidden(question)
