@@ -386,6 +386,13 @@ class NoCheckpoint(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class NoStartCommand(StatedReason):
+    """No start command is known for a replica that was priced without one."""
+
+    code: ClassVar[str] = "no_start_command"
+
+
+@dataclass(frozen=True, slots=True)
 class NoFramework(StatedReason):
     """No training framework that is modelled, or that was asked for, runs the job on an accelerator."""
 

@@ -249,10 +249,9 @@ _CHOSEN: Final = (
     ("expert_parallel", "expert_tensor_parallel"),
     ("micro_batch",),
     ("recompute", "recompute_layers"),
-    ("sharding",),
+    ("sharding", "offload_parameters"),
     ("shard_group",),
     ("offload_optimizer",),
-    ("offload_parameters",),
 )
 """Columns that are chosen together; the last ones change fastest."""
 _Choices = Sequence[tuple[int, ...]]
@@ -274,11 +273,18 @@ def _block(
     if limits.whole_copies_alone and dp * cp > 1 and max(tp, pp, cp) > 1:
         shardings = [s for s in shardings if s != "none"] or shardings
     groups = [g for g in limits.shard_groups if g == 0 or (1 < g < dp * cp and dp * cp % g == 0)] or [0]
-    kinds = [SHARDINGS.index(s) for s in shardings]
-    single = (micro_batches, kinds, groups, limits.offload, limits.offload_parameters)
-    micro, sharding, group, offload, stream = ([(int(value),) for value in values] for values in single)
+    # Weights in host memory are divided over the ranks: no framework keeps a whole copy there for each.
+    held = [
+        (SHARDINGS.index(sharding), int(streams))
+        for sharding in shardings
+        for streams in limits.offload_parameters
+        if not streams or sharding == "zero3" or dp * cp == 1
+    ]
+    micro, group, offload = (
+        [(int(value),) for value in values] for values in (micro_batches, groups, limits.offload)
+    )
     fixed = (*degrees, SCHEDULES.index(schedule[0]), schedule[1], int(tp > 1), outer, outer, 0)
-    return fixed, (experts, micro, recomputes, sharding, group, offload, stream)
+    return fixed, (experts, micro, recomputes, held, group, offload)
 
 
 def _join_blocks(blocks: Sequence[_Block]) -> PlanLattice:

@@ -2,8 +2,7 @@
 
 import math
 import shlex
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from advisor.catalog import engines
 from advisor.catalog.architectures import class_support, needs_repository_code
@@ -12,7 +11,7 @@ from advisor.catalog.legible import Line
 from advisor.catalog.published import ServedCheckpoint
 from advisor.catalog.schema.model import CrossAttention
 from advisor.decide.option import Launch, Option
-from advisor.decide.reason import Reason, StatedReason
+from advisor.decide.reason import NoStartCommand, Reason
 from advisor.simulator.workloads.services import ItemJob, ItemService
 
 ENGINE: Final = "vllm"
@@ -22,13 +21,6 @@ _LENGTH_STEP: Final = 1024
 """Multiple to which the longest item is rounded up, as context limits are."""
 _SCORES: Final = "rerank"
 """Part of the name of a repository that holds a head for scores. Assumes: publishers name rerankers so."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoStartCommand(StatedReason):
-    """No start command is known for a priced replica."""
-
-    code: ClassVar[str] = "no_start_command"
 
 
 def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | Reason:
