@@ -30,6 +30,9 @@ ALL = models.all_models()
 TOTAL_EXCEPTIONS = {
     "whisper-tiny": 0.04,  # README: "39 M"; the shape with convolutions and positions has 37.7 million
     "whisper-base": 0.025,  # README: "74 M"; the shape has 72.5 million
+    "internvl3.5-1b": 0.045,  # "1.1B" of two digits; tower and Qwen3 0.6B with its own head have 1,061 million
+    "internvl3.5-2b": 0.022,  # "2.3B" of two digits; tower and Qwen3 1.7B with its own head have 2,348 million
+    "mamba2-1.3b": 0.038,  # "1.3B" of two digits; the shape has 1,343 million
 }
 ACTIVE_EXCEPTIONS = {
     "ernie-4.5-21b-a3b": 0.15,  # the name gives one digit, "A3B"
