@@ -108,7 +108,8 @@ def marlin_product(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) ->
     from vllm.scalar_type import scalar_types
 
     operators: Any = torch.ops._C
-    depth, columns = x.shape[1], words.shape[0]
+    depth = x.shape[1]
+    columns = words.shape[0]
     # GPTQ's layout, which Marlin repacks: eight successive weights of one column in a word, the first lowest.
     shifts = 4 * torch.arange(8, device=x.device, dtype=torch.int32)
     eight = w4a16.unpack(words).T.reshape(depth // 8, 8, columns)
