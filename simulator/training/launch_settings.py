@@ -163,7 +163,7 @@ def settings_flags(
     keys["$config"] = _configuration(record, job, plan, task)
     filled = {key: _fill(value, quantities) for key, value in keys.items()}
     parts = {key.removeprefix("$"): value for key, value in filled.items() if key.startswith("$")}
-    settings = _nested({key: value for key, value in filled.items() if not key.startswith("$")})
+    settings = _nest({key: value for key, value in filled.items() if not key.startswith("$")})
     texts = _WRITERS[record.style](settings)
     parts = {key: Template(str(value)).safe_substitute(texts | parts) for key, value in parts.items()}
     return first + Template(record.command).safe_substitute(texts | parts).strip()
@@ -181,7 +181,7 @@ def _fill(value: Any, quantities: Mapping[str, int | str]) -> Any:
     return [_fill(inner, quantities) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with dotted keys as nested tables."""
     found: dict[str, Any] = {}
     for path, value in flat.items():

@@ -58,7 +58,7 @@ READ = {
         *("model.lora.r", "model.lora.lora_alpha", "train_cfg.max_iters"),
     ),
 }
-"""What each framework calls micro-batch, accumulation, length, rank, alpha and steps, in its own documentation."""
+"""Names of micro-batch, accumulation, length, rank, alpha and steps in each framework's own documentation."""
 
 
 def read_settings(style: str, command: str) -> dict[str, Any]:
