@@ -5,12 +5,15 @@ from functools import cache
 from typing import Final
 
 from advisor.catalog.files import DATA_DIR, check_record, read_toml
+from advisor.catalog.resolve import drop_separators
 from advisor.catalog.schema.training_release import FirstRelease
 from advisor.catalog.schema.training_software import TrainingAllocator, TrainingSoftware
+from advisor.catalog.schema.tuner import Tuner
 
 _FILE: Final = DATA_DIR / "training" / "memory.toml"
 _OPTIONS: Final = DATA_DIR / "training" / "launch_options.toml"
 _MODELS: Final = DATA_DIR / "training" / "models.toml"
+_TUNERS: Final = DATA_DIR / "training" / "tuners.toml"
 _RELEASES: Final = DATA_DIR / "training" / "releases.toml"
 
 
@@ -57,10 +60,13 @@ def first_releases() -> Mapping[tuple[str, str], FirstRelease]:
 
 @cache
 def framework_release(name: str) -> str:
-    """Return the release of a training framework whose options are printed.
+    """Return the release of a training framework whose options are printed, and what installs one with settings of its
+    own.
 
-    Source: data/training/launch_options.toml.
+    Source: data/training/launch_options.toml, tuners.toml.
     """
+    if name in tuners():
+        return f"{tuners()[name].release}: pip install {' '.join(tuners()[name].packages)}"
     return str(read_toml(_OPTIONS)[name]["release"])
 
 
@@ -136,3 +142,24 @@ def software_of(family: str, name: str = "") -> TrainingSoftware:
             return record
     by_family = {record.family: record for record in reversed(all_software())}
     return by_family.get(family, by_family["fsdp"])
+
+
+@cache
+def tuners() -> Mapping[str, Tuner]:
+    """Return the frameworks that have settings files of their own, by name.
+
+    Raises: InputFileError: the bundled file is damaged.
+    Source: data/training/tuners.toml.
+    """
+    rows = read_toml(_TUNERS)["tuner"]
+    found = (check_record(Tuner, row, f"{_TUNERS} {row.get('id', '')}") for row in rows)
+    return {record.id: record for record in found}
+
+
+@cache
+def tuner_named(name: str) -> Tuner | None:
+    """Return the record of a framework that a user names, whatever its case and marks; None if it has no settings file
+    of its own."""
+    plain = drop_separators(name)
+    known = tuners().values()
+    return next((one for one in known if plain in map(drop_separators, (one.id, *one.names))), None)

@@ -3,15 +3,19 @@
     python tools/check_training_options.py FOLDER
 
 FOLDER holds unpacked wheels of PyPI: trl, transformers, accelerate, torchtitan, verl, openrlhf, deepspeed,
-megatron_bridge, megatron_core and maxtext, of the releases in catalog/data/training/launch_options.toml; and, of their
+megatron_bridge, megatron_core and maxtext, of the releases in catalog/data/training/launch_options.toml; axolotl,
+llamafactory, ms-swift, torchtune, unsloth and xtuner, of those in tuners.toml; and, of their
 repositories, what no wheel has: Megatron-LM/megatron/training and Megatron-Bridge/scripts/training. Nothing of
 them is imported or run: names are read from fields of classes, calls of `add_argument`, and keys of configurations.
+A key of a settings file counts as declared if each of its words is a field, an argument or a key of the files that
+read it.
 Names of models in catalog/data/training/models.toml are looked up too: sizes of torchtitan, recipes of Megatron-Bridge,
 configurations of MaxText, and the kernels of attention that classes of Transformers refuse.
 """
 
 import argparse
 import ast
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +24,9 @@ from typing import Any, Final
 import yaml
 
 from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.schema.tuner import Tuner
+from advisor.catalog.training import tuners
+from advisor.simulator.training.launch_settings import PARTS
 
 TABLE: Final = DATA_DIR / "training" / "launch_options.toml"
 MODELS: Final = DATA_DIR / "training" / "models.toml"
@@ -32,6 +39,24 @@ _TRL: Final = (
 _NEMO: Final = ("model", "dataset", "dist", "train", "optimizer", "ddp", "checkpoint", "comm_overlap")
 """Parts of a configuration of Megatron-Bridge; a field counts in each, as models inherit from classes of the core."""
 _VERL: Final = "verl/trainer/config/_generated_ppo_{}trainer.yaml"
+
+_TUNERS: Final = {
+    "axolotl": ("axolotl/utils/schemas/*.py",),
+    "llama-factory": ("llamafactory/hparams/*.py", "transformers/training_args.py"),
+    "ms-swift": (
+        *("swift/arguments/**/*.py", "swift/trainers/arguments.py", "swift/config/*.json"),
+        "transformers/training_args.py",
+    ),
+    "torchtune": (
+        *("recipes/configs/**/*.yaml", "recipes/*.py", "torchtune/datasets/*.py"),
+        "torchtune/models/**/_model_builders.py",
+    ),
+    "unsloth": ("unsloth/models/*.py", "trl/trainer/*.py", "transformers/training_args.py"),
+    "xtuner": ("xtuner/configs/**/*.py", "xtuner/model/*.py", "xtuner/dataset/*.py", "xtuner/engine/**/*.py"),
+}
+"""Files that declare the settings of each framework with settings of its own."""
+_CALLS: Final = ("load", "peft", "args")
+"""Tables of a Python program that stand for its calls."""
 
 
 def fields_of(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -114,6 +139,47 @@ def read_declarations(folder: Path, name: str) -> set[str] | None:
     return None
 
 
+def names_in(path: Path) -> Iterator[str]:
+    """Yield the names of fields, arguments, keywords and keys in a file of Python, YAML or JSON."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        yield from (name for key in keys_of(content) for name in key.split("."))
+        return
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield name
+            case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(value=str(name)), *_]):
+                yield name
+
+
+def keys_of_tuner(record: Tuner) -> Iterator[str]:
+    """Yield every key that settings of a framework may have, with those of tables in lists."""
+    tables = [record.always]
+    for part in PARTS:
+        tables += (getattr(record, part) or {}).values()
+    for table in tables:
+        for key, value in table.items():
+            if not key.startswith("$"):
+                yield key
+                yield from keys_of(value, f"{key}.")
+                for inner in value if isinstance(value, list) else ():
+                    yield from keys_of(inner, f"{key}.")
+
+
+def absent_settings(folder: Path, record: Tuner) -> list[str]:
+    """Return the keys and configurations that a framework's release does not have."""
+    files = [path for pattern in _TUNERS[record.id] for path in folder.glob(pattern)]
+    known = {name for path in files for name in names_in(path)}
+    keys = {key for key in keys_of_tuner(record) if set(key.split(".")) - {*known, *_CALLS}}
+    places = {
+        *(path.stem for path in folder.glob("xtuner/configs/**/*.py")),
+        *(str(path.relative_to(folder))[16:-5] for path in folder.glob("recipes/configs/**/*.yaml")),
+    }
+    return sorted(keys | (set(record.configurations) - places))
+
+
 def absent_models(folder: Path) -> Iterator[str]:
     """Yield the names of models, as their frameworks are told them, that the releases do not have."""
     tables = read_toml(MODELS)
@@ -152,6 +218,10 @@ def main() -> int:
         absent = sorted(set(table["options"]) - known)
         print(f"{name} {table['release']}: {len(table['options'])} options, absent: {absent}")
         wrong += len(absent)
+    for record in tuners().values():
+        gone = absent_settings(folder, record)
+        print(f"{record.release}: {len(set(keys_of_tuner(record)))} settings, absent: {gone}")
+        wrong += len(gone)
     lacking = sorted(absent_models(folder))
     print(f"models, absent: {lacking}")
     wrong += len(lacking)

@@ -33,7 +33,7 @@ from advisor.decide.training.scenario import (
     TrainingTask,
     Workload,
 )
-from advisor.decide.training.space import COMPUTE_DTYPES, family_asked
+from advisor.decide.training.space import COMPUTE_DTYPES, family_asked, program_asked
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import compute_optimal_tokens
 from advisor.simulator.training.reinforcement import RULES as RULES_OF_LOOPS
@@ -115,6 +115,7 @@ def _task(
     named = names_of(typed.framework, "--framework")
     asked = [family_asked(name, loop_method=typed.method if rollout else None) for name in named]
     frameworks = tuple(dict.fromkeys(family for family, _ in asked))
+    programs = [(family, program_asked(name)) for name, (family, _) in zip(named, asked, strict=True)]
     notes = (*notes, *(note for _, note in asked))
     version = typed.framework_version or ""
     if version and len(frameworks) != 1:
@@ -134,6 +135,7 @@ def _task(
         lora_rank=typed.lora_rank if typed.method in ("lora", "qlora", "dora") else 0,
         optimizer=typed.optimizer,
         frameworks=frameworks,
+        programs=tuple(dict.fromkeys(programs)) if any(program for _, program in programs) else (),
         compute_optimal=typed.compute_optimal,
         loop=rollout.algorithm if rollout is not None else None,
         may_offload=workload == "finetune",

@@ -6,10 +6,11 @@ from typing import Final, Literal
 
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
-from advisor.catalog.training import defines_model, flavor_of, has_stages, model_words, recipe_of
+from advisor.catalog.training import defines_model, flavor_of, has_stages, model_words, recipe_of, tuners
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
+from advisor.simulator.training.launch_settings import settings_flags, settings_run
 from advisor.simulator.training.launch_start import (
     has_mamba_layers,
     has_uneven_recomputation,
@@ -131,7 +132,11 @@ def launch_flags(
         found = {name: f"{flags} {_STAGES_FIRST[name]}" for name, flags in found.items() if plain}
     if start == "tuning":
         found = {name: f"{flags} {_LOADS.get(name, '')}".rstrip() for name, flags in found.items()}
-    return {name: flags for name, flags in found.items() if not as_priced or job.framework in _FAMILIES[name]}
+    return {name: flags for name, flags in found.items() if not as_priced or job.framework in _families(name)}
+
+
+def _families(name: str) -> tuple[str, ...]:
+    return tuners()[name].families if name in tuners() else _FAMILIES[name]
 
 
 def _all_flags(
@@ -149,6 +154,10 @@ def _all_flags(
     is_new = start == "new"
     if job.model.workload != "decoder":
         return {}  # The trainers below learn to predict the next token.
+    if job.software in tuners():
+        if is_new or not settings_run(job, plan):
+            return {}  # Their programs load weights that exist.
+        return {job.software: settings_flags(job, plan, node_size=node_size, num_steps=num_steps)}
     tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps, is_new=is_new)
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
         return {}  # Data loaders of pre-training do not pad.

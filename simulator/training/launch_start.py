@@ -3,9 +3,11 @@ fills in."""
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from advisor.catalog.schema.model import Mamba2, Model
+from advisor.catalog.training import tuners
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -65,9 +67,15 @@ def placeholders_of(command: str) -> dict[str, str]:
     columns = _COLUMNS[trainer[1] if trainer else "sft"]
     return {
         word: meaning + (columns if word == "DATASET" else "")
-        for word, meaning in _PLACEHOLDERS.items()
+        for word, meaning in {**_PLACEHOLDERS, **_words_of_tuners()}.items()
         if re.search(rf"(?<![\w$.]){re.escape(word)}(?![\w.])", command)
     }
+
+
+@cache
+def _words_of_tuners() -> dict[str, str]:
+    """Return the words of settings that their user fills in. Source: catalog/data/training/tuners.toml."""
+    return {word: meaning for record in tuners().values() for word, meaning in record.placeholders.items()}
 
 
 def explain_command(title: str, command: str) -> str:

@@ -188,9 +188,9 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
         },
         "max_length": job.sequence_tokens,
         "packing": not job.mean_sequence_tokens,
-        **({} if _packs_by_kernel(job) else {"packing_strategy": "wrapped"}),
+        **({} if packs_by_kernel(job) else {"packing_strategy": "wrapped"}),
         "per_device_train_batch_size": plan.micro_batch,
-        "gradient_accumulation_steps": _accumulation(job, plan),
+        "gradient_accumulation_steps": gradient_accumulation(job, plan),
         job.compute_dtype: True,
         "gradient_checkpointing": plan.recompute != "none",
     }
@@ -213,11 +213,11 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
 def _sequences(job: TrainingJob) -> str:
     """Return the options for sequences packed full, or each padded to the longest of its micro-batch."""
     packing = "" if job.mean_sequence_tokens else " --packing"
-    how = "" if _packs_by_kernel(job) else " --packing_strategy wrapped"
+    how = "" if packs_by_kernel(job) else " --packing_strategy wrapped"
     return f"--max_length {job.sequence_tokens}{packing}{how}"
 
 
-def _packs_by_kernel(job: TrainingJob) -> bool:
+def packs_by_kernel(job: TrainingJob) -> bool:
     """Whether sequences may be packed whole, which makes one row of a micro-batch: kernels with a list of lengths leave
     out the scores between sequences, the others would compute those of the whole row.
 
@@ -226,14 +226,14 @@ def _packs_by_kernel(job: TrainingJob) -> bool:
     return bool(job.mean_sequence_tokens) or "flash" in attention_kernel(job)
 
 
-def _accumulation(job: TrainingJob, plan: TrainingPlan) -> int:
+def gradient_accumulation(job: TrainingJob, plan: TrainingPlan) -> int:
     return max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
 
 
 def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list[str]:
     """Return the options of every trainer of transformers: batches, steps, format, optimizer, adapters,
     recomputation."""
-    accumulate = _accumulation(job, plan)
+    accumulate = gradient_accumulation(job, plan)
     flags = [
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
         _precision(job, plan),
@@ -332,9 +332,9 @@ def deepspeed_flags(
         if held:
             zero[f"offload_{part}"] = {"device": "cpu"}
     config = {
-        "train_batch_size": _accumulation(job, plan) * plan.micro_batch * plan.data_parallel,
+        "train_batch_size": gradient_accumulation(job, plan) * plan.micro_batch * plan.data_parallel,
         "train_micro_batch_size_per_gpu": plan.micro_batch,
-        "gradient_accumulation_steps": _accumulation(job, plan),
+        "gradient_accumulation_steps": gradient_accumulation(job, plan),
         job.compute_dtype: {"enabled": True},
         "zero_optimization": zero,
     }

@@ -66,19 +66,25 @@ _ADDRESS: Final = re.compile(r"--?[a-z_-]+|0\.0\.0\.0|\d+")
 """Words that tell an engine its address."""
 HELD: Final = {
     "accelerate",
+    "axolotl",
     "bitsandbytes",
     "distributed",
     "huggingface_hub",
     "joblib",
+    "llamafactory",
     "llmcompressor",
     "mlx-lm",
+    "ms-swift",
     "nixl",
     "pyarrow",
     "ray",
     "sglang-router",
+    "torchtune",
     "transformers",
+    "unsloth",
     "vllm-bnb-plugin",
     "vllm-router",
+    "xtuner",
 }
 """Packages of other projects that are named in docs, messages and scripts: each holds its name on the index."""
 INSTALL: Final = re.compile(

@@ -51,6 +51,7 @@ from advisor.decide.training.space import (
     limits_of,
     option_faults,
     peak_flop_per_s,
+    program_asked,
     sixteen_bit,
     training_job,
 )
@@ -105,7 +106,9 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     known = ""
     if "framework" in values:
         family, known = family_asked(str(values["framework"]))
-        values |= {"framework": family} | ({"software": str(values["framework"])} if known else {})
+        values |= {"framework": family} | (
+            {"software": program_asked(str(values["framework"])) or str(values["framework"])} if known else {}
+        )
     if "model" not in values:
         raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
     sites = far_sites(values)
@@ -313,6 +316,7 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
         | switches.features
         | ({"ulysses_sp"} if framework == "deepspeed" and values.get("cp", 1) > 1 else set()),
         architecture=accelerator.architecture,
+        software=str(values.get("software", "")),
     )
     software = str(values.get("software", "")) or job.software
     if switches.has_liger:

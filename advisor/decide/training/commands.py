@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import models as model_catalog
+from advisor.catalog.training import tuners
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import RolloutTask
 from advisor.simulator.training.cluster import TrainingCluster, on_bus
@@ -20,6 +21,7 @@ from advisor.simulator.training.launch_loops import (
     verl_flags,
     verl_runs,
 )
+from advisor.simulator.training.launch_settings import settings_flags, settings_run
 from advisor.simulator.training.launch_tuning import trl_flags, trl_runs, weights_of
 from advisor.simulator.training.memory import peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
@@ -30,6 +32,7 @@ from advisor.simulator.training.reinforcement import (
     generates,
 )
 
+_OF_LOOPS: Final = ("verl", "openrlhf")
 _TRL_SCRIPTS: Final = ("grpo", "rloo", "dpo", "kto", "orpo", "reward")
 """Algorithms that TRL has a script for; its PPO trainer is called from Python."""
 
@@ -48,22 +51,30 @@ def has_command(job: TrainingJob, plan: TrainingPlan, loop: LoopKind | None = No
     """Whether a framework has options for all of a plan, of pre-training and tuning or of a loop."""
     if loop is None:
         return bool(launch_flags(job, plan, as_priced=True))
-    if not generates(loop.algorithm):
-        return _trl_loops(job, plan, loop.algorithm)
-    if openrlhf_places(loop) and openrlhf_runs(job, plan):
+    if not generates(loop.algorithm) or job.software in tuners():
+        return _trains_loop(job, plan, loop.algorithm) and not (generates(loop.algorithm) and loop.is_apart)
+    if _may_be(job, "openrlhf") and openrlhf_places(loop) and openrlhf_runs(job, plan):
         return True
-    return not loop.is_apart and (verl_runs(job, plan) or _trl_loops(job, plan, loop.algorithm))
+    in_verl = _may_be(job, "verl") and verl_runs(job, plan)
+    return not loop.is_apart and (in_verl or _trains_loop(job, plan, loop.algorithm))
 
 
-def _trl_loops(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> bool:
-    """Whether TRL has a script of the algorithm and options for all of a plan: pairs, and the estimate that KTO makes
-    of others' outputs, take two sequences of a micro-batch.
+def _may_be(job: TrainingJob, framework: str) -> bool:
+    """Whether a job may run in a framework of loops: no other one of them is named."""
+    return job.software not in _OF_LOOPS or job.software == framework
+
+
+def _trains_loop(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> bool:
+    """Whether TRL has a script of the algorithm and options for all of a plan, or the named framework settings: pairs,
+    and the estimate that KTO makes of others' outputs, take two sequences of a micro-batch.
 
     Source: TRL 1.16.0, trl/trainer/kto_trainer.py.
     """
     if not generates(algorithm) and plan.micro_batch < 2:
         return False
-    return algorithm in _TRL_SCRIPTS and job.method != "ia3" and trl_runs(job, plan)
+    if job.software in tuners():
+        return settings_run(job, plan, algorithm)
+    return _may_be(job, "trl") and algorithm in _TRL_SCRIPTS and job.method != "ia3" and trl_runs(job, plan)
 
 
 def openrlhf_places(loop: LoopKind) -> bool:
@@ -108,7 +119,7 @@ def commands_of(
     offline = not generates(task.algorithm)
     node_size = cluster.accelerator.node_size
     flags = _trl_loop(job, plan, task, lengths, ways, cluster, num_steps) if together or offline else {}
-    if offline:
+    if offline or job.software in tuners():
         return flags
     shape = LoopShape(
         task.algorithm,
@@ -122,10 +133,14 @@ def commands_of(
         _judge_of(task),
     )
     late = loop.steps_off_policy
-    if openrlhf_runs(job, plan) and openrlhf_places(LoopKind(task.algorithm, not together, late)):
+    if (
+        _may_be(job, "openrlhf")
+        and openrlhf_runs(job, plan)
+        and openrlhf_places(LoopKind(task.algorithm, not together, late))
+    ):
         flags["openrlhf"] = openrlhf_flags(job, plan, shape, steps_off_policy=late, together=together)
-    whole = {"verl": verl_flags(job, plan, shape)} if together and verl_runs(job, plan) else {}
-    return whole | flags
+    in_verl = together and _may_be(job, "verl") and verl_runs(job, plan)
+    return ({"verl": verl_flags(job, plan, shape)} if in_verl else {}) | flags
 
 
 def _judge_of(task: RolloutTask) -> str:
@@ -142,9 +157,10 @@ def _trl_loop(
     cluster: TrainingCluster,
     num_steps: int,
 ) -> dict[str, str]:
-    """Return the command of TRL's own trainer of the algorithm, where TRL has one and options for the plan."""
+    """Return the command of TRL's own trainer of the algorithm, where TRL has one and options for the plan, or that of
+    the named framework."""
     name = task.algorithm
-    if not _trl_loops(job, plan, name):
+    if not _trains_loop(job, plan, name):
         return {}
     if generates(name):
         limits = f"--max_completion_length {lengths[1]} --num_generations {task.samples_per_prompt}"
@@ -166,6 +182,8 @@ def _trl_loop(
             job = replace(job, global_batch=max(1, job.global_batch // 2))
             plan = replace(plan, micro_batch=plan.micro_batch // 2)
     node_size = cluster.accelerator.node_size
+    if job.software in tuners():
+        return {job.software: settings_flags(job, plan, name, node_size=node_size, num_steps=num_steps)}
     return {"trl": trl_flags(job, plan, name, more, node_size=node_size, num_steps=num_steps)}
 
 

@@ -30,7 +30,14 @@ from advisor.decide.training.rollouts import best_loop, companions_of, trains_lo
 from advisor.decide.training.runs import TrainingRun, num_steps_of, run_of
 from advisor.decide.training.scenario import RolloutTask, TrainingScenario, Workload
 from advisor.decide.training.search import Tally, best_plans, simulate_pipeline, unlayable
-from advisor.decide.training.space import Variant, counts_of, peak_flop_per_s, variants_of
+from advisor.decide.training.space import (
+    Variant,
+    counts_of,
+    frameworks_with_settings,
+    lacking_setting,
+    peak_flop_per_s,
+    variants_of,
+)
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.flop import model_flop_per_token
@@ -288,6 +295,11 @@ def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: in
     if not found:
         return unlayable(variants, count, scenario.task.layout, others)
     fits = f"{plan_words(found[0].plan)} fits, but no command would start it"
+    lacks = lacking_setting(found[0].job, found[0].plan, scenario.task.loop or "sft")
+    if lacks is not None:
+        able = frameworks_with_settings(found[0].job, scenario.task.loop or "sft", found[0].plan)
+        instead = f"; --framework {' or '.join(able)} does" if able else ""
+        return NotSupported(f"{plan_words(found[0].plan)} fits, but {lacks}{instead}")
     if task is None:
         return NotSupported(f"no framework has options for any layout that fits: {fits}")
     return NotSupported(

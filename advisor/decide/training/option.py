@@ -229,6 +229,8 @@ def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[s
         run.num_steps,
         start="tuning" if scenario.workload == "finetune" else "new",
     )
+    asked = [program for _, program in scenario.task.programs if program in flags]
+    flags = {name: flags[name] for name in dict.fromkeys((*asked, *flags))}
     placeholders = {name: placeholders_of(command) for name, command in flags.items()}
     releases = {name: framework_release(name) for name in flags}
     return TrainingLaunch(flags, placeholders, releases, simulate_args)

@@ -1,5 +1,6 @@
 """Options of `advisor simulate train` that show a recommended plan again: the same step and the same memory."""
 
+from advisor.catalog.training import tuners
 from advisor.catalog.units import GB
 from advisor.decide.training.scenario import MachineConditions
 from advisor.simulator.training.job import TrainingJob
@@ -14,7 +15,8 @@ def simulate_args(
     Source: options of the command; what is left out is its default.
     """
     found = ["--model", model, "--gpu", accelerator, "--gpus", str(plan.num_accelerators)]
-    found += ["--framework", job.framework, "--precision", job.compute_dtype]
+    found += ["--framework", job.software if job.software in tuners() else job.framework]
+    found += ["--precision", job.compute_dtype]
     found += ["--sequence", str(job.sequence_tokens), "--global-batch", str(job.global_batch)]
     if job.framework_version:
         found += ["--framework-version", job.framework_version]

@@ -10,19 +10,20 @@ from typing import Final
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import drop_separators, known_value
 from advisor.catalog.schema import Accelerator, Model
-from advisor.catalog.training import has_stages
+from advisor.catalog.training import has_stages, tuner_named, tuners
 from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRanked, NoUnits, Reason
 from advisor.decide.training.conditions import cluster_of
 from advisor.decide.training.fixed_layout import fixed_limits, least_plan
-from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
+from advisor.decide.training.scenario import MachineConditions, TrainingTask
 from advisor.simulator.graph.model import num_layers
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.families import family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_settings import MissingSetting, missing_settings, settings_run
 from advisor.simulator.training.launch_start import has_mamba_layers, has_uneven_recomputation
-from advisor.simulator.training.launch_tuning import stores_scores
+from advisor.simulator.training.launch_tuning import stores_scores, trl_runs
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
@@ -135,6 +136,7 @@ class Variant:
     """Only where no other fits, or none is nearly as fast: host memory is slow, and at the mercy of the host."""
 
 
+_PLANS_TO_TRY: Final = (TrainingPlan(), TrainingPlan(data_parallel=2, sharding="zero3"))
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
 """Frameworks whose commands are printed for loops of generation and training, and which train nothing else here."""
 _OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
@@ -149,7 +151,9 @@ def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, 
 
     Raises: UnknownNameError: no family has such a framework. AdvisorError: it runs loops alone, and the job is none.
     """
+    record = tuner_named(name)
     family = name if name in RULES else family_by_whole_name(name)
+    family = record.families[0] if record else family
     if drop_separators(name) in _LOOP_FRAMEWORKS:
         if loop_method is None:
             raise AdvisorError(
@@ -161,7 +165,24 @@ def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, 
     known_value(family or name, tuple(RULES), "framework")
     if loop_method and family in _OF_TRANSFORMERS:
         family = "fsdp" if loop_method == "full" else "peft"
+    if record:
+        return (
+            family,
+            f"framework '{name}' is priced as {family}, and started by settings of {record.release}",
+        )
     return family, "" if family == name else f"framework '{name}' is taken as {family}"
+
+
+def program_asked(name: str) -> str:
+    """Return the framework whose own command a name asks for; empty if the name is a family's."""
+    record = tuner_named(name)
+    plain = drop_separators(name)
+    return record.id if record else plain if plain in (*_LOOP_FRAMEWORKS, "trl") else ""
+
+
+def _programs(task: TrainingTask, framework: str) -> tuple[str, ...]:
+    """Return the frameworks of a family whose commands a task asks for; an empty name stands for any."""
+    return tuple(program for family, program in task.programs if family == framework) or ("",)
 
 
 def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | None:
@@ -275,10 +296,12 @@ def training_job(
     switches: frozenset[str] = frozenset(),
     architecture: str = "",
     generates_too: bool = False,
+    software: str = "",
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
     `generates_too`: a loop, whose own frameworks hold whole logits; TRL's other trainers compute the loss in tiles.
+    `software`: the framework that is named, if it has settings of its own, which do not ask for tiles.
 
     Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of
         which the month is stated.
@@ -286,7 +309,7 @@ def training_job(
     old = features_at(framework, version if version.startswith("20") else "", architecture)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
     in_trl = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
-    if framework in TUNING_FRAMEWORKS and not version and not generates_too:
+    if framework in TUNING_FRAMEWORKS and not version and not generates_too and software not in tuners():
         in_trl |= {"linear_ce", "tiled_head"}
     return TrainingJob(
         model,
@@ -294,7 +317,7 @@ def training_job(
         global_batch,
         compute_dtype,
         framework,
-        software=_SOFTWARE.get(framework, ""),
+        software=software or _SOFTWARE.get(framework, ""),
         framework_version=version,
         method=method,
         lora_rank=lora_rank,
@@ -352,9 +375,14 @@ def variants_of(
         jobs = _jobs_with_commands(model, task, ("fsdp",), dtypes, accelerator.architecture)
     faults: list[Reason] = []
     if not jobs:
+        lacking = [
+            name for framework in frameworks for name in _programs(task, framework) if name in tuners()
+        ]
+        if lacking:
+            return [], _without_setting(model, task, frameworks[0], lacking[0], dtypes[0])
         return [], _without_options(task, frameworks, dtypes, model, accelerator.vendor)
     for job in jobs:
-        fault = _fixed_fault(job, task.layout, cluster)
+        fault = _fixed_fault(job, task, cluster)
         if fault is None:
             found += _layouts(job, cluster, task, whole=whole)
         else:
@@ -381,11 +409,20 @@ def _jobs_with_commands(
             switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
             architecture=architecture,
             generates_too=task.loop is not None and generates(task.loop),
+            software="" if program == "trl" else program,
         )
         for framework, dtype in itertools.product(frameworks, dtypes)
+        for program in _programs(task, framework)
     )
-    plan = TrainingPlan()
-    return [job for job in jobs if launch_flags(job, plan, as_priced=True)]
+    return [job for job in jobs if _is_startable(job, task)]
+
+
+def _is_startable(job: TrainingJob, task: TrainingTask) -> bool:
+    """Whether the job's framework has options for it on a single accelerator, or on several where its release has no
+    program for one."""
+    if job.software not in tuners():
+        return bool(launch_flags(job, TrainingPlan(), as_priced=True))
+    return any(settings_run(job, plan, task.loop or "sft") for plan in _PLANS_TO_TRY)
 
 
 def _any_defines(frameworks: Sequence[str], model: Model) -> bool:
@@ -395,8 +432,49 @@ def _any_defines(frameworks: Sequence[str], model: Model) -> bool:
     return any(launch_flags(job, plan, as_priced=True) for job in jobs)
 
 
-def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster) -> Reason | None:
+def _without_setting(
+    model: Model, task: TrainingTask, framework: str, software: str, dtype: str
+) -> NoOptions:
+    """Return the reason that a named framework has no setting for a job, with others that have them all."""
+    job = TrainingJob(
+        *(model, task.sequence_tokens, task.global_batch, dtype, framework, software),
+        method=task.method,
+        lora_rank=task.lora_rank,
+        optimizer=task.optimizer,
+        mean_sequence_tokens=task.mean_sequence_tokens,
+    )
+    goal = task.loop or "sft"
+    lacks = next(missing_settings(job, _PLANS_TO_TRY[0], goal), None)
+    what = f"{lacks.part} '{lacks.word}'" if lacks else f"the model {model.id}"
+    return NoOptions((tuners()[software].release,), what, (), frameworks_with_settings(job, goal))
+
+
+def frameworks_with_settings(
+    job: TrainingJob, goal: str, plan: TrainingPlan | None = None
+) -> tuple[str, ...]:
+    """Return other frameworks with settings or options for a job, or for a plan of it; TRL is the last."""
+    plans = _PLANS_TO_TRY if plan is None else (plan,)
+    others = [
+        name
+        for name, record in tuners().items()
+        if name != job.software
+        and any(
+            settings_run(replace(job, software=name, framework=record.families[0]), each, goal)
+            for each in plans
+        )
+    ]
+    return (*others, *(["trl"] if any(trl_runs(job, each) for each in plans) else []))
+
+
+def lacking_setting(job: TrainingJob, plan: TrainingPlan, goal: str) -> MissingSetting | None:
+    """Return the first part of a plan that a named framework has no setting for; None if it has them all, or is none
+    with settings of its own."""
+    return next(missing_settings(job, plan, goal), None) if job.software in tuners() else None
+
+
+def _fixed_fault(job: TrainingJob, task: TrainingTask, cluster: TrainingCluster) -> Reason | None:
     """Return why a framework, or its stated release, cannot run what the user fixes; None if it can."""
+    layout = task.layout
     if layout.is_free and not job.framework_version:
         return None
     plan = least_plan(layout, limits_at(limits_of(job, cluster), job))
@@ -406,6 +484,12 @@ def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster
     fault = next(option_faults(job, plan), None)
     if fault is not None:
         return LayoutRefused(*fault, "another --framework, or fix less of the plan")
+    goal = task.loop or "sft"
+    lacks = lacking_setting(job, plan, goal)
+    if lacks is not None and layout.sharding is not None and lacks.part == "sharding":
+        others = frameworks_with_settings(job, goal, plan)
+        fix = f"--framework {others[0]}, or fix less of the plan" if others else "fix less of the plan"
+        return LayoutRefused(str(lacks), "its settings are those of the release's own package", fix)
     missing = max(missing_features(job, plan), key=lambda each: each.first.month, default=None)
     if missing is None:
         return None

@@ -1,0 +1,64 @@
+"""Settings files of frameworks that tune models: what each calls the parts of a training plan."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from advisor.catalog.schema.record import Record, Source
+
+SettingStyle = Literal["yaml", "pairs", "python"]
+"""How a framework reads settings: a YAML file, key=value words of its command, or arguments of calls in Python."""
+Words = Mapping[str, Mapping[str, Any]]
+"""Keys and values that say each word of one part of a plan. A text {name} is a quantity of the plan; a key that starts
+with $ is a part of the command itself."""
+
+
+class Tuner(Record):
+    """A framework that tunes models, with its own words for every part of a plan.
+
+    A word that a part does not list is one for which the release has no setting: such plans are refused.
+    """
+
+    id: str
+    names: tuple[str, ...] = ()
+    """Other names of the framework."""
+    families: tuple[str, ...]
+    """Families whose plans its settings say, as in `TrainingJob.framework`."""
+    release: str
+    packages: tuple[str, ...]
+    """Names on the package index that install it."""
+    style: SettingStyle
+    command: str
+    """Lines that write the settings and start the run; $settings, or one $name for each call of Python."""
+    always: Mapping[str, Any] = Field(default_factory=dict)
+    """Keys of every plan: the model and its quantities among them."""
+    task: Words
+    method: Words
+    optimizer: Words
+    precision: Words
+    """Format and what learns: `bf16 full`, `bf16 adapters`."""
+    attention: Words
+    sequences: Words
+    """packed: whole sequences in one row, which need a kernel with lengths; wrapped: cut to rows of one length; padded; given: as
+    the data of another task than sft come."""
+    checkpointing: Words
+    """Recomputation of layers, and whether ranks divide the weights: `none`, `full`, `full divided`."""
+    sharding: Words
+    """alone: one rank; copies: whole states on every rank; zero2, zero3; `zero3 host`: divided weights in host memory."""
+    ranks: Words
+    """one: a single accelerator; node; nodes."""
+    code: Words
+    """published: code of the framework's own packages; own: code of the model's repository."""
+    length: Words
+    """steps: a number of optimizer steps; epochs: the framework's default."""
+    recipe: Words | None = None
+    """Task, what learns and on how many ranks, as in `sft adapters one`; None: the release has one program
+    for all."""
+    models: Mapping[str, str] = Field(default_factory=dict)
+    """Name of each model of the catalog that it defines itself; empty: it loads every model of Transformers."""
+    configurations: tuple[str, ...] = ()
+    """Configurations that the release has; empty: it needs none."""
+    placeholders: Mapping[str, str] = Field(default_factory=dict)
+    """Meaning of the words that its user fills in."""
+    source: Source
