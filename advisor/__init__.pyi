@@ -736,7 +736,7 @@ def kernel(
         shape: Sizes, as 8192x8192; a wrong number of them names the operator's.
         dtype: Number format; fp8 of gemm only.
         gpu: Accelerator to model.
-        against: Peers: torch (cuBLAS, FlashAttention), cudnn (attention).
+        against: Peers: torch (cuBLAS, FlashAttention 2), cudnn, fa3, marlin, deep-gemm, liger, fla, mamba-ssm.
         sweep: Every tile shape of gemm.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.

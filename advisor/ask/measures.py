@@ -30,6 +30,7 @@ _SECONDS: Final = {
     "h": units.HOUR_S,
     "d": units.DAY_S,
     "week": 7.0 * units.DAY_S,
+    "month": units.HOURS_PER_MONTH * units.HOUR_S,
 }
 _WATTS: Final = {"w": 1.0, "kw": units.KILO}
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
@@ -236,6 +237,7 @@ def parse_budget(text: str) -> float:
             f"--budget {text}: dollars of what time?",
             why=f"{number} an hour are {usd * units.HOURS_PER_MONTH:,.0f} a month: both are possible",
             fix=f"--budget {number}/h or --budget {number}/month",
+            hint=f"a machine to buy is planned by: advisor build --budget {usd:.0f}",
         )
     _, hours = _per_hours(text)
     if hours is None:

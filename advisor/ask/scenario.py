@@ -68,9 +68,9 @@ def parse_own(text: str) -> ListedMachine:
     """
     if (listed := listed_machine(text, "--own")) is not None:
         return listed
-    nodes, text = nodes_in(text)
+    nodes, text, assumed = nodes_in(text)
     own = []
-    notes = []
+    notes = list(assumed)
     for part in names_of(text, "--own"):
         number, id_ = count_accelerators(part)
         if number is None:

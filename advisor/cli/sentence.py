@@ -19,6 +19,14 @@ _AMOUNT: Final = (
     r"(?P<amount>\d+(?:[.,'’\u202f]\d+)*(?:\s\d{3}\b)*"
     r"(?:\s*(?:k|m|b|t|mio|mrd|bn|tsd|thousand|millions?|billions?|trillions?)\b)?)"
 )
+_SECOND_AMOUNT: Final = _AMOUNT.replace("<amount>", "<second>")
+_LONG_TIME: Final = r"(?P<time>\d+(?:\.\d+)?\s*(?:min|minutes?|h|hours?|days?|d|weeks?|months?)\b)"
+"""A time that work may take; shorter ones are limits of latency."""
+_FASTEST_READ: Final = 250.0
+"""Highest speed without a reader's word that is one reader's [tokens/s]. Own assumption: people ask for 10 to 100, and
+for thousands in all."""
+_LONGEST_PROMPT: Final = 10e6
+"""Length above which tokens are an amount of work, not a prompt's. The longest windows of the catalog have as many."""
 _TIME: Final = (
     r"(?P<time>\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|sec|seconds?|min|minutes?|h|hours?|days?|d|weeks?)\b)"
 )
@@ -65,7 +73,7 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
             why="it names no use case, number of people, amount of work, model or budget",
             fix="advisor recommend --use-case chatbot --users 1000",
         )
-    notes = [f"understood as: {shlex.join(options)}"]
+    notes = [f"understood as: {shlex.join(options)}", *(reader.notes if "--own" in options else ())]
     if left := reader.left():
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
@@ -78,17 +86,22 @@ class _Reader:
         self.typed = " ".join(text.split())
         self.nodes = 1
         """Nodes of which each holds the accelerators that are counted."""
+        self.notes: tuple[str, ...] = ()
 
     def read(self) -> list[str]:
         """Return the options of the question."""
         found: dict[str, str] = {}
         for word, number in _words()["numbers"].items():
             self.typed = re.sub(rf"\b{word}\b", str(number), self.typed)
-        self.nodes, self.typed = nodes_in(self.typed)
-        learns = any(re.search(rf"\b(?:{_any('workloads', name)})\b", self.typed) for name in _LEARNING)
+        self.nodes, self.typed, self.notes = nodes_in(self.typed)
+        learning = (
+            *(_any("workloads", name) for name in _LEARNING),
+            *map(_join, _words()["methods"].values()),
+        )
+        learns = any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
-        found |= self._latencies()
+        found |= self._latencies() | ({} if learns else self._lengths())
         for name, words in _words()["counts"].items():
             is_of_prompts = not learns or name == "concurrency"
             if is_of_prompts and (count := self._take(rf"{_AMOUNT}\s+(?:{_join(words)})\b")):
@@ -100,30 +113,47 @@ class _Reader:
             found |= self._workload()
         if known is not None and known.workload in _WORKLOADS and not users:
             found.setdefault("--workload", _WORKLOADS[known.workload])
-        found |= {} if users else self._work(found.get("--workload", ""))
-        if "--rate" not in found and "--items" not in found:
-            found = self._first_token() | found
+        work = found.get("--workload", "")
+        found |= {} if users else self._work(work)
+        is_load = "--items" in found or ("--rate" in found and work not in _OF_ITEMS)
+        if work not in _LEARNING and not is_load:
+            found = self._first_token(work) | found
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
         for name, words in _words()["formats"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 found["--precision"] = name
-        for option, named in self._every_hardware():
-            found[option] = ",".join(filter(None, (found.get(option), named)))
-        if self.nodes > 1 and "--own" not in found:
-            self.typed += f" {self.nodes} nodes"
-        model = model or self._size()
-        if found.get("--workload") == "distill" and (student := self._model() or self._size()):
-            found["--teacher"] = model
-            model = student
-        if model:
-            found["--model"] = model
+        found |= self._machines(found)
+        self._name_model(found, model or self._size())
         if case and "--workload" not in found:
             found["--use-case"] = case
         if users:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
+
+    def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Return the accelerators that are named, and the place of those that are rented."""
+        named: dict[str, str] = {}
+        for option, name in self._every_hardware():
+            named[option] = ",".join(filter(None, (named.get(option), name)))
+        if self.nodes > 1 and "--own" not in named:
+            self.typed += f" {self.nodes} nodes"
+        if found.get("--workload") == "diffusion" and (
+            size := self._take(r"\b(?P<size>\d{3,4}\s?[x×]\s?\d{3,4})\b")
+        ):
+            named["--image-size"] = size["size"]
+        return named if "--own" in named else named | self._place()
+
+    def _name_model(self, found: dict[str, str], model: str) -> None:
+        """Add the model, of a distillation that of the student, to what was found."""
+        if found.get("--workload") == "distill" and (student := self._model() or self._size()):
+            found["--teacher"] = model
+            model = student
+        if model:
+            found["--model"] = model
+        elif context := found.pop("--max-context", ""):
+            self.typed += f" {context} context"  # without a model there is no window to compare it with
 
     def _latencies(self) -> dict[str, str]:
         """Return the times that are named, and the time of a token for a speed that each reader has."""
@@ -136,17 +166,73 @@ class _Reader:
                     time["time"], functools.partial(parse_seconds, option=f"--{name}")
                 )
         per_second = rf"(?:tps|t/s|(?:tokens?|toks?){_EACH}(?:{_join(_words()['periods']['second'])}))"
-        if speed := self._take(rf"{_AMOUNT}\s*{per_second}{_EACH}(?:{_any('people', 'each')})\b"):
-            each_s = 1.0 / parse_count(speed["amount"].strip(), "--tpot-p99")
-            found.setdefault("--tpot-p99", f"{each_s / MILLISECOND_S:.3g}ms")
+        each = rf"(?P<each>{_EACH}(?:{_any('people', 'each')})\b|,?\s+(?:{_any('before', 'each')})\b)?"
+        before = self.typed
+        if speed := self._take(rf"{_AMOUNT}\s*{per_second}{each}"):
+            tokens_per_s = parse_count(speed["amount"].strip(), "--tpot-p99")
+            if not speed["each"] and tokens_per_s > _FASTEST_READ:
+                self.typed = before
+            else:
+                found.setdefault("--tpot-p99", f"{1.0 / tokens_per_s / MILLISECOND_S:.3g}ms")
         return found
 
-    def _first_token(self) -> dict[str, str]:
-        """Return the limit of a time that is not named, which is that to the first token."""
+    def _place(self) -> dict[str, str]:
+        """Return the country, or the union of countries, in which machines must stand."""
+        for name, words in _words()["residency"].items():
+            if self._take(rf"\b(?:{_any('before', 'place')})\s+(?:{_join(words)})\b"):
+                return {"--residency": name}
+        return {}
+
+    def _lengths(self) -> dict[str, str]:
+        """Return the lengths that are told of prompts and of outputs: 600 tokens in and 20 out, of 12k tokens each."""
+        found: dict[str, str] = {}
+        tokens = rf"(?:{_any('items', 'tokens')})"
+        pair = self._take(
+            rf"{_AMOUNT}\s*(?:{tokens}\s+)?(?:in|input)\b\W*(?:and\b)?\s*"
+            rf"{_SECOND_AMOUNT}\s*(?:{tokens}\s+)?(?:out|output)\b"
+        )
+        if pair is not None:
+            return {"--input-tokens": pair["amount"].strip(), "--output-tokens": pair["second"].strip()}
+        other = rf"(?!{_AMOUNT.replace('?P<amount>', '?:')}[\s-]*(?:{_join(_words()['counts']['output-tokens'])}))"
+        periods = _join(word for words in _words()["periods"].values() for word in words)
+        for name in ("output", "input"):
+            ahead = rf"(?<!\w)(?:{_any('before', name)})\s+(?:(?:{_any('before', 'about')})\s*)*"
+            behind = rf"(?:\s+(?:{_any('before', 'each')}|long))?"
+            before = self.typed
+            not_told = rf"(?!{_EACH}(?:{periods})\b| of\b)"
+            length = self._take(rf"{ahead}{other}{_AMOUNT}[\s-]*{tokens}\b{not_told}{behind}")
+            if length and parse_count(length["amount"].strip(), f"--{name}-tokens") <= _LONGEST_PROMPT:
+                found[f"--{name}-tokens"] = length["amount"].strip()
+            else:
+                self.typed = before
+        return found
+
+    def _tokens(self) -> dict[str, str]:
+        """Return the tokens of a training: those that are told, or items by the tokens of each; times the epochs."""
+        tokens = rf"(?:{_any('items', 'tokens')})\b(?!\s*(?:/|per))"
+        items = rf"(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')}|{_any('items', 'learned')})"
+        each = rf"(?:{_any('before', 'each')})\b"
+        joined = rf"(?:[\s,x×*(@~]|\b(?:{_any('before', 'input')}|{_any('before', 'about')})\b|\b{each})*"
+        amounts = self._take(rf"{_AMOUNT}\s*{items}\b{joined}{_SECOND_AMOUNT}[\s-]*{tokens}(?:\s+{each})?")
+        amounts = amounts or self._take(rf"{_AMOUNT}[\s-]*{tokens}(?P<second>)")
+        if amounts is None:
+            return {}
+        epochs = self._take(rf"(?:for )?{_AMOUNT}\s+(?:{_any('items', 'epochs')})\b")
+        factors = [amounts["second"], epochs["amount"] if epochs else ""]
+        if not any(factors):
+            return {"--tokens": amounts["amount"].strip()}
+        count = parse_count(amounts["amount"].strip(), "--tokens")
+        for factor in filter(None, factors):
+            count *= parse_count(factor.strip(), "--tokens")
+        return {"--tokens": f"{count:.0f}"}
+
+    def _first_token(self, workload: str) -> dict[str, str]:
+        """Return the limit of a time that is not named: to the first token, or of an image, a text or a segment."""
         time = self._take(rf"(?:{_any('before', 'first_token')})\s+{_TIME}")
         if time is None:
             return {}
-        return {"--ttft-p99": _check(time["time"], lambda text: parse_seconds(text, "--ttft-p99"))}
+        option = "--latency-p99" if workload in _OF_ITEMS else "--ttft-p99"
+        return {option: _check(time["time"], functools.partial(parse_seconds, option=option))}
 
     def _workload(self) -> dict[str, str]:
         """Return the kind of work that the words name."""
@@ -181,18 +267,17 @@ class _Reader:
     def _work(self, workload: str) -> dict[str, str]:
         """Return a rate, or an amount of work with its deadline; of a model that learns its tokens and deadline."""
         if workload in _LEARNING:
-            tokens = self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'tokens')})\b(?!\s*(?:/|per))")
-            found = {"--tokens": tokens["amount"].strip()} if tokens else {}
-            return found | self._deadline()
+            return self._tokens() | self._deadline()
         units = _join(word for words in _words()["audio"].values() for word in words)
         recorded = rf"(?:(?:of|de|di)\s+)?(?:{_any('items', 'audio')})\b"
         audio = rf"{_AMOUNT}\s*(?P<unit>{units})\s+{recorded}"
         if workload == "speech":
             self.typed = re.sub(audio, _segments_of, self.typed)
-        items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')})\b"
+        pairs = self._pairs_of_a_query() if workload == "rerank" else 1.0
+        items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
         for period, words in _words()["periods"].items():
             if found_rate := self._take(rf"{items}{_EACH}(?:{_join(words)})\b"):
-                return {"--rate": f"{parse_count(found_rate['amount'], '--rate'):.0f}/{period}"}
+                return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
         if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'per_second')})\b"):
             return {"--rate": f"{found_rate['amount'].strip()}/second"}
         before = self.typed
@@ -208,6 +293,13 @@ class _Reader:
         days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
         return {"--rate": f"{parse_count(amount['amount'].strip(), '--items') / days:.0f}/day"}
 
+    def _pairs_of_a_query(self) -> float:
+        """Return the texts that are ranked for each query; 1 if the question does not say it."""
+        texts = self._take(
+            rf"{_AMOUNT}\s*(?:{_any('items', 'any')}|pairs|candidates){_EACH}(?:query|question|request|search)\b"
+        )
+        return parse_count(texts["amount"].strip(), "--rate") if texts else 1.0
+
     def _deadline(self) -> dict[str, str]:
         """Return the time that work may take."""
         found: dict[str, str] = {}
@@ -217,8 +309,9 @@ class _Reader:
         for time_taken, words in _words()["deadlines"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 found["--deadline"] = time_taken
-        if time := self._take(rf"(?:{_any('before', 'deadline')})\s+{_TIME}"):
-            found["--deadline"] = time["time"]
+        limit = rf"(?:{_any('before', 'deadline')}|{_any('before', 'first_token')})"
+        if time := self._take(rf"(?:\b{limit}\s+)+{_LONG_TIME}"):
+            found["--deadline"] = _check(time["time"], functools.partial(parse_seconds, option="--deadline"))
         return found
 
     def _every_hardware(self) -> Iterator[tuple[str, str]]:
@@ -303,6 +396,8 @@ class _Reader:
 
 _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 """Work by the kind of a model that makes no text."""
+_OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
+"""Kinds of work whose items have one latency each."""
 _LEARNING: Final = ("train", "finetune")
 _AUDIO_S: Final = {"hour": HOUR_S, "minute": MINUTE_S}
 

@@ -322,6 +322,20 @@ def context_window(model: Model) -> int:
     return max(limits.with_scaling or 0, limits.native or 0)
 
 
+def check_window(tokens: int, model: Model, option: str) -> None:
+    """Refuse a sequence that is longer than the model reads, with the scaling that its publisher states.
+
+    Raises: InfeasibleError: it is longer than the window.
+    """
+    window = context_window(model)
+    if window and tokens > window:
+        raise InfeasibleError(
+            f"{option} {tokens:,} exceeds the {window:,} tokens that {model.id} reads",
+            why=f"its context window ends there ({context_limits(model).source})",
+            fix=f"{option} {window}, or another model",
+        )
+
+
 def within_window(traffic: Traffic, model: Model, max_model_len: int | None = None) -> tuple[Traffic, str]:
     """The traffic as a model's context window lets it be, and a note where long requests are cut.
 

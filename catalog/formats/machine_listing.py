@@ -7,7 +7,7 @@ before the name, numbers apart; the kind with the most lines counts the accelera
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -103,6 +103,19 @@ _NODES: Final = re.compile(
     rf"\b(?P<nodes>\d{{1,5}})\s*[x×]?\s*{_NODE_WORDS}\b(?P<joined>{_JOINED})", re.IGNORECASE
 )
 """Number of nodes, with the words that join it to what each node holds."""
+_COUNT_BEHIND: Final = re.compile(r"[\s,;:(–-]*\b(?P<number>\d{1,3})\s*[x×]?\s*(?=[a-z])", re.IGNORECASE)
+"""Number of accelerators that stands directly behind that of the nodes."""
+_ACROSS: Final = re.compile(
+    r"(?<=\w)\s*,?\s+(?:\(|\(?(?:spread |split )?(?:across|over|on|in|auf|sur)\s+)$", re.IGNORECASE
+)
+"""Word that joins accelerators to the nodes that hold them in all."""
+_SIGNS: Final = " ,;:()–-"
+_MOST_OF_A_NODE: Final = 8
+"""Highest number that is taken as that of each node; own assumption, as a node of HGX or DGX holds 8."""
+_IN_ALL: Final = re.compile(
+    r"\b(?:in all|in total|total|altogether|overall|combined|insgesamt|au total|en total|in totale)\b",
+    re.IGNORECASE,
+)
 _EACH_NODE: Final = re.compile(rf"\s*\b{_EACH}\b", re.IGNORECASE)
 _PROSE_LINES: Final = 4
 """Most lines of a text that a person wrote; listings of programs are longer."""
@@ -110,6 +123,12 @@ _LONGEST_NAME: Final = 60
 _MOST_NODES: Final = 100_000
 """Nodes of one range of names that are counted: no cluster has more."""
 _LONGEST_LINE: Final = 400
+_CUT: Final = re.compile(r"\s*(?:\.\.\.?|…)$")
+"""Sign with which nvidia-smi cuts off a long name."""
+_CUT_MAKER: Final = re.compile(r"^\W*(?:nvidia|amd)\b|\b(?:geforce|tesla|radeon|instinct)\b")
+_MEMORY_TOLERANCE: Final = 0.08
+"""Largest difference between a board's memory and what a program shows of it, which may leave out that of error
+correction; the next memories of boards with one name differ by 10 % and more."""
 _SHORT: Final = 3
 """Letters and figures up to which a name is an accelerator's only if its maker's is there too: T4, P40, M3."""
 _MAKER: Final = re.compile(
@@ -155,7 +174,7 @@ def read_machine(
 
     Raises: InputFileError: the text names no accelerator of the catalog, or one name that stands for several.
     """
-    nodes, plain = nodes_in(_one_field_a_line(ESCAPE.sub("", text)))
+    nodes, plain, assumed = nodes_in(_one_field_a_line(ESCAPE.sub("", text)))
     if stated := _of_scheduler(plain) or _of_rows(text):
         return ListedMachine(tuple((count, id_) for id_, count in stated.items()))
     seen: dict[str, _Seen] = defaultdict(_Seen)
@@ -183,23 +202,35 @@ def read_machine(
             fix="name the whole boards, e.g. --own 1xa100-80gb",
         )
     totals = totals if len(seen) == 1 else []
-    notes = (f"left out, as the catalog does not have it: {each}" for each in left_out if len(seen) == 1)
+    others = (f"left out, as the catalog does not have it: {each}" for each in left_out if len(seen) == 1)
     return ListedMachine(
-        tuple((nodes * one.count(totals), id_) for id_, one in seen.items()), () if totals else tuple(notes)
+        tuple((nodes * one.count(totals), id_) for id_, one in seen.items()),
+        (*assumed, *(() if totals else others)),
     )
 
 
-def nodes_in(text: str) -> tuple[int, str]:
-    """Return how many nodes hold what a text lists of one of them, `2 nodes of 8x H100`, and the text without that; 1
-    and the text as it is if it says no such number."""
+def nodes_in(text: str) -> tuple[int, str, tuple[str, ...]]:
+    """Return how many nodes hold what a text lists of one of them, the text without that, and what was assumed.
+
+    A number behind that of the nodes, `2 nodes, 8x H100`, is taken as that of each node unless it is too large for a
+    node or a word says that it is in all; one in front, `16x H100 across 2 nodes`, is in all. A text that says no such
+    number is returned as it is, with 1 node.
+    """
     found = _NODES.search(text)
     if found is None or len(text.splitlines()) > _PROSE_LINES:
-        return 1, text
+        return 1, text, ()
     rest = f"{text[: found.start()]} {text[found.end() :]}"
+    notes: tuple[str, ...] = ()
     if not found["joined"].strip() and _EACH_NODE.search(rest) is None:
-        return 1, text
-    one = " ".join(_EACH_NODE.sub(" ", rest).split()).strip(" ,;:()")
-    return int(found["nodes"]), re.sub(r"^(\d{1,3})\s+(?=[^\dx×])", r"\1x ", one)
+        counted = _COUNT_BEHIND.match(text[found.end() :])
+        if counted is None and (ahead := _ACROSS.search(text[: found.start()])) is None:
+            return 1, text, ()
+        if counted is None or int(counted["number"]) > _MOST_OF_A_NODE or _IN_ALL.search(text):
+            before = text[: found.start()] if counted else text[: ahead.start()]
+            return 1, _IN_ALL.sub(" ", f"{before} {text[found.end() :]}").strip(_SIGNS), ()
+        notes = (f"{counted['number']} accelerators are taken to be in each of the {found['nodes']} nodes",)
+    one = " ".join(_EACH_NODE.sub(" ", rest).split()).strip(_SIGNS)
+    return int(found["nodes"]), re.sub(r"^(\d{1,3})\s+(?=[^\dx×])", r"\1x ", one), notes
 
 
 def _one_field_a_line(text: str) -> str:
@@ -284,6 +315,12 @@ def _resolve(span: str, line: str, text: str) -> str | None:
     bare = " ".join(_BESIDE.sub(" ", span.replace("_", " ")).split())
     cores = _CORES.search(span)
     memory = _gib_in(line, span)
+    if cut := _CUT.search(span):
+        below = text.partition(line)[2].splitlines()[
+            1:2
+        ]  # nvidia-smi shows the memory in the line below the name
+        memory = memory or (_gib_in(below[0], "") if below else None)
+        return _one_of_several(span, _names_from(span[: cut.start()]), memory)
     if _APPLE.search(bare):
         bare = re.sub(r"\s*\(.*", "", bare)
         count = cores[1] or cores[2] if cores else next(iter(_GPU_CORES.findall(text)), "")
@@ -299,17 +336,24 @@ def _resolve(span: str, line: str, text: str) -> str | None:
         except UnknownNameError:
             continue
     if "/" in bare:
-        return _one_of_several(bare, memory)
+        return _one_of_several(bare, [part.strip() for part in bare.split("/")], memory)
     return None
 
 
-def _one_of_several(name: str, memory_gib: int | None) -> str | None:
+def _names_from(beginning: str) -> list[str]:
+    """Return the ids of the accelerators whose longer names begin as a program shows them before it cuts them off."""
+    start = re.sub(r"[^a-z0-9]", "", _CUT_MAKER.sub("", beginning.lower()))
+    spelt = {name: name for name in accelerators.all_ids()} | dict(accelerators.aliases())
+    names = ((re.sub(r"[^a-z0-9]", "", name.lower()), id_) for name, id_ in spelt.items())
+    return sorted({id_ for name, id_ in names if name.startswith(start) and name != start})
+
+
+def _one_of_several(name: str, parts: Sequence[str], memory_gib: int | None) -> str | None:
     """Return the one board of a name of several, `Radeon RX 7900 XT/7900 XTX/7900M`, that has a memory.
 
     Raises: InputFileError: several have it, or none is stated.
     """
-    parts = [part.strip() for part in name.split("/")]
-    family = re.match(r"\D*", parts[0])
+    family = re.match(r"\D*", parts[0]) if parts else None
     found: dict[str, None] = {}
     for part in parts:
         for spelt in (part, f"{family[0] if family else ''}{part}"):
@@ -317,7 +361,7 @@ def _one_of_several(name: str, memory_gib: int | None) -> str | None:
                 record = accelerators.get(spelt).record
             except UnknownNameError:
                 continue
-            if memory_gib is None or record.memory_bytes == memory_gib * GIB:
+            if memory_gib is None or abs(record.memory_bytes / (memory_gib * GIB) - 1.0) <= _MEMORY_TOLERANCE:
                 found[record.id] = None
             break
     if len(found) > 1:

@@ -150,11 +150,23 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
         intermediate = config.count("shared_intermediate_size")  # Granite 4 without experts
     elif not config.has(*names) and config.has(*_FOUR_TIMES_HIDDEN):
         intermediate = 4 * hidden
+    elif not config.has(*names) and config.has("multiple_of"):
+        intermediate = _width_of_params_json(config, hidden)
     elif config.text("model_type") == "qwen":  # Qwen 1 counts both halves of its gated part
         intermediate = config.count(*names) // 2
     else:
         intermediate = config.count(*names)
     return DenseFeedForward(intermediate_size=intermediate, gated=is_gated(config))
+
+
+def _width_of_params_json(config: ConfigFields, hidden: int) -> int:
+    """Return the width that Meta's params.json states by a factor and a divisor: two thirds of four times the hidden
+    size, times the factor, rounded up. Source: meta-llama/llama-models, models/llama3/model.py, FeedForward."""
+    width = int(2 * 4 * hidden / 3)
+    if config.has("ffn_dim_multiplier"):
+        width = int(config.factor("ffn_dim_multiplier") * width)
+    divisor = config.count("multiple_of")
+    return -(-width // divisor) * divisor
 
 
 def _moe_layers(config: ConfigFields, num_layers: int) -> tuple[bool, ...]:

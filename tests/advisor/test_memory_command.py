@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,7 +156,7 @@ def test_the_python_function_gives_the_same_numbers(cli: Cli) -> None:
         ("--gpu h100", 2, "--model"),
         ("--model no-such-model --gpu h100", 2, "no-such-model"),
         ("--model 8b --gpu h100 --context many", 2, "--context"),
-        ("--model 8b --gpu h100 --context 200k", 2, "131,072"),
+        ("--model 8b --gpu h100 --context 200k", 3, "131,072"),
         ("--model 8b --gpu h100 --tp 7", 3, "--tp"),
         ("--model 8b --gpu h100 --concurrency 0", 2, "concurrency"),
         ("--model 8b --gpu h100 --precision fp99", 2, "fp99"),
@@ -167,6 +168,21 @@ def test_bad_input_is_refused_with_what_to_do(cli: Cli, options: str, code: int,
     assert run.code == code, run.out + run.err
     assert said in run.err
     assert "Traceback" not in run.err
+
+
+def test_a_context_beyond_the_window_is_one_refusal_everywhere(cli: Cli) -> None:
+    typed = "--model qwen2.5-7b --gpu h100-sxm --context 1M"
+    runs = [cli(f"advisor {command} {typed}") for command in ("memory", "simulate long-context")]
+    assert {run.code for run in runs} == {3}
+    assert runs[0].err == runs[1].err
+
+
+def test_a_context_that_is_not_typed_is_no_longer_than_the_window(cli: Cli, tmp_path: Path) -> None:
+    fields = {"model_type": "gpt2", "n_ctx": 1024, "n_embd": 1600, "n_head": 25, "n_layer": 48}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**fields, "n_positions": 1024, "vocab_size": 50257}))
+    assert ask(cli, f"--model {config} --gpu t4")["inputs"]["context_tokens"] == 1024
+    assert ask(cli, "--model 8b --gpu h100-sxm")["inputs"]["context_tokens"] == 8192
 
 
 def test_an_engine_with_pages_of_one_size_pads_layers_of_other_kinds(cli: Cli) -> None:

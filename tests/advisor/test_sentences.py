@@ -100,6 +100,48 @@ def understand(text: str) -> dict[str, str]:
         ),
         ("distill a 70b into an 8b", {"--workload": "distill", "--teacher": "70b", "--model": "8b"}),
         ("mistral large at 5 rps", {"--model": "mistral-large", "--rate": "5/second"}),
+        (
+            "lora of qwen2.5 14b on 20k examples of 1500 tokens, 3 epochs",
+            {"--workload": "finetune", "--method": "lora", "--tokens": "90000000", "--model": "qwen2.5-14b"},
+        ),
+        (
+            "finetune 8b on 50M tokens for 2 epochs within a week",
+            {"--workload": "finetune", "--tokens": "100000000", "--deadline": "1 week", "--model": "8b"},
+        ),
+        (
+            "pretrain a 3B model on 300B tokens in under 3 weeks",
+            {"--workload": "train", "--tokens": "300b", "--deadline": "3 weeks", "--model": "3b"},
+        ),
+        (
+            "classify 5M tickets overnight with an 8b, 600 tokens in and 20 out",
+            {"--input-tokens": "600", "--output-tokens": "20"}
+            | {"--workload": "batch", "--items": "5m", "--deadline": "12h", "--model": "8b"},
+        ),
+        (
+            "summarize 1 million PDFs of 12k tokens each into 300 tokens in under 5 days",
+            {"--output-tokens": "300", "--input-tokens": "12k"}
+            | {"--workload": "batch", "--items": "1 million", "--deadline": "5 days"},
+        ),
+        (
+            "embed 50 million documents of 400 tokens by tomorrow",
+            {"--input-tokens": "400", "--workload": "embed", "--rate": "50000000/day"},
+        ),
+        (
+            "rerank 100 passages per query at 20 queries per second",
+            {"--workload": "rerank", "--rate": "2000/second"},
+        ),
+        (
+            "sdxl, 1 image per second, 1024x768, below 10s",
+            {"--workload": "diffusion", "--rate": "1/second", "--model": "sdxl"}
+            | {"--latency-p99": "10s", "--image-size": "1024x768"},
+        ),
+        ("rag for 200 users in Germany", {"--use-case": "rag", "--users": "200", "--residency": "de"}),
+        ("70b at 2 rps in the EU", {"--rate": "2/second", "--model": "70b", "--residency": "eu"}),
+        (
+            "70b for 50 concurrent users at 40 tok/s each",
+            {"--tpot-p99": "25ms", "--concurrency": "50", "--model": "70b"},
+        ),
+        ("8b at 5000 tokens/s", {"--model": "8b"}),
         ("code on minimax m2.5", {"--use-case": "code", "--model": "minimax-m2.5"}),
     ],
 )
@@ -143,6 +185,21 @@ def test_nodes_multiply_what_each_of_them_holds(name: str, nodes: str, tmp_path:
     note.write_text(text.replace("two", "2"))
     assert parse_own(str(note)).counts == parse_own(text.replace("two", "2")).counts == ((count, id_),)
     assert "2 nodes" in " ".join(options_of_sentence(f"chat with 2 nodes and a {name}")[1])
+
+
+def test_a_number_behind_that_of_nodes_is_of_each_unless_the_text_says_otherwise() -> None:
+    of_each = parse_own("2 nodes, 8x H100")
+    assert of_each.counts == ((16, "h100-sxm"),)
+    assert "each of the 2 nodes" in of_each.notes[0]
+    assert "each of the 2 nodes" in " ".join(options_of_sentence("we have 2 nodes, 8x H100, 70b")[1])
+    for in_all in (
+        "2 nodes, 8 H100 in total",
+        "2 nodes, 16x H100",
+        "16x H100 across 2 nodes",
+        "16 H100 (2 nodes)",
+    ):
+        ((count, _),) = parse_own(in_all).counts
+        assert count == (8 if "total" in in_all else 16), in_all
 
 
 @pytest.mark.parametrize(

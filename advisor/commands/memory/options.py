@@ -18,8 +18,13 @@ class MemoryInput:
     model: ModelName
     gpu: GpuName
     context: Annotated[
-        str, Option(metavar="N", help="Tokens of each sequence, prompt and output together: 8192, 32k.")
-    ] = "8192"
+        str | None,
+        Option(
+            metavar="N",
+            help="Tokens of each sequence, prompt and output together: 8192, 32k.",
+            show_default="8192, or a shorter window",
+        ),
+    ] = None
     concurrency: Annotated[
         int, Option(metavar="N", min=1, max=100_000, help="Sequences that are held at once.")
     ] = 1

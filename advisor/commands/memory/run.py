@@ -6,11 +6,11 @@ from typing import Final
 from advisor.ask.deployment import deployment_of, engine_settings, layout_of
 from advisor.ask.measures import parse_tokens
 from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.errors import InfeasibleError
 from advisor.commands.memory.links import cache_links
 from advisor.commands.memory.options import MemoryInput
 from advisor.commands.memory.view import BlockPool, memory_answer
-from advisor.decide.scenario import context_window
+from advisor.decide.scenario import check_window, context_window
 from advisor.render.answer import Answer
 from advisor.render.document import pick_attributes
 from advisor.simulator.deployment import Deployment
@@ -18,6 +18,8 @@ from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory_account import account_memory, model_account
 from advisor.simulator.replica_model import EngineSettings
 
+_CONTEXT_TOKENS: Final = 8192
+"""Tokens of a sequence if none are typed and the model reads as many; own choice."""
 _MOST_DEGREE: Final = 16
 """Highest degree of tensor parallelism that is tried for a model that does not fit."""
 
@@ -28,12 +30,11 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, the layout divides the model unevenly,
         or a sequence is longer than the model reads.
     """
-    tokens = parse_tokens(asked.context, "--context")
     layout, taken = layout_of(asked.layout, asked.flags)
     deployment, notes = deployment_of(asked.model, asked.gpu, layout, asked.flags.engine_version or "")
     check_generates(deployment.model)
     check_layout(deployment)
-    _check_window(deployment, tokens)
+    tokens = _tokens_of_a_sequence(asked.context, deployment)
     settings = engine_settings(asked.flags, asked.max_num_seqs, asked.max_num_batched_tokens)
     account = account_memory(deployment, tokens, asked.concurrency, settings)
     ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
@@ -80,15 +81,13 @@ def _fitting_degree(
     return None
 
 
-def _check_window(deployment: Deployment, tokens: int) -> None:
-    """Refuse a sequence that is longer than the model reads.
+def _tokens_of_a_sequence(typed: str | None, deployment: Deployment) -> int:
+    """Return the typed tokens of a sequence; else the usual ones, or the model's window if that is shorter.
 
-    Raises: AdvisorError: it is longer than the window, with the scaling that the publisher states.
+    Raises: AdvisorError: the tokens are malformed. InfeasibleError: the model does not read as many.
     """
-    window = context_window(deployment.model)
-    if window and tokens > window:
-        raise AdvisorError(
-            f"--context {tokens:,} exceeds the {window:,} tokens of {deployment.model.id}",
-            why="positions beyond its window were not trained",
-            fix=f"--context {window}",
-        )
+    if typed is None:
+        return min(_CONTEXT_TOKENS, context_window(deployment.model) or _CONTEXT_TOKENS)
+    tokens = parse_tokens(typed, "--context")
+    check_window(tokens, deployment.model, "--context")
+    return tokens

@@ -11,7 +11,6 @@ from advisor.catalog import models
 from advisor.catalog.dtypes import bytes_per_element, known_dtype
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.hosts import parse_host
-from advisor.catalog.published import context_limits
 from advisor.catalog.units import GB
 from advisor.commands.simulate_long_context.options import LongContextInput, OffloadInput
 from advisor.commands.simulate_long_context.view import (
@@ -21,7 +20,7 @@ from advisor.commands.simulate_long_context.view import (
     host_answer,
     offload_answer,
 )
-from advisor.decide.scenario import context_window
+from advisor.decide.scenario import check_window
 from advisor.render.answer import Answer
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment
@@ -53,18 +52,6 @@ from advisor.simulator.workloads.long_context import (
 )
 from advisor.simulator.workloads.tiers import fetch_or_recompute, tiers_of, worth_keeping_s
 
-
-def _check_window(tokens: int, deployment: Deployment) -> None:
-    """Refuse a context that no checkpoint of the model reads. Raises: InfeasibleError: it is longer than the window."""
-    window = context_window(deployment.model)
-    if window and tokens > window:
-        raise InfeasibleError(
-            f"{deployment.model.id} reads at most {window:,} tokens, --context has {tokens:,}",
-            why=f"its context window ends there ({context_limits(deployment.model).source})",
-            fix=f"--context {window}, or another model",
-        )
-
-
 _NO_ACCELERATOR = ("none", "cpu")
 _MATRIX_FORMATS = ("bf16", "int8")
 """Formats that engines hand to AMX's matrix instructions; fp8 runs on vector units."""
@@ -81,7 +68,7 @@ def long_context(asked: LongContextInput, shared: SharedOptions) -> Answer:
     tokens = parse_tokens(asked.context, "--context")
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     check_layout(deployment)
-    _check_window(tokens, deployment)
+    check_window(tokens, deployment.model, "--context")
     if not kept_bytes(deployment, CACHE_POLICIES["full"], tokens):
         raise AdvisorError(
             f"{deployment.model.id} keeps no cache of past tokens",
