@@ -30,15 +30,8 @@ from advisor.catalog.files import (
     read_csv,
     read_toml,
 )
-from advisor.catalog.formats.price_rows import (
-    TITLES,
-    CataloguePrice,
-    PriceCatalogue,
-    accelerator_of,
-    catalogue_of,
-    catalogue_prices,
-    whole_count,
-)
+from advisor.catalog.formats.catalogue_price import CataloguePrice, accelerator_of, whole_count
+from advisor.catalog.formats.price_rows import TITLES, PriceCatalogue, catalogue_of, catalogue_prices
 from advisor.catalog.listing import make_callable
 from advisor.catalog.products import product_by_rule
 from advisor.catalog.resolve import resolve

@@ -1,7 +1,7 @@
 """The nearest question that has an answer, for one that has none; each change is tried before it is suggested."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Engine, Model
@@ -33,10 +33,17 @@ _RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
 slightly less."""
 _TRICKLE_PER_S: Final = 0.01
 """Rate for which the smallest deployment is enough [requests/s]."""
-
+_ALL_METRICS: Final = ("tpot", "itl", "ttft", "e2e")
 
 Ask = Callable[[Scenario], Found | None]
 """Function that returns the cheapest deployment that answers a question; None if there is none."""
+
+
+class ChangedQuestion(NamedTuple):
+    """Question with one change, and the words of the change."""
+
+    words: str
+    scenario: Scenario
 
 
 def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ...], ask: Ask) -> str:
@@ -54,55 +61,77 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
         told = _most_load(one, ask)
         if told:
             return told
-    for words, changed in _changes(one, model, engines):
-        if is_spent():
-            break
-        with limit_effort(CHANGE_WORK):
-            found = ask(changed)
-        if found is not None:
-            return words
+    for group in _changes(one, model, engines):
+        told = _first_answered(group, ask)
+        if told or is_spent():
+            return told
     return ""
 
 
-def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> Iterator[tuple[str, Scenario]]:
-    """Yield questions with one change each, with the words of the change."""
+def _first_answered(group: Sequence[ChangedQuestion], ask: Ask) -> str:
+    """Return the words of the first question of a group that has an answer; empty if none has.
+
+    Assumes: the last allows whatever the others do: where it has no answer, they have none and are not asked.
+    """
+    if not group or is_spent() or not _has_answer(group[-1], ask):
+        return ""
+    *others, widest = group
+    for change in others:
+        if is_spent():
+            return ""
+        if _has_answer(change, ask):
+            return change.words
+    return widest.words
+
+
+def _has_answer(change: ChangedQuestion, ask: Ask) -> bool:
+    with limit_effort(CHANGE_WORK):
+        return ask(change.scenario) is not None
+
+
+def _changes(
+    scenario: Scenario, model: Model, engines: tuple[Engine, ...]
+) -> Iterator[Sequence[ChangedQuestion]]:
+    """Yield groups of questions with one change each, the last of which allows whatever the others of its group do."""
     limits = scenario.constraints
-    objectives = scenario.objectives
     can_shrink = limits.own and not limits.precisions
     smaller = scenario.with_limits(precisions=(_FEWEST_BITS,)) if can_shrink else None
     if smaller is not None:  # quality is given up before hardware is bought
-        yield f"--precision {_FEWEST_BITS}", smaller
+        yield [ChangedQuestion(f"--precision {_FEWEST_BITS}", smaller)]
     if limits.own:
         for need in _needed_accelerators(scenario, model, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes that many"
-            yield told, scenario.with_limits(own=(need,))
+            yield [ChangedQuestion(told, scenario.with_limits(own=(need,)))]
     elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():
         usual = Constraints.model_fields[field].get_default()
         if getattr(limits, field) != usual:
-            yield f"drop {option}", scenario.with_limits(**{field: usual})
+            yield [ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))]
     if elsewhere is not None and elsewhere.values:
         told = f"{elsewhere.option} {','.join(elsewhere.values)}"
-        yield told, scenario.with_limits(**{elsewhere.field: elsewhere.values})
-    for factor in _FACTORS:
-        for metrics in (("tpot", "itl"), ("ttft", "e2e"), ("tpot", "itl", "ttft", "e2e")):
-            looser, told = _looser(objectives, metrics, factor)
-            if told:
-                yield (
-                    f"{told}: the nearest that was tried",
-                    scenario.model_copy(update={"objectives": looser, "screened_only": True}),
-                )
+        yield [ChangedQuestion(told, scenario.with_limits(**{elsewhere.field: elsewhere.values}))]
+    yield _loosened(scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS), "")
     if smaller is not None:
-        for factor in _FACTORS:
-            for metrics in (("ttft", "e2e"), ("tpot", "itl", "ttft", "e2e")):
-                looser, told = _looser(objectives, metrics, factor)
-                if told:
-                    yield (
-                        f"--precision {_FEWEST_BITS} {told}: the nearest that was tried",
-                        smaller.model_copy(update={"objectives": looser, "screened_only": True}),
-                    )
+        yield _loosened(smaller, (("ttft", "e2e"), _ALL_METRICS), f"--precision {_FEWEST_BITS} ")
     if limits.own:  # what is there is given up last
-        yield "drop --own", scenario.with_limits(own=Constraints.model_fields["own"].get_default())
+        yield [
+            ChangedQuestion(
+                "drop --own", scenario.with_limits(own=Constraints.model_fields["own"].get_default())
+            )
+        ]
+
+
+def _loosened(scenario: Scenario, choices: Sequence[tuple[str, ...]], before: str) -> list[ChangedQuestion]:
+    """Return the question with the limits of each choice of metrics longer, by little first, all of them by most last;
+    `before` is typed before them."""
+    changes: list[ChangedQuestion] = []
+    for factor in _FACTORS:
+        for metrics in choices:
+            looser, told = _looser(scenario.objectives, metrics, factor)
+            if told:
+                longer = scenario.model_copy(update={"objectives": looser, "screened_only": True})
+                changes.append(ChangedQuestion(f"{before}{told}: the nearest that was tried", longer))
+    return changes
 
 
 def _has_load(scenario: Scenario) -> bool:

@@ -3,6 +3,7 @@
 import ast
 import re
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -73,6 +74,26 @@ def _of_element(element: ElementTree.Element, depth: int) -> Any:
         name = f"{tag or inner.tag.rpartition('}')[2]}{f' ({unit})' if unit else ''}"
         lists.setdefault(name, []).append(_of_element(inner, depth - 1))
     return named | fields | {name: one if len(one) > 1 else one[0] for name, one in lists.items()}
+
+
+def json_objects(
+    text: str, is_wanted: Callable[[Mapping[str, Any]], bool] = lambda one: True
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the JSON objects of a text: one, a list of them, or those of its lines that are whole and wanted."""
+    try:
+        whole = parsed_json(text)
+    except (ValueError, RecursionError):
+        values = (_parsed_line(line) for line in text.splitlines())
+        yield from (one for one in values if isinstance(one, dict) and is_wanted(one))
+        return
+    yield from (one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict))
+
+
+def _parsed_line(line: str) -> object:
+    try:
+        return parsed_json(line.strip().rstrip(","))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _lines_of_objects(text: str) -> list[Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.benchmark_result import (
     BenchmarkResult,
     MeasuredTimes,
@@ -16,6 +15,7 @@ from advisor.catalog.formats.benchmark_result import (
     number_of,
     require_figures,
 )
+from advisor.catalog.formats.documents import json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import MICROSECOND_S, MILLISECOND_S, MINUTE_S
@@ -428,11 +428,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
         rows = csv.DictReader(io.StringIO(text))
         yield from (row for row in rows if row.get("Name") == "Aggregated")
     else:
-        try:
-            whole = parsed_json(text)
-        except (ValueError, RecursionError):
-            whole = [_parsed_line(line) for line in text.splitlines()]
-        yield from (one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict))
+        yield from json_objects(text)
 
 
 def _printed_summary(text: str) -> Mapping[str, Any]:
@@ -453,13 +449,6 @@ def _printed_summary(text: str) -> Mapping[str, Any]:
         "latencyPercentiles": shares,
         "statusCodeDistribution": {"200": answered[1]} if answered else {},
     }
-
-
-def _parsed_line(line: str) -> object:
-    try:
-        return parsed_json(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _table_rows(text: str) -> Iterator[Mapping[str, str]]:

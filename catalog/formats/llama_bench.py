@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.benchmark_result import number_of, whole_of
+from advisor.catalog.formats.documents import json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import NANOSECOND_S
@@ -118,7 +118,7 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
         api/types.go (Metrics.Summary).
     """
     if _JSON.match(text):
-        rows = [row for one in _objects(text) for row in (_of_fields(one), *_of_answer(one))]
+        rows = [row for one in json_objects(text) for row in (_of_fields(one), *_of_answer(one))]
     elif _INSERT.search(text):
         rows = [_of_fields(one) for one in _sql(text)]
     elif re.search(r'^"?build_commit"?,', text, re.MULTILINE):
@@ -135,22 +135,6 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
             fix="paste the table with its header, or give -o json",
         )
     return found
-
-
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        whole = parsed_json(text)
-    except (ValueError, RecursionError):
-        lines = (line.strip().rstrip(",") for line in text.splitlines())
-        for line in lines:
-            try:
-                one = parsed_json(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(one, dict):
-                yield one
-        return
-    yield from (one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict))
 
 
 def _csv(text: str) -> Iterator[Mapping[str, Any]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.benchmark_result import (
     BenchmarkResult,
     MeasuredTimes,
@@ -18,6 +17,7 @@ from advisor.catalog.formats.benchmark_result import (
     require_figures,
     whole_of,
 )
+from advisor.catalog.formats.documents import json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys, json_object
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import MILLISECOND_S
@@ -72,7 +72,7 @@ def read_vllm_bench(text: str) -> tuple[BenchmarkResult, ...]:
     offline = _OFFLINE.search(plain)
     if offline:
         return (_offline_result(plain, *map(float, offline.groups())),)
-    found = list(_objects(text)) if text.lstrip()[:1] in "{[" else list(_summaries(text))
+    found = list(json_objects(text, _is_result)) if text.lstrip()[:1] in "{[" else list(_summaries(text))
     if not found:
         raise InputFileError(
             f"no whole {_TITLE} in the text",
@@ -80,22 +80,6 @@ def read_vllm_bench(text: str) -> tuple[BenchmarkResult, ...]:
             fix="give all of the file that --save-result wrote",
         )
     return tuple(require_figures(_result(one), _TITLE) for one in found)
-
-
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects of a text: one, a list of them, or one a line; a line that was cut is left out."""
-    try:
-        whole = parsed_json(text)
-    except (ValueError, RecursionError):
-        for line in text.splitlines():
-            try:
-                one = parsed_json(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(one, dict) and _is_result(one):
-                yield one
-        return
-    yield from (one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict))
 
 
 def _is_result(found: Mapping[str, Any]) -> bool:

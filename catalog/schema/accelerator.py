@@ -124,6 +124,10 @@ class Accelerator(Record):
     field_sources: dict[str, Source] = Field(default_factory=dict)
     """Source of single fields where it differs from `sources`."""
 
+    def __hash__(self) -> int:
+        """Return the hash of the id: tables of fields have none, and records of one id are rarely different."""
+        return hash(self.id)
+
     @property
     def node_size(self) -> int:
         """Number of accelerators of one node; `ASSUMED_ACCELERATORS_PER_NODE` if no source states it."""

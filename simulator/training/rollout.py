@@ -3,7 +3,9 @@ sample ends."""
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from advisor.catalog import engines
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -17,7 +19,6 @@ from advisor.simulator.serving import (
     FixedLengths,
     Lengths,
     LognormalLengths,
-    ServingResult,
     TraceArrivals,
     Workload,
     simulate,
@@ -126,20 +127,15 @@ def rollout(
     tried: list[Rollout] = []
     refused: AdvisorError | None = None
     for tensor_parallel in _degrees(accelerator, num_accelerators):
-        replicas = num_accelerators // tensor_parallel
+        generator = _Generator(
+            model, accelerator, engine, tensor_parallel, memory_fraction, replace(load, num_samples=1)
+        )
         try:
-            replica = _replica(model, accelerator, engine, tensor_parallel, load, memory_fraction)
-            held = replica.memory.kv_capacity_tokens / load.held_tokens
-            if held < _MOST_SEQUENCES:
-                # More sequences at once would only evict each other and recompute prompts.
-                concurrency = max(1, int(held))
-                replica = _replica(
-                    model, accelerator, engine, tensor_parallel, load, memory_fraction, concurrency
-                )
+            _replica(generator)
         except InfeasibleError as error:
             refused = error
             continue
-        found = _run(replica, replicas, load, seed)
+        found = _run(generator, num_accelerators // tensor_parallel, load.num_samples, seed)
         if tried and found.time_s > tried[-1].time_s:
             break
         tried.append(found)
@@ -161,16 +157,46 @@ def _degrees(accelerator: Accelerator, num_accelerators: int) -> Iterator[int]:
         degree *= 2
 
 
-def _replica(
-    model: Model,
-    accelerator: Accelerator,
-    engine: str,
-    tensor_parallel: int,
-    load: RolloutLoad,
-    memory_fraction: float,
-    max_num_seqs: int = _MOST_SEQUENCES,
-) -> ReplicaModel:
-    chosen = engines.get(engine).record
+@dataclass(frozen=True, slots=True)
+class _Generator:
+    """One replica that generates samples of one kind.
+
+    A search asks for the same generator at many cluster sizes, and at each for the samples of one replica, of which
+    no more than `_MOST_SIMULATED` are simulated: equal questions are answered once.
+    """
+
+    model: Model
+    accelerator: Accelerator
+    engine: str
+    tensor_parallel: int
+    memory_fraction: float
+    load: RolloutLoad
+    """Kind of the samples: a load of one sample."""
+
+
+class _Generation(NamedTuple):
+    """Simulated generation of a number of samples on one replica."""
+
+    duration_s: float
+    half_done_s: float
+    output_tokens: int
+
+
+@lru_cache(maxsize=32)
+def _replica(generator: _Generator) -> ReplicaModel:
+    """Return the replica, limited to no more sequences at once than its cache holds.
+
+    Raises: InfeasibleError: the model does not fit. UnknownNameError: no such engine.
+    """
+    replica = _replica_of(generator, _MOST_SEQUENCES)
+    held = replica.memory.kv_capacity_tokens / generator.load.held_tokens
+    # More sequences at once would only evict each other and recompute prompts.
+    return replica if held >= _MOST_SEQUENCES else _replica_of(generator, max(1, int(held)))
+
+
+def _replica_of(generator: _Generator, max_num_seqs: int) -> ReplicaModel:
+    model, accelerator, load = generator.model, generator.accelerator, generator.load
+    chosen = engines.get(generator.engine).record
     if chosen.id not in accelerator.engines:
         raise InfeasibleError(
             f"{chosen.name} does not run on {accelerator.id}",
@@ -180,8 +206,8 @@ def _replica(
         model=model,
         accelerator=accelerator,
         engine=chosen,
-        tensor_parallel=tensor_parallel,
-        expert_parallel=tensor_parallel if is_moe(model) else 1,
+        tensor_parallel=generator.tensor_parallel,
+        expert_parallel=generator.tensor_parallel if is_moe(model) else 1,
         weight_dtype="bf16",
         activation_dtype=activation_dtype_for("bf16", accelerator),
     )
@@ -190,41 +216,44 @@ def _replica(
         mean_input_tokens=load.prompt_tokens,
         mean_output_tokens=load.response_tokens,
         max_context_tokens=load.longest_tokens,
-        settings=EngineSettings(max_num_seqs=max_num_seqs, memory_fraction=memory_fraction),
-        library=_library(accelerator, chosen.id),
+        settings=EngineSettings(max_num_seqs=max_num_seqs, memory_fraction=generator.memory_fraction),
+        library=OperatorLibrary(device_of(accelerator), chosen.id),
     )
 
 
-def _library(accelerator: Accelerator, engine: str) -> OperatorLibrary:
-    return OperatorLibrary(device_of(accelerator), engine)
-
-
-def _run(replica: ReplicaModel, num_replicas: int, load: RolloutLoad, seed: int) -> Rollout:
-    share = -(-load.num_samples // num_replicas)
+def _run(generator: _Generator, num_replicas: int, num_samples: int, seed: int) -> Rollout:
+    replica = _replica(generator)
+    share = -(-num_samples // num_replicas)
     simulated = min(share, _MOST_SIMULATED)
-    result = _simulate_generation(replica, load, simulated, seed)
-    if not result.num_finished:
-        raise InfeasibleError("no sample fits beside the weights", why="the cache is smaller than one sample")
+    whole = _generate(generator, simulated, seed)
     more_s = 0.0
     if share > simulated:
-        half = _simulate_generation(replica, load, simulated // 2, seed)
-        more_s = (share - simulated) / (simulated - simulated // 2) * (result.duration_s - half.duration_s)
-    time_s = result.duration_s + more_s
+        half = _generate(generator, simulated // 2, seed)
+        more_s = (share - simulated) / (simulated - simulated // 2) * (whole.duration_s - half.duration_s)
+    time_s = whole.duration_s + more_s
     return Rollout(
         time_s=time_s,
-        half_done_s=result.e2e.p50_s + more_s / 2.0,
-        output_tokens_per_s=result.output_tokens * share / simulated / time_s * num_replicas,
-        tensor_parallel=replica.deployment.tensor_parallel,
+        half_done_s=whole.half_done_s + more_s / 2.0,
+        output_tokens_per_s=whole.output_tokens * share / simulated / time_s * num_replicas,
+        tensor_parallel=generator.tensor_parallel,
         num_replicas=num_replicas,
         engine=replica.deployment.engine.id,
         basis=replica.basis,
     )
 
 
-def _simulate_generation(
-    replica: ReplicaModel, load: RolloutLoad, num_samples: int, seed: int
-) -> ServingResult:
+@lru_cache(maxsize=512)
+def _generate(generator: _Generator, num_samples: int, seed: int) -> _Generation:
+    """Return the simulated generation of samples that one replica gets all at once.
+
+    Raises: InfeasibleError: the cache holds no sample.
+    """
+    replica = _replica(generator)
+    load = generator.load
     workload = Workload(
         TraceArrivals([0.0] * num_samples), load.lengths(), num_samples, load.contents(num_samples)
     )
-    return simulate(replica.surface, replica.policy, workload, seed=seed)
+    result = simulate(replica.surface, replica.policy, workload, seed=seed)
+    if not result.num_finished:
+        raise InfeasibleError("no sample fits beside the weights", why="the cache is smaller than one sample")
+    return _Generation(result.duration_s, result.e2e.p50_s, result.output_tokens)

@@ -100,3 +100,16 @@ def test_questions_near_one_without_an_answer_take_little_work() -> None:
         assert nearest_question(ASKED, model, engines_for(ASKED), ask) == ""
     assert asked
     assert 10_000_000 - effort.left == len(asked) * CHANGE_WORK
+
+
+def test_where_the_longest_limits_do_not_help_no_shorter_ones_are_asked() -> None:
+    asked: list[float | None] = []
+    model, _ = model_catalog.get(ASKED.model)
+    assert (
+        nearest_question(
+            ASKED, model, engines_for(ASKED), lambda each: asked.append(each.objectives.tpot_p99_s)
+        )
+        == ""
+    )  # type: ignore[func-returns-value]
+    assert max(limit for limit in asked if limit is not None) == 256.0 * (ASKED.objectives.tpot_p99_s or 0.0)
+    assert len([limit for limit in asked if limit != ASKED.objectives.tpot_p99_s]) == 1

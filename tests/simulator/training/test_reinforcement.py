@@ -1,6 +1,7 @@
 """Loops of generation and training, rollouts on the serving simulator, streamed weights, launch options."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.graph.training import attention_flop_per_token
+from advisor.simulator.serving import ServingResult, simulate
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
@@ -63,6 +65,23 @@ def test_rollouts_follow_the_serving_simulator() -> None:
     even = rollout(QWEN, H100, 2, replace(LOAD, response_sigma=0.0))
     assert even.time_s < one.time_s
     assert rollout(QWEN, H100, 2, LOAD) == one
+
+
+def test_equal_shares_of_a_step_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def count(*given: Any, **options: Any) -> ServingResult:
+        asked.append(given[2].num_requests)
+        return simulate(*given, **options)
+
+    monkeypatch.setattr("advisor.simulator.training.rollout.simulate", count)
+    monkeypatch.setattr("advisor.simulator.training.rollout._MAX_TENSOR_PARALLEL", 1)
+    load = RolloutLoad(96, 64, 32, 0.25)
+    few = rollout(QWEN, H100, 1, load)
+    many = rollout(QWEN, H100, 8, replace(load, num_samples=8 * 96))
+    assert asked == [96]
+    assert many.time_s == few.time_s
+    assert many.output_tokens_per_s == 8 * few.output_tokens_per_s
 
 
 def test_samples_of_one_prompt_share_it() -> None:

@@ -1,0 +1,108 @@
+"""Price of a machine in a list of other people, and the accelerator of the catalog that its name means."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog import accelerators
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema.price import Term
+
+_MEMORY_TOLERANCE: Final = 0.15
+"""Tolerance between two statements of an accelerator's memory, as for refreshed lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class CataloguePrice:
+    """One priced machine of another catalogue."""
+
+    row: int
+    provider: str
+    """Provider that the row states; empty for most catalogues."""
+    sku: str
+    region: str
+    term: Term
+    usd_per_hour: str
+    num_accelerators: str
+    """Number of accelerators; empty if only the name of the machine says it."""
+    gpu: str
+    """Name of the accelerator in the catalogue; empty if only the name of the machine says it."""
+    memory_bytes: float | None
+    """Memory of one accelerator [bytes]; None if the row does not state it."""
+    currency: str = ""
+    """Currency that the row states."""
+    is_each: bool = False
+    """Whether the price is that of one accelerator."""
+    period_hours: float = 1.0
+    """Hours that the price in the catalogue pays for."""
+
+
+def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
+    """Return the accelerator that a row names, and whether the name says it alone.
+
+    A name that stands for several boards (H100, A100-80GB) gives the one that the catalog takes for it, unless the
+    row's memory belongs to another; None for a name that the catalog does not have.
+    """
+    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct|mega|plus)\b", "", price.gpu.lower())
+    spelt = re.sub(r"[\s_]+", "-", words.strip())
+    for name in (spelt, spelt.replace("rtx", "rtx-", 1), spelt.replace("-", "")):
+        try:
+            chosen = accelerators.get(name)
+        except UnknownNameError:
+            continue
+        record = chosen.record
+        known = record.memory_bytes
+        if price.memory_bytes and known and abs(price.memory_bytes - known) > _MEMORY_TOLERANCE * known:
+            continue
+        letters = record.id.replace("-", "")
+        return record, spelt.replace("-", "") == letters
+    return _board_with_memory(spelt, price.memory_bytes), False
+
+
+def _board_with_memory(name: str, memory_bytes: float | None) -> Accelerator | None:
+    """Return the board with this memory of those that share a name, in its own socket first; None if none has."""
+    boards = (accelerators.by_id(each) for each in accelerators.all_ids() if each.startswith(f"{name}-"))
+    able = [
+        board
+        for board in boards
+        if memory_bytes
+        and board.memory_bytes
+        and abs(memory_bytes - board.memory_bytes) <= _MEMORY_TOLERANCE * board.memory_bytes
+    ]
+    return max(able, key=lambda board: "sxm" in board.id, default=None)
+
+
+def is_accelerator(name: str) -> bool:
+    return bool(name) and accelerator_of(_row_of(name))[0] is not None
+
+
+def _row_of(name: str) -> CataloguePrice:
+    bare = re.sub(r"\s*[()]\s*", " ", name).strip()
+    return CataloguePrice(0, "", "", "", "on_demand", "", "1", bare, None)
+
+
+def whole_count(text: str, where: str) -> int:
+    """Return a number of accelerators. Raises: InputFileError: it is no whole number of at least 1."""
+    found = number_of(text)
+    if found is None or found < 1 or found != round(found):
+        raise InputFileError(
+            f"{where}: {text!r} accelerators",
+            why="not a whole number of at least 1",
+            fix="correct it or leave the row out",
+        )
+    return round(found)
+
+
+def number_of(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def dollars_of(text: str) -> float:
+    """Return a number whose comma divides thousands if three digits follow it, and else decimals."""
+    return number_of(re.sub(r",(?=\d{3}(?:\D|$))", "", text).replace(",", ".")) or 0.0

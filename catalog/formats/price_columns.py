@@ -1,0 +1,146 @@
+"""Columns of lists of prices, by what their names hold."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from advisor.catalog.formats.catalogue_price import is_accelerator
+from advisor.catalog.formats.meanings import plain_words
+from advisor.catalog.formats.rental_terms import ONE_ACCELERATOR, PERIOD_HOURS, TERMS, period_hours
+from advisor.catalog.schema.price import Term
+
+_PATH: Final = re.compile(r"[a-z]+[A-Za-z]*/[a-z]+[A-Z]\w*|[a-z]+/(?:term|unit|region|location)")
+_GPU: Final = r"(?:gpu|accelerator|card|chip)"
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gpu": (
+        rf"{_GPU}(?: (?:name|model|type|display name|config(?:uration)?))?",
+        "(?:graphics|video) card",
+        "display name",
+        "gpu description",
+    ),
+    "count": (
+        "(?:num(?:ber)?(?: of)?|no of|n|max)? ?(?:gpus|accelerators|cards)",
+        rf"{_GPU}s? (?:count|num(?:ber)?|quantity)",
+        r"gpus per \w+",
+        "count|quantity|qty|n|max gpu count",
+    ),
+    "provider": ("(?:provider|vendor|cloud|company|seller|host)(?: name)?",),
+    "sku": (
+        "api name|arm sku name|sku(?: name)?",
+        "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?",
+        "shape|flavou?r|plan|name|key|id",
+    ),
+    "description": (
+        r"(?:\w+ ){0,2}description|specs?|configuration|product|(?:line )?items?|service|details|articles?",
+    ),
+    "region": (
+        "(?:arm )?regions?(?: name| id)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
+    ),
+    "currency": ("(?:billing |pricing )?currency(?: code)?",),
+    "memory": (
+        "(?:gpu )?(?:ram|memory|vram)(?: (?:in )?(?:gb|gib|mb|mib))?",
+        "gpu (?:mem|memory size)|accelerator memory gi ?b",
+    ),
+    "term": (
+        "(?:pricing |price |purchase |billing |usage |rental |lease |consumption )?"
+        "(?:term|type|model|option|plan|kind|commitment|category)(?: type)?",
+        "availability|interruptible|spot",
+    ),
+    "years": ("reservation term|lease contract length|commitment(?: length| period)?",),
+    "unit": ("(?:pricing )?unit(?: of measure)?|billing (?:unit|period)|per",),
+    "system": ("operating system|os|product name|platform",),
+}
+"""Names of fields in plain words by what they hold; the first name that fits counts."""
+MEANS_A_PRICE: Final = frozenset(
+    ("price", "cost", "rate", "hourly", "usd", "dph", "bid", "hour", "hr", "hrs", "amount", "demand", "spot")
+)
+"""Words of which the name of a price has at least one."""
+_PRICE_WORDS: Final = MEANS_A_PRICE | {
+    *("retail", "unit", "list", "per", "a", "h", "linux", "instance", "total", "base", "min", "minimum"),
+    *("current", "the", "in", "dollar", "dollars", "from", "public", "net"),
+}
+"""Words that the name of a price of machines may have; one of storage or of a month has another."""
+
+
+class PriceKind(NamedTuple):
+    """What the name of a column of prices says of its cells."""
+
+    term: Term | None
+    """Term of the prices; None if another column states it."""
+    is_each: bool
+    """Whether a price is that of one accelerator."""
+    is_cents: bool
+    hours: float
+    """Hours that a price pays for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceColumns:
+    """Names of the columns of a list of prices, by what they hold."""
+
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    """Names by what their cells say of a machine: keys of the table of forms."""
+    prices: dict[PriceKind, list[str]] = field(default_factory=dict)
+    accelerators: list[str] = field(default_factory=list)
+    """Names that are those of accelerators, whose cells are prices."""
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether rows have a price, and a machine that it is the price of."""
+        return bool(self.accelerators) or (bool(self.prices) and len(self.prices) + len(self.fields) > 1)
+
+    def named(self, what: str) -> list[str]:
+        """Return the names of the columns that hold something; none if the list has none."""
+        return self.fields.get(what, [])
+
+
+def columns_of(titles: tuple[str, ...]) -> PriceColumns:
+    """Return the columns that have these titles."""
+    found = PriceColumns()
+    for title in titles:
+        last = own_name(title)
+        own = plain_words(last.replace("$", " usd ")).removeprefix(
+            "x "
+        )  # FOCUS marks columns of one vendor so
+        above = plain_words(title.removesuffix(last))
+        nested = f"{above.rpartition(' ')[2]} {own}" if above else own
+        if what := _field_of(nested) or _field_of(own):
+            found.fields.setdefault(what, []).append(title)
+        if kind := _price_kind(own, above) or _price_kind(nested, above):
+            found.prices.setdefault(kind, []).append(title)
+    named = [] if found.is_priced else [title for title in titles if is_accelerator(own_name(title))]
+    return replace(found, accelerators=named) if len(named) > 1 else found
+
+
+def own_name(title: str) -> str:
+    """Return the last of the names that a title joins with dots, or with slashes: `product/instanceType`."""
+    return title.rpartition("/" if _PATH.fullmatch(title) else ".")[2]
+
+
+def _field_of(words: str) -> str:
+    """Return what a name in plain words holds; empty if it is unknown."""
+    return next(
+        (what for what, forms in _FIELDS.items() if any(re.fullmatch(form, words) for form in forms)), ""
+    )
+
+
+def _price_kind(own: str, above: str) -> PriceKind | None:
+    """Return the kind of prices that a column holds by its own name and those above it; None for any other column: a
+    price of storage has a word that no price of machines has."""
+    words = own
+    term = next((each for each, form in TERMS if re.search(form, own) or re.search(form, above)), None)
+    for _, form in TERMS:
+        words = re.sub(form, " ", words)
+    if own and not words.split() and own != "commitment":
+        words = "price"
+    if own == "usd" and "price" in above:
+        return None if term and term.startswith("reserved") else PriceKind(term, False, False, 1.0)
+    left = set(re.sub(r"\bcents?\b", " ", words).split())
+    hours = period_hours(left) or 1.0
+    if hours != 1.0:
+        left = left - PERIOD_HOURS.keys() | {"hour"}
+    means = (left | set(own.split())) & MEANS_A_PRICE
+    if own == "usd" or not means or not left <= _PRICE_WORDS | ONE_ACCELERATOR:
+        return None
+    return PriceKind(term, bool(left & ONE_ACCELERATOR), bool(re.search(r"\bcents?\b", words)), hours)
