@@ -21,6 +21,7 @@ _OTHER_VENDOR_ERROR: Final = 0.3
 # Nearest measured relatives, nearest first: the matrix unit's generation decides, then the kind of memory.
 _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "volta": ("ampere",),
+    "kepler": ("maxwell", "pascal", "ampere"),
     "maxwell": ("pascal", "ampere"),
     "pascal": ("ampere", "ada"),
     "turing": ("ampere", "ada"),
@@ -56,7 +57,7 @@ _FALLBACK_ARCHITECTURES: Final = (
 
 _WITNESS: Final = "attention_decode"
 """Operator that has records for every architecture with measured kernels."""
-_NVIDIA: Final = ("maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
+_NVIDIA: Final = ("kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
 
 # Formats whose kernels work alike, nearest first. fp16 and bf16 run at one rate on every unit that has both.
 _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {

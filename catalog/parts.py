@@ -34,6 +34,7 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GB, GIB, GIGA, KILO
 
 FOLDER: Final = DATA_DIR / "parts"
+_USED_MACHINES: Final = FOLDER / "used_machines.toml"
 PartT = TypeVar("PartT", bound=Part)
 _SLOT_LIST: Final = re.compile(r"(\d+)x PCIe(\d)\.0 x(\d+)")
 _SIZE_WORD: Final = re.compile(r"\d+gb")
@@ -300,21 +301,46 @@ def used_machines() -> tuple[UsedMachine, ...]:
 
     Raises: InputFileError: the bundled file is damaged.
     """
-    path = FOLDER / "used_machines.toml"
     boards = {board.name: board for board in planner_parts(Board)}
     cpus = {cpu.name: cpu for kind in (planner_parts(Cpu), parts_for_lists(Cpu)) for cpu in kind}
     found = []
-    for entry in read_toml(path)["machine"]:
+    for entry in read_toml(_USED_MACHINES)["machine"]:
+        pieces = _pieces_sold_with(entry, entry["name"])
         sold = {"sold_with": entry["name"], "source": entry["source"]}
-        pieces = {
-            name: check_record(_KINDS[kind], {**_si(entry[name]), **sold}, f"{path.name}: {entry['id']}")
-            for name, kind in (("memory", "ram"), ("psu", "psu"), ("case", "case"), ("cooler", "cooler"))
-        }
         pieces["board"] = boards[entry["board"]].model_copy(update=sold)
         pieces["cpu"] = cpus[entry["cpu"]].model_copy(update=sold)
         values = {"id": entry["id"], "name": entry["name"], **pieces}
         found.append(UsedMachine.model_validate(values))
     return tuple(found)
+
+
+def sold_with(board: Board) -> tuple[Psu, Case] | None:
+    """Return the supply and the case with which a board is sold as a machine; None if no record states them.
+
+    Raises: InputFileError: the bundled file is damaged.
+    """
+    return _read_towers().get(board.name)
+
+
+@functools.cache
+def _read_towers() -> dict[str, tuple[Psu, Case]]:
+    tables = read_toml(_USED_MACHINES)
+    found = {}
+    for entry in (*tables["machine"], *tables["tower"]):
+        pieces = _pieces_sold_with(entry, entry["board"])
+        found[entry["board"]] = (pieces["psu"], pieces["case"])
+    return found
+
+
+def _pieces_sold_with(entry: Mapping[str, Any], machine: str) -> dict[str, Any]:
+    """Return the records of the parts that an entry of a machine describes, each with the machine's name."""
+    sold = {"sold_with": machine, "source": entry["source"]}
+    kinds = {"memory": "ram", "psu": "psu", "case": "case", "cooler": "cooler"}
+    return {
+        name: check_record(_KINDS[kind], {**_si(entry[name]), **sold}, f"{_USED_MACHINES.name}: {machine}")
+        for name, kind in kinds.items()
+        if name in entry
+    }
 
 
 @functools.cache

@@ -21,6 +21,8 @@ _EDITIONS: Final = frozenset(
 )
 """Words of another product under the same number: a line with such a word means no accelerator without it."""
 _MODULES: Final = frozenset(("sxm", "sxm2", "sxm4", "sxm5"))
+_ALWAYS_NAMED: Final = _MODULES | {"sff"}
+"""Editions that a line names where it means them: the plain number is that of the full card."""
 _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
@@ -62,9 +64,12 @@ def find_card_name(text: str) -> CardName | None:
     """
     words = _words_of(text)
     known = _families()
-    for length in range(min(6, len(words)), 0, -1):
-        for start in range(len(words) - length + 1):
-            window = words[start : start + length]
+    bare = [
+        word for word in words if not _is_edition_or_size(word)
+    ]  # RTX 4000 SFF Ada: the number goes on behind SFF
+    for length in range(min(6, len(bare)), 0, -1):
+        for start in range(len(bare) - length + 1):
+            window = bare[start : start + length]
             family = known.get(tuple(sorted(window)))
             is_bare = length == 1 and window[0].isdigit()
             # Round thousands are also rates, cases and professional cards, whose family is written: 4000D, RTX 5000.
@@ -73,7 +78,8 @@ def find_card_name(text: str) -> CardName | None:
             )
             if family is None or is_other:
                 continue
-            return _module_by_memory(words, window) or _among(family, words, start + length, " ".join(window))
+            following = bare[start + length] if start + length < len(bare) else ""
+            return _module_by_memory(words, window) or _among(family, words, following, " ".join(window))
     return None
 
 
@@ -97,9 +103,8 @@ def _module_by_memory(words: list[str], window: list[str]) -> CardName | None:
     return CardName((), modules[0].name, is_module=True)
 
 
-def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> CardName:
-    """Return the members of a family that the other words of a line allow."""
-    following = next((word for word in words[end:] if not _is_edition_or_size(word)), "")
+def _among(family: tuple[str, ...], words: list[str], following: str, name: str) -> CardName:
+    """Return the members of a family that the other words of a line allow, and the word behind the number."""
     if following in _SUFFIXES:
         return CardName((), f"{name} {following}")
     records = [accelerators.by_id(name) for name in family]
@@ -109,7 +114,7 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
         name = " ".join((name, *sorted(editions)))
     else:
         # A module for a carrier board is named as one; the plain number is the card's.
-        records = [record for record in records if not _MODULES & _all_words(record)] or records
+        records = [record for record in records if not _ALWAYS_NAMED & _all_words(record)] or records
     sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
     fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
     if sizes and records and not fitting:
@@ -117,6 +122,11 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
         return CardName((), f"{name} {min(sizes)} GB", tuple(have))
     # A card whose memory was changed after sale is named by its size.
     records = fitting or [record for record in records if _MODIFIED not in _all_words(record)] or records
+    if not sizes:
+        # A number that its maker also sells with another memory, and names with its size, is the one without it.
+        records = [
+            record for record in records if not _MEMORY.search(" ".join(_words_of(record.name)))
+        ] or records
     hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
     return CardName(tuple(record.id for record in hinted or records), name)
 

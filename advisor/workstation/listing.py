@@ -92,7 +92,13 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.picker_text import read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
-from advisor.workstation.system_names import can_join, find_systems, with_memory, with_other_memory
+from advisor.workstation.system_names import (
+    can_join,
+    find_systems,
+    with_laptop_cards,
+    with_memory,
+    with_other_memory,
+)
 from advisor.workstation.typed_line import (
     LABELS,
     NUMBER_WORDS,
@@ -674,7 +680,7 @@ _WHOLE_MACHINE: Final = re.compile(
 )
 _COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*[x×]\s*|dual\s+|two\s+|2\s+)?)"
 _CPU_FAMILIES: Final = (
-    r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579]-\d|e[357]-\d{4}|w-\d{4}"
+    r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579][- ]\d|e[357]-\d{4}|w-\d{4}"
     r"|(?:gold|silver|platinum|bronze)\s+\d{4})"
 )
 _CPU_FAMILY: Final = re.compile(_CPU_FAMILIES, re.IGNORECASE)
@@ -716,7 +722,7 @@ def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:
             texts[-1] += f" {piece}"
         elif piece:
             texts.append(piece)
-    if len(texts) < 2 or not _WHOLE_MACHINE.search(texts[0]):
+    if len(texts) < 2 or not (_WHOLE_MACHINE.search(texts[0]) or server_in(texts[0])):
         return []
     try:
         found = [replace(read_line(text, line.where), usd=None) for text in texts]
@@ -734,16 +740,20 @@ def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return a machine and the parts in brackets after its name: `Minisforum UM790 Pro (Ryzen 9 7940HS, 64GB DDR5)`;
     none if the brackets hold properties of one part."""
     bracket = _BRACKETED_TEXT.search(line.text)
-    if bracket is None or find_systems(line.what) or find_card_name(line.what) is not None:
+    if bracket is None:
         return []
     texts = [piece for piece in _LISTED.split(bracket.group()[1:-1]) if piece.strip()]
     name = line.text[: bracket.start()].strip()
-    if len(texts) < 2 or not name:
+    if len(texts) < 2 or not name or find_systems(name) or find_card_name(name) is not None:
         return []
     try:
         found = [read_line(text, line.where) for text in texts]
-        # A size beside a CPU is that of the memory.
-        found = [replace(one, category="ram") if _BARE_SIZE.fullmatch(one.what) else one for one in found]
+        # Of sizes beside a CPU the first is that of the memory, the next that of a drive.
+        has_memory = False
+        for place, one in enumerate(found):
+            if _BARE_SIZE.fullmatch(one.what):
+                found[place] = replace(one, category="storage" if has_memory else "ram")
+            has_memory = has_memory or found[place].category == "ram" or _kind_of(one) == "ram"
         kinds = {one.category or category_of(one) for one in found}
         machine = replace(line, text=name, what=read_line(name, line.where).what)
     except InputFileError:
@@ -838,7 +848,7 @@ class _ListingReader:
             self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
             present = present[1:]
         lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
-        lines, added = with_additions(lines, additions)
+        lines, added = with_additions(with_laptop_cards(lines), additions)
         self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
@@ -998,6 +1008,14 @@ class _ListingReader:
     def _assembly(self) -> Assembly:
         held = self._machine
         psus = tuple(held.pop("psus", ()))
+        sold = parts.sold_with(self.board) if self.board is not None else None
+        if sold is not None and not psus:
+            psus = (sold[0],)
+            self._notes.append(
+                f"no supply is listed: {sold[0].name}, with which {self.board.name} is usually sold"
+            )
+        if sold is not None:
+            held.setdefault("case", sold[1])
         links = held.pop("link", [])
         return Assembly(
             cards=Cards(tuple(held.pop("cards")), self._power_fraction) if "cards" in held else None,

@@ -259,10 +259,10 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
 
 def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> list[PartT]:
     """Return every part that the words of a text may mean."""
-    pool = [(part, set(_telling(f"{part.manufacturer} {part.name}"))) for part in found]
+    pool = [(part, _telling_of_name(f"{part.manufacturer} {part.name}")) for part in found]
     words = _telling(text)
     if not strict:
-        known = set().union(*(names for _, names in pool)) if pool else set()
+        known: set[str] = set().union(*(names for _, names in pool))
         words = [word for word in words if word in known or len(word) < 3 or any(c.isdigit() for c in word)]
     models = [word for word in words if _is_model_number(word)]
     if (len(words) < 2 and not any(len(word) >= 5 for word in models)) or not any(
@@ -278,6 +278,12 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
 def num_extra_words(part: Part, text: str) -> int:
     """Number of distinguishing words of a part's name that a text does not have, its maker apart."""
     return len(set(_telling(_makers().sub(" ", part.name))) - set(_telling(text)))
+
+
+@functools.cache
+def _telling_of_name(name: str) -> frozenset[str]:
+    """Return the words that distinguish a part of the catalog; every line of a list asks for them again."""
+    return frozenset(_telling(name))
 
 
 def _telling(text: str) -> list[str]:
@@ -441,8 +447,8 @@ _LEAST_OWN_NUMBER: Final = 5
 
 def server_in(text: str) -> Board | None:
     """Return the server or the workstation, sold whole, whose model numbers stand in a line; None if there is none."""
-    plain = _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text))
-    words = set(re.findall(r"[a-z0-9]+", plain.lower()))
+    words = set(re.findall(r"[a-z0-9]+", _written_out(text)))
+    matches = []
     for numbers, names, board in _servers():
         is_own = (
             len(numbers) > 1
@@ -456,8 +462,14 @@ def server_in(text: str) -> Board | None:
             }
         )
         if numbers <= words and (is_own or names & words):
-            return board
-    return None
+            matches.append((len(numbers), len(names & words), board))
+    # An EliteDesk 800 G5 is sold as a small one and as a tower.
+    return max(matches, key=lambda match: match[:2])[2] if matches else None
+
+
+def _written_out(text: str) -> str:
+    """Return a text with the numbers of towers and generations of servers in one spelling."""
+    return _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text)).lower()
 
 
 @functools.cache
@@ -466,7 +478,7 @@ def _servers() -> tuple[tuple[frozenset[str], frozenset[str], Board], ...]:
     found = []
     for board in parts.planner_parts(Board):
         if SERVER in board.flags:
-            words = re.findall(r"[a-z0-9]+", board.name.lower())
+            words = re.findall(r"[a-z0-9]+", _written_out(board.name))
             numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
             found.append((numbers, frozenset(words) - numbers, board))
     return tuple(found)

@@ -348,10 +348,11 @@ def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
     "passive cards",
     "cards",
     cards=lambda cards: tuple(card.cooling for card in cards.cards),
+    case=lambda case: bool(case.sold_with),
 )
 def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
-    """Judge passive cards, which need the airflow of a server."""
-    passive = sum(card.cooling == "passive" for card in cards.cards)
+    """Judge passive cards, which need the airflow of a server; the board tells for a machine that is sold whole."""
+    passive = 0 if case.sold_with else sum(card.cooling == "passive" for card in cards.cards)
     why = f"{passive} cards without fans need the air of a server chassis; {case.name} has none"
     return Finding(passive, 0, False, why, "cards with fans, or a server") if passive else None
 

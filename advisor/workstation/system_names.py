@@ -1,10 +1,15 @@
 """Names of complete machines as people write them: `DGX Spark`, `Mac Studio M3 Ultra 512GB`."""
 
+import functools
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import accelerators, parts
+from advisor.catalog.files import read_toml
 from advisor.catalog.schema.part import System
+from advisor.workstation.typed_line import TypedLine
 
 _MEMORY: Final = re.compile(r"(\d{2,4})gb")
 
@@ -23,6 +28,40 @@ def find_systems(text: str) -> tuple[System, ...]:
     found = tuple({system.id: system for system in longest}.values())
     # A product's name tells more than that of the chip, under which several makers sell machines.
     return tuple(system for system in found if system.manufacturer != "several") or found
+
+
+def with_laptop_cards(lines: Sequence[TypedLine]) -> list[TypedLine]:
+    """Return the lines of a list with the card of a laptop named as the laptop's: `Razer Blade 16`, `RTX 5090` is the
+    laptop's RTX 5090. The line that names the laptop alone goes; its price is that of the machine.
+
+    A card in an external dock is no card of the laptop.
+    """
+    named = [line for line in lines if _laptop_lines().search(line.text)]
+    if not named or any(_EXTERNAL.search(line.text) for line in lines):
+        return list(lines)
+    cards = [line for line in lines if find_systems(f"{line.what} laptop")]
+    if len(cards) != 1:
+        return list(lines)
+    alone = [line for line in named if line is not cards[0] and line.category in (None, "case", "gpu")]
+    prices = [line.usd for line in (cards[0], *alone) if line.usd is not None]
+    machine = replace(
+        cards[0],
+        what=f"{cards[0].what} laptop",
+        category="system",
+        usd=prices[0] if prices else None,
+        is_included=cards[0].is_included and not prices,
+    )
+    return [machine if line is cards[0] else line for line in lines if line not in alone]
+
+
+@functools.cache
+def _laptop_lines() -> re.Pattern[str]:
+    """Return the pattern of words that name a laptop."""
+    words = map(re.escape, read_toml(parts.FOLDER / "words.toml")["laptops"]["lines"])
+    return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
+
+
+_EXTERNAL: Final = re.compile(r"\b(?:e-?gpu|oculink|thunderbolt|usb4|dock)\b", re.IGNORECASE)
 
 
 def can_join(system: System) -> bool:
@@ -70,5 +109,8 @@ def _sizes_of(text: str) -> set[str]:
 
 def _words_of(text: str) -> list[str]:
     plain = re.sub(r"\b(\d{2,4})\s*(?:gb|gib|g)\b", r"\1gb", text.lower())
+    plain = re.sub(r"\b(?:mobile|notebook|laptops?(?: gpu)?)\b", "laptop", plain)
+    plain = re.sub(r"\brtx(?=\d)", "rtx ", plain)
+    plain = re.sub(r"\b(\d{4})(?=ti\b)", r"\1 ", plain)
     plain = re.sub(r"\b(studio|mini|spark|desktop|pro|ultra)s\b", r"\1", plain)  # several machines
     return re.findall(r"[a-z0-9+]+", plain)

@@ -66,10 +66,10 @@ def test_cards_are_read_with_their_number(text: str, num: int, accelerator: str)
         "RTX 4090 32GB",
         "MI50",
         "RX 7650 GRE",
-        "Radeon RX 6650 XT",
+        "Radeon RX 6550 XT",
         "RTX A6000 Ada",
-        "RTX 4090 Laptop",
-        "GTX 1660 Ti",
+        "RTX 2070 Laptop",
+        "GTX 950",
         "A100",
         "RTX PRO 6000",
         "H100 SXM",
@@ -201,3 +201,59 @@ def test_a_complete_machine_is_read_by_its_name(text: str, system: str) -> None:
 def test_a_machine_of_another_size_is_not_taken(text: str) -> None:
     with pytest.raises(AdvisorError):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "accelerator"),
+    [
+        ("RTX 2060", "rtx-2060"),
+        ("RTX 2060 12GB", "rtx-2060-12gb"),
+        ("RTX 3080", "rtx-3080"),
+        ("RTX PRO 5000 Blackwell", "rtx-pro-5000"),
+        ("RTX 4000 Ada", "rtx-4000-ada"),
+        ("RTX 4000 SFF Ada", "rtx-4000-sff-ada"),
+        ("CMP 170HX", "cmp-170hx"),
+        ("GTX 1660 Super", "gtx-1660-super"),
+    ],
+)
+def test_a_plain_number_is_the_card_that_its_maker_names_without_size(text: str, accelerator: str) -> None:
+    assert card_of(read(text, "B650 board").machine) == (1, accelerator)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Lenovo Legion Pro 7i (i9-13900HX, RTX 4090, 32GB DDR5, 2TB)",),
+        ("Razer Blade 16", "RTX 4090", "64GB DDR5"),
+        ("notebook with RTX 4090 mobile 16GB",),
+        ("RTX4090 laptop",),
+    ],
+)
+def test_the_card_of_a_laptop_is_never_the_desktop_card_of_its_number(texts: tuple[str, ...]) -> None:
+    listing = read(*texts)
+    assert listing.machine.cards is None
+    assert listing.system is not None
+    assert listing.system.accelerator == "rtx-4090-laptop"
+
+
+def test_a_card_in_a_dock_beside_a_laptop_is_the_desktop_card() -> None:
+    assert card_of(read("ThinkPad T14", "RTX 3090 in an eGPU dock").machine) == (1, "rtx-3090")
+
+
+@pytest.mark.parametrize(
+    ("texts", "power_w"),
+    [
+        (("Dell OptiPlex 7050 SFF", "i5-7500", "RTX 3060 12GB"), 180),
+        (("HP EliteDesk 800 G5 Tower i7-9700", "RTX A2000 12GB"), 250),
+        (("HP EliteDesk 800 G5 Tower i7-9700", "RTX A2000 12GB", "Corsair SF750 750W"), 750),
+    ],
+)
+def test_a_machine_sold_whole_has_its_own_supply_unless_the_list_names_one(
+    texts: tuple[str, ...], power_w: float
+) -> None:
+    machine = read(*texts).machine
+    assert machine.supplies is not None
+    assert machine.supplies.power_w == power_w
+    assert machine.board is not None
+    assert machine.case is not None
+    assert machine.case.sold_with == machine.board.name
