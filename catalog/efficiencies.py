@@ -57,7 +57,18 @@ _FALLBACK_ARCHITECTURES: Final = (
 
 _WITNESS: Final = "attention_decode"
 """Operator that has records for every architecture with measured kernels."""
-_NVIDIA: Final = ("kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
+_NVIDIA: Final = (
+    "kepler",
+    "maxwell",
+    "pascal",
+    "volta",
+    "turing",
+    "ampere",
+    "ada",
+    "hopper",
+    "blackwell",
+    "rubin",
+)
 
 # Formats whose kernels work alike, nearest first. fp16 and bf16 run at one rate on every unit that has both.
 _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {

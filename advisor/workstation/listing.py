@@ -1008,14 +1008,15 @@ class _ListingReader:
     def _assembly(self) -> Assembly:
         held = self._machine
         psus = tuple(held.pop("psus", ()))
-        sold = parts.sold_with(self.board) if self.board is not None else None
-        if sold is not None and not psus:
-            psus = (sold[0],)
-            self._notes.append(
-                f"no supply is listed: {sold[0].name}, with which {self.board.name} is usually sold"
-            )
-        if sold is not None:
-            held.setdefault("case", sold[1])
+        board = self.board
+        if board is not None and (sold := parts.sold_with(board)) is not None:
+            supply, case = sold
+            if not psus:
+                psus = (supply,)
+                self._notes.append(
+                    f"no supply is listed: {supply.name}, with which {board.name} is usually sold"
+                )
+            held.setdefault("case", case)
         links = held.pop("link", [])
         return Assembly(
             cards=Cards(tuple(held.pop("cards")), self._power_fraction) if "cards" in held else None,

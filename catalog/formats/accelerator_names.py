@@ -188,7 +188,8 @@ def _one_of_several(name: str, parts: Sequence[str], memory_gib: int | None) -> 
                 record = accelerators.get(spelt).record
             except UnknownNameError:
                 continue
-            if memory_gib is None or abs(record.memory_bytes / (memory_gib * GIB) - 1.0) <= _MEMORY_TOLERANCE:
+            stored = record.memory_bytes or 0.0
+            if memory_gib is None or abs(stored / (memory_gib * GIB) - 1.0) <= _MEMORY_TOLERANCE:
                 found[record.id] = None
             break
     if len(found) > 1:

@@ -40,12 +40,13 @@ class Tuner(Record):
     """Format and what learns: `bf16 full`, `bf16 adapters`."""
     attention: Words
     sequences: Words
-    """packed: whole sequences in one row, which need a kernel with lengths; wrapped: cut to rows of one length; padded; given: as
-    the data of another task than sft come."""
+    """packed: whole sequences in one row, which need a kernel with lengths; wrapped: cut to rows of one length; padded;
+    given: as the data of another task than sft come."""
     checkpointing: Words
     """Recomputation of layers, and whether ranks divide the weights: `none`, `full`, `full divided`."""
     sharding: Words
-    """alone: one rank; copies: whole states on every rank; zero2, zero3; `zero3 host`: divided weights in host memory."""
+    """alone: one rank; copies: whole states on every rank; zero2, zero3; `zero3 host`: divided weights in host
+    memory."""
     ranks: Words
     """one: a single accelerator; node; nodes."""
     code: Words
