@@ -314,7 +314,7 @@ def used_machines() -> tuple[UsedMachine, ...]:
     return tuple(found)
 
 
-def sold_with(board: Board) -> tuple[Psu, Case] | None:
+def supply_and_case_of(board: Board) -> tuple[Psu, Case] | None:
     """Return the supply and the case with which a board is sold as a machine; None if no record states them.
 
     Raises: InputFileError: the bundled file is damaged.

@@ -110,9 +110,9 @@ def _changes(
     if elsewhere is not None and elsewhere.values:
         told = f"{elsewhere.option} {','.join(elsewhere.values)}"
         yield [ChangedQuestion(told, scenario.with_limits(**{elsewhere.field: elsewhere.values}))]
-    yield _loosened(scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS), "")
+    yield _looser_questions(scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS), "")
     if smaller is not None:
-        yield _loosened(smaller, (("ttft", "e2e"), _ALL_METRICS), f"--precision {_FEWEST_BITS} ")
+        yield _looser_questions(smaller, (("ttft", "e2e"), _ALL_METRICS), f"--precision {_FEWEST_BITS} ")
     if limits.own:  # what is there is given up last
         yield [
             ChangedQuestion(
@@ -121,7 +121,9 @@ def _changes(
         ]
 
 
-def _loosened(scenario: Scenario, choices: Sequence[tuple[str, ...]], before: str) -> list[ChangedQuestion]:
+def _looser_questions(
+    scenario: Scenario, choices: Sequence[tuple[str, ...]], before: str
+) -> list[ChangedQuestion]:
     """Return the question with the limits of each choice of metrics longer, by little first, all of them by most last;
     `before` is typed before them."""
     changes: list[ChangedQuestion] = []

@@ -1009,7 +1009,7 @@ class _ListingReader:
         held = self._machine
         psus = tuple(held.pop("psus", ()))
         board = self.board
-        if board is not None and (sold := parts.sold_with(board)) is not None:
+        if board is not None and (sold := parts.supply_and_case_of(board)) is not None:
             supply, case = sold
             if not psus:
                 psus = (supply,)

@@ -447,7 +447,7 @@ _LEAST_OWN_NUMBER: Final = 5
 
 def server_in(text: str) -> Board | None:
     """Return the server or the workstation, sold whole, whose model numbers stand in a line; None if there is none."""
-    words = set(re.findall(r"[a-z0-9]+", _written_out(text)))
+    words = set(re.findall(r"[a-z0-9]+", _write_out(text)))
     matches = []
     for numbers, names, board in _servers():
         is_own = (
@@ -467,7 +467,7 @@ def server_in(text: str) -> Board | None:
     return max(matches, key=lambda match: match[:2])[2] if matches else None
 
 
-def _written_out(text: str) -> str:
+def _write_out(text: str) -> str:
     """Return a text with the numbers of towers and generations of servers in one spelling."""
     return _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text)).lower()
 
@@ -478,7 +478,7 @@ def _servers() -> tuple[tuple[frozenset[str], frozenset[str], Board], ...]:
     found = []
     for board in parts.planner_parts(Board):
         if SERVER in board.flags:
-            words = re.findall(r"[a-z0-9]+", _written_out(board.name))
+            words = re.findall(r"[a-z0-9]+", _write_out(board.name))
             numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
             found.append((numbers, frozenset(words) - numbers, board))
     return tuple(found)

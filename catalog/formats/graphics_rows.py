@@ -17,11 +17,11 @@ _LABEL: Final = re.compile(
     )\s*(.+)$""",
     re.VERBOSE,
 )
-"""What programs write before the name of a graphics card."""
+"""Words that programs write before the name of a graphics card."""
 _BEHIND: Final = re.compile(
     r"\s+(?:\(rev\s\w|\(UUID|vendor:\s|driver:\s|@\s|\[(?:Discrete|Integrated|Virtual)\]|(?:On|Off|N/A|WDDM|TCC)\s*\|)"
 )
-"""Start of what they write behind it."""
+"""Start of the words behind the name."""
 _IN_BRACKETS: Final = re.compile(r"\[((?!AMD/ATI\]|[0-9a-f]{4}(?::[0-9a-f]{4})?\])[^\]]*\d[^\]]*)\]")
 """Name of a board behind that of its chip; other brackets hold PCI ids and classes."""
 _ID: Final = re.compile(r"\s*\[[0-9a-f]{4}(?::[0-9a-f]{4})?\]")

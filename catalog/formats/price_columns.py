@@ -64,7 +64,7 @@ _PRICE_WORDS: Final = MEANS_A_PRICE | {
 
 
 class PriceKind(NamedTuple):
-    """What the name of a column of prices says of its cells."""
+    """Term, unit and count that the name of a column of prices states for its cells."""
 
     term: Term | None
     """Term of the prices; None if another column states it."""
@@ -90,7 +90,7 @@ class PriceColumns:
         """Whether rows have a price, and a machine that it is the price of."""
         return bool(self.accelerators) or (bool(self.prices) and len(self.prices) + len(self.fields) > 1)
 
-    def named(self, what: str) -> list[str]:
+    def names_of(self, what: str) -> list[str]:
         """Return the names of the columns that hold something; none if the list has none."""
         return self.fields.get(what, [])
 

@@ -206,11 +206,11 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     cells = {what: _first_text(record, names) for what, names in columns.fields.items()}
     if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(cells.get("system", "")):
         return None
-    counts = [plain_words(own_name(name)) for name in columns.named("count")]
+    counts = [plain_words(own_name(name)) for name in columns.names_of("count")]
     is_of_a_period = period_hours(plain_words(cells.get("unit", "")).split()) is not None
     if is_of_a_period and all(map(_IS_QUANTITY.fullmatch, counts)):
         cells.pop("count", None)  # an invoice counts the hours that were rented
-    machines = [_text_of(record[name]) for name in sorted(columns.named("sku"), key=_is_vague)]
+    machines = [_text_of(record[name]) for name in sorted(columns.names_of("sku"), key=_is_vague)]
     cells["sku"] = next(filter(None, machines), "")
     cells["names"] = " ".join(filter(None, machines))
     if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
@@ -250,7 +250,7 @@ def _machine_of(cells: Mapping[str, str], record: Record) -> CataloguePrice | No
 
 def _is_of_one(title: str, cells: Mapping[str, str], columns: PriceColumns) -> bool:
     """Whether a price is that of one of the accelerators which the row's quantity counts: a unit price beside it."""
-    counts = [plain_words(own_name(name)) for name in columns.named("count")]
+    counts = [plain_words(own_name(name)) for name in columns.names_of("count")]
     is_quantity = bool(cells.get("count")) and any(_IS_QUANTITY.fullmatch(count) for count in counts)
     return is_quantity and "unit" in plain_words(own_name(title)).split()
 
@@ -315,7 +315,7 @@ def _memory_bytes(cells: Mapping[str, str], record: Record, columns: PriceColumn
     if "AcceleratorName" in record:
         stated = number_of(_text_of(record.get("AcceleratorMemoryGiB"))) or _SKYPILOT_GIB.get(cells["gpu"])
         return stated * GIB if stated else None
-    names = (name for name in columns.named("memory") if re.search("gpu|vram|accel|memoryIn", name, re.I))
+    names = (name for name in columns.names_of("memory") if re.search("gpu|vram|accel|memoryIn", name, re.I))
     size = re.match(r"[\d.]+", next((_text_of(record[name]) for name in names), ""))
     number = number_of(size[0]) if size else None
     if not number:

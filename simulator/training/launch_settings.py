@@ -42,11 +42,14 @@ class MissingSetting:
     word: str
 
     def __str__(self) -> str:
-        return f"{self.release} has no setting for {self.part} '{self.word}'"
+        return f"no setting of {self.release} is known for {self.part} '{self.word}'"
 
 
 def parts_of(job: TrainingJob, plan: TrainingPlan, task: str = "sft", num_steps: int = 0) -> dict[str, str]:
-    """Return the word of each part of a plan, as records of frameworks list them."""
+    """Return the word of each part of a plan, as records of frameworks list them.
+
+    Source: catalog/schema/tuner.py, whose fields explain the words.
+    """
     divided = plan.sharding in ("zero2", "zero3") and (plan.data_parallel > 1 or plan.offload_parameters)
     learns = "full" if job.method == "full" else "adapters"
     sharding: str = plan.sharding if plan.data_parallel > 1 and plan.sharding != "none" else "copies"
@@ -111,7 +114,10 @@ def _configuration(record: Tuner, job: TrainingJob, plan: TrainingPlan, task: st
 
 
 def settings_run(job: TrainingJob, plan: TrainingPlan, task: str = "sft") -> bool:
-    """Whether the job's framework has settings for all of a plan, and Transformers the model."""
+    """Whether the job's framework has settings for all of a plan, and Transformers the model.
+
+    Source: catalog/data/training/tuners.toml.
+    """
     record = tuners()[job.software]
     has_model = bool(record.models or weights_of(job.model))
     return has_model and job.framework in record.families and not any(missing_settings(job, plan, task))

@@ -195,7 +195,9 @@ def _replica(generator: _Generator) -> ReplicaModel:
 
 
 def _replica_of(generator: _Generator, max_num_seqs: int) -> ReplicaModel:
-    model, accelerator, load = generator.model, generator.accelerator, generator.load
+    model = generator.model
+    accelerator = generator.accelerator
+    load = generator.load
     chosen = engines.get(generator.engine).record
     if chosen.id not in accelerator.engines:
         raise InfeasibleError(
