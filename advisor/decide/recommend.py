@@ -241,6 +241,8 @@ class Shortlist:
     safe_pick: Option | None
     """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
     rejected: tuple[Rejected, ...]
+    fleets: list[Planned]
+    """Fleets of unlike parts that are expected to cost less than a plain deployment, shown or not."""
 
 
 def build_shortlist(done: Search) -> Shortlist:
@@ -273,7 +275,8 @@ def build_shortlist(done: Search) -> Shortlist:
         more = _further(done, entries, scenario.top)
     options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
     entries += more
-    return Shortlist(entries, options, safe_pick, _rejected_accelerators(done, entries, scenario.top))
+    rejected = _rejected_accelerators(done, entries, scenario.top)
+    return Shortlist(entries, options, safe_pick, rejected, fleets)
 
 
 def _is_cheaper_elsewhere(plan: Planned, entry: Planned) -> bool:
@@ -319,7 +322,7 @@ def _build_decision(
         notes=(
             *done.notes,
             *owned_note(scenario),
-            *_idle_levers(scenario, model, order),
+            *_idle_levers(scenario, model, [*order, *found.fleets]),
             *router_note(options),
             *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
@@ -554,15 +557,15 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
     return (*ranked_by_cost, *others)
 
 
-def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:
-    """Levers that the search was allowed and that make nothing shown cheaper."""
+def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> tuple[str, ...]:
+    """Levers that the search was allowed and that make nothing cheaper that was found."""
     idle = [
         name
         for name in allowed_levers(scenario, model)
         if not any(
             find_lever(name).is_applied(plan.found.candidate)
             or (plan.found.fleet is not None and plan.found.fleet.lever == name)
-            for plan in order
+            for plan in found
         )
     ]
     return (f"no option is cheaper with {', '.join(idle)}: searched with and without",) if idle else ()
