@@ -66,7 +66,7 @@ def framework_release(name: str) -> str:
     Source: data/training/launch_options.toml, tuners.toml.
     """
     if name in tuners():
-        return f"{tuners()[name].release}: pip install {' '.join(tuners()[name].packages)}"
+        return " ".join((f"{tuners()[name].release}:", "pip", "install", *tuners()[name].packages))
     return str(read_toml(_OPTIONS)[name]["release"])
 
 

@@ -91,16 +91,17 @@ def _words_layout(num_warps):
 
 
 @gluon.constexpr_function
-def _x_layout(num_warps, block_m):
-    """Return the layout that gives a thread the activations of its weights: eight neighbours at a time, row g and every
-    eighth."""
+def _x_layout(num_warps, block_m, width):
+    """Return the layout that gives a thread the activations of its weights: eight neighbours at a time of `width`,
+    which is half a group or a whole one, row g and every eighth."""
     rows = [[8 << bit, 0] for bit in range((block_m // 8).bit_length() - 1)]
+    rows = ([[0, 64]] if width == 128 else []) + rows
     return gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2], [0, 4], [0, 32], *rows],
         lane_bases=[[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]],
         warp_bases=[[0, 0]] * (num_warps.bit_length() - 1),
         block_bases=[],
-        shape=[block_m, 64],
+        shape=[block_m, width],
     )
 
 
@@ -114,8 +115,9 @@ def _half_fragment(pairs, layout: gl.constexpr):
 
 
 @gluon.jit
-def _weights(words, IS_BF16: gl.constexpr, layout: gl.constexpr):
-    """Return two fragments [rows, 64] of (q − 8), of a group's first and last 64, from the words [rows, 16]."""
+def _unpack(words, IS_BF16: gl.constexpr):
+    """Return (q − 8) of a group's first and last 64 weights as pairs of neighbours [rows, 16, 2, 2], from the words
+    [rows, 16]."""
     if IS_BF16:
         p0, p4, p1, p5, p2, p6, p3, p7 = gl.inline_asm_elementwise(
             _TO_BF16, _OPERANDS, [words], dtype=_EIGHT_BF16, is_pure=True, pack=1
@@ -124,8 +126,7 @@ def _weights(words, IS_BF16: gl.constexpr, layout: gl.constexpr):
         p0, p4, p1, p5, p2, p6, p3, p7 = gl.inline_asm_elementwise(
             _TO_FP16, _OPERANDS, [words], dtype=_EIGHT_FP16, is_pure=True, pack=1
         )
-    first = _half_fragment(gl.join(gl.join(p0, p4), gl.join(p1, p5)), layout)
-    return first, _half_fragment(gl.join(gl.join(p2, p6), gl.join(p3, p7)), layout)
+    return gl.join(gl.join(p0, p4), gl.join(p1, p5)), gl.join(gl.join(p2, p6), gl.join(p3, p7))
 
 
 @gluon.jit
@@ -165,7 +166,9 @@ def _multiply(
     b_layout: gl.constexpr,
 ):
     """Return acc + scale · (weights of one group · activations)."""
-    first, last = _weights(words, IS_BF16, a_layout)
+    low, high = _unpack(words, IS_BF16)
+    first = _half_fragment(low, a_layout)
+    last = _half_fragment(high, a_layout)
     # Half a group at a time: the activations of a whole one would fill 64 registers at 32 rows.
     product = mma_v2(first, _activations(x_places + group * 128, BLOCK_M, b_layout), gl.zeros_like(acc))
     product = mma_v2(last, _activations(x_places + group * 128 + 64, BLOCK_M, b_layout), product)
@@ -226,7 +229,7 @@ def _mma_kernel(
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
-    x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M)
+    x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M, 64)
     ROWS: gl.constexpr = 16 * num_warps
     pairs = words_per_row // 32
     begin = gl.program_id(0) * units_per_program

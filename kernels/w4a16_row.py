@@ -19,7 +19,7 @@ from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
 from advisor.kernels import w4a16, w4a16_mma
 from advisor.kernels.backend import num_sms
-from advisor.kernels.w4a16_mma import _wait_for_x, _weights, _words_layout, _x_layout
+from advisor.kernels.w4a16_mma import _unpack, _wait_for_x, _words_layout, _x_layout
 
 _ROWS: Final = w4a16.TILE_ROWS
 
@@ -78,7 +78,11 @@ def _multiply(
     nicwe = gl.reshape(x, [8, 2, 2, 4, 4, 2])
     x_nk = gl.reshape(gl.permute(nicwe, [0, 4, 1, 2, 3, 5]), [8, 128])
     x_kn = gl.convert_layout(gl.permute(x_nk, [1, 0]), b_layout)
-    weights = _weights(words, IS_BF16, a_layout)
+    low, high = _unpack(words, IS_BF16)
+    # Indices of a weight in its group: thread c of four, word w of the thread's four, pair i = (i1, i0), half e.
+    ncweii = gl.reshape(gl.join(low, high), [words.shape[0], 4, 4, 2, 2, 2])
+    whole = gl.reshape(gl.permute(ncweii, [0, 2, 5, 4, 1, 3]), [words.shape[0], 128])
+    weights = gl.convert_layout(whole, a_layout)
     product = mma_v2(weights, x_kn, gl.zeros_like(acc))
     return acc + product * scale.to(gl.float32)[:, None]
 
@@ -102,7 +106,7 @@ def _row_kernel(
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
-    x_layout: gl.constexpr = _x_layout(num_warps, 8)
+    x_layout: gl.constexpr = _x_layout(num_warps, 8, 128)
     rows = gl.arange(0, 16 * num_warps, layout=gl.SliceLayout(1, _words_layout(num_warps)))
     words = gl.arange(0, 16, layout=gl.SliceLayout(0, _words_layout(num_warps)))
     x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))

@@ -20,6 +20,7 @@ from advisor.catalog.formats.launcher_lines import ESCAPE
 from advisor.catalog.formats.machine_tables import table_accelerators
 from advisor.catalog.formats.rented_machines import rented_accelerators
 from advisor.catalog.formats.slurm_nodes import slurm_accelerators
+from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 
 _TOTALS: Final = re.compile(
     r"(?:(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi)(?:\.count)?[\"']?\s*[:=]|\bAttached GPUs\s*:"
@@ -53,8 +54,6 @@ _ACROSS: Final = re.compile(
 )
 """Word that joins accelerators to the nodes that hold them in all."""
 _SIGNS: Final = " ,;:()–-"
-_MOST_OF_A_NODE: Final = 8
-"""Highest number that is taken as that of each node; own assumption, as a node of HGX or DGX holds 8."""
 _IN_ALL: Final = re.compile(
     r"\b(?:in all|in total|total|altogether|overall|combined|insgesamt|au total|en total|in totale)\b",
     re.IGNORECASE,
@@ -154,7 +153,7 @@ def nodes_in(text: str) -> tuple[int, str, tuple[str, ...]]:
         ahead = None if counted else _ACROSS.search(text[: found.start()])
         if counted is None and ahead is None:
             return 1, text, ()
-        if counted is None or int(counted["number"]) > _MOST_OF_A_NODE or _IN_ALL.search(text):
+        if counted is None or int(counted["number"]) > ASSUMED_ACCELERATORS_PER_NODE or _IN_ALL.search(text):
             before = text[: ahead.start() if ahead else found.start()]
             return 1, _IN_ALL.sub(" ", f"{before} {text[found.end() :]}").strip(_SIGNS), ()
         notes = (f"{counted['number']} accelerators are taken to be in each of the {found['nodes']} nodes",)

@@ -55,7 +55,7 @@ _ACTIVATION: Final = (
     "hidden_activation",
     "activation",
 )
-_GATED_GELU: Final = ("gemma", "modernbert", "grok", "new", "zamba", "t5gemma", "vaultgemma", "bitnet")
+_GATED_GELU: Final = ("gemma", "modernbert", "grok", "new", "zamba", "t5gemma", "vaultgemma")
 """Model types whose gelu or squared ReLU is gated."""
 _FOUR_TIMES_HIDDEN: Final = (
     "n_embd",

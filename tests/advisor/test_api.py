@@ -209,7 +209,7 @@ def test_a_result_is_frozen_and_travels() -> None:
         result.options  # noqa: B018
     with pytest.raises(AttributeError, match="cannot be changed"):
         result.accelerators[0].id = "other"
-    assert result.accelerators[0].id == result.accelerators[0]["id"] == "mi100"
+    assert result.accelerators[0].id == result.accelerators[0]["id"] == "bc-250"
     with pytest.raises(AttributeError, match="no field 'idd'; there are id"):
         result.accelerators[0].idd  # noqa: B018
     assert pickle.loads(pickle.dumps(result.accelerators[0])) == result.accelerators[0]

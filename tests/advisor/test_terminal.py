@@ -254,7 +254,6 @@ def test_a_search_takes_the_release_with_the_name_of_its_engine(typed: str, own:
         ("simulate collective --size 1GB", "did you mean: --bytes"),
         ("recommend --model 8b --latency 2s", "did you mean: --latency-p99"),
         ("roofline", "--gpu ID"),
-        ("recommend --model 8b --own rtx-4060", "--own 1xrtx-4060"),
     ],
 )
 def test_words_that_mean_more_than_one_option_are_hinted_at(cli: Cli, typed: str, fix: str) -> None:

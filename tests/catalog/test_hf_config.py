@@ -381,24 +381,3 @@ def test_a_nested_field_is_named_with_its_path(tmp_path: Path) -> None:
     text = {key: value for key, value in LLAMA.items() if key != "hidden_size"}
     error = refusal(tmp_path, {"model_type": "x_vl", "text_config": text})
     assert "text_config.hidden_size" in error.what
-
-
-def test_the_gate_of_bitnet_is_counted_and_its_weights_have_two_bits(tmp_path: Path) -> None:
-    values = {
-        **LLAMA,
-        "model_type": "bitnet",
-        "num_hidden_layers": 30,
-        "hidden_size": 2560,
-        "num_attention_heads": 20,
-    }
-    values |= {
-        "num_key_value_heads": 5,
-        "intermediate_size": 6912,
-        "hidden_act": "relu2",
-        "tie_word_embeddings": True,
-    }
-    found = read(tmp_path, values | {"quantization_config": {"quant_method": "bitnet"}})
-    record = models.by_id("bitnet-b1.58-2b-4t")
-    assert found.layers == record.layers
-    assert found.part_formats == record.part_formats
-    assert parameter_count(found).total == parameter_count(record).total

@@ -192,8 +192,6 @@ def test_a_recurrent_model_has_gguf_files_like_any_other(model: Model) -> None:
         ("mamba-1.4b-hf-Q6_K.gguf", "mamba-1.4b", "q6_k"),
         ("OpenGVLab/InternVL3_5-38B-AWQ", "internvl3.5-38b", "int4"),
         ("OpenGVLab/InternVL3-78B-Instruct", "internvl3-78b", "bf16"),
-        ("microsoft/bitnet-b1.58-2B-4T", "bitnet-b1.58-2b-4t", "int4"),
-        ("microsoft/bitnet-b1.58-2B-4T-bf16", "bitnet-b1.58-2b-4t", "bf16"),
     ],
 )
 def test_names_of_recurrent_vision_and_ternary_models(typed: str, model_id: str, weights: str) -> None:
@@ -202,7 +200,7 @@ def test_names_of_recurrent_vision_and_ternary_models(typed: str, model_id: str,
     assert weights == "int4" or not any(part.bits_per_weight == 2.0 for part in found.part_formats)
 
 
-@pytest.mark.parametrize("model_id", ["kimi-k2.5", "kimi-k2-thinking", "bitnet-b1.58-2b-4t"])
+@pytest.mark.parametrize("model_id", ["kimi-k2.5", "kimi-k2-thinking"])
 def test_a_name_that_states_another_format_keeps_no_part_of_the_published_one(model_id: str) -> None:
     assert models.by_id(model_id).part_formats
     assert not models.get(f"a/{model_id}-BF16").record.part_formats
