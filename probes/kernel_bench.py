@@ -194,7 +194,7 @@ def measure(name: str, case: KernelCase, bench: Bench) -> dict[str, Any]:
     except ModuleNotFoundError as fault:
         return {
             "instrument": name,
-            "reason": f"{fault.name} is not installed: pip install {package_of(name)}",
+            "reason": f"{fault.name} is not installed: it is in the package {package_of(name)}",
         }
     except (RuntimeError, ValueError, NotImplementedError, ImportError) as fault:
         return {"instrument": name, "reason": str(fault).partition("\n")[0] or type(fault).__name__}
