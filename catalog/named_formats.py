@@ -141,17 +141,13 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
     Raises: UnknownNameError: the name states a format whose size is not known.
     """
     listed = _read_listed().get(name.casefold())
-    if (
-        listed is not None
-        and listed["weights"] == model.weights
-        and not format_of_name(_without_own_word(model, name))
-    ):
+    if listed is not None and listed["weights"] == model.weights and not format_of_name(name):
         return model, ""
     if listed is not None:
         return model.model_copy(update={**listed, "checkpoint": name}), _words(
             listed["weights"], listed["kv_dtype"]
         )
-    said = format_of_name(_without_own_word(model, name))
+    said = format_of_name(name)
     if said is None:
         return model, ""
     if said.is_gguf and model.weights == "mxfp4" and not said.names_file:
@@ -193,12 +189,6 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
     elif said.dtype != model.weights and model.quantized_parts == "experts" and said.dtype in ("fp8", "int8"):
         update |= {"quantized_parts": "linear", "weights_elsewhere": "bf16"}
     return model.model_copy(update=update), _words(said.label, said.kv_dtype)
-
-
-def _without_own_word(model: Model, name: str) -> str:
-    """Return a name without the word for a format that the model itself is called by, as BitNet is."""
-    own = _UNKNOWN.intersection(model.id.split("-"))
-    return re.sub("|".join(map(re.escape, own)), "model", name, flags=re.IGNORECASE) if own else name
 
 
 @functools.lru_cache(maxsize=512)

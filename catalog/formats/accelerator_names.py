@@ -47,6 +47,7 @@ _CUT: Final = re.compile(r"\s*(?:\.\.\.?|…)$")
 """Sign with which nvidia-smi cuts off a long name."""
 _CUT_MAKER: Final = re.compile(r"^\W*(?:nvidia|amd)\b|\b(?:geforce|tesla|radeon|instinct)\b")
 _GEFORCE_SIZE: Final = re.compile(r"(?<=[gr]tx.\d{4})\D?\d+ ?gb$")
+"""Memory at the end of a GeForce's id in the catalog, which no program writes into the name."""
 _MEMORY_TOLERANCE: Final = 0.08
 """Largest difference between a board's memory and what a program shows of it, which may leave out that of error
 correction; the next memories of boards with one name differ by 10 % and more."""
@@ -172,7 +173,6 @@ def _names_from(beginning: str) -> list[str]:
     """Return the ids of the accelerators whose longer names begin as a program shows them before it cuts them off."""
     start = re.sub(r"[^a-z0-9]", "", _CUT_MAKER.sub("", beginning.lower()))
     spelt = {name: name for name in accelerators.all_ids()} | dict(accelerators.aliases())
-    # No program writes the memory of a GeForce into its name.
     named = ((_GEFORCE_SIZE.sub("", name.lower()), id_) for name, id_ in spelt.items())
     names = ((re.sub(r"[^a-z0-9]", "", name), id_) for name, id_ in named)
     return sorted({id_ for name, id_ in names if name.startswith(start) and name != start})

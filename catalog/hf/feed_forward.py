@@ -56,7 +56,7 @@ _ACTIVATION: Final = (
     "activation",
 )
 _GATED_GELU: Final = ("gemma", "modernbert", "grok", "new", "zamba", "t5gemma", "vaultgemma")
-"""Model types whose gelu or squared ReLU is gated."""
+"""Model types whose gelu is gated."""
 _FOUR_TIMES_HIDDEN: Final = (
     "n_embd",
     "n_head",

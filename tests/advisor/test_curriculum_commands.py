@@ -65,10 +65,8 @@ def test_a_tree_yields_more_tokens_than_a_chain(cli: Cli) -> None:
     assert tree == pytest.approx(1 + held + held**2 + held**3)
 
 
-@pytest.mark.parametrize(("engine", "overlaps"), [("vllm", False), ("sglang", False)])
-def test_a_cache_crosses_to_the_other_pool_at_the_rate_of_its_links(
-    cli: Cli, engine: str, overlaps: bool
-) -> None:
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_cache_crosses_to_the_other_pool_at_the_rate_of_its_links(cli: Cli, engine: str) -> None:
     """vLLM's decode server fetches the cache of a prompt that is done; SGLang sends each chunk after its batch, and
     this prompt is one chunk."""
     found = answer(
@@ -80,7 +78,7 @@ def test_a_cache_crosses_to_the_other_pool_at_the_rate_of_its_links(
     assert found["num_bytes"] == pytest.approx(2.68e9, rel=0.01)  # 80 layers x 8 heads x 128 x 2 x 2 B x 8192
     assert found["bytes_per_s"] == pytest.approx(4 * 25e9)  # four ports of 200 Gb/s on the A100 side
     assert found["time_s"] == pytest.approx(found["num_bytes"] / found["bytes_per_s"], rel=0.2)
-    assert (found["exposed_s"] < found["time_s"]) is overlaps
+    assert found["exposed_s"] >= found["time_s"]
 
 
 @pytest.mark.parametrize(
