@@ -27,9 +27,10 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from advisor.kernels import attention, attention_backward, attention_wgmma
-from advisor.kernels.attention_wgmma import _barriers, _blocks, _describe
+from advisor.kernels.attention_wgmma import barriers_of, blocks_of
 from advisor.kernels.backend import HALVES, check_operands
 
 _KEYS = gl.constexpr(64)
@@ -365,20 +366,20 @@ def _backward_kernel(
     ds_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     ds_smem = gl.allocate_shared_memory(q_desc.dtype, [4, _KEYS, BLOCK_M], ds_layout)
     memory = (
-        _blocks(q_desc, STAGES),
-        _blocks(k_desc, 2),
-        _blocks(v_desc, 2),
-        _blocks(grad_desc, STAGES),
+        blocks_of(q_desc, STAGES),
+        blocks_of(k_desc, 2),
+        blocks_of(v_desc, 2),
+        blocks_of(grad_desc, STAGES),
         ds_smem,
     )
     barriers = (
-        _barriers(1, 1),
-        _barriers(STAGES, 1),
-        _barriers(STAGES, 2),
-        _barriers(STAGES, 1),
-        _barriers(STAGES, 2),
-        _barriers(2, 2),
-        _barriers(2, 2),
+        barriers_of(1, 1),
+        barriers_of(STAGES, 1),
+        barriers_of(STAGES, 2),
+        barriers_of(STAGES, 1),
+        barriers_of(STAGES, 2),
+        barriers_of(2, 2),
+        barriers_of(2, 2),
     )
     fence_async_shared()
     inputs = (q_desc, k_desc, v_desc, grad_desc)
@@ -432,6 +433,12 @@ def is_supported(q: torch.Tensor) -> bool:
 def fastest(q: torch.Tensor) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """Return the launch function that takes the least time for these queries."""
     return run if is_supported(q) else attention_backward.run
+
+
+def _describe(tensor: torch.Tensor, rows: int, width: int) -> TensorDescriptor:
+    """Return how blocks of one head are copied; what lies beyond the head is zero."""
+    layout = gl.NVMMASharedLayout(min(128, 2 * width), 16, rank=4)
+    return TensorDescriptor.from_tensor(tensor, [1, rows, 1, width], layout)
 
 
 def run(

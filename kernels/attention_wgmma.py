@@ -1,10 +1,19 @@
-"""Attention of a whole prompt on Hopper's matrix units with a role for each group of warps (Gluon): the twin of
-`attention`.
+"""Attention of prompts on Hopper's matrix units with a role for each group of warps (Gluon): the twin of `attention`,
+and of `attention_packed` with window, soft cap and sinks.
 
 One warp copies keys and values into a ring of shared memory. Each of the other groups of four warps owns 64 queries.
 It starts two products, the scores of the next keys and the values weighted by the last ones, and computes the softmax
 of the scores while the second product still runs. Groups take turns in starting products, so that one computes
-exponentials while the matrix unit works for another. A program stays and takes tile after tile, longest first.
+exponentials while the matrix unit works for another.
+
+A program stays and takes the next tile of the list whenever it is done with one: tiles differ in their keys, and
+multiprocessors in their speed.
+
+Prompts lie one after the other without padding, so a block of keys may reach beyond its sequence, into the next one.
+An address is the sum of two coordinates with the same stride, of which the copy engine checks only one. That one is
+counted from the end of the sequence: rows beyond it are read as zeros and never written.
+
+Source: two coordinates for arrays of unequal length: Triton's `triton/tools/ragged_tma.py`.
 """
 
 from collections.abc import Callable
@@ -24,11 +33,22 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from advisor.kernels import attention
+from advisor.kernels import attention, attention_packed
+from advisor.kernels.attention_tiles import TILE_WORDS, list_tiles
 from advisor.kernels.backend import HALVES, INTERPRET, num_sms
 
 _ROWS = gl.constexpr(64)
 """Number of queries of one group of four warps: the rows of the matrix instruction."""
+_LOG2_E = gl.constexpr(attention.LOG2_E)
+_TILE_WORDS = gl.constexpr(TILE_WORDS)
+# Renamed in Triton 3.7.
+_barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
+_FAR = gl.constexpr(2**30)
+"""Bound of the coordinate that the copy engine checks, and the coordinate that brings its sum back.
+
+Rows are addressed by three coordinates with strides 2^34 − s, s and s for rows of s elements. With the first at 2^30
+their sum is 2^64 elements more than the row: nothing, since addresses wrap around.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +68,21 @@ class GroupConfig:
     turns: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What the kernel is compiled for: the width of a head's second part, what masks and changes scores, and how the
+    groups work together."""
+
+    tail: int
+    causal: bool
+    has_window: bool
+    has_cap: bool
+    has_sinks: bool
+    has_logs: bool
+    overlap: bool
+    turns: bool
+
+
 CONFIGS: Final[dict[int, GroupConfig]] = {
     64: GroupConfig(groups=3, block_n=128, stages=2, registers=160, overlap=False, turns=True),
     96: GroupConfig(groups=2, block_n=128, stages=2, registers=240, overlap=False, turns=True),
@@ -59,160 +94,168 @@ SMALL_TILES: Final = GroupConfig(groups=2, block_n=128, stages=3, registers=240,
 """Configuration of head sizes up to 64 where tiles of 192 queries leave the last round of programs nearly empty."""
 _RATE_OF_SMALL_TILES: Final = 0.93
 """Rate of `SMALL_TILES` relative to the configuration with three groups when all programs are busy, as measured."""
-_COPY_REGISTERS: Final = 24
+COPY_REGISTERS: Final = 24
 """Number of registers of the copying warp's threads: the least that can be asked for."""
 
 
 @gluon.jit
 def _place(
-    step,
-    num_queries,
-    num_keys,
+    number,
+    tiles_ptr,
     num_heads,
-    num_tiles,
+    window,
     TILE: gl.constexpr,
     BLOCK_N: gl.constexpr,
-    CAUSAL: gl.constexpr,
+    MODE: gl.constexpr,
 ):
-    """Return block of queries, head, batch and number of blocks of keys of a program's tile.
-
-    Heads are taken in bands. In the last band the tiles with the most keys come first, and every second round goes
-    backwards through the programs, so that all of them end at nearly the same time.
-    """
-    programs = gl.num_programs(0)
-    program = gl.program_id(0)
-    if step % 2 == 1:
-        program = programs - 1 - program
-    tile = step * programs + program
-    blocks = (num_queries + TILE - 1) // TILE
-    heads = num_tiles // blocks
-    # At least four programs read the keys and values of a head at a time, so that the L2 serves most of them.
-    most_heads = max(1, programs // 4)
-    band = tile // (most_heads * blocks)
-    first_head = band * most_heads
-    band_heads = min(most_heads, heads - first_head)
-    place = tile - first_head * blocks
-    block = place // band_heads
-    # Bands alternate: each begins with tiles of the length with which the one before ended.
-    if ((heads - 1) // most_heads - band) % 2 == 0:
-        block = blocks - 1 - block
-    head = first_head + place % band_heads
-    batch = head // num_heads
-    head = head % num_heads
+    """Return head, what the list says of queries and keys, and the blocks of keys [begin, end)."""
+    words = tiles_ptr + number // num_heads * _TILE_WORDS
+    first_query = gl.load(words)
+    queries_left = gl.load(words + 1)
+    place = gl.load(words + 2)
+    first_key = gl.load(words + 3)
+    num_keys = gl.load(words + 4)
+    sequence = gl.load(words + 5)
+    row = gl.load(words + 6)
+    begin = 0
     end = num_keys
-    if CAUSAL:
-        end = min(num_keys, (block + 1) * TILE + num_keys - num_queries)
-    return block, head, batch, (end + BLOCK_N - 1) // BLOCK_N
+    if MODE.causal:
+        end = min(end, place + TILE)
+    if MODE.has_window:
+        begin = max(0, place - window + 1) // BLOCK_N
+        if not MODE.causal:
+            end = min(end, place + TILE - 1 + window)
+    # A tile without any key takes one block, all of which is hidden.
+    end = max(begin + 1, (end + BLOCK_N - 1) // BLOCK_N)
+    queries = (first_query, queries_left, place, sequence, row)
+    return number % num_heads, queries, first_key, num_keys, begin, end
 
 
 @gluon.jit
-def _num_steps(num_tiles):
-    """Return the number of tiles of this program."""
-    programs = gl.num_programs(0)
-    whole = num_tiles // programs
-    left = num_tiles - whole * programs
-    program = gl.program_id(0)
-    if whole % 2 == 1:
-        program = programs - 1 - program
-    return whole + (program < left).to(gl.int32)
+def _give(number, step, numbers, given, taken):
+    """Tell the groups which tile and head comes next, as the copying warp."""
+    place = step % 2
+    mbarrier.wait(taken.index(place), (step // 2 & 1) ^ 1)
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+    numbers.index(place).store(gl.zeros([1], gl.int32, layout) + number)
+    _barrier()
+    mbarrier.arrive(given.index(place), count=1)
 
 
 @gluon.jit
-def _copy_rows(
-    desc, tail_desc, smem, tail_smem, full, empty, place, phase, batch, first, head, TAIL: gl.constexpr
-):
-    """Copy a block to its place in shared memory, once the groups have read its previous content."""
+def _take(step, numbers, given, taken):
+    """Return which tile and head comes next, as a group of four warps."""
+    place = step % 2
+    mbarrier.wait(given.index(place), step // 2 & 1)
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    number = gl.max(numbers.index(place).load(layout), axis=0)
+    mbarrier.arrive(taken.index(place), count=1)
+    return number
+
+
+@gluon.jit
+def _copy_rows(descs, smems, full, empty, place, phase, first, rows_left, head, TAIL: gl.constexpr):
+    """Copy a block to its place in shared memory, once the groups have read its previous content.
+
+    The rows from `rows_left` on, counted from the first, become zeros.
+    """
+    desc, tail_desc = descs
+    smem, tail_smem = smems
     mbarrier.wait(empty.index(place), phase ^ 1)
     num_bytes: gl.constexpr = desc.block_type.nbytes
+    tail_bytes: gl.constexpr = tail_desc.block_type.nbytes if TAIL else 0
+    mbarrier.expect(full.index(place), num_bytes + tail_bytes)
+    end = first + rows_left
+    tma.async_copy_global_to_shared(
+        desc, [_FAR, end, _FAR - rows_left, head, 0], full.index(place), smem.index(place)
+    )
     if TAIL:
-        mbarrier.expect(full.index(place), num_bytes + tail_desc.block_type.nbytes)
-    else:
-        mbarrier.expect(full.index(place), num_bytes)
-    tma.async_copy_global_to_shared(desc, [batch, first, head, 0], full.index(place), smem.index(place))
-    if TAIL:
-        column: gl.constexpr = desc.block_type.shape[3]
+        column: gl.constexpr = desc.block_type.shape[4]
         tma.async_copy_global_to_shared(
-            tail_desc, [batch, first, head, column], full.index(place), tail_smem.index(place)
+            tail_desc, [_FAR, end, _FAR - rows_left, head, column], full.index(place), tail_smem.index(place)
         )
 
 
 @gluon.jit
-def _copy(descs, memory, barriers, sizes, TAIL: gl.constexpr, CAUSAL: gl.constexpr):
+def _copy(copies, MODE: gl.constexpr):
     """Copy queries, keys and values of all tiles, as the copying warp."""
+    descs, memory, numbers, barriers, sizes = copies
     q_desc, k_desc, v_desc, q_tail_desc, k_tail_desc, v_tail_desc = descs
     q_smem, k_smem, v_smem, q_tail, k_tail, v_tail = memory
-    q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    num_queries, num_keys, num_heads, queries_per_kv, num_tiles = sizes
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, given, taken = barriers
+    tiles_ptr, counts_ptr, num_heads, queries_per_kv, window, _longest = sizes
     GROUPS: gl.constexpr = q_smem.shape[0]
     STAGES: gl.constexpr = k_smem.shape[0]
-    BLOCK_N: gl.constexpr = k_smem.shape[2]
+    BLOCK_N: gl.constexpr = k_smem.shape[-3]
+    TAIL: gl.constexpr = MODE.tail
+    queries_from = (q_desc, q_tail_desc)
+    keys_from = (k_desc, k_tail_desc)
+    values_from = (v_desc, v_tail_desc)
     count = 0
-    for step in range(_num_steps(num_tiles)):
-        block, head, batch, num_blocks = _place(
-            step, num_queries, num_keys, num_heads, num_tiles, GROUPS * _ROWS, BLOCK_N, CAUSAL
+    step = 0
+    num_items = gl.load(counts_ptr) * num_heads
+    number = gl.atomic_add(counts_ptr + 1, 1)
+    _give(number, step, numbers, given, taken)
+    while number < num_items:
+        head, queries, first_key, num_keys, begin, end = _place(
+            number, tiles_ptr, num_heads, window, GROUPS * _ROWS, BLOCK_N, MODE
         )
+        first_query, queries_left, _first_place, _sequence, _row = queries
         kv_head = head // queries_per_kv
-        for left in range(num_blocks - 1, -1, -1):
+        for block in range(end - 1, begin - 1, -1):
             place = count % STAGES
             phase = count // STAGES & 1
-            first = left * BLOCK_N
-            _copy_rows(
-                k_desc,
-                k_tail_desc,
-                k_smem,
-                k_tail,
-                k_full,
-                k_empty,
-                place,
-                phase,
-                batch,
-                first,
-                kv_head,
-                TAIL,
-            )
-            if left == num_blocks - 1:
+            first = first_key + block * BLOCK_N
+            left = num_keys - block * BLOCK_N
+            _copy_rows(keys_from, (k_smem, k_tail), k_full, k_empty, place, phase, first, left, kv_head, TAIL)
+            if block == end - 1:
                 for group in gl.static_range(GROUPS):
-                    row = (block * GROUPS + group) * _ROWS
+                    row = group * _ROWS
                     _copy_rows(
-                        q_desc,
-                        q_tail_desc,
-                        q_smem,
-                        q_tail,
+                        queries_from,
+                        (q_smem, q_tail),
                         q_full,
                         q_empty,
                         group,
                         step & 1,
-                        batch,
-                        row,
+                        first_query + row,
+                        queries_left - row,
                         head,
                         TAIL,
                     )
+                # Asked for while the groups have work.
+                number = gl.atomic_add(counts_ptr + 1, 1)
             _copy_rows(
-                v_desc,
-                v_tail_desc,
-                v_smem,
-                v_tail,
-                v_full,
-                v_empty,
-                place,
-                phase,
-                batch,
-                first,
-                kv_head,
-                TAIL,
+                values_from, (v_smem, v_tail), v_full, v_empty, place, phase, first, left, kv_head, TAIL
             )
             count += 1
+        step += 1
+        _give(number, step, numbers, given, taken)
 
 
 @gluon.jit
-def _hide(scores, first_row, first_key, num_keys, offset, CAUSAL: gl.constexpr, layout: gl.constexpr):
-    """Return the scores with those of keys that a query does not attend to replaced."""
+def _hide(scores, first_key, reach, MODE: gl.constexpr, layout: gl.constexpr):
+    """Return the scores with those of keys that a query does not attend to replaced.
+
+    `reach` is the place of the group's first query among the keys, the number of keys, and the window.
+    """
+    first_place, num_keys, window = reach
     keys = first_key + gl.arange(0, scores.shape[1], layout=gl.SliceLayout(0, layout))
+    places = first_place + gl.arange(0, _ROWS, layout=gl.SliceLayout(1, layout))
     visible = (keys < num_keys)[None, :]
-    if CAUSAL:
-        rows = first_row + gl.arange(0, _ROWS, layout=gl.SliceLayout(1, layout))
-        visible = visible & (keys[None, :] <= rows[:, None] + offset)
+    if MODE.causal:
+        visible = visible & (keys[None, :] <= places[:, None])
+    if MODE.has_window:
+        visible = visible & (keys[None, :] > places[:, None] - window)
+        if not MODE.causal:
+            visible = visible & (keys[None, :] < places[:, None] + window)
     return gl.where(visible, scores, -float("inf"))
+
+
+@gluon.jit
+def _cap(scores, factor):
+    """Return tanh(scores · factor), by tanh x = 1 − 2 / (exp 2x + 1)."""
+    return 1.0 - 2.0 / (gl.exp2(scores * (factor * 2.0 * _LOG2_E)) + 1.0)
 
 
 @gluon.jit
@@ -254,8 +297,8 @@ def _finish(x):
 def _start_scores(memory, place, GROUP: gl.constexpr, TAIL: gl.constexpr, layout: gl.constexpr):
     """Start the product of this group's queries and a block of keys."""
     q_smem, k_smem, _v_smem, q_tail, k_tail, _v_tail = memory
-    BLOCK_N: gl.constexpr = k_smem.shape[2]
-    HEAD: gl.constexpr = k_smem.shape[4]
+    BLOCK_N: gl.constexpr = k_smem.shape[-3]
+    HEAD: gl.constexpr = k_smem.shape[-1]
     q = q_smem.index(GROUP).reshape([_ROWS, HEAD])
     k = k_smem.index(place).reshape([BLOCK_N, HEAD])
     zeros = gl.zeros([_ROWS, BLOCK_N], gl.float32, layout)
@@ -271,8 +314,8 @@ def _start_scores(memory, place, GROUP: gl.constexpr, TAIL: gl.constexpr, layout
 def _start_values(memory, weights, acc, acc_tail, place, TAIL: gl.constexpr, tail_layout: gl.constexpr):
     """Start the product of weights and a block of values."""
     _q_smem, k_smem, v_smem, _q_tail, _k_tail, v_tail = memory
-    BLOCK_N: gl.constexpr = k_smem.shape[2]
-    acc = warpgroup_mma(weights, v_smem.index(place).reshape([BLOCK_N, k_smem.shape[4]]), acc, is_async=True)
+    BLOCK_N: gl.constexpr = k_smem.shape[-3]
+    acc = warpgroup_mma(weights, v_smem.index(place).reshape([BLOCK_N, k_smem.shape[-1]]), acc, is_async=True)
     if TAIL:
         weights = gl.convert_layout(weights, gl.DotOperandLayout(0, tail_layout, 2))
         acc_tail = warpgroup_mma(
@@ -299,36 +342,32 @@ def _times(acc, factor):
 
 @gluon.jit
 def _step(
-    acc,
-    acc_tail,
-    weights,
-    top,
-    total,
-    count,
+    state,
     first_key,
     memory,
-    barriers,
+    rings,
     turns,
     tile,
-    first_row,
-    num_keys,
-    offset,
-    softmax_scale,
+    reach,
+    scales,
+    MODE: gl.constexpr,
     GROUP: gl.constexpr,
-    TAIL: gl.constexpr,
     MASKED: gl.constexpr,
-    CAUSAL: gl.constexpr,
-    OVERLAP: gl.constexpr,
-    TURNS: gl.constexpr,
     score_layout: gl.constexpr,
     tail_layout: gl.constexpr,
 ):
-    """Take one block of keys: its scores and the values of the block before are multiplied at the same time."""
-    _q_full, _q_empty, k_full, k_empty, v_full, v_empty = barriers
+    """Take one block of keys: its scores and the values of the block before are multiplied at the same time.
+
+    `scales` are the factor of scores before a soft cap, and the factor of what the exponentials are taken of.
+    """
+    acc, acc_tail, weights, top, total, count = state
+    _q_full, _q_empty, k_full, k_empty, v_full, v_empty = rings
+    factor, softmax_scale = scales
     STAGES: gl.constexpr = k_full.shape[0]
+    TAIL: gl.constexpr = MODE.tail
     place = count % STAGES
     mbarrier.wait(k_full.index(place), count // STAGES & 1)
-    if TURNS:
+    if MODE.turns:
         # The first block of each tile is taken without a turn; the first group has its first turn at once.
         turn = count - 1 - tile + (1 if GROUP == 0 else 0)
         mbarrier.wait(turns.index(GROUP), turn & 1)
@@ -336,14 +375,16 @@ def _step(
     last = (count - 1) % STAGES
     mbarrier.wait(v_full.index(last), (count - 1) // STAGES & 1)
     acc, acc_tail = _start_values(memory, weights, acc, acc_tail, last, TAIL, tail_layout)
-    if TURNS:
+    if MODE.turns:
         mbarrier.arrive(turns.index((GROUP + 1) % turns.shape[0]), count=1)
     scores = warpgroup_mma_wait(2 if TAIL else 1, deps=[scores])
     mbarrier.arrive(k_empty.index(place), count=1)
+    if MODE.has_cap:
+        scores = _cap(scores, factor)
     if MASKED:
-        scores = _hide(scores, first_row, first_key, num_keys, offset, CAUSAL, score_layout)
+        scores = _hide(scores, first_key, reach, MODE, score_layout)
     weights_fp32, top, total, scale = _exponentials(scores, top, total, softmax_scale, MASKED)
-    if OVERLAP:
+    if MODE.overlap:
         total = _finish(total)
     acc, acc_tail = _await_values(acc, acc_tail, TAIL)
     mbarrier.arrive(v_empty.index(last), count=1)
@@ -355,152 +396,159 @@ def _step(
 
 
 @gluon.jit
-def _store(
-    descs, memory, acc, acc_tail, total, batch, first_row, head, GROUP: gl.constexpr, TAIL: gl.constexpr
+def _walk(
+    state,
+    begin,
+    end,
+    memory,
+    rings,
+    turns,
+    tile,
+    reach,
+    scales,
+    MODE: gl.constexpr,
+    GROUP: gl.constexpr,
+    MASKED: gl.constexpr,
+    score_layout: gl.constexpr,
+    tail_layout: gl.constexpr,
 ):
-    """Store the result through the place of the queries; rows and columns beyond the array are not written."""
+    """Take blocks [begin, end) of keys, the last first."""
+    BLOCK_N: gl.constexpr = memory[1].shape[-3]
+    for block in range(end - 1, begin - 1, -1):
+        state = _step(
+            state,
+            block * BLOCK_N,
+            memory,
+            rings,
+            turns,
+            tile,
+            reach,
+            scales,
+            MODE,
+            GROUP,
+            MASKED,
+            score_layout,
+            tail_layout,
+        )
+    return state
+
+
+@gluon.jit
+def _store(descs, memory, result, first_query, queries_left, head, GROUP: gl.constexpr, TAIL: gl.constexpr):
+    """Store the result through the place of the queries; rows of other sequences are not written."""
+    acc, acc_tail, total = result
     out_desc, out_tail_desc = descs
     q_smem, _k_smem, _v_smem, q_tail, _k_tail, _v_tail = memory
-    HEAD: gl.constexpr = q_smem.shape[4]
+    HEAD: gl.constexpr = q_smem.shape[-1]
+    # A query without any visible key gets zeros.
+    factor = 1.0 / gl.where(total > 0.0, total, 1.0)
     q = q_smem.index(GROUP)
-    q.reshape([_ROWS, HEAD]).store(_times(acc, 1.0 / total).to(q_smem.dtype))
+    q.reshape([_ROWS, HEAD]).store(_times(acc, factor).to(q_smem.dtype))
     if TAIL:
         q_rest = q_tail.index(GROUP)
-        q_rest.reshape([_ROWS, TAIL]).store(_times(acc_tail, 1.0 / total).to(q_smem.dtype))
+        q_rest.reshape([_ROWS, TAIL]).store(_times(acc_tail, factor).to(q_smem.dtype))
     fence_async_shared()
-    tma.async_copy_shared_to_global(out_desc, [batch, first_row, head, 0], q)
+    end = first_query + queries_left
+    tma.async_copy_shared_to_global(out_desc, [_FAR, end, _FAR - queries_left, head, 0], q)
     if TAIL:
-        tma.async_copy_shared_to_global(out_tail_desc, [batch, first_row, head, HEAD], q_rest)
+        tma.async_copy_shared_to_global(out_tail_desc, [_FAR, end, _FAR - queries_left, head, HEAD], q_rest)
     tma.store_wait(0)
 
 
 @gluon.jit
-def _multiply(
-    descs,
-    memory,
-    barriers,
-    turns,
-    sizes,
-    logs_ptr,
-    softmax_scale,
-    GROUP: gl.constexpr,
-    TAIL: gl.constexpr,
-    CAUSAL: gl.constexpr,
-    OVERLAP: gl.constexpr,
-    TURNS: gl.constexpr,
-    HAS_LOGS: gl.constexpr,
-):
+def _multiply(work, MODE: gl.constexpr, GROUP: gl.constexpr):
     """Compute 64 queries of every tile, as one group of four warps."""
+    descs, memory, numbers, barriers, turns, sizes, sinks_ptr, logs_ptr, scales = work
     q_smem, k_smem, _v_smem, _q_tail, _k_tail, _v_tail = memory
-    q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    num_queries, num_keys, num_heads, _queries_per_kv, num_tiles = sizes
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, given, taken = barriers
+    tiles_ptr, counts_ptr, num_heads, _queries_per_kv, window, longest = sizes
+    factor, softmax_scale = scales
     GROUPS: gl.constexpr = q_smem.shape[0]
     STAGES: gl.constexpr = k_smem.shape[0]
-    BLOCK_N: gl.constexpr = k_smem.shape[2]
-    HEAD: gl.constexpr = k_smem.shape[4]
+    BLOCK_N: gl.constexpr = k_smem.shape[-3]
+    HEAD: gl.constexpr = k_smem.shape[-1]
+    TAIL: gl.constexpr = MODE.tail
     score_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD, 16])
     tail_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TAIL if TAIL else HEAD, 16])
     weight_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
-    offset = num_keys - num_queries
+    row_layout: gl.constexpr = gl.SliceLayout(1, score_layout)
+    rings = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
     count = 0
-    for step in range(_num_steps(num_tiles)):
-        block, head, batch, num_blocks = _place(
-            step, num_queries, num_keys, num_heads, num_tiles, GROUPS * _ROWS, BLOCK_N, CAUSAL
+    step = 0
+    num_items = gl.load(counts_ptr) * num_heads
+    number = _take(step, numbers, given, taken)
+    while number < num_items:
+        head, queries, _first_key, num_keys, begin, end = _place(
+            number, tiles_ptr, num_heads, window, GROUPS * _ROWS, BLOCK_N, MODE
         )
-        first_row = (block * GROUPS + GROUP) * _ROWS
-        # Blocks of keys below `whole` are visible to every query of the group: no mask is computed for them.
+        first_query, queries_left, place, sequence, row = queries
+        lowest = place + GROUP * _ROWS
+        reach = (lowest, num_keys, window)
+        # Blocks of keys in [left, whole) are visible to every query of the group: no mask is computed for them.
         whole = num_keys // BLOCK_N
-        if CAUSAL:
-            whole = min(whole, (first_row + offset + 1) // BLOCK_N)
-        whole = min(whole, num_blocks - 1)
+        left = begin
+        if MODE.causal:
+            whole = min(whole, (lowest + 1) // BLOCK_N)
+        if MODE.has_window:
+            left = max(begin, (lowest + _ROWS - window + BLOCK_N - 1) // BLOCK_N)
+            if not MODE.causal:
+                whole = min(whole, (lowest + window) // BLOCK_N)
+        whole = max(begin, min(whole, end - 1))
+        left = min(left, whole)
         mbarrier.wait(q_full.index(GROUP), step & 1)
         mbarrier.wait(k_full.index(count % STAGES), count // STAGES & 1)
         scores = _start_scores(memory, count % STAGES, GROUP, TAIL, score_layout)
         scores = warpgroup_mma_wait(0, deps=[scores])
         mbarrier.arrive(k_empty.index(count % STAGES), count=1)
-        scores = _hide(scores, first_row, (num_blocks - 1) * BLOCK_N, num_keys, offset, CAUSAL, score_layout)
-        top = gl.full([_ROWS], -float("inf"), gl.float32, gl.SliceLayout(1, score_layout))
-        total = gl.zeros([_ROWS], gl.float32, gl.SliceLayout(1, score_layout))
+        if MODE.has_cap:
+            scores = _cap(scores, factor)
+        scores = _hide(scores, (end - 1) * BLOCK_N, reach, MODE, score_layout)
+        top = gl.full([_ROWS], -float("inf"), gl.float32, row_layout)
+        total = gl.zeros([_ROWS], gl.float32, row_layout)
+        if MODE.has_sinks:
+            # A sink is a key that was seen before all others, with values of zero.
+            top = (
+                gl.zeros([_ROWS], gl.float32, row_layout) + gl.load(sinks_ptr + head).to(gl.float32) * _LOG2_E
+            )
+            total = gl.full([_ROWS], 1.0, gl.float32, row_layout)
         weights_fp32, top, total, _scale = _exponentials(scores, top, total, softmax_scale, True)
         weights = gl.convert_layout(weights_fp32.to(q_smem.dtype), weight_layout)
         acc = gl.zeros([_ROWS, HEAD], gl.float32, acc_layout)
         acc_tail = gl.zeros([_ROWS, TAIL if TAIL else 1], gl.float32, tail_layout)
-        count += 1
-        for left in range(num_blocks - 2, whole - 1, -1):
-            acc, acc_tail, weights, top, total, count = _step(
-                acc,
-                acc_tail,
-                weights,
-                top,
-                total,
-                count,
-                left * BLOCK_N,
-                memory,
-                barriers,
-                turns,
-                step,
-                first_row,
-                num_keys,
-                offset,
-                softmax_scale,
-                GROUP,
-                TAIL,
-                True,
-                CAUSAL,
-                OVERLAP,
-                TURNS,
-                score_layout,
-                tail_layout,
-            )
-        for left in range(whole - 1, -1, -1):
-            acc, acc_tail, weights, top, total, count = _step(
-                acc,
-                acc_tail,
-                weights,
-                top,
-                total,
-                count,
-                left * BLOCK_N,
-                memory,
-                barriers,
-                turns,
-                step,
-                first_row,
-                num_keys,
-                offset,
-                softmax_scale,
-                GROUP,
-                TAIL,
-                False,
-                CAUSAL,
-                OVERLAP,
-                TURNS,
-                score_layout,
-                tail_layout,
-            )
+        state = (acc, acc_tail, weights, top, total, count + 1)
+        context = (memory, rings, turns, step, reach, scales)
+        state = _walk(state, whole, end - 1, *context, MODE, GROUP, True, score_layout, tail_layout)
+        state = _walk(state, left, whole, *context, MODE, GROUP, False, score_layout, tail_layout)
+        if MODE.has_window:
+            state = _walk(state, begin, left, *context, MODE, GROUP, True, score_layout, tail_layout)
+        acc, acc_tail, weights, top, total, count = state
         last = (count - 1) % STAGES
         mbarrier.wait(v_full.index(last), (count - 1) // STAGES & 1)
         acc, acc_tail = _start_values(memory, weights, acc, acc_tail, last, TAIL, tail_layout)
         acc, acc_tail = _await_values(acc, acc_tail, TAIL)
         mbarrier.arrive(v_empty.index(last), count=1)
-        if HAS_LOGS:
-            rows = first_row + gl.arange(0, _ROWS, layout=gl.SliceLayout(1, score_layout))
-            logs = logs_ptr + (batch * num_heads + head).to(gl.int64) * num_queries + rows
-            gl.store(logs, top + gl.log2(total), mask=rows < num_queries)
-        _store(descs, memory, acc, acc_tail, total, batch, first_row, head, GROUP, TAIL)
+        group_row = GROUP * _ROWS
+        if MODE.has_logs:
+            rows = group_row + gl.arange(0, _ROWS, layout=row_layout)
+            logs = logs_ptr + (sequence * num_heads + head).to(gl.int64) * longest + row + rows
+            gl.store(logs, top + gl.log2(total), mask=rows < queries_left)
+        result = (acc, acc_tail, total)
+        _store(descs, memory, result, first_query + group_row, queries_left - group_row, head, GROUP, TAIL)
         mbarrier.arrive(q_empty.index(GROUP), count=1)
+        step += 1
+        number = _take(step, numbers, given, taken)
 
 
 @gluon.jit
-def _blocks(desc, NUMBER: gl.constexpr):
+def blocks_of(desc, NUMBER: gl.constexpr):
     """Return shared memory for some blocks of an array. Triton does not know a star in a list."""
     shape: gl.constexpr = [NUMBER] + desc.block_type.shape  # noqa: RUF005
     return gl.allocate_shared_memory(desc.dtype, shape, desc.layout)
 
 
 @gluon.jit
-def _barriers(NUMBER: gl.constexpr, ARRIVALS: gl.constexpr):
+def barriers_of(NUMBER: gl.constexpr, ARRIVALS: gl.constexpr):
     """Return barriers in shared memory that open after some arrivals."""
     found = gl.allocate_shared_memory(gl.int64, [NUMBER, 1], mbarrier.MBarrierLayout())
     for place in gl.static_range(NUMBER):
@@ -508,7 +556,7 @@ def _barriers(NUMBER: gl.constexpr, ARRIVALS: gl.constexpr):
     return found
 
 
-@gluon.jit(do_not_specialize=["num_queries", "num_keys", "num_heads", "queries_per_kv", "num_tiles"])
+@gluon.jit(do_not_specialize=["num_heads", "queries_per_kv", "window", "longest"])
 def _attention_kernel(
     q_desc,
     k_desc,
@@ -518,154 +566,74 @@ def _attention_kernel(
     k_tail_desc,
     v_tail_desc,
     out_tail_desc,
+    tiles_ptr,
+    counts_ptr,
+    sinks_ptr,
     logs_ptr,
-    num_queries,
-    num_keys,
     num_heads,
     queries_per_kv,
-    num_tiles,
+    window,
+    longest,
+    factor,
     softmax_scale,
     GROUPS: gl.constexpr,
     STAGES: gl.constexpr,
-    TAIL: gl.constexpr,
-    CAUSAL: gl.constexpr,
-    OVERLAP: gl.constexpr,
-    TURNS: gl.constexpr,
-    HAS_LOGS: gl.constexpr,
+    MODE: gl.constexpr,
     REGISTERS: gl.constexpr,
-    COPY_REGISTERS: gl.constexpr,
+    COPYING_REGISTERS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
     """Share the work among the groups of warps."""
-    q_smem = _blocks(q_desc, GROUPS)
-    k_smem = _blocks(k_desc, STAGES)
-    v_smem = _blocks(v_desc, STAGES)
+    q_smem = blocks_of(q_desc, GROUPS)
+    k_smem = blocks_of(k_desc, STAGES)
+    v_smem = blocks_of(v_desc, STAGES)
     q_tail = q_smem
     k_tail = k_smem
     v_tail = v_smem
-    if TAIL:
-        q_tail = _blocks(q_tail_desc, GROUPS)
-        k_tail = _blocks(k_tail_desc, STAGES)
-        v_tail = _blocks(v_tail_desc, STAGES)
+    if MODE.tail:
+        q_tail = blocks_of(q_tail_desc, GROUPS)
+        k_tail = blocks_of(k_tail_desc, STAGES)
+        v_tail = blocks_of(v_tail_desc, STAGES)
     memory = (q_smem, k_smem, v_smem, q_tail, k_tail, v_tail)
     barriers = (
-        _barriers(GROUPS, 1),
-        _barriers(GROUPS, 1),
-        _barriers(STAGES, 1),
-        _barriers(STAGES, GROUPS),
-        _barriers(STAGES, 1),
-        _barriers(STAGES, GROUPS),
+        barriers_of(GROUPS, 1),
+        barriers_of(GROUPS, 1),
+        barriers_of(STAGES, 1),
+        barriers_of(STAGES, GROUPS),
+        barriers_of(STAGES, 1),
+        barriers_of(STAGES, GROUPS),
+        barriers_of(2, 1),
+        barriers_of(2, GROUPS),
     )
-    turns = _barriers(GROUPS, 1)
+    turns = barriers_of(GROUPS, 1)
+    numbers = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     fence_async_shared()
     inputs = (q_desc, k_desc, v_desc, q_tail_desc, k_tail_desc, v_tail_desc)
     outputs = (out_desc, out_tail_desc)
-    sizes = (num_queries, num_keys, num_heads, queries_per_kv, num_tiles)
+    sizes = (tiles_ptr, counts_ptr, num_heads, queries_per_kv, window, longest)
+    scales = (factor, softmax_scale)
+    work = (outputs, memory, numbers, barriers, turns, sizes, sinks_ptr, logs_ptr, scales)
+    copies = (inputs, memory, numbers, barriers, sizes)
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (
-                    _multiply,
-                    (
-                        outputs,
-                        memory,
-                        barriers,
-                        turns,
-                        sizes,
-                        logs_ptr,
-                        softmax_scale,
-                        gl.constexpr(0),
-                        TAIL,
-                        CAUSAL,
-                        OVERLAP,
-                        TURNS,
-                        HAS_LOGS,
-                    ),
-                ),
-                (
-                    _multiply,
-                    (
-                        outputs,
-                        memory,
-                        barriers,
-                        turns,
-                        sizes,
-                        logs_ptr,
-                        softmax_scale,
-                        gl.constexpr(1),
-                        TAIL,
-                        CAUSAL,
-                        OVERLAP,
-                        TURNS,
-                        HAS_LOGS,
-                    ),
-                ),
-                (_copy, (inputs, memory, barriers, sizes, TAIL, CAUSAL)),
+                (_multiply, (work, MODE, gl.constexpr(0))),
+                (_multiply, (work, MODE, gl.constexpr(1))),
+                (_copy, (copies, MODE)),
             ],
             [4, 1],
-            [REGISTERS, COPY_REGISTERS],
+            [REGISTERS, COPYING_REGISTERS],
         )
     else:
         gl.warp_specialize(
             [
-                (
-                    _multiply,
-                    (
-                        outputs,
-                        memory,
-                        barriers,
-                        turns,
-                        sizes,
-                        logs_ptr,
-                        softmax_scale,
-                        gl.constexpr(0),
-                        TAIL,
-                        CAUSAL,
-                        OVERLAP,
-                        TURNS,
-                        HAS_LOGS,
-                    ),
-                ),
-                (
-                    _multiply,
-                    (
-                        outputs,
-                        memory,
-                        barriers,
-                        turns,
-                        sizes,
-                        logs_ptr,
-                        softmax_scale,
-                        gl.constexpr(1),
-                        TAIL,
-                        CAUSAL,
-                        OVERLAP,
-                        TURNS,
-                        HAS_LOGS,
-                    ),
-                ),
-                (
-                    _multiply,
-                    (
-                        outputs,
-                        memory,
-                        barriers,
-                        turns,
-                        sizes,
-                        logs_ptr,
-                        softmax_scale,
-                        gl.constexpr(2),
-                        TAIL,
-                        CAUSAL,
-                        OVERLAP,
-                        TURNS,
-                        HAS_LOGS,
-                    ),
-                ),
-                (_copy, (inputs, memory, barriers, sizes, TAIL, CAUSAL)),
+                (_multiply, (work, MODE, gl.constexpr(0))),
+                (_multiply, (work, MODE, gl.constexpr(1))),
+                (_multiply, (work, MODE, gl.constexpr(2))),
+                (_copy, (copies, MODE)),
             ],
             [4, 4, 1],
-            [REGISTERS, REGISTERS, COPY_REGISTERS],
+            [REGISTERS, REGISTERS, COPYING_REGISTERS],
         )
 
 
@@ -677,8 +645,13 @@ def is_supported(q: torch.Tensor) -> bool:
 
 
 def fastest(q: torch.Tensor) -> Callable[..., torch.Tensor]:
-    """Return the launch function that takes the least time for these queries."""
+    """Return the launch function that takes the least time for these queries of equal sequences."""
     return run if is_supported(q) else attention.run
+
+
+def fastest_packed(q: torch.Tensor) -> Callable[..., torch.Tensor]:
+    """Return the launch function that takes the least time for these queries of packed sequences."""
+    return run_packed if is_supported(q) else attention_packed.run
 
 
 def choose_config(head_dim: int, num_queries: int, heads: int, sms: int) -> GroupConfig:
@@ -704,9 +677,71 @@ def widths(head_dim: int) -> tuple[int, int]:
 
 
 def _describe(tensor: torch.Tensor, rows: int, width: int) -> TensorDescriptor:
-    """Return how blocks of one head are copied; what lies beyond the head is zero."""
-    layout = gl.NVMMASharedLayout(min(128, 2 * width), 16, rank=4)
-    return TensorDescriptor.from_tensor(tensor, [1, rows, 1, width], layout)
+    """Return how blocks of one head are copied, from rows that are counted from the end of a sequence."""
+    row, head, element = tensor.stride()
+    far = int(_FAR.value)
+    most = 2**31 - 2**16
+    return TensorDescriptor(
+        tensor,
+        [most, most, far, *tensor.shape[1:]],
+        [2**34 - row, row, row, head, element],
+        [1, 1, rows, 1, width],
+        gl.NVMMASharedLayout(min(128, 2 * width), 16, rank=5),
+    )
+
+
+def _launch(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_starts: torch.Tensor,
+    k_starts: torch.Tensor,
+    out: torch.Tensor,
+    config: GroupConfig,
+    *,
+    causal: bool,
+    window: int | None = None,
+    soft_cap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    logs: torch.Tensor | None = None,
+) -> None:
+    """List the tiles and compute them. `logs` [N, H, longest] receives base-2 logarithms of sums of exponentials."""
+    num_queries, num_heads, head_dim = q.shape
+    head, tail = widths(head_dim)
+    rows = int(_ROWS.value)
+    tiles, counts = list_tiles(q_starts, k_starts, num_queries, config.groups * rows)
+    blocks = ((q, rows), (k, config.block_n), (v, config.block_n), (out, rows))
+    scale = head_dim**-0.5
+    mode = Mode(
+        tail=tail,
+        causal=causal,
+        has_window=window is not None,
+        has_cap=soft_cap is not None,
+        has_sinks=sinks is not None,
+        has_logs=logs is not None,
+        overlap=config.overlap,
+        turns=config.turns,
+    )
+    _attention_kernel[(min(tiles.shape[0] * num_heads, num_sms(q.device.index or 0)),)](
+        *(_describe(tensor, number, head) for tensor, number in blocks),
+        *(_describe(tensor, number, tail or head) for tensor, number in blocks),
+        tiles,
+        counts,
+        sinks,
+        logs,
+        num_heads,
+        num_heads // k.shape[1],
+        window or 0,
+        0 if logs is None else logs.shape[2],
+        scale / (soft_cap or 1.0),
+        attention.LOG2_E * (soft_cap or scale),
+        GROUPS=config.groups,
+        STAGES=config.stages,
+        MODE=mode,
+        REGISTERS=config.registers,
+        COPYING_REGISTERS=COPY_REGISTERS,
+        num_warps=4,
+    )
 
 
 def run(
@@ -726,33 +761,64 @@ def run(
     """
     attention.check_sizes(q, k, v, causal, out, logs)
     batch, num_queries, num_heads, head_dim = q.shape
-    num_keys, num_kv_heads = k.shape[1:3]
-    head, tail = widths(head_dim)
-    sms = num_sms(q.device.index or 0)
-    config = config or choose_config(head_dim, num_queries, batch * num_heads, sms)
+    num_keys = k.shape[1]
+    config = config or choose_config(head_dim, num_queries, batch * num_heads, num_sms(q.device.index or 0))
     out = torch.empty_like(q) if out is None else out
-    rows = _ROWS.value
-    tiles = triton.cdiv(num_queries, config.groups * rows) * batch * num_heads
-    blocks = ((q, rows), (k, config.block_n), (v, config.block_n), (out, rows))
-    _attention_kernel[(min(tiles, sms),)](
-        *(_describe(tensor, number, head) for tensor, number in blocks),
-        *(_describe(tensor, number, tail or head) for tensor, number in blocks),
-        logs,
-        num_queries,
-        num_keys,
-        num_heads,
-        num_heads // num_kv_heads,
-        tiles,
-        attention.LOG2_E / head_dim**0.5,
-        GROUPS=config.groups,
-        STAGES=config.stages,
-        TAIL=tail,
-        CAUSAL=causal,
-        OVERLAP=config.overlap,
-        TURNS=config.turns,
-        HAS_LOGS=logs is not None,
-        REGISTERS=config.registers,
-        COPY_REGISTERS=_COPY_REGISTERS,
-        num_warps=4,
+    places = torch.arange(batch + 1, dtype=torch.int32, device=q.device)
+    q_starts = places * num_queries
+    k_starts = q_starts if num_keys == num_queries else places * num_keys
+    _launch(
+        q.flatten(0, 1),
+        k.flatten(0, 1),
+        v.flatten(0, 1),
+        q_starts,
+        k_starts,
+        out.flatten(0, 1),
+        config,
+        causal=causal,
+        logs=logs,
+    )
+    return out
+
+
+def run_packed(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_starts: torch.Tensor,
+    k_starts: torch.Tensor | None = None,
+    max_queries: int | None = None,
+    *,
+    causal: bool = True,
+    window: int | None = None,
+    soft_cap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    config: GroupConfig | None = None,
+) -> torch.Tensor:
+    """Compute attention of every query over the visible keys of its sequence.
+
+    Shapes: q [S, H, D], k [T, G, D], v [T, G, D], contiguous, bf16 or fp16, starts [N + 1] int32, sinks [H]
+    -> [S, H, D].
+
+    Assumes: starts rise from 0 to S (and to T); with `causal` or a window no sequence has more queries than keys.
+    `max_queries` is what `attention_packed.run` needs; here the list has no tiles without queries.
+    Raises: ValueError: operands that `attention_packed.check_sizes` refuses.
+    """
+    attention_packed.check_sizes(q, k, v, q_starts, k_starts, window, soft_cap, sinks, out)
+    config = config or CONFIGS[min(size for size in CONFIGS if size >= q.shape[2])]
+    out = torch.empty_like(q) if out is None else out
+    _launch(
+        q,
+        k,
+        v,
+        q_starts,
+        q_starts if k_starts is None else k_starts,
+        out,
+        config,
+        causal=causal,
+        window=window,
+        soft_cap=soft_cap,
+        sinks=sinks,
     )
     return out

@@ -29,7 +29,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from advisor.kernels import ssd
-from advisor.kernels.attention_wgmma import _barriers, _blocks
+from advisor.kernels.attention_wgmma import barriers_of, blocks_of
 from advisor.kernels.backend import HALVES, INTERPRET, num_sms
 
 _CHUNK = gl.constexpr(64)
@@ -431,15 +431,15 @@ def _ssd_kernel(
     """Share the work among the groups of warps."""
     weights_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     memory = (
-        _blocks(x_desc, STAGES * 2),
-        _blocks(b_desc, STAGES),
-        _blocks(c_desc, STAGES),
-        _blocks(scores_desc, STAGES),
-        _blocks(sums_desc, STAGES * 4),
+        blocks_of(x_desc, STAGES * 2),
+        blocks_of(b_desc, STAGES),
+        blocks_of(c_desc, STAGES),
+        blocks_of(scores_desc, STAGES),
+        blocks_of(sums_desc, STAGES * 4),
         gl.allocate_shared_memory(x_desc.dtype, [STAGES, _CHUNK, _CHUNK], weights_layout),
-        _blocks(out_desc, 2),
+        blocks_of(out_desc, 2),
     )
-    barriers = (_barriers(STAGES, 1), _barriers(STAGES, 2), _barriers(STAGES, 1))
+    barriers = (barriers_of(STAGES, 1), barriers_of(STAGES, 2), barriers_of(STAGES, 1))
     fence_async_shared()
     descs = (x_desc, b_desc, c_desc, scores_desc, sums_desc, out_desc)
     sizes = (num_rows, num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks, whole)

@@ -6,12 +6,11 @@ Importing this module registers the operators.
 import torch
 
 from advisor.kernels import (
-    attention_packed,
     attention_wgmma,
     causal_conv1d,
     decode_attention,
     fp4,
-    fp8_block_gemm,
+    fp8_block_gemm_wgmma,
     gated_delta,
     gemm,
     grouped_gemm,
@@ -157,7 +156,7 @@ def attention_packed_op(
 
     Shapes: q [S, H, D], k [S, G, D], v [S, G, D], q_starts [N + 1] int32, sinks [H] -> [S, H, D].
     """
-    return attention_packed.run(
+    return attention_wgmma.fastest_packed(q)(
         q, k, v, q_starts, None, max_queries, causal=causal, window=window, soft_cap=soft_cap, sinks=sinks
     )
 
@@ -213,7 +212,8 @@ def fp8_block_gemm_op(
 
     Shapes: a [M, K] fp8, a_scale [⌈K / 128⌉, M], b [N, K] fp8, b_scale [⌈N / 128⌉, ⌈K / 128⌉] -> [M, N].
     """
-    return fp8_block_gemm.run(a, a_scale, b, b_scale).contiguous()
+    run = fp8_block_gemm_wgmma.fastest(a, b.shape[0])
+    return run(a, a_scale, b, b_scale).contiguous()
 
 
 @fp8_block_gemm_op.register_fake

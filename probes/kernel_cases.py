@@ -23,6 +23,7 @@ from advisor.kernels import (
     decode_attention,
     fp4,
     fp8_block_gemm,
+    fp8_block_gemm_wgmma,
     gated_delta,
     gemm_layouts,
     grouped_gemm,
@@ -127,7 +128,7 @@ def attention_packed_case(shape: Sequence[int], kind: torch.dtype, device: torch
     def exact() -> torch.Tensor:
         return attention_packed.reference(q[:few, :1], k[:few, :1], v[:few, :1], first, window=window)
 
-    run = partial(attention_packed.run, q, k, v, starts, None, tokens, window=window)
+    run = partial(attention_wgmma.fastest_packed(q), q, k, v, starts, None, tokens, window=window)
     peer = kernel_peers.fa3_attention(q, k, v, starts, tokens, window)
     return KernelCase({"advisor": run, "fa3": peer}, lambda out: out[:few, :1], exact)
 
@@ -368,7 +369,7 @@ def fp8_block_case(shape: Sequence[int], device: torch.device) -> KernelCase:
     some = slice(0, NUM_CHECKED)
     return KernelCase(
         {
-            "advisor": lambda: fp8_block_gemm.run(a, a_scale, b, b_scale),
+            "advisor": partial(fp8_block_gemm_wgmma.fastest(a, n), a, a_scale, b, b_scale),
             "torch": vendor,
             "deep-gemm": kernel_peers.deep_gemm_product(a, a_scale, b, b_scale),
         },

@@ -160,10 +160,12 @@ def newer_calls() -> dict[str, Callable[[], object]]:
     """Attention's variants, low precision and chunked scans, by name."""
     from advisor.kernels import (
         attention_packed,
+        attention_wgmma,
         causal_conv1d,
         decode_attention,
         fp4,
         fp8_block_gemm,
+        fp8_block_gemm_wgmma,
         gated_delta,
         grouped_gemm_fp8,
         mla_decode,
@@ -175,13 +177,24 @@ def newer_calls() -> dict[str, Callable[[], object]]:
     k_pages, k_scale = decode_attention.quantize(k)
     v_pages, v_scale = decode_attention.quantize(v)
     packed = attention_packed.make_inputs([512], 4, 1, 128, 0, CPU)
-    return {
+    sinks = torch.zeros(4)
+    found: dict[str, Callable[[], object]] = {}
+    for head_dim in (64, 96, 128, 192, 256):
+        inputs = attention_packed.make_inputs([512], 4, 1, head_dim, 0, CPU)
+        found[f"wgmma_packed_{head_dim}"] = lambda i=inputs: [
+            attention_wgmma.run_packed(*i, **options)
+            for options in ({}, {"causal": False}, {"window": 256, "soft_cap": 50.0, "sinks": sinks})
+        ]
+    return found | {
         "packed": lambda: attention_packed.run(*packed),
         "packed_window": lambda: attention_packed.run(*packed, window=256),
         "decode_fp8": lambda: decode_attention.run(q, k_pages, v_pages, *rest, scales=(k_scale, v_scale)),
         "mla_decode": lambda: mla_decode.run(*mla_decode.make_inputs(128, [512], 64, 0, CPU)),
         "mla_decode_few": lambda: mla_decode.run(*mla_decode.make_inputs(16, [512], 64, 0, CPU)),
         "fp8_block": lambda: fp8_block_gemm.run(*fp8_block_gemm.make_inputs(256, 512, 1024, 0, CPU)),
+        "wgmma_fp8_block": lambda: fp8_block_gemm_wgmma.run(
+            *fp8_block_gemm.make_inputs(256, 512, 1024, 0, CPU)
+        ),
         "grouped_fp8": lambda: grouped_gemm_fp8.run(*grouped_gemm_fp8.make_inputs(2048, 4, 512, 512, 0, CPU)),
         "mxfp4": lambda: fp4.run("mxfp4", *fp4.make_inputs("mxfp4", 256, 512, 0, CPU)),
         "nvfp4": lambda: fp4.run("nvfp4", *fp4.make_inputs("nvfp4", 256, 512, 0, CPU)),
@@ -202,6 +215,7 @@ def calls() -> dict[str, Callable[[], object]]:
         attention_wgmma,
         decode_attention,
         empty,
+        fp8_block_gemm_wgmma,
         gather,
         grouped_gemm,
         layer_norm,
@@ -225,6 +239,7 @@ def calls() -> dict[str, Callable[[], object]]:
         if name.startswith("advisor.kernels.") and hasattr(module, "persistent_programs"):
             module.persistent_programs = lambda device: 132
     attention_wgmma.num_sms = lambda index: 132
+    fp8_block_gemm_wgmma.num_sms = lambda index: 132
     ssd_wgmma.num_sms = lambda index: 132
     w4a16_mma.num_sms = lambda index: 132
     selective_scan_registers.num_sms = lambda index: 132

@@ -77,7 +77,7 @@ def test_each_configuration_can_be_launched():
     for config in (*attention_wgmma.CONFIGS.values(), attention_wgmma.SMALL_TILES):
         assert config.groups in (2, 3)
         # A multiprocessor has 65536 registers; each role has 128 threads or is counted as so many.
-        assert 128 * (config.groups * config.registers + attention_wgmma._COPY_REGISTERS) <= 65536
+        assert 128 * (config.groups * config.registers + attention_wgmma.COPY_REGISTERS) <= 65536
 
 
 def test_small_tiles_are_taken_where_large_ones_leave_the_last_round_empty():

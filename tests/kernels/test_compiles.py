@@ -64,7 +64,7 @@ def test_every_kernel_compiles_without_spilling(report):
     spills = {name: max(k["stack_bytes"] for k in kernels) for name, kernels in report.items()}
     spilled = {name: size for name, size in spills.items() if size}
     # A few words, outside the loop's critical path: they buy a seventh program per multiprocessor, or the next row.
-    few = ("w4a16_mma", "w4a16_row", "layer_norm_backward")
+    few = ("w4a16_mma", "w4a16_row", "layer_norm_backward", "wgmma_packed_128")
     assert max(spilled.pop(name, 0) for name in few) <= 64
     # These are faster than configurations without spilling, or have none; each configuration says by how much.
     assert max(spilled.pop(name, 0) for name in ("attention_backward_128", "gated_delta")) <= 512

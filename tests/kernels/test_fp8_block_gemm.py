@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from advisor.kernels import fp8_block_gemm, grouped_gemm_fp8
+from advisor.kernels import fp8_block_gemm, fp8_block_gemm_wgmma, grouped_gemm_fp8
 from advisor.kernels.backend import has_fp8
 
 SIZES = [(1, 8, 16), (33, 136, 144), (70, 100, 256), (5, 300, 400)]
@@ -16,22 +16,34 @@ def _needs_fp8(device):
         pytest.skip("no fp8 matrix unit")
 
 
+@pytest.fixture(params=["triton", "wgmma"])
+def run(request, device):
+    """Launch function of the kernel, or of its twin with roles of warps."""
+    if request.param == "triton":
+        return fp8_block_gemm.run
+    if not fp8_block_gemm_wgmma.is_supported(device):
+        pytest.skip(
+            "roles of warps run on NVIDIA's Hopper only; fp8_block_gemm is the twin for the interpreter"
+        )
+    return fp8_block_gemm_wgmma.run
+
+
 @pytest.mark.parametrize("sizes", SIZES + LARGE, ids=str)
-def test_matches_reference(sizes, device, on_gpu, assert_close):
+def test_matches_reference(run, sizes, device, on_gpu, assert_close):
     if sizes in LARGE and not on_gpu:
         pytest.skip("large shape: GPU only")
     inputs = fp8_block_gemm.make_inputs(*sizes, 1, device)
-    out = fp8_block_gemm.run(*inputs)
+    out = run(*inputs)
     # Sums of 128 products keep 14 bits in the matrix unit of Hopper.
     assert_close(out, fp8_block_gemm.reference(*inputs), slack=2.0)
 
 
-def test_each_block_has_its_own_scale(device, assert_close):
+def test_each_block_has_its_own_scale(run, device, assert_close):
     a, a_scale, b, b_scale = fp8_block_gemm.make_inputs(20, 200, 272, 2, device)
     steps = torch.arange(a_scale.numel(), device=device).reshape(a_scale.shape) % 7
     a_scale *= 2.0**steps
     b_scale *= 1.0 + torch.arange(b_scale.numel(), device=device).reshape(b_scale.shape)
-    out = fp8_block_gemm.run(a, a_scale, b, b_scale)
+    out = run(a, a_scale, b, b_scale)
     assert_close(out, fp8_block_gemm.reference(a, a_scale, b, b_scale), slack=2.0)
 
 
