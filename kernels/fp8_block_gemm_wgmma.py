@@ -33,7 +33,7 @@ from advisor.kernels.fp8_block_gemm import BLOCK
 from advisor.kernels.gemm import check_output, empty_output
 
 _ROWS = gl.constexpr(64)
-"""Number of rows of one product: those of the matrix instruction."""
+"""Number of rows of a group: those of the matrix instruction."""
 _GROUPS = gl.constexpr(3)
 _TILE_ROWS = gl.constexpr(192)
 _BLOCK = gl.constexpr(BLOCK)
@@ -102,19 +102,10 @@ def _copy(descs, memory, barriers, sizes, STAGES: gl.constexpr, ROWS_AT_ONCE: gl
 
 @gluon.jit
 def _multiply(
-    c_desc,
-    memory,
-    outputs,
-    barriers,
-    sizes,
-    a_scale_ptr,
-    b_scale_ptr,
-    GROUP: gl.constexpr,
-    STAGES: gl.constexpr,
-    ROWS_AT_ONCE: gl.constexpr,
-    TURNS: gl.constexpr,
+    work, GROUP: gl.constexpr, STAGES: gl.constexpr, ROWS_AT_ONCE: gl.constexpr, TURNS: gl.constexpr
 ):
     """Compute 64 rows of every tile, as one group of four warps."""
+    c_desc, memory, outputs, barriers, sizes, a_scale_ptr, b_scale_ptr = work
     a_smem, b_smem = memory
     full, empty, turns = barriers
     M, N, K, num_tiles = sizes
@@ -193,56 +184,12 @@ def _block_kernel(
     barriers = (barriers_of(STAGES, 1), barriers_of(STAGES, _GROUPS), barriers_of(_GROUPS, 1))
     fence_async_shared()
     sizes = (M, N, K, num_tiles)
+    work = (c_desc, memory, outputs, barriers, sizes, a_scale_ptr, b_scale_ptr)
     gl.warp_specialize(
         [
-            (
-                _multiply,
-                (
-                    c_desc,
-                    memory,
-                    outputs,
-                    barriers,
-                    sizes,
-                    a_scale_ptr,
-                    b_scale_ptr,
-                    gl.constexpr(0),
-                    STAGES,
-                    ROWS_AT_ONCE,
-                    TURNS,
-                ),
-            ),
-            (
-                _multiply,
-                (
-                    c_desc,
-                    memory,
-                    outputs,
-                    barriers,
-                    sizes,
-                    a_scale_ptr,
-                    b_scale_ptr,
-                    gl.constexpr(1),
-                    STAGES,
-                    ROWS_AT_ONCE,
-                    TURNS,
-                ),
-            ),
-            (
-                _multiply,
-                (
-                    c_desc,
-                    memory,
-                    outputs,
-                    barriers,
-                    sizes,
-                    a_scale_ptr,
-                    b_scale_ptr,
-                    gl.constexpr(2),
-                    STAGES,
-                    ROWS_AT_ONCE,
-                    TURNS,
-                ),
-            ),
+            (_multiply, (work, gl.constexpr(0), STAGES, ROWS_AT_ONCE, TURNS)),
+            (_multiply, (work, gl.constexpr(1), STAGES, ROWS_AT_ONCE, TURNS)),
+            (_multiply, (work, gl.constexpr(2), STAGES, ROWS_AT_ONCE, TURNS)),
             (_copy, ((a_desc, b_desc), memory, barriers, sizes, STAGES, ROWS_AT_ONCE)),
         ],
         [4, 4, 1],

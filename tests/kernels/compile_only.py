@@ -178,6 +178,7 @@ def newer_calls() -> dict[str, Callable[[], object]]:
     v_pages, v_scale = decode_attention.quantize(v)
     packed = attention_packed.make_inputs([512], 4, 1, 128, 0, CPU)
     sinks = torch.zeros(4)
+    blocks = fp8_block_gemm.make_inputs(256, 512, 1024, 0, CPU)
     found: dict[str, Callable[[], object]] = {}
     for head_dim in (64, 96, 128, 192, 256):
         inputs = attention_packed.make_inputs([512], 4, 1, head_dim, 0, CPU)
@@ -191,10 +192,11 @@ def newer_calls() -> dict[str, Callable[[], object]]:
         "decode_fp8": lambda: decode_attention.run(q, k_pages, v_pages, *rest, scales=(k_scale, v_scale)),
         "mla_decode": lambda: mla_decode.run(*mla_decode.make_inputs(128, [512], 64, 0, CPU)),
         "mla_decode_few": lambda: mla_decode.run(*mla_decode.make_inputs(16, [512], 64, 0, CPU)),
-        "fp8_block": lambda: fp8_block_gemm.run(*fp8_block_gemm.make_inputs(256, 512, 1024, 0, CPU)),
-        "wgmma_fp8_block": lambda: fp8_block_gemm_wgmma.run(
-            *fp8_block_gemm.make_inputs(256, 512, 1024, 0, CPU)
-        ),
+        "fp8_block": lambda: fp8_block_gemm.run(*blocks),
+        "wgmma_fp8_block": lambda: [
+            fp8_block_gemm_wgmma.run(*blocks, config=fp8_block_gemm_wgmma.TileConfig(turns=turns))
+            for turns in (False, True)
+        ],
         "grouped_fp8": lambda: grouped_gemm_fp8.run(*grouped_gemm_fp8.make_inputs(2048, 4, 512, 512, 0, CPU)),
         "mxfp4": lambda: fp4.run("mxfp4", *fp4.make_inputs("mxfp4", 256, 512, 0, CPU)),
         "nvfp4": lambda: fp4.run("nvfp4", *fp4.make_inputs("nvfp4", 256, 512, 0, CPU)),

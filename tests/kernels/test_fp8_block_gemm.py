@@ -55,6 +55,14 @@ def test_quantised_rows_are_near_the_rows(device):
     assert float((squares - x).norm() / x.norm()) < 0.05
 
 
+def test_large_tiles_count_the_multiprocessors_without_work():
+    filled = fp8_block_gemm_wgmma.filled_fraction
+    assert filled(192, 128, 132) == 1 / 132
+    assert filled(192 * 12, 128 * 11, 132) == 1.0
+    # 168 tiles of 192 x 128 take two rounds of 132.
+    assert filled(512, 7168, 132) == 168 / 264
+
+
 # rows, experts, n, k
 CASES = [(5, 2, 40, 32), (100, 3, 136, 144), (20, 7, 8, 256)]
 LARGE_CASES = [(4096, 8, 1024, 2048), (300, 64, 512, 512)]
