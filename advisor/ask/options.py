@@ -222,7 +222,9 @@ class Audience:
         acts("serve"),
     ] = None
     users: Annotated[
-        str | None, LOAD("N", "People who use it, instead of a rate: 1000, 50k."), acts("serve")
+        str | None,
+        LOAD("N", "People who use it, instead of a rate: 1000, 50k."),
+        acts("serve", instead="--rate 10"),
     ] = None
     requests_per_user: Annotated[
         str | None,

@@ -207,9 +207,8 @@ def _find_in_files(
         # They load readers of YAML and Python, which no typed command needs.
         from advisor.cli import launch_files
 
-        is_text = (
-            len(argument.split()) > 1 and not Path(argument[:_MOST_PATH]).is_file()
-        ) or argument.startswith("{")
+        is_file = launch_files.is_launch_file(argument[:_MOST_PATH], takes_files=False)
+        is_text = (len(argument.split()) > 1 and not is_file) or argument.startswith("{")
         if not is_text and not launch_files.is_launch_file(argument, takes_files=takes_files):
             continue
         path = None if is_text else Path(argument)
@@ -234,7 +233,8 @@ def _find_in_files(
                 asked = launch_files.accelerator_in(text)
                 front += ["--gpu", asked] if asked else []
                 notes += [f"{shown}: asks for {asked}"] if asked else []
-            return found[0]._replace(front=tuple(front)), notes
+            release = found[0].release or _installed_release(text, found[0].program.engine)
+            return found[0]._replace(front=tuple(front), release=release), notes
         if not takes_files and "--tp" in known and not (path is None and _is_sentence(text, known)):
             raise AdvisorError(
                 f"{shown}: no start command of an engine in it",
@@ -242,6 +242,14 @@ def _find_in_files(
                 fix="paste the command itself, or name the file that holds it",
             )
     return None, []
+
+
+def _installed_release(text: str, engine: str) -> str:
+    """Return the release of an engine that a text installs; empty if it installs none, or whichever is newest."""
+    found = re.search(
+        rf"\bpip3?\s+install\b[^\n]*?\b{re.escape(engine)}(?:\[[^\]\s]*\])?[\"']?==v?(\d[\w.]*)", text
+    )
+    return found[1] if found else ""
 
 
 def _is_sentence(text: str, known: Collection[str]) -> bool:

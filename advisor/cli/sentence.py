@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
+from advisor.ask.options import ItemInput, ObjectiveOptions
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
@@ -30,6 +31,11 @@ _LONGEST_PROMPT: Final = 10e6
 _TIME: Final = (
     r"(?P<time>\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|sec|seconds?|min|minutes?|h|hours?|days?|d|weeks?)\b)"
 )
+_PERCENTILE: Final = (
+    r"(?:p ?\d\d(?:\.\d+)?|\d\d(?:\.\d+)?(?:th|st|\.)? ?(?:percentile|perzentil|percentil)"
+    r"|median|mean|average|avg)\b"
+)
+"""Statistic of a time that is limited; without one, the 99th percentile is."""
 _MONEY: Final = r"\d[\d.,]*(?:\s*k\b)?"
 _CURRENCY: Final = (
     r"(?:us\s?\$|[$€£¥]|\b(?:usd|us\s?dollars?|dollars?|bucks|eur|euros?|gbp|pounds?|chf|cad|aud|inr)\b)"
@@ -106,15 +112,23 @@ class _Reader:
             is_of_prompts = not learns or name == "concurrency"
             if is_of_prompts and (count := self._take(rf"{_AMOUNT}\s+(?:{_join(words)})\b")):
                 found[f"--{name}"] = count["amount"].strip()
+        work = self._named_work()
+        before = self.typed
         users, case = self._people(is_counted="--concurrency" in found)
+        if case:
+            work = ""
+        elif work in _OF_CLUSTERS:  # what is trained has no users yet
+            self.typed = before
+            users = ""
         model = self._model()
         known = models.find(model) if model else None
-        if not users:
+        if work or not users:
             found |= self._workload()
         if known is not None and known.workload in _WORKLOADS and not users:
             found.setdefault("--workload", _WORKLOADS[known.workload])
         work = found.get("--workload", "")
         found |= {} if users else self._work(work)
+        found |= self._latency_of_what(work) if work not in _LEARNING else {}
         is_load = "--items" in found or ("--rate" in found and work not in _OF_ITEMS)
         if work not in _LEARNING and not is_load:
             found = self._first_token(work) | found
@@ -158,13 +172,15 @@ class _Reader:
     def _latencies(self) -> dict[str, str]:
         """Return the times that are named, and the time of a token for a speed that each reader has."""
         found: dict[str, str] = {}
-        limit = rf"(?:[\s:=<≤,]|\b(?:p99|is|of|at most|max|in|en|{_any('before', 'first_token')})\b)"
-        for name, words in _words()["latencies"].items():
-            behind = rf"{limit}*\b{_TIME}\s+(?:(?:to|for|per|until|bis zum|the)\s+)*(?:{_join(words)})\b"
-            if time := self._take(rf"(?:\bp99 )?\b(?:{_join(words)})\b{limit}*{_TIME}") or self._take(behind):
-                found[f"--{name}"] = _check(
-                    time["time"], functools.partial(parse_seconds, option=f"--{name}")
-                )
+        limit = rf"(?:[\s:=<≤,()]|\b(?:is|of|at|at most|max|in|en|{_any('before', 'first_token')})\b)"
+        before_it = rf"(?:\b(?P<before>{_PERCENTILE})\W*(?:of\s+)?(?:the\s+)?)?"
+        after_it = rf"(?:{limit}*(?P<after>{_PERCENTILE}))?"
+        for metric, words in _words()["latencies"].items():
+            named = rf"{before_it}\b(?:{_join(words)})\b{after_it}"
+            behind = rf"{limit}*\b{_TIME}\s+(?:(?:to|for|per|until|bis zum|the)\s+)*{named}"
+            if time := self._take(rf"{named}{limit}*{_TIME}") or self._take(behind):
+                option = _objective(metric, time["before"] or time["after"])
+                found[option] = _check(time["time"], functools.partial(parse_seconds, option=option))
         per_second = rf"(?:tps|t/s|(?:tokens?|toks?){_EACH}(?:{_join(_words()['periods']['second'])}))"
         each = rf"(?P<each>{_EACH}(?:{_any('people', 'each')})\b|,?\s+(?:{_any('before', 'each')})\b)?"
         before = self.typed
@@ -228,11 +244,43 @@ class _Reader:
 
     def _first_token(self, workload: str) -> dict[str, str]:
         """Return the limit of a time that is not named: to the first token, or of an image, a text or a segment."""
-        time = self._take(rf"(?:{_any('before', 'first_token')})\s+{_TIME}")
+        time = self._take(
+            rf"(?:\b(?P<before>{_PERCENTILE})\s+)?(?:{_any('before', 'first_token')})\s+{_TIME}"
+            rf"(?:\s+(?:at\s+)?(?P<after>{_PERCENTILE}))?"
+        )
         if time is None:
             return {}
-        option = "--latency-p99" if workload in _OF_ITEMS else "--ttft-p99"
+        option = _objective("latency" if workload in _OF_ITEMS else "ttft", time["before"] or time["after"])
         return {option: _check(time["time"], functools.partial(parse_seconds, option=option))}
+
+    def _named_work(self) -> str:
+        """Return the kind of work that the words name; empty for serving, which a use case beside it means too."""
+        cases = (word for words in _words()["use_cases"].values() for word in words)
+        if re.search(rf"\b(?:{_join(cases)})\b", self.typed):
+            return ""
+        before = self.typed
+        work = self._workload().get("--workload", "")
+        self.typed = before
+        return work
+
+    def _latency_of_what(self, work: str) -> dict[str, str]:
+        """Return the limit of a latency whose statistic is named and whose end is not: that of an item.
+
+        Raises: AdvisorError: the work makes text, whose latency may end with the first token or the last.
+        """
+        time = self._take(
+            rf"\b(?P<percentile>{_PERCENTILE})\s+(?:latency|latencies|latenz)\b\W*"
+            rf"(?:(?:is|of|at|{_any('before', 'first_token')})\s+)*\W*{_TIME}"
+        )
+        if time is None:
+            return {}
+        if work in _OF_ITEMS:
+            return {_objective("latency", time["percentile"]): time["time"]}
+        raise AdvisorError(
+            f"'{time[0]}' may be of the first token or of the whole output",
+            why="each has an objective of its own",
+            fix=f"'{time['percentile']} TTFT {time['time']}', or 'p99 end-to-end {time['time']}'",
+        )
 
     def _workload(self) -> dict[str, str]:
         """Return the kind of work that the words name."""
@@ -398,7 +446,9 @@ _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "sp
 """Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
 """Kinds of work whose items have one latency each."""
+_NAMES_OF_METRICS: Final = {"e2e": "whole requests", "latency": "the latency of items"}
 _LEARNING: Final = ("train", "finetune")
+_OF_CLUSTERS: Final = (*_LEARNING, "distill", "rl")
 _AUDIO_S: Final = {"hour": HOUR_S, "minute": MINUTE_S}
 
 
@@ -425,6 +475,24 @@ def _dollars(budget: re.Match[str], *, is_total: bool) -> str:
 def _check(text: str, parse: Any) -> str:
     parse(text)
     return text
+
+
+def _objective(metric: str, percentile: str | None) -> str:
+    """Return the option that limits a metric at a percentile as people write it.
+
+    Raises: AdvisorError: no option limits that statistic.
+    """
+    digits = re.search(r"\d\d(?:\.\d+)?", percentile or "p99")
+    statistic = f"p{digits[0]}" if digits else "p50" if percentile == "median" else "mean"
+    fields = (*ObjectiveOptions.__dataclass_fields__, *ItemInput.__dataclass_fields__)
+    options = [f"--{name.replace('_', '-')}" for name in fields if name.startswith(f"{metric}_p")]
+    if (option := f"--{metric}-{statistic}") in options:
+        return option
+    raise AdvisorError(
+        f"no objective limits the {statistic} of {_NAMES_OF_METRICS.get(metric, metric.upper())}",
+        why=f"limits hold at {', '.join(name.rpartition('-')[2] for name in options)}",
+        fix=" or ".join(options),
+    )
 
 
 def _accelerator(name: str) -> str | None:

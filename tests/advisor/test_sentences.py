@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.options import ObjectiveOptions
 from advisor.ask.scenario import parse_own
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.sentence import options_of_sentence
@@ -271,3 +272,55 @@ def test_a_sentence_is_answered_as_its_options_and_typed_ones_count_first(cli: C
     assert cli(f"{asked} 'a chatbot for 1M users'").document()["inputs"] == said["inputs"]
     assert cli("advisor recommend nonsense").code == 2
     assert "not understood" in cli("advisor recommend 'hello there'").err
+
+
+@pytest.mark.parametrize("metric", ["TTFT", "time to first token", "TPOT", "end-to-end latency"])
+@pytest.mark.parametrize(
+    ("statistic", "suffix"),
+    [
+        ("p99", "p99"),
+        ("", "p99"),
+        ("p95", "p95"),
+        ("95th percentile", "p95"),
+        ("median", "p50"),
+        ("p90", ""),
+        ("average", ""),
+    ],
+)
+def test_a_limit_holds_at_the_percentile_that_is_named_or_is_refused(
+    metric: str, statistic: str, suffix: str
+) -> None:
+    """Each metric has options for some percentiles; a limit at another one says which there are."""
+    own = {"TTFT": "ttft", "time to first token": "ttft", "TPOT": "tpot"}.get(metric, "e2e")
+    option = f"--{own}-{suffix}"
+    for text in (
+        f"8b at 2 rps, {statistic} {metric} under 900 ms",
+        f"8b at 2 rps, {metric} {statistic} < 900 ms",
+    ):
+        if suffix and f"{own}_{suffix}" in ObjectiveOptions.__dataclass_fields__:
+            assert understand(text)[option] == "900 ms"
+        else:
+            with pytest.raises(AdvisorError, match="no objective limits the") as caught:
+                options_of_sentence(text)
+            assert f"--{own}-p99" in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "work"),
+    [
+        ("embeddings for 500 users", {"--workload": "embed", "--users": "500"}),
+        ("speech to text for 200 users", {"--workload": "speech", "--users": "200"}),
+        ("fine-tune an 8b for 20 users", {"--workload": "finetune", "--model": "8b"}),
+        ("grpo on qwen3-8b for 10 researchers", {"--workload": "rl", "--model": "qwen3-8b"}),
+        ("a training assistant for 300 employees", {"--use-case": "chatbot", "--users": "300"}),
+    ],
+)
+def test_people_do_not_make_other_work_serving(text: str, work: dict[str, str]) -> None:
+    """A command whose work has no users refuses them; what is trained is not used yet."""
+    assert understand(text) == work
+
+
+def test_a_latency_with_a_percentile_says_of_what() -> None:
+    with pytest.raises(AdvisorError, match="first token or of the whole output"):
+        options_of_sentence("8b at 5 rps, p95 latency under 10s")
+    assert understand("bge-m3 embeddings 20 rps, p99 latency 200ms")["--latency-p99"] == "200ms"
