@@ -64,4 +64,4 @@ def test_a_rate_is_a_nodes_or_an_accelerators_and_both_can_be_said(kind: str) ->
         assert gbit(text) == (12.5, False)
     for text in (f"100{kind} per GPU", f"100{kind}/accelerator", f"8x100{kind}"):
         assert gbit(text) == (100.0, False)
-    assert gbit(f"100{kind}") == (12.5 if "E" in kind else 100.0, True)
+    assert gbit(f"100{kind}") == (12.5 if kind in ("GbE", "Gb Ethernet") else 100.0, True)
