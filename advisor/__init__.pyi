@@ -52,6 +52,7 @@ def recommend(
     provider: str | Sequence[str] | None = ...,
     engine: str | Sequence[str] | None = ...,
     precision: str | Sequence[str] | None = ...,
+    kv_precision: str | None = ...,
     own: str | None = ...,
     term: str | Sequence[str] | None = ...,
     tenancy: str | Sequence[str] | None = ...,
@@ -173,9 +174,10 @@ def recommend(
         goal: Rank hardware families by your weights of fit, cost, ecosystem, team.
         gpu: Only these accelerators.
         provider: Only these providers.
-        engine: Only these serving engines; vllm@0.24.0 is that release.
+        engine: Only these engines, such as vllm@0.24.0.
         precision: Weight formats to consider; fp8 and wider by default.
-        own: Plan on hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.
+        kv_precision: KV cache, e.g. fp8.
+        own: Hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
@@ -309,6 +311,7 @@ def cost(
     provider: str | Sequence[str] | None = ...,
     engine: str | Sequence[str] | None = ...,
     precision: str | Sequence[str] | None = ...,
+    kv_precision: str | None = ...,
     term: str | Sequence[str] | None = ...,
     tenancy: str | Sequence[str] | None = ...,
     region: str | Sequence[str] | None = ...,
@@ -369,8 +372,9 @@ def cost(
             traffic it buys.
         gpu: Only these accelerators.
         provider: Only these providers.
-        engine: Only these serving engines; vllm@0.24.0 is that release.
+        engine: Only these engines, such as vllm@0.24.0.
         precision: Weight formats to consider; fp8 and wider by default.
+        kv_precision: KV cache, e.g. fp8.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).

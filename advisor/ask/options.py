@@ -316,7 +316,7 @@ class Where:
     ] = None
     engine: Annotated[
         str | None,
-        LIMITS("NAME,...", "Only these serving engines; vllm@0.24.0 is that release."),
+        LIMITS("NAME,...", "Only these engines, such as vllm@0.24.0."),
         acts(f"{CHAT} batch distill", models=True, instead="--runtime"),
     ] = None
     precision: Annotated[
@@ -324,11 +324,16 @@ class Where:
         LIMITS("FORMAT,...", "Weight formats to consider; fp8 and wider by default."),
         acts(_BUT_DISTILLED, models=True),
     ] = None
+    kv_precision: Annotated[
+        str | None,
+        LIMITS("FORMAT", "KV cache, e.g. fp8.", "the checkpoint's"),
+        acts(CHAT, models=True),
+    ] = None
     own: Annotated[
         str | None,
         LIMITS(
             "NxID,...|FILE",
-            "Plan on hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.",
+            "Hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.",
         ),
         acts(ALL, plan=True, models=True),
     ] = None

@@ -53,6 +53,9 @@ _FILE_OF_MODEL: Final = "hf-file"
 _SIZE_OF_MODEL: Final = "model-size"
 """Word for the size of a model in billions of parameters, where its name has none."""
 _LOADER: Final = "loader"
+_SEARCH: Final = "--use-case"
+"""Option of the command that searches for a layout itself."""
+_DEGREES: Final = frozenset(("--tp", "--pp", "--dp", "--ep"))
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 
 
@@ -135,14 +138,14 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name == _LOADER and value and value in program.engines:
             found = found._replace(engine=program.engines[value])
         if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
-            found.said.setdefault("--pp", str(len(re.findall(r"\d+(?:\.\d+)?", value))))
-            continue
+            name, value = "pp", str(len(re.findall(r"\d+(?:\.\d+)?", value)))
         if value and value.startswith("$"):  # a variable that nothing sets
             found.left.append(f"{typed} {value}")
             continue
         value = program.values.get(kebab(typed), {}).get(value or "", value)
         own, translated = _translate(name, value or "", known)
         is_told = own in known and own in STATED_BY_A_COMMAND
+        is_told = is_told and not (own in _DEGREES and _SEARCH in known)
         if is_told and (own != "--precision" or _is_format(translated)):
             found.said.setdefault(own, translated)
         elif name != _LOADER:
@@ -254,7 +257,7 @@ def _installed_release(text: str, engine: str) -> str:
 
 def _is_sentence(text: str, known: Collection[str]) -> bool:
     """Whether a text may be a question in words, for a command that takes one."""
-    return "--use-case" in known and not re.search(r"\n|--|[{}=]", text)
+    return _SEARCH in known and not re.search(r"\n|--|[{}=]", text)
 
 
 def _takes_files(known: Collection[str]) -> bool:

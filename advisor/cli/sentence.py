@@ -136,6 +136,11 @@ class _Reader:
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
         for name, words in _words()["formats"].items():
+            cache = r"(?:kv[ -]?cache|kv|cache)\b"
+            if self._take(rf"\b(?:{_join(words)})\s+{cache}") or self._take(
+                rf"\b{cache}\s+in\s+(?:{_join(words)})\b"
+            ):
+                found["--kv-precision"] = name
             if self._take(rf"\b(?:{_join(words)})\b"):
                 found["--precision"] = name
         found |= self._machines(found)

@@ -55,6 +55,10 @@ def understand(text: str) -> dict[str, str]:
             {"--workload": "finetune", "--method": "lora", "--own": "2xl40s", "--model": "8b"},
         ),
         ("qwen3-32b at Q4 on a 5090", {"--model": "qwen3-32b", "--precision": "q4_k_m", "--gpu": "rtx-5090"}),
+        (
+            "70b in bf16 with fp8 kv cache, 2 rps",
+            {"--kv-precision": "fp8", "--precision": "bf16"} | {"--model": "70b", "--rate": "2/second"},
+        ),
         ("chat on H100 or H200", {"--use-case": "chatbot", "--gpu": "h100-sxm,h200-sxm"}),
         ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
         ("train a 3B model on 300B tokens", {"--workload": "train", "--tokens": "300b", "--model": "3b"}),

@@ -75,7 +75,7 @@ VALUES = {
     "--tpot-p50": "25ms", "--itl-p99": "40ms", "--e2e-p99": "9s", "--headroom": "0.7", "--redundancy": "n+1",
     "--budget": "9/h", "--engine": "sglang", "--precision": "bf16", "--gpu": "a100-sxm-80gb", "--provider": "runpod",
     "--own": "2xl40s", "--term": "spot", "--tenancy": "shared,dedicated,unknown", "--region": "us",
-    "--residency": "us", "--max-price-age": "100", "--max-gpus": "1", "--price-file": MARKET, "--max-context": "64k",
+    "--residency": "us", "--max-price-age": "100", "--max-gpus": "1", "--kv-precision": "fp8", "--price-file": MARKET, "--max-context": "64k",
     "--power-budget": "0.6kW", "--storage-tb": "2", "--egress-tb": "3", "--levers": "kv-fp8", "--acceptance": "0.3",
     "--adapters": "50", "--adapter-rank": "64", "--adapter-slots": "4", "--shared-prefix-tokens": "600",
     "--shared-prefixes": "5000", "--sessions": "3", "--turn-gap": "2min", "--top": "1", "--fast": "",
