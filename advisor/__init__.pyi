@@ -158,7 +158,7 @@ def recommend(
         acceptance: Chance that a guess is accepted, with --levers.
         adapters: LoRA adapters, one a request; or their folder.
         adapter_rank: Their rank, with --adapters.
-        adapter_slots: Adapters in the accelerators' memory at once.
+        adapter_slots: Adapters in memory at once.
         ttft_p99 [s]: Largest p99 time to first token.
         tpot_p99 [s]: Largest p99 time per output token.
         ttft_p95 [s]: Largest p95 time to first token.
@@ -175,7 +175,7 @@ def recommend(
         gpu: Only these accelerators.
         provider: Only these providers.
         engine: Only these engines, such as vllm@0.24.0.
-        precision: Weight formats to consider; fp8 and wider by default.
+        precision: Weight formats; fp8 and wider by default.
         kv_precision: KV cache, e.g. fp8.
         own: Hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
@@ -357,7 +357,7 @@ def cost(
         acceptance: Chance that a guess is accepted, with --levers.
         adapters: LoRA adapters, one a request; or their folder.
         adapter_rank: Their rank, with --adapters.
-        adapter_slots: Adapters in the accelerators' memory at once.
+        adapter_slots: Adapters in memory at once.
         ttft_p99 [s]: Largest p99 time to first token.
         tpot_p99 [s]: Largest p99 time per output token.
         ttft_p95 [s]: Largest p95 time to first token.
@@ -373,7 +373,7 @@ def cost(
         gpu: Only these accelerators.
         provider: Only these providers.
         engine: Only these engines, such as vllm@0.24.0.
-        precision: Weight formats to consider; fp8 and wider by default.
+        precision: Weight formats; fp8 and wider by default.
         kv_precision: KV cache, e.g. fp8.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).

@@ -321,7 +321,7 @@ class Where:
     ] = None
     precision: Annotated[
         str | None,
-        LIMITS("FORMAT,...", "Weight formats to consider; fp8 and wider by default."),
+        LIMITS("FORMAT,...", "Weight formats; fp8 and wider by default."),
         acts(_BUT_DISTILLED, models=True),
     ] = None
     kv_precision: Annotated[
@@ -584,7 +584,7 @@ class Levers:
     ] = None
     adapter_slots: Annotated[
         int | None,
-        LOAD("N", "Adapters in the accelerators' memory at once.", "all, at most 64", min=1, max=100_000),
+        LOAD("N", "Adapters in memory at once.", "all, at most 64", min=1, max=100_000),
         acts("serve"),
     ] = None
 

@@ -138,7 +138,8 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name == _LOADER and value and value in program.engines:
             found = found._replace(engine=program.engines[value])
         if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
-            name, value = "pp", str(len(re.findall(r"\d+(?:\.\d+)?", value)))
+            name = "pp"
+            value = str(len(re.findall(r"\d+(?:\.\d+)?", value)))
         if value and value.startswith("$"):  # a variable that nothing sets
             found.left.append(f"{typed} {value}")
             continue

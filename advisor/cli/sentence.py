@@ -135,6 +135,17 @@ class _Reader:
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
+        found |= self._formats() | self._machines(found)
+        self._name_model(found, model or self._size())
+        if case and "--workload" not in found:
+            found["--use-case"] = case
+        if users:
+            found["--users"] = users
+        return [word for pair in found.items() for word in pair]
+
+    def _formats(self) -> dict[str, str]:
+        """Return the formats of weights and cache that are named."""
+        found: dict[str, str] = {}
         for name, words in _words()["formats"].items():
             cache = r"(?:kv[ -]?cache|kv|cache)\b"
             if self._take(rf"\b(?:{_join(words)})\s+{cache}") or self._take(
@@ -143,13 +154,7 @@ class _Reader:
                 found["--kv-precision"] = name
             if self._take(rf"\b(?:{_join(words)})\b"):
                 found["--precision"] = name
-        found |= self._machines(found)
-        self._name_model(found, model or self._size())
-        if case and "--workload" not in found:
-            found["--use-case"] = case
-        if users:
-            found["--users"] = users
-        return [word for pair in found.items() for word in pair]
+        return found
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the accelerators that are named, and the place of those that are rented."""
@@ -259,7 +264,7 @@ class _Reader:
         return {option: _check(time["time"], functools.partial(parse_seconds, option=option))}
 
     def _named_work(self) -> str:
-        """Return the kind of work that the words name; empty for serving, which a use case beside it means too."""
+        """Return the kind of work that the words name; empty for serving, which a use case means."""
         cases = (word for words in _words()["use_cases"].values() for word in words)
         if re.search(rf"\b(?:{_join(cases)})\b", self.typed):
             return ""
