@@ -181,7 +181,7 @@ def recommend(
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
-        residency: Only where data may stay: eu, or countries (de,fr).
+        residency: Where data may stay: eu, or countries: de,fr.
         max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.
         price_file: Your own prices, which win over the catalog's.
@@ -378,7 +378,7 @@ def cost(
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
-        residency: Only where data may stay: eu, or countries (de,fr).
+        residency: Where data may stay: eu, or countries: de,fr.
         max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.
         price_file: Your own prices, which win over the catalog's.

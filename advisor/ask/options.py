@@ -357,7 +357,7 @@ class Where:
     ] = None
     residency: Annotated[
         str | None,
-        LIMITS("PLACE", "Only where data may stay: eu, or countries (de,fr)."),
+        LIMITS("PLACE", "Where data may stay: eu, or countries: de,fr."),
         acts(ALL, plan=True, models=True, rent=True),
     ] = None
     max_price_age: Annotated[
