@@ -155,7 +155,7 @@ def recommend(
         levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
             fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
             power-cap.
-        acceptance: Chance that a guess is accepted, with --levers.
+        acceptance: Chance that a guess is accepted.
         adapters: LoRA adapters, one a request; or their folder.
         adapter_rank: Their rank, with --adapters.
         adapter_slots: Adapters in memory at once.
@@ -354,7 +354,7 @@ def cost(
         levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
             fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
             power-cap.
-        acceptance: Chance that a guess is accepted, with --levers.
+        acceptance: Chance that a guess is accepted.
         adapters: LoRA adapters, one a request; or their folder.
         adapter_rank: Their rank, with --adapters.
         adapter_slots: Adapters in memory at once.

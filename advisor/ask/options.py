@@ -569,7 +569,7 @@ class Levers:
     ] = "auto"
     acceptance: Annotated[
         float | None,
-        LIMITS("A", "Chance that a guess is accepted, with --levers.", "as published", min=0.0, max=1.0),
+        LIMITS("A", "Chance that a guess is accepted.", "as published", min=0.0, max=1.0),
         acts("serve", models=True),
     ] = None
     adapters: Annotated[
