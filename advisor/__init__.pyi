@@ -177,7 +177,7 @@ def recommend(
         engine: Only these engines, such as vllm@0.24.0.
         precision: Weight formats; fp8 and wider by default.
         kv_precision: KV cache, e.g. fp8.
-        own: Hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.
+        own: Hardware that you own: 8xh100-sxm, or what nvidia-smi -L prints.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
@@ -603,6 +603,9 @@ def memory(
     enforce_eager: bool | None = ...,
     enable_dp_attention: bool | None = ...,
     enable_expert_parallel: bool | None = ...,
+    gpu_layers: float | str | None = ...,
+    host_experts: float | str | None = ...,
+    tensor_split: str | Sequence[str] | None = ...,
     engine_version: str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
@@ -632,6 +635,9 @@ def memory(
         enforce_eager: No decode graphs.
         enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
         enable_expert_parallel: Experts over all accelerators of a replica.
+        gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
+        host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
+        tensor_split: Layers of each stage of --pp, in proportion: 3,1.
         engine_version: Release of the engine: 0.11.0.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
@@ -1136,6 +1142,10 @@ class _Simulate:
         enforce_eager: bool | None = ...,
         enable_dp_attention: bool | None = ...,
         enable_expert_parallel: bool | None = ...,
+        gpu_layers: float | str | None = ...,
+        host_experts: float | str | None = ...,
+        tensor_split: str | Sequence[str] | None = ...,
+        host_bandwidth: float | str | None = ...,
         engine_version: str | None = ...,
         power_cap: float | str | None = ...,
         swap_space: float | str | None = ...,
@@ -1207,6 +1217,10 @@ class _Simulate:
             enforce_eager: No decode graphs.
             enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
             enable_expert_parallel: Experts over all accelerators of a replica.
+            gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
+            host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
+            tensor_split: Layers of each stage of --pp, in proportion: 3,1.
+            host_bandwidth [B/s]: Bandwidth of the host's memory, with such layers.
             engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
             swap_space [B]: Host memory of each accelerator for the cache of preempted requests, where the engine

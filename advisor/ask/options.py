@@ -333,7 +333,7 @@ class Where:
         str | None,
         LIMITS(
             "NxID,...|FILE",
-            "Hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.",
+            "Hardware that you own: 8xh100-sxm, or what nvidia-smi -L prints.",
         ),
         acts(ALL, plan=True, models=True),
     ] = None
@@ -503,6 +503,22 @@ class EngineFlags:
     enable_expert_parallel: Annotated[
         bool, ENGINE(None, "Experts over all accelerators of a replica.", True, "--enable-expert-parallel")
     ] = False
+    gpu_layers: Annotated[
+        str | None,
+        ENGINE(
+            "N", "Layers in the accelerators' memory, the output layer counted; the rest on the host.", "all"
+        ),
+    ] = None
+    host_experts: Annotated[
+        str | None,
+        ENGINE("N", "First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.", "none"),
+    ] = None
+    tensor_split: Annotated[
+        str | None, ENGINE("A,B,...", "Layers of each stage of --pp, in proportion: 3,1.", "equal")
+    ] = None
+    host_bandwidth: Annotated[
+        str | None, ENGINE("SIZE/s", "Bandwidth of the host's memory, with such layers.", "90GB/s")
+    ] = None
     engine_version: Annotated[str | None, ENGINE("V", "Release of the engine: 0.11.0.", "the newest")] = None
 
 

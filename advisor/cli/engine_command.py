@@ -138,11 +138,12 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name == _LOADER and value and value in program.engines:
             found = found._replace(engine=program.engines[value])
         if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
-            name = "pp"
-            value = str(len(re.findall(r"\d+(?:\.\d+)?", value)))
+            found.said.setdefault("--pp", str(len(re.findall(r"[1-9]\d*(?:\.\d+)?|0\.\d*[1-9]", value))))
         if value and value.startswith("$"):  # a variable that nothing sets
             found.left.append(f"{typed} {value}")
             continue
+        if name == "host-experts" and not value:
+            value = "all"
         value = program.values.get(kebab(typed), {}).get(value or "", value)
         own, translated = _translate(name, value or "", known)
         is_told = own in known and own in STATED_BY_A_COMMAND
