@@ -1388,7 +1388,7 @@ class _Simulate:
 
         Args:
             model: Id, size (70b), Hugging Face id or config.json.
-            plan: Options in a TOML file, or what `advisor recommend --plan` wrote.
+            plan: Options in a TOML file, a plan of `advisor recommend`, or settings of Axolotl, TRL, ...
             gpu: Accelerator id or short name: h100.
             gpus: In all; data parallelism takes what the rest leaves.
             global_batch: Sequences of one step.
