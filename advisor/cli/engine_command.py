@@ -56,6 +56,8 @@ _LOADER: Final = "loader"
 _SEARCH: Final = "--use-case"
 """Option of the command that searches for a layout itself."""
 _DEGREES: Final = frozenset(("--tp", "--pp", "--dp", "--ep"))
+_OFF: Final = ("false", "0", "no", "off")
+"""Values of variables and settings that leave a flag off."""
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 
 
@@ -107,8 +109,10 @@ def with_pasted_command(
         said.setdefault("--engine-version", start.release)
     said.setdefault("--engine", found.engine)
     for name, value in said.items():
+        if name in flags and value.lower() in _OFF:
+            continue
         if name in known and name not in given and own_option(name, known) not in given:
-            typed += [name, value] if value else [name]
+            typed += [name, value] if value and name not in flags else [name]
     return typed, (*notes, *_notes(found, program.takes_value))
 
 
@@ -150,12 +154,18 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         is_told = is_told and not (own in _DEGREES and _SEARCH in known)
         if is_told and (own != "--precision" or _is_format(translated)):
             found.said.setdefault(own, translated)
-        elif name != _LOADER:
+        elif name != _LOADER and name not in program.config:
             found.left.append(typed)
             options = program.takes_value
             is_known = program.knows(name) or typed in options or _LEVEL.fullmatch(typed) or not options
             found.unknown.extend([] if is_known else [typed])
     return found
+
+
+def _what_is_said(start: _Start) -> frozenset[tuple[str, str]]:
+    """Return program and options of a command, however they are written, without variables that nothing sets."""
+    pairs = ((name, value or "") for name, value in _options_of(start))
+    return frozenset((("", start.program.id), *(pair for pair in pairs if not pair[1].startswith("$"))))
 
 
 def _names_model(start: _Start) -> bool:
@@ -231,7 +241,9 @@ def _find_in_files(
         if "--engine" not in known:  # a script of training loads its model with such a library too
             found = [start for start in found if start.program.engine in engines.all_ids()]
         if found:
-            others = len({(start.program.id, start.words) for start in found}) - 1
+            others = sum(
+                1 for said in {_what_is_said(start) for start in found} if not said <= _what_is_said(found[0])
+            )
             notes = [f"{shown}: the first of {1 + others} start commands is taken"] if others else []
             front = [*arguments[:place], *arguments[place + 1 :]]
             if "--gpu" in known and not any(word.startswith("--gpu") for word in front):

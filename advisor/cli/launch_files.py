@@ -95,7 +95,8 @@ _Read = Callable[[str], Any]
 
 
 _ACCELERATOR: Final = re.compile(
-    r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?\s*[:=]\s*(?:\{\s*(?:name:\s*)?)?"
+    r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?"
+    r"(?:\s*[:=]|\s*,?\s*[\"']?operator[\"']?\s*:\s*[\"']?In[\"']?\s*,?\s*[\"']?values[\"']?\s*:\s*[\[-])\s*(?:\{\s*(?:name:\s*)?)?"
     r"(?:f?[\"'])?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
     re.IGNORECASE,
 )
@@ -390,7 +391,7 @@ def _variables(value: Any, outer: Variables) -> dict[str, str]:
     else:
         rows = value if isinstance(value, list) else []
         pairs = [
-            (row.get("name"), row.get("value", ""))
+            (row.get("name", row.get("key")), row.get("value", ""))
             if isinstance(row, Mapping)
             else str(row).partition("=")[::2]
             for row in rows

@@ -79,6 +79,15 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
             why="it names no use case, number of people, amount of work, model or budget",
             fix="advisor recommend --use-case chatbot --users 1000",
         )
+    if _MEMORY.search(text.lower()) and not _LOADS.intersection(options):
+        pairs = [words for words in zip(options[::2], options[1::2], strict=True) if words[0] in _OF_MEMORY]
+        named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in pairs)
+        gpu = "" if "--gpu" in options else " --gpu ID"
+        raise AdvisorError(
+            f"'{text}' asks for memory alone",
+            why="advisor recommend ranks machines for a load",
+            fix=f"advisor memory {named}{gpu}, or name a load: for 20 users",
+        )
     notes = [f"understood as: {shlex.join(options)}", *(reader.notes if "--own" in options else ())]
     if left := reader.left():
         notes.append(f"not part of the question: {left}")
@@ -110,7 +119,7 @@ class _Reader:
         found |= self._latencies() | ({} if learns else self._lengths())
         for name, words in _words()["counts"].items():
             is_of_prompts = not learns or name == "concurrency"
-            if is_of_prompts and (count := self._take(rf"{_AMOUNT}\s+(?:{_join(words)})\b")):
+            if is_of_prompts and (count := self._take(rf"{_AMOUNT}[\s-]+(?:{_join(words)})\b")):
                 found[f"--{name}"] = count["amount"].strip()
         work = self._named_work()
         before = self.typed
@@ -120,6 +129,8 @@ class _Reader:
         elif work in _OF_CLUSTERS:  # what is trained has no users yet
             self.typed = before
             users = ""
+        if work in _LEARNING:
+            found |= self._tokens()
         model = self._model()
         known = models.find(model) if model else None
         if work or not users:
@@ -217,6 +228,8 @@ class _Reader:
             rf"{_AMOUNT}\s*(?:{tokens}\s+)?(?:in|input)\b\W*(?:and\b)?\s*"
             rf"{_SECOND_AMOUNT}\s*(?:{tokens}\s+)?(?:out|output)\b"
         )
+        each = rf"(?:\s+(?:{_any('before', 'each')}|long))?\s+(?:{_any('before', 'output')})\s+"
+        pair = pair or self._take(rf"{_AMOUNT}[\s-]*{tokens}\b{each}{_SECOND_AMOUNT}(?:[\s-]*{tokens})?\b")
         if pair is not None:
             return {"--input-tokens": pair["amount"].strip(), "--output-tokens": pair["second"].strip()}
         other = rf"(?!{_AMOUNT.replace('?P<amount>', '?:')}[\s-]*(?:{_join(_words()['counts']['output-tokens'])}))"
@@ -334,7 +347,8 @@ class _Reader:
         pairs = self._pairs_of_a_query() if workload == "rerank" else 1.0
         items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
         for period, words in _words()["periods"].items():
-            if found_rate := self._take(rf"{items}{_EACH}(?:{_join(words)})\b"):
+            done = r"(?:\s+[^\W\d]+(?:ed|en|iert|és|ados))?"
+            if found_rate := self._take(rf"{items}{done}{_EACH}(?:{_join(words)})\b"):
                 return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
         if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'per_second')})\b"):
             return {"--rate": f"{found_rate['amount'].strip()}/second"}
@@ -456,6 +470,20 @@ _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "sp
 """Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
 """Kinds of work whose items have one latency each."""
+_MEMORY: Final = re.compile(
+    r"\bhow much (?:gpu |video |graphics )?(?:v?ram|memory)\b"
+    r"|\b(?:v?ram|memory) (?:requirements?|needed|required|usage)\b|\bwie ?viel (?:v?ram|speicher)\b"
+)
+_OF_MEMORY: Final = {
+    "--model": "--model",
+    "--gpu": "--gpu",
+    "--max-context": "--context",
+    "--precision": "--precision",
+    "--kv-precision": "--kv-precision",
+    "--concurrency": "--concurrency",
+}
+"""Options of `advisor memory` by those of a question."""
+_LOADS: Final = frozenset(("--rate", "--users", "--workload", "--budget", "--own", "--use-case"))
 _NAMES_OF_METRICS: Final = {"e2e": "whole requests", "latency": "the latency of items"}
 _LEARNING: Final = ("train", "finetune")
 _OF_CLUSTERS: Final = (*_LEARNING, "distill", "rl")

@@ -21,6 +21,8 @@ _PYTHON: Final = "unsloth"
 """Framework whose settings are arguments in Python, as those of TRL are."""
 _OF_TRL: Final = {
     "model_name_or_path": "load.model_name",
+    "model_max_length": "load.max_seq_length",
+    "max_seq_length": "load.max_seq_length",
     "lora_r": "peft.r",
     "lora_alpha": "peft.lora_alpha",
     "load_in_4bit": "load.load_in_4bit",
@@ -144,7 +146,10 @@ def _as_named_by(tuner: Tuner, settings: Settings) -> Settings:
     if any("." in key for key in settings):
         recomputes = settings.get("args.gradient_checkpointing")
         return settings if recomputes is None else {"load.use_gradient_checkpointing": recomputes, **settings}
-    return {_OF_TRL.get(key, f"args.{key}"): value for key, value in settings.items()}
+    return {
+        _OF_TRL.get(key, key if key.startswith("$") else f"args.{key}"): value
+        for key, value in settings.items()
+    }
 
 
 def _keys(tuner: Tuner) -> set[str]:
