@@ -5,10 +5,11 @@ import functools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
 from advisor.ask.options import ItemInput, ObjectiveOptions
+from advisor.ask.training_options import AlgorithmName
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
@@ -119,7 +120,10 @@ class _Reader:
         found |= self._latencies() | ({} if learns else self._lengths())
         for name, words in _words()["counts"].items():
             is_of_prompts = not learns or name == "concurrency"
-            if is_of_prompts and (count := self._take(rf"{_AMOUNT}[\s-]+(?:{_join(words)})\b")):
+            behind = rf"\b(?:{_join(words)})\s+(?:of\s+|:\s*)?{_AMOUNT}(?!\s*[^\W\d])"
+            if name == "max-context" and is_of_prompts and (count := self._take(behind)):
+                found["--max-context"] = count["amount"].strip()
+            elif is_of_prompts and (count := self._take(rf"{_AMOUNT}[\s-]+(?:{_join(words)})\b")):
                 found[f"--{name}"] = count["amount"].strip()
         work = self._named_work()
         before = self.typed
@@ -131,6 +135,7 @@ class _Reader:
             users = ""
         if work in _LEARNING:
             found |= self._tokens()
+        found |= self._formats(r"(?<!\S)", r"(?!\S)")
         model = self._model()
         known = models.find(model) if model else None
         if work or not users:
@@ -146,7 +151,7 @@ class _Reader:
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
-        found |= self._formats() | self._machines(found)
+        found |= self._formats(r"\b", r"\b") | self._machines(found)
         self._name_model(found, model or self._size())
         if case and "--workload" not in found:
             found["--use-case"] = case
@@ -154,8 +159,8 @@ class _Reader:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
 
-    def _formats(self) -> dict[str, str]:
-        """Return the formats of weights and cache that are named."""
+    def _formats(self, start: str, end: str) -> dict[str, str]:
+        """Return the formats of weights and cache that are named by words between these borders."""
         found: dict[str, str] = {}
         for name, words in _words()["formats"].items():
             cache = r"(?:kv[ -]?cache|kv|cache)\b"
@@ -163,7 +168,7 @@ class _Reader:
                 rf"\b{cache}\s+in\s+(?:{_join(words)})\b"
             ):
                 found["--kv-precision"] = name
-            if self._take(rf"\b(?:{_join(words)})\b"):
+            if self._take(rf"{start}(?:{_join(words)}){end}"):
                 found["--precision"] = name
         return found
 
@@ -240,6 +245,8 @@ class _Reader:
             before = self.typed
             not_told = rf"(?!{_EACH}(?:{periods})\b| of\b)"
             length = self._take(rf"{ahead}{other}{_AMOUNT}[\s-]*{tokens}\b{not_told}{behind}")
+            if name == "input" and length is None:
+                length = self._take(rf"{_AMOUNT}[\s-]*{tokens}\s+(?:{_any('before', 'each')})\b")
             if length and parse_count(length["amount"].strip(), f"--{name}-tokens") <= _LONGEST_PROMPT:
                 found[f"--{name}-tokens"] = length["amount"].strip()
             else:
@@ -313,8 +320,9 @@ class _Reader:
                     self._take(rf"\b{re.escape(each)}\b")
                 return {"--workload": "finetune", "--method": name}
         for name, words in _words()["workloads"].items():
-            if self._take(rf"\b(?:{_join(words)})\b"):
-                return {"--workload": name}
+            if taken := self._take(rf"\b(?:{_join(words)})\b"):
+                loop = {"--algorithm": taken[0]} if taken[0] in get_args(AlgorithmName) else {}
+                return {"--workload": name, **loop}
         return {}
 
     def _people(self, *, is_counted: bool) -> tuple[str, str]:
@@ -349,6 +357,9 @@ class _Reader:
         for period, words in _words()["periods"].items():
             done = r"(?:\s+[^\W\d]+(?:ed|en|iert|és|ados))?"
             if found_rate := self._take(rf"{items}{done}{_EACH}(?:{_join(words)})\b"):
+                return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
+        for period, words in _words()["periods"].items() if workload in _OF_ITEMS else ():
+            if found_rate := self._take(rf"{_AMOUNT}\s*{_EACH}(?:{_join(words)})\b"):
                 return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
         if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'per_second')})\b"):
             return {"--rate": f"{found_rate['amount'].strip()}/second"}

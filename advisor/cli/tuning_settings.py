@@ -51,11 +51,18 @@ def with_tuning_settings(
     """Return what was typed with the settings of a framework in it, a file or a command, as options of the command, and
     notes about them. What is typed counts before the settings.
 
-    Raises: AdvisorError: the settings are of a loop of preferences, and the command plans one step.
+    Raises: AdvisorError: the settings are of a loop of preferences, or a text holds none, and the command plans one
+        step.
     """
     for place in places_of_lone_words(arguments, flags):
         word = arguments[place]
         found = _read(word)
+        if found is None and "--workload" not in known and len(word.split()) > 1 and not _is_file(word):
+            raise AdvisorError(
+                "no settings of a framework that tunes models in the text",
+                why=f"settings and commands of {', '.join(tuners())} and TRL are read",
+                fix="type the plan as options: --model 8b --gpus 8 --micro-batch 1",
+            )
         if found is None:
             continue
         tuner, settings = found
@@ -72,12 +79,8 @@ def with_tuning_settings(
 
 def _read(word: str) -> tuple[Tuner, Settings] | None:
     """Return the framework whose settings a file or a command holds, and the settings by dotted keys, or None."""
-    path = Path(word[:4096])
-    try:
-        is_file = path.is_file()
-    except OSError:
-        is_file = False
-    text = read_text(path) if is_file else word
+    is_file = _is_file(word)
+    text = read_text(Path(word)) if is_file else word
     if len(text) > _MOST_CHARACTERS or not (is_file or "\n" in text or _STARTS.search(text)):
         return None
     settings = _settings_in(text)
@@ -93,6 +96,13 @@ def _read(word: str) -> tuple[Tuner, Settings] | None:
     ):
         return None
     return tuners()[best], found
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word[:4096]).is_file()
+    except OSError:  # a text that is no path
+        return False
 
 
 def _settings_in(text: str) -> dict[str, Any]:

@@ -627,3 +627,31 @@ def test_long_texts_cost_little() -> None:
 )
 def test_what_starts_nothing_is_no_command(text: str) -> None:
     assert not re.search("--model", " ".join(with_pasted_command([text], KNOWN - {"--tp"})[0]))
+
+
+def test_variables_of_a_template_may_be_a_key_and_a_value_and_flags_may_be_off() -> None:
+    def template(eager: str) -> str:
+        variables = {"MODEL_NAME": "x/y", "MAX_MODEL_LEN": "8192", "ENFORCE_EAGER": eager}
+        env = [{"key": name, "value": value} for name, value in variables.items()]
+        return json.dumps({"imageName": "runpod/worker-v1-vllm:v2.7.0", "env": env})
+
+    def understood(text: str) -> list[str]:
+        return with_pasted_command([text], KNOWN, ("--enforce-eager",))[0]
+
+    assert "--enforce-eager" in understood(template("true"))
+    assert "true" not in understood(template("true"))
+    assert "--enforce-eager" not in understood(template("false"))
+
+
+def test_one_command_in_several_forms_is_one_and_a_node_selector_names_the_accelerator() -> None:
+    expression = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]}
+    container = {
+        "image": "vllm/vllm-openai:v0.10.0",
+        "command": ["vllm", "serve"],
+        "args": ["x/y", "-tp", "2"],
+    }
+    pod = {"containers": [container], "affinity": {"terms": [{"matchExpressions": [expression]}]}}
+    for text in (json.dumps(pod), yaml.safe_dump(pod, sort_keys=False)):
+        words, notes = with_pasted_command([text], KNOWN)
+        assert words[words.index("--gpu") + 1] == "h100-sxm"
+        assert not any("start commands" in note for note in notes)

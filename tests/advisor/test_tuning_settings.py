@@ -101,6 +101,11 @@ def test_preferences_are_a_loop_that_a_search_takes_and_a_step_refuses(cli: Cli,
         understand(text)
 
 
+def test_a_command_of_another_framework_is_refused_by_a_step() -> None:
+    with pytest.raises(AdvisorError, match="no settings of a framework"):
+        understand("torchrun pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1")
+
+
 def test_a_file_of_settings_is_a_plan_or_a_search(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "tune.yml"
     file.write_text(AXOLOTL)
