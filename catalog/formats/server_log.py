@@ -294,7 +294,7 @@ def _llama_cpp(text: str) -> ServerLog:
     held = {name: size for name, size in buffers.items() if size}
     layers = re.findall(r"offloaded (\d+)/(\d+) layers", text)
     is_whole = all(some == every for some, every in layers)
-    repeating = _whole(r"offloading (\d+) repeating layers", text)
+    counts_output = "offloading output layer to GPU" in text  # releases before 0.5 place it last, not first
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
     of_ollama = _last_by_device(text)
     slots = _whole(r"n_seq_max\s*=\s*(\d+)|Operation:commit .*Parallel:(\d+)", text) or 1
@@ -303,7 +303,7 @@ def _llama_cpp(text: str) -> ServerLog:
         model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
         or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held else None,
-        gpu_layers=None if is_whole else repeating + 1 if repeating is not None else int(layers[-1][0]),
+        gpu_layers=None if is_whole else int(layers[-1][0]) + (not counts_output),
         kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
         kv_tokens=_whole(r"\bn_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)", text)
         or _whole(r"kv_cache\w*: size = .*\(\s*(\d+) cells", text),
