@@ -51,7 +51,9 @@ _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
 _SHELL_LINE: Final = re.compile(r"^(?P<indent>[ \t]*)[!%](?=[\w./])(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Line of a notebook for a shell or for the notebook itself, with the lines that it goes on in."""
-_SHELL_CELL: Final = re.compile(r"\s*%%(?:bash|sh|script|!)")
+_CELL_MAGIC: Final = re.compile(r"\s*%%(?P<name>[\w!]+)")
+_PLAIN_MAGICS: Final = ("capture", "time", "timeit", "prun", "debug")
+"""Magics of a cell of Python; the cell of any other is none."""
 _COMMENT: Final = re.compile(r"^[ \t]*(?:REM\b|::|#).*$", re.MULTILINE)
 _HERE_DOCUMENT: Final = re.compile(
     r"^[ \t]*(?:cat|tee)\b[^\n]*?(?:<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[ \t]*>+[ \t]*(?P<behind>[^\s'\"]+)"
@@ -145,9 +147,7 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     variables = _set_by_job(text)
     if beside and beside != path and beside.is_file():
         variables |= _variables_set_in(read_text(beside), {})
-    shell = ""
-    if suffix == ".ipynb" or '"cell_type"' in text or _SHELL_LINE.search(text):
-        text, shell = _code_of_notebook(text)
+    text, shell = python_and_shell(text) if suffix == ".ipynb" or is_notebook(text) else (text, "")
     if len(text) > _MOST_CHARACTERS:
         raise InputFileError(
             f"{path or 'the text'}: too long for a start command",
@@ -521,6 +521,7 @@ def _of_unit(text: str) -> Iterator[list[str]]:
     joined = _JOINED.sub(" ", text)
     stated = [word for line in _OF_UNIT.findall(joined) for word in _words(line)]
     variables = dict(word.split("=", 1) for word in stated if "=" in word)
+    stated.sort(key=lambda word: "=" not in word)  # the image stands before its command
     for line in _UNIT.findall(joined):
         yield [*stated, *_words(expand(line, variables))]
 
@@ -608,7 +609,12 @@ def expand(text: str, variables: Mapping[str, Any]) -> str:
     return _REFERENCE.sub(value_of, text)
 
 
-def _code_of_notebook(text: str) -> tuple[str, str]:
+def is_notebook(text: str) -> bool:
+    """Whether a text is a notebook, or Python with lines for a shell as notebooks have them."""
+    return '"cell_type"' in text or _SHELL_LINE.search(text) is not None
+
+
+def python_and_shell(text: str) -> tuple[str, str]:
     """Return the Python of a notebook, and its lines for a shell with the names that are assigned in it."""
     try:
         cells = json.loads(text).get("cells", [])
@@ -621,8 +627,11 @@ def _code_of_notebook(text: str) -> tuple[str, str]:
 
 def _python_and_shell(source: str) -> tuple[str, str]:
     """Return the Python of a cell, without its lines for a shell, and those lines with its assignments."""
-    if _SHELL_CELL.match(source):
-        return "", source.partition("\n")[2]
+    if magic := _CELL_MAGIC.match(source):
+        rest = source.partition("\n")[2]
+        if magic["name"] not in _PLAIN_MAGICS:
+            return "", rest  # a script, or a file that the notebook writes
+        source = rest
     shell = [found[0].lstrip()[1:] for found in _SHELL_LINE.finditer(source)]
     assigned = [found[0] for found in _ASSIGNED.finditer(source)] if shell else []
     return _SHELL_LINE.sub(r"\g<indent>pass", source), "\n".join((*assigned, *shell))

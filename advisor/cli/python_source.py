@@ -73,6 +73,7 @@ def settings_of_python(text: str) -> dict[str, Any] | None:
         given = {keyword.arg: source.value_of(keyword.value) for keyword in node.keywords if keyword.arg}
         if name.endswith("Trainer"):
             part = "load"
+            found["$name"] = name.removesuffix("Trainer")
             given = {"model_name": given.get("model", _UNKNOWN)}
         elif name == "from_pretrained" and node.args and "Tokenizer" not in ast.unparse(node.func):
             given.setdefault("model_name", source.value_of(node.args[0]))

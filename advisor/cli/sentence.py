@@ -379,7 +379,7 @@ class _Reader:
     def _pairs_of_a_query(self) -> float:
         """Return the texts that are ranked for each query; 1 if the question does not say it."""
         texts = self._take(
-            rf"{_AMOUNT}\s*(?:{_any('items', 'any')}|pairs|candidates){_EACH}(?:query|question|request|search)\b"
+            rf"{_AMOUNT}\s*(?:{_any('items', 'any')}|pairs|candidates){_EACH}(?:query|question|request|search)\b,?"
         )
         return parse_count(texts["amount"].strip(), "--rate") if texts else 1.0
 

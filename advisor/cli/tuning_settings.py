@@ -14,6 +14,7 @@ from advisor.catalog.files import read_text
 from advisor.catalog.schema.tuner import Tuner
 from advisor.catalog.training import tuners
 from advisor.cli.engine_words import places_of_lone_words
+from advisor.cli.launch_files import is_notebook, python_and_shell
 from advisor.cli.python_source import settings_of_python
 
 Settings = Mapping[str, Any]
@@ -35,7 +36,7 @@ _QUANTITY: Final = re.compile(r"\{(\w+)\}")
 _NOT_OF_A_PLAN: Final = re.compile(r"learning_rate|datasets?$|dataset\.(?!packed)")
 _OF_PLANS: Final = ("method", "optimizer", "precision", "sequences", "checkpointing", "sharding")
 """Parts of a plan that settings say; the others follow from the machines."""
-_LOOPS: Final = ("dpo", "orpo", "kto", "reward")
+_LOOPS: Final = ("dpo", "orpo", "kto", "reward", "grpo", "ppo", "rloo")
 _STAGE: Final = re.compile(r"(?:zero|z)[_-]?([0-3])", re.IGNORECASE)
 _HERE_DOCUMENT: Final = re.compile(
     r"^.*<<-?\s*'?(?P<end>\w+)'?\n(?P<body>.*?)\n(?P=end)$", re.MULTILINE | re.DOTALL
@@ -81,6 +82,7 @@ def _read(word: str) -> tuple[Tuner, Settings] | None:
     """Return the framework whose settings a file or a command holds, and the settings by dotted keys, or None."""
     is_file = _is_file(word)
     text = read_text(Path(word)) if is_file else word
+    text = python_and_shell(text)[0] if is_notebook(text) else text
     if len(text) > _MOST_CHARACTERS or not (is_file or "\n" in text or _STARTS.search(text)):
         return None
     settings = _settings_in(text)
@@ -205,13 +207,7 @@ def _word_of(table: Mapping[str, Settings], settings: Settings) -> tuple[str, bo
             elif own is None:
                 score += 0.5 * (value is False)
             else:
-                plain = own.removeprefix("paged_") if isinstance(own, str) else own
-                is_on = value is True and isinstance(own, str)  # auto, unsloth
-                agrees = (
-                    plain in (value, word)
-                    or is_on
-                    or (isinstance(value, str) and str(plain).startswith(value))
-                )
+                agrees = _agrees(own, value, word)
                 score += 1.0 if agrees else -1.0
                 stated = stated or agrees
         return score, stated
@@ -231,8 +227,10 @@ def _options(
     method, _ = _word_of(tuner.method, settings)
     if built and (built[1] != "lora" or method == "full"):
         method = built[1]
-    task = _word_of(tuner.task, settings)[0] if tuner.task else "sft"
-    notes: list[str] = []
+    task = _task(tuner, settings)
+    notes = [
+        f"{key} {value} is not known, and not part of the plan" for key, value in _unknown(tuner, settings)
+    ]
     found = {"--model": model, "--method": method}
     if rank := quantities.get("rank"):
         found["--lora-rank"] = str(rank)
@@ -240,10 +238,6 @@ def _options(
         word, stated = _word_of(getattr(tuner, part), settings)
         if stated:
             found[option] = word.split()[0]
-        elif key := next(
-            (k for words in getattr(tuner, part).values() for k in words if settings.get(k)), ""
-        ):
-            notes.append(f"{key} {settings[key]} is not known: {option} says the nearest")
     searches = "--workload" in known
     if task in _LOOPS:
         if not searches:
@@ -281,6 +275,33 @@ def _options(
     if not searches:
         found.setdefault("--gpus", str(gpus))
     return found, notes
+
+
+def _task(tuner: Tuner, settings: Settings) -> str:
+    """Return what is learned: examples, or preferences, which a trainer in Python has in its name."""
+    trainer = str(settings.get("$name", "")).lower()
+    return trainer if trainer in _LOOPS else _word_of(tuner.task, settings)[0]
+
+
+def _unknown(tuner: Tuner, settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a plan whose values no word of the framework's record has."""
+    for part in ("method", "optimizer", "precision", "checkpointing"):
+        table: Mapping[str, Settings] = getattr(tuner, part)
+        pairs = [(key, value, word) for word, keys in table.items() for key, value in keys.items()]
+        for key in dict.fromkeys(key for key, _, _ in pairs if not _NOT_OF_A_PLAN.search(key)):
+            known = [(value, word) for name, value, word in pairs if name == key]
+            own = settings.get(key)
+            is_said = isinstance(own, str | int | float) and not isinstance(own, bool)
+            is_quantity = any(_QUANTITY.fullmatch(str(value)) for value, _ in known)
+            if is_said and not is_quantity and not any(_agrees(own, value, word) for value, word in known):
+                yield key, own
+
+
+def _agrees(own: Any, value: Any, word: str) -> bool:
+    """Whether a setting says a value of a framework's record, whose word may be the value itself."""
+    plain = own.removeprefix("paged_") if isinstance(own, str) else own
+    is_on = value is True and isinstance(own, str)  # auto, unsloth
+    return plain in (value, word) or is_on or (isinstance(value, str) and str(plain).startswith(value))
 
 
 def _model(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]) -> str:

@@ -114,3 +114,22 @@ def test_a_file_of_settings_is_a_plan_or_a_search(cli: Cli, tmp_path: Path) -> N
     found = cli(f"{STEP_OF} {file}")
     assert json.loads(found.out)["step_time_s"] == json.loads(alone.out)["step_time_s"]
     assert "settings of axolotl" in found.err
+
+
+def test_a_notebook_and_a_trainer_of_preferences_are_read() -> None:
+    script = (
+        "from unsloth import FastLanguageModel\nfrom trl import {0}Config, {0}Trainer\n"
+        "model, _ = FastLanguageModel.from_pretrained(model_name='unsloth/Qwen3-14B', max_seq_length=2048)\n"
+        "{0}Trainer(model=model, args={0}Config(per_device_train_batch_size=2, gradient_accumulation_steps=4))\n"
+    )
+    sources = ["%%capture\n!pip install unsloth", "%%writefile a.txt\nnot code", script.format("SFT")]
+    notebook = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in sources]})
+    assert understand(notebook) == understand(script.format("SFT"))
+    assert understand(script.format("DPO"), SEARCH)["--algorithm"] == "dpo"
+
+
+def test_a_setting_that_no_word_of_the_framework_has_is_named() -> None:
+    text = "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: lora\nquantization_bit: 8\n"
+    words, notes = with_tuning_settings([text], STEP, ())
+    assert words[words.index("--method") + 1] == "lora"
+    assert "quantization_bit 8 is not known, and not part of the plan" in notes
