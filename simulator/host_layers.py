@@ -93,7 +93,7 @@ def with_host_layers(
     return replace(
         surface,
         decode_base_ps=tuple(own + _picoseconds(read_s(d)) for d, own in enumerate(surface.decode_base_ps)),
-        decode_context_ps=_raised(surface.decode_context_ps, cached_s),
+        decode_context_ps=_add_to_each(surface.decode_context_ps, cached_s),
         mixed_base_ps=tuple(mixed_ps(tokens, own) for tokens, own in enumerate(surface.mixed_base_ps)),
         prefill_pair_ps=factor * surface.prefill_pair_ps,
         prefill_window_pair_ps=factor * surface.prefill_window_pair_ps,
@@ -102,13 +102,16 @@ def with_host_layers(
 
 def with_wide_stage(model: Model, factor: float) -> Model:
     """Return the model with the layers that equal stages would hold if all held as many as the fullest: each group of
-    layers multiplied by `factor`."""
+    layers multiplied by `factor`.
+
+    Source: own definition.
+    """
     layers = (group.model_copy(update={"count": round(factor * group.count)}) for group in model.layers)
     kept = tuple(group for group in layers if group.count)
     return model.model_copy(update={"layers": kept, "published_parameters": None})
 
 
-def _raised(times_ps: Sequence[int], seconds: float) -> tuple[int, ...]:
+def _add_to_each(times_ps: Sequence[int], seconds: float) -> tuple[int, ...]:
     return tuple(time + _picoseconds(seconds) for time in times_ps)
 
 
@@ -121,12 +124,18 @@ def _feed_forwards(model: Model) -> list[object]:
 
 
 def num_expert_layers(model: Model) -> int:
-    """Number of layers with routed experts."""
+    """Number of layers with routed experts.
+
+    Source: own definition.
+    """
     return sum(group.count for group in model.layers if isinstance(group.feed_forward, MoeFeedForward))
 
 
 def without_experts(model: Model, num: int) -> Model:
-    """Return the model with the routed experts of only `num` of its layers; shared experts stay everywhere."""
+    """Return the model with the routed experts of only `num` of its layers; shared experts stay everywhere.
+
+    Source: own definition.
+    """
     left = num
     groups: list[LayerGroup] = []
     for group in model.layers:
@@ -151,6 +160,7 @@ def distinct_experts(model: Model, num_tokens: int) -> float:
     E · (1 − (1 − k / E)^n) / k
 
     Assumes: tokens choose evenly and independently.
+    Source: own definition.
     """
     found = [g.feed_forward for g in model.layers if isinstance(g.feed_forward, MoeFeedForward)]
     if not found or num_tokens <= 1:
@@ -160,7 +170,10 @@ def distinct_experts(model: Model, num_tokens: int) -> float:
 
 
 def with_layers(model: Model, num: int) -> Model:
-    """Return the model with `num` of its layers, about the same fraction of each kind."""
+    """Return the model with `num` of its layers, about the same fraction of each kind.
+
+    Source: own definition.
+    """
     total = sum(group.count for group in model.layers)
     left = num
     groups = []

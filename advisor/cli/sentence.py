@@ -118,13 +118,7 @@ class _Reader:
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
         found |= self._latencies() | ({} if learns else self._lengths())
-        for name, words in _words()["counts"].items():
-            is_of_prompts = not learns or name == "concurrency"
-            behind = rf"\b(?:{_join(words)})\s+(?:of\s+|:\s*)?{_AMOUNT}(?!\s*[^\W\d])"
-            if name == "max-context" and is_of_prompts and (count := self._take(behind)):
-                found["--max-context"] = count["amount"].strip()
-            elif is_of_prompts and (count := self._take(rf"{_AMOUNT}[\s-]+(?:{_join(words)})\b")):
-                found[f"--{name}"] = count["amount"].strip()
+        found |= self._counts(learns=learns)
         work = self._named_work()
         before = self.typed
         users, case = self._people(is_counted="--concurrency" in found)
@@ -170,6 +164,19 @@ class _Reader:
                 found["--kv-precision"] = name
             if self._take(rf"{start}(?:{_join(words)}){end}"):
                 found["--precision"] = name
+        return found
+
+    def _counts(self, *, learns: bool) -> dict[str, str]:
+        """Return what is counted by the word behind its number: 50 concurrent users, 32k context, context of 32k."""
+        found: dict[str, str] = {}
+        for name, words in _words()["counts"].items():
+            if learns and name != "concurrency":
+                continue
+            count = self._take(rf"{_AMOUNT}[\s-]+(?:{_join(words)})\b")
+            if count is None and name == "max-context":
+                count = self._take(rf"\b(?:{_join(words)})\s+(?:of\s+|:\s*)?{_AMOUNT}(?!\s*[^\W\d])")
+            if count is not None:
+                found[f"--{name}"] = count["amount"].strip()
         return found
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:

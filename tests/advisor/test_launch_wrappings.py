@@ -635,12 +635,12 @@ def test_variables_of_a_template_may_be_a_key_and_a_value_and_flags_may_be_off()
         env = [{"key": name, "value": value} for name, value in variables.items()]
         return json.dumps({"imageName": "runpod/worker-v1-vllm:v2.7.0", "env": env})
 
-    def understood(text: str) -> list[str]:
+    def words_of(text: str) -> list[str]:
         return with_pasted_command([text], KNOWN, ("--enforce-eager",))[0]
 
-    assert "--enforce-eager" in understood(template("true"))
-    assert "true" not in understood(template("true"))
-    assert "--enforce-eager" not in understood(template("false"))
+    assert "--enforce-eager" in words_of(template("true"))
+    assert "true" not in words_of(template("true"))
+    assert "--enforce-eager" not in words_of(template("false"))
 
 
 def test_one_command_in_several_forms_is_one_and_a_node_selector_names_the_accelerator() -> None:
