@@ -52,6 +52,7 @@ def recommend(
     provider: str | Sequence[str] | None = ...,
     engine: str | Sequence[str] | None = ...,
     precision: str | Sequence[str] | None = ...,
+    kv_precision: str | None = ...,
     own: str | None = ...,
     term: str | Sequence[str] | None = ...,
     tenancy: str | Sequence[str] | None = ...,
@@ -154,10 +155,10 @@ def recommend(
         levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
             fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
             power-cap.
-        acceptance: Chance that a guess is accepted, with --levers.
+        acceptance: Chance that a guess is accepted.
         adapters: LoRA adapters, one a request; or their folder.
         adapter_rank: Their rank, with --adapters.
-        adapter_slots: Adapters in the accelerators' memory at once.
+        adapter_slots: Adapters in memory at once.
         ttft_p99 [s]: Largest p99 time to first token.
         tpot_p99 [s]: Largest p99 time per output token.
         ttft_p95 [s]: Largest p95 time to first token.
@@ -173,13 +174,14 @@ def recommend(
         goal: Rank hardware families by your weights of fit, cost, ecosystem, team.
         gpu: Only these accelerators.
         provider: Only these providers.
-        engine: Only these serving engines; vllm@0.24.0 is that release.
-        precision: Weight formats to consider; fp8 and wider by default.
-        own: Plan on hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.
+        engine: Only these engines, such as vllm@0.24.0.
+        precision: Weight formats; fp8 and wider by default.
+        kv_precision: KV cache, e.g. fp8.
+        own: Hardware that you own: 8xh100-sxm, or what nvidia-smi -L prints.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
-        residency: Only where data may stay: eu, or countries (de,fr).
+        residency: Where data may stay: eu, or countries: de,fr.
         max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.
         price_file: Your own prices, which win over the catalog's.
@@ -309,6 +311,7 @@ def cost(
     provider: str | Sequence[str] | None = ...,
     engine: str | Sequence[str] | None = ...,
     precision: str | Sequence[str] | None = ...,
+    kv_precision: str | None = ...,
     term: str | Sequence[str] | None = ...,
     tenancy: str | Sequence[str] | None = ...,
     region: str | Sequence[str] | None = ...,
@@ -351,10 +354,10 @@ def cost(
         levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
             fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
             power-cap.
-        acceptance: Chance that a guess is accepted, with --levers.
+        acceptance: Chance that a guess is accepted.
         adapters: LoRA adapters, one a request; or their folder.
         adapter_rank: Their rank, with --adapters.
-        adapter_slots: Adapters in the accelerators' memory at once.
+        adapter_slots: Adapters in memory at once.
         ttft_p99 [s]: Largest p99 time to first token.
         tpot_p99 [s]: Largest p99 time per output token.
         ttft_p95 [s]: Largest p95 time to first token.
@@ -369,12 +372,13 @@ def cost(
             traffic it buys.
         gpu: Only these accelerators.
         provider: Only these providers.
-        engine: Only these serving engines; vllm@0.24.0 is that release.
-        precision: Weight formats to consider; fp8 and wider by default.
+        engine: Only these engines, such as vllm@0.24.0.
+        precision: Weight formats; fp8 and wider by default.
+        kv_precision: KV cache, e.g. fp8.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
-        residency: Only where data may stay: eu, or countries (de,fr).
+        residency: Where data may stay: eu, or countries: de,fr.
         max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.
         price_file: Your own prices, which win over the catalog's.
@@ -599,6 +603,9 @@ def memory(
     enforce_eager: bool | None = ...,
     enable_dp_attention: bool | None = ...,
     enable_expert_parallel: bool | None = ...,
+    gpu_layers: float | str | None = ...,
+    host_experts: float | str | None = ...,
+    tensor_split: str | Sequence[str] | None = ...,
     engine_version: str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
@@ -628,6 +635,9 @@ def memory(
         enforce_eager: No decode graphs.
         enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
         enable_expert_parallel: Experts over all accelerators of a replica.
+        gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
+        host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
+        tensor_split: Layers of each stage of --pp, in proportion: 3,1.
         engine_version: Release of the engine: 0.11.0.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
@@ -1132,6 +1142,10 @@ class _Simulate:
         enforce_eager: bool | None = ...,
         enable_dp_attention: bool | None = ...,
         enable_expert_parallel: bool | None = ...,
+        gpu_layers: float | str | None = ...,
+        host_experts: float | str | None = ...,
+        tensor_split: str | Sequence[str] | None = ...,
+        host_bandwidth: float | str | None = ...,
         engine_version: str | None = ...,
         power_cap: float | str | None = ...,
         swap_space: float | str | None = ...,
@@ -1203,6 +1217,10 @@ class _Simulate:
             enforce_eager: No decode graphs.
             enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
             enable_expert_parallel: Experts over all accelerators of a replica.
+            gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
+            host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
+            tensor_split: Layers of each stage of --pp, in proportion: 3,1.
+            host_bandwidth [B/s]: Bandwidth of the host's memory, with such layers.
             engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
             swap_space [B]: Host memory of each accelerator for the cache of preempted requests, where the engine
@@ -1370,7 +1388,7 @@ class _Simulate:
 
         Args:
             model: Id, size (70b), Hugging Face id or config.json.
-            plan: Options in a TOML file, or what `advisor recommend --plan` wrote.
+            plan: Options in a TOML file, a plan of `advisor recommend`, or settings of Axolotl, TRL, ...
             gpu: Accelerator id or short name: h100.
             gpus: In all; data parallelism takes what the rest leaves.
             global_batch: Sequences of one step.

@@ -12,6 +12,7 @@ from advisor.catalog.published import checkpoint_format
 from advisor.evidence.own_server import accelerator_id, device_words
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
+from advisor.simulator.host_layers import HostLayers
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan, expert_padding_bytes
 from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
@@ -235,6 +236,7 @@ def _settings(
         max_num_seqs=_whole(stated.get("max_num_seqs")) or log.max_num_seqs,
         max_num_batched_tokens=_whole(stated.get("max_num_batched_tokens")) or log.max_num_batched_tokens,
         memory_fraction=fraction or None,
+        host=HostLayers(log.gpu_layers) if log.gpu_layers is not None else None,
         enforce_eager=log.enforce_eager or bool(stated.get("enforce_eager")),
         version=stated.get("engine_version") or log.version,
     )

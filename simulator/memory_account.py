@@ -167,6 +167,8 @@ def account_memory(
     if total is None:
         raise InfeasibleError(f"{deployment.accelerator.id}: its memory size has no source")
     settings = settings or EngineSettings()
+    plan, problem = _plan(deployment, settings, context_tokens)
+    deployment = settings.in_memory(deployment)
     on_rank = math.ceil(num_sequences / deployment.data_parallel)
     footprint = kv_bytes_per_token(
         deployment.model, deployment.kv_dtype, pads_groups=deployment.engine.pads_cache_groups
@@ -176,7 +178,6 @@ def account_memory(
     cache = (footprint.bytes_of(context_tokens) - footprint.state_bytes_per_sequence) * share
     filled = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     padding = (footprint.bytes_of(context_tokens) - filled.bytes_of(context_tokens)) * share
-    plan, problem = _plan(deployment, settings, context_tokens)
     fitting = 0
     if not problem:
         block = settings.kv_block_tokens or 1

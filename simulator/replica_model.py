@@ -24,6 +24,7 @@ from advisor.simulator.engine_costs import (
 )
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state
+from advisor.simulator.host_layers import HostLayers, with_host_layers, with_wide_stage
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
@@ -60,9 +61,27 @@ class EngineSettings:
     """False: the engine is started without the prefix cache that it has by default."""
     graphs_for_all_batches: bool = False
     """Whether decode graphs are captured for every batch that can run, as recipes for one kind of load do."""
+    stage_fraction: float | None = None
+    """Layers of the fullest pipeline stage over all layers; None for equal stages."""
+    host: HostLayers | None = None
+    """Layers that stay in main memory; None where the accelerators hold the model."""
     version: str = ""
     """Release of the engine; empty takes the one that the engine's record names, else the newest that was read."""
     date: str = ""
+
+    def on_accelerators(self, deployment: Deployment) -> Deployment:
+        """Return the deployment with the part of its model that the accelerators hold."""
+        if self.host is None:
+            return deployment
+        return replace(deployment, model=self.host.model_on_accelerators(deployment.model))
+
+    def in_memory(self, deployment: Deployment) -> Deployment:
+        """Return the deployment of which each stage holds what the fullest one holds."""
+        held = self.on_accelerators(deployment)
+        if self.stage_fraction is None:
+            return held
+        wide = self.stage_fraction * deployment.pipeline_parallel
+        return replace(held, model=with_wide_stage(held.model, wide))
 
     def for_engine(self, engine: Engine) -> "EngineSettings":
         """Return the settings with the release that a question names for this engine, unless they name one."""
@@ -86,6 +105,8 @@ class ReplicaModel:
     accelerator that its record lacks."""
     server: ServerCalibration | None = None
     """Calibration by a benchmark of this very server, which its step times follow; None without one."""
+    reads_host: bool = False
+    """Whether some of its layers stay in main memory, whose speed was not measured."""
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -101,7 +122,7 @@ class ReplicaModel:
     @property
     def basis(self) -> Basis:
         """Basis of the predictions: parameters of related hardware outweigh a measured machine."""
-        if self.transferred_operators and self.server is None:
+        if (self.transferred_operators or self.reads_host) and self.server is None:
             return "assumed"
         return "calibrated" if self.deployment.is_calibrated or self.server else "modelled"
 
@@ -131,7 +152,8 @@ def model_replica(
     check_generates(deployment.model)
     check_layout(deployment)
     settings = (settings or EngineSettings()).for_engine(deployment.engine)
-    deployment = _as_started(deployment, settings, calibration)
+    whole = _as_started(deployment, settings, calibration)
+    deployment = settings.on_accelerators(whole)
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
     costs = release_costs(deployment, costs, version=settings.version, date=settings.date)
@@ -144,19 +166,32 @@ def model_replica(
     max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, needed)
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
     graphs = _decode_graphs(deployment, max_num_seqs, chosen, settings, mean_context)
-    memory = replica_memory(deployment, settings, needed, mean_context)
+    memory = replica_memory(whole, settings, needed, mean_context)
     _refuse_small_cache(deployment, memory, needed)
     captured = max(graphs or chosen.cuda_graph_sizes, default=0)
     inputs = SurfaceInputs(
         max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs, captured, context_spread
     )
     surface = _surface(deployment, library, costs, inputs, settings)
+    if settings.host is not None:
+        micro = settings.micro_batch_tokens or _micro_batch(engine) or num_batched_tokens
+        surface = with_host_layers(surface, whole, deployment, settings.host, micro)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens, inputs.chunk_tokens)
     policy = _with_blocks(policy, memory, settings.kv_block_tokens)
     transferred = sorted(
         name for name in library.transferred_operators if not name.startswith(_MINOR_OPERATORS)
     )
-    replica = ReplicaModel(deployment, memory, surface, policy, costs, library, graphs, tuple(transferred))
+    replica = ReplicaModel(
+        deployment,
+        memory,
+        surface,
+        policy,
+        costs,
+        library,
+        graphs,
+        tuple(transferred),
+        reads_host=settings.host is not None,
+    )
     return as_served(replica, calibration)
 
 
@@ -169,6 +204,7 @@ def replica_memory(
     Raises: InfeasibleError: the weights do not fit, or the cache that the user sets is larger than what is free.
     """
     settings = settings.for_engine(deployment.engine)
+    deployment = settings.in_memory(deployment)
     max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, longest_request_tokens)
     chosen = engine_defaults(deployment, settings.version)
     return plan_memory(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from advisor.ask.host_layers import host_layers, stage_fraction
 from advisor.ask.measures import parse_bytes, parse_length_dist, parse_seconds
 from advisor.ask.names import release_notes
 from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
@@ -189,9 +190,15 @@ def _counts_dp_ranks(engine: str | None) -> bool:
 
 
 def engine_settings(
-    flags: EngineFlags, max_num_seqs: int | None = None, max_num_batched_tokens: int | None = None
+    flags: EngineFlags,
+    deployment: Deployment | None = None,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | None = None,
 ) -> EngineSettings:
-    """Return the settings of a server as typed. Raises: AdvisorError: the size of the cache is no size."""
+    """Return the settings of a server as typed; where layers lie only with a deployment.
+
+    Raises: AdvisorError: the size of the cache is no size, or layers are divided otherwise than llama.cpp can.
+    """
     size = flags.kv_cache_bytes
     return EngineSettings(
         max_num_seqs,
@@ -200,6 +207,8 @@ def engine_settings(
         kv_cache_bytes=parse_bytes(size, "--kv-cache-bytes") if size else None,
         kv_block_tokens=flags.block_size,
         enforce_eager=flags.enforce_eager,
+        stage_fraction=stage_fraction(flags, deployment) if deployment else None,
+        host=host_layers(flags, deployment) if deployment else None,
         version=flags.engine_version or "",
     )
 

@@ -42,7 +42,7 @@ _OBJECTIVES: Final = (
     "itl-p99",
     "e2e-p99",
 )
-_WHERE: Final = ("precision", "engine")
+_WHERE: Final = ("precision", "kv-precision", "engine")
 
 
 def scenarios_of(

@@ -222,7 +222,9 @@ class Audience:
         acts("serve"),
     ] = None
     users: Annotated[
-        str | None, LOAD("N", "People who use it, instead of a rate: 1000, 50k."), acts("serve")
+        str | None,
+        LOAD("N", "People who use it, instead of a rate: 1000, 50k."),
+        acts("serve", instead="--rate 10"),
     ] = None
     requests_per_user: Annotated[
         str | None,
@@ -314,19 +316,24 @@ class Where:
     ] = None
     engine: Annotated[
         str | None,
-        LIMITS("NAME,...", "Only these serving engines; vllm@0.24.0 is that release."),
+        LIMITS("NAME,...", "Only these engines, such as vllm@0.24.0."),
         acts(f"{CHAT} batch distill", models=True, instead="--runtime"),
     ] = None
     precision: Annotated[
         str | None,
-        LIMITS("FORMAT,...", "Weight formats to consider; fp8 and wider by default."),
+        LIMITS("FORMAT,...", "Weight formats; fp8 and wider by default."),
         acts(_BUT_DISTILLED, models=True),
+    ] = None
+    kv_precision: Annotated[
+        str | None,
+        LIMITS("FORMAT", "KV cache, e.g. fp8.", "the checkpoint's"),
+        acts(CHAT, models=True),
     ] = None
     own: Annotated[
         str | None,
         LIMITS(
             "NxID,...|FILE",
-            "Plan on hardware that you own: 8xh100-sxm, or what nvidia-smi -L or lspci prints.",
+            "Hardware that you own: 8xh100-sxm, or what nvidia-smi -L prints.",
         ),
         acts(ALL, plan=True, models=True),
     ] = None
@@ -350,7 +357,7 @@ class Where:
     ] = None
     residency: Annotated[
         str | None,
-        LIMITS("PLACE", "Only where data may stay: eu, or countries (de,fr)."),
+        LIMITS("PLACE", "Where data may stay: eu, or countries: de,fr."),
         acts(ALL, plan=True, models=True, rent=True),
     ] = None
     max_price_age: Annotated[
@@ -496,6 +503,22 @@ class EngineFlags:
     enable_expert_parallel: Annotated[
         bool, ENGINE(None, "Experts over all accelerators of a replica.", True, "--enable-expert-parallel")
     ] = False
+    gpu_layers: Annotated[
+        str | None,
+        ENGINE(
+            "N", "Layers in the accelerators' memory, the output layer counted; the rest on the host.", "all"
+        ),
+    ] = None
+    host_experts: Annotated[
+        str | None,
+        ENGINE("N", "First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.", "none"),
+    ] = None
+    tensor_split: Annotated[
+        str | None, ENGINE("A,B,...", "Layers of each stage of --pp, in proportion: 3,1.", "equal")
+    ] = None
+    host_bandwidth: Annotated[
+        str | None, ENGINE("SIZE/s", "Bandwidth of the host's memory, with such layers.", "90GB/s")
+    ] = None
     engine_version: Annotated[str | None, ENGINE("V", "Release of the engine: 0.11.0.", "the newest")] = None
 
 
@@ -562,7 +585,7 @@ class Levers:
     ] = "auto"
     acceptance: Annotated[
         float | None,
-        LIMITS("A", "Chance that a guess is accepted, with --levers.", "as published", min=0.0, max=1.0),
+        LIMITS("A", "Chance that a guess is accepted.", "as published", min=0.0, max=1.0),
         acts("serve", models=True),
     ] = None
     adapters: Annotated[
@@ -577,7 +600,7 @@ class Levers:
     ] = None
     adapter_slots: Annotated[
         int | None,
-        LOAD("N", "Adapters in the accelerators' memory at once.", "all, at most 64", min=1, max=100_000),
+        LOAD("N", "Adapters in memory at once.", "all, at most 64", min=1, max=100_000),
         acts("serve"),
     ] = None
 

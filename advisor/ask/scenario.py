@@ -134,6 +134,9 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     chosen = [accelerators.get(name) for name in names_of(where.gpu, "--gpu")]
     served = [engines.get(engines.split_release(name)[0]) for name in names_of(where.engine, "--engine")]
     formats = [known_dtype(name) for name in names_of(where.precision, "--precision")]
+    cache, cache_note = (
+        (None, "") if where.kv_precision == "auto" else known_dtype(where.kv_precision, "kv-precision")
+    )
     terms = tuple(name.replace("-", "_") for name in names_of(where.term, "--term"))
     for term in terms:
         known_value(term, get_args(Term), "term")
@@ -146,6 +149,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         engines=tuple(choice.record.id for choice in served),
         engine_releases=releases_of(where.engine),
         precisions=tuple(name for name, _ in formats if name),
+        kv_dtype=cache or "",
         terms=terms,
         own=own.counts,
         tenancies=cast(tuple[Tenancy, ...], tenancies),
@@ -158,7 +162,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         price_cache=kept_prices(),
     )
     notes = [choice.note for choice in chosen] + [choice.note for choice in served]
-    notes += [note for _, note in formats] + [kept_prices_note(), *own.notes]
+    notes += [note for _, note in formats] + [cache_note, kept_prices_note(), *own.notes]
     if where.price_file is not None and where.price_file.is_file():
         notes += catalogue_notes(where.price_file, today(), constraints.providers or None)
     return constraints, tuple(filter(None, notes))

@@ -53,6 +53,11 @@ _FILE_OF_MODEL: Final = "hf-file"
 _SIZE_OF_MODEL: Final = "model-size"
 """Word for the size of a model in billions of parameters, where its name has none."""
 _LOADER: Final = "loader"
+_SEARCH: Final = "--use-case"
+"""Option of the command that searches for a layout itself."""
+_DEGREES: Final = frozenset(("--tp", "--pp", "--dp", "--ep"))
+_OFF: Final = ("false", "0", "no", "off")
+"""Values of variables and settings that leave a flag off."""
 _CONTEXT: Final = ("--context", "--max-model-len", "--max-context")
 
 
@@ -104,8 +109,10 @@ def with_pasted_command(
         said.setdefault("--engine-version", start.release)
     said.setdefault("--engine", found.engine)
     for name, value in said.items():
+        if name in flags and value.lower() in _OFF:
+            continue
         if name in known and name not in given and own_option(name, known) not in given:
-            typed += [name, value] if value else [name]
+            typed += [name, value] if value and name not in flags else [name]
     return typed, (*notes, *_notes(found, program.takes_value))
 
 
@@ -135,22 +142,30 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name == _LOADER and value and value in program.engines:
             found = found._replace(engine=program.engines[value])
         if name == "tensor-split" and value and re.search(r"\d[,/ ]", value):
-            found.said.setdefault("--pp", str(len(re.findall(r"\d+(?:\.\d+)?", value))))
-            continue
+            found.said.setdefault("--pp", str(len(re.findall(r"[1-9]\d*(?:\.\d+)?|0\.\d*[1-9]", value))))
         if value and value.startswith("$"):  # a variable that nothing sets
             found.left.append(f"{typed} {value}")
             continue
+        if name == "host-experts" and not value:
+            value = "all"
         value = program.values.get(kebab(typed), {}).get(value or "", value)
         own, translated = _translate(name, value or "", known)
         is_told = own in known and own in STATED_BY_A_COMMAND
+        is_told = is_told and not (own in _DEGREES and _SEARCH in known)
         if is_told and (own != "--precision" or _is_format(translated)):
             found.said.setdefault(own, translated)
-        elif name != _LOADER:
+        elif name != _LOADER and name not in program.config:
             found.left.append(typed)
             options = program.takes_value
             is_known = program.knows(name) or typed in options or _LEVEL.fullmatch(typed) or not options
             found.unknown.extend([] if is_known else [typed])
     return found
+
+
+def _what_is_said(start: _Start) -> frozenset[tuple[str, str]]:
+    """Return program and options of a command, however they are written, without variables that nothing sets."""
+    pairs = ((name, value or "") for name, value in _options_of(start))
+    return frozenset((("", start.program.id), *(pair for pair in pairs if not pair[1].startswith("$"))))
 
 
 def _names_model(start: _Start) -> bool:
@@ -207,9 +222,8 @@ def _find_in_files(
         # They load readers of YAML and Python, which no typed command needs.
         from advisor.cli import launch_files
 
-        is_text = (
-            len(argument.split()) > 1 and not Path(argument[:_MOST_PATH]).is_file()
-        ) or argument.startswith("{")
+        is_file = launch_files.is_launch_file(argument[:_MOST_PATH], takes_files=False)
+        is_text = (len(argument.split()) > 1 and not is_file) or argument.startswith("{")
         if not is_text and not launch_files.is_launch_file(argument, takes_files=takes_files):
             continue
         path = None if is_text else Path(argument)
@@ -227,14 +241,17 @@ def _find_in_files(
         if "--engine" not in known:  # a script of training loads its model with such a library too
             found = [start for start in found if start.program.engine in engines.all_ids()]
         if found:
-            others = len({(start.program.id, start.words) for start in found}) - 1
+            others = sum(
+                1 for said in {_what_is_said(start) for start in found} if not said <= _what_is_said(found[0])
+            )
             notes = [f"{shown}: the first of {1 + others} start commands is taken"] if others else []
             front = [*arguments[:place], *arguments[place + 1 :]]
             if "--gpu" in known and not any(word.startswith("--gpu") for word in front):
                 asked = launch_files.accelerator_in(text)
                 front += ["--gpu", asked] if asked else []
                 notes += [f"{shown}: asks for {asked}"] if asked else []
-            return found[0]._replace(front=tuple(front)), notes
+            release = found[0].release or _installed_release(text, found[0].program.engine)
+            return found[0]._replace(front=tuple(front), release=release), notes
         if not takes_files and "--tp" in known and not (path is None and _is_sentence(text, known)):
             raise AdvisorError(
                 f"{shown}: no start command of an engine in it",
@@ -244,9 +261,17 @@ def _find_in_files(
     return None, []
 
 
+def _installed_release(text: str, engine: str) -> str:
+    """Return the release of an engine that a text installs; empty if it installs none, or whichever is newest."""
+    found = re.search(
+        rf"\bpip3?\s+install\b[^\n]*?\b{re.escape(engine)}(?:\[[^\]\s]*\])?[\"']?==v?(\d[\w.]*)", text
+    )
+    return found[1] if found else ""
+
+
 def _is_sentence(text: str, known: Collection[str]) -> bool:
     """Whether a text may be a question in words, for a command that takes one."""
-    return "--use-case" in known and not re.search(r"\n|--|[{}=]", text)
+    return _SEARCH in known and not re.search(r"\n|--|[{}=]", text)
 
 
 def _takes_files(known: Collection[str]) -> bool:

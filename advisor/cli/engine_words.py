@@ -38,6 +38,8 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "--provider": ("--cloud", "--infra"),
     "--gpus": ("--num-gpus", "--total-gpus", "--num-accelerators"),
     "--max-gpus": ("--num-gpus", "--total-gpus", "--num-accelerators"),
+    "--gpu-layers": ("--n-gpu-layers", "-ngl"),
+    "--host-experts": ("--n-cpu-moe", "--override-tensor", "-ncmoe", "-ot"),
     "--model": ("--model-path", "--model-name", "--hf-id"),
 }
 """Own option by others' words for it, which take the same value; of several, a command has one. Sources of words: vLLM
@@ -55,7 +57,15 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Own options by an engine's word, in the order in which a command is asked for them."""
 STATED_BY_A_COMMAND: Final = frozenset(
-    (*_ALL, "--enable-dp-attention", "--enable-expert-parallel", "--swap-space")
+    (
+        *_ALL,
+        "--gpu-layers",
+        "--host-experts",
+        "--tensor-split",
+        "--enable-dp-attention",
+        "--enable-expert-parallel",
+        "--swap-space",
+    )
 )
 """Own options that a start command of an engine may state; others of the name mean something else there (--seed)."""
 _OF_A_SERVER: Final = (
@@ -67,6 +77,9 @@ _OF_A_SERVER: Final = (
     "--block-size",
     "--enforce-eager",
     "--engine-version",
+    "--gpu-layers",
+    "--host-experts",
+    "--tensor-split",
 )
 """Options that set one server; commands that search for a deployment choose these values themselves."""
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {

@@ -49,6 +49,11 @@ _ASSIGNED: Final = re.compile(
 """A line that sets a variable and does nothing else: of a shell, make, PowerShell, a batch file or a file .env."""
 _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
+_SHELL_LINE: Final = re.compile(r"^(?P<indent>[ \t]*)[!%](?=[\w./])(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+"""Line of a notebook for a shell or for the notebook itself, with the lines that it goes on in."""
+_CELL_MAGIC: Final = re.compile(r"\s*%%(?P<name>[\w!]+)")
+_PLAIN_MAGICS: Final = ("capture", "time", "timeit", "prun", "debug")
+"""Magics of a cell of Python; the cell of any other is none."""
 _COMMENT: Final = re.compile(r"^[ \t]*(?:REM\b|::|#).*$", re.MULTILINE)
 _HERE_DOCUMENT: Final = re.compile(
     r"^[ \t]*(?:cat|tee)\b[^\n]*?(?:<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[ \t]*>+[ \t]*(?P<behind>[^\s'\"]+)"
@@ -92,7 +97,8 @@ _Read = Callable[[str], Any]
 
 
 _ACCELERATOR: Final = re.compile(
-    r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?\s*[:=]\s*(?:\{\s*(?:name:\s*)?)?"
+    r"(?:accelerators?|accelerator_type|gpu_?type|gpu|gpu\.product|gke-accelerator|gpu_name)[\"']?"
+    r"(?:\s*[:=]|\s*,?\s*[\"']?operator[\"']?\s*:\s*[\"']?In[\"']?\s*,?\s*[\"']?values[\"']?\s*:\s*[\[-])\s*(?:\{\s*(?:name:\s*)?)?"
     r"(?:f?[\"'])?(?P<name>[A-Za-z][\w.-]*[A-Za-z0-9])(?:[\"']?\s*:\s*(?P<count>\d+))?",
     re.IGNORECASE,
 )
@@ -141,7 +147,7 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     variables = _set_by_job(text)
     if beside and beside != path and beside.is_file():
         variables |= _variables_set_in(read_text(beside), {})
-    text = _code_of_notebook(text) if suffix == ".ipynb" else text
+    text, shell = python_and_shell(text) if suffix == ".ipynb" or is_notebook(text) else (text, "")
     if len(text) > _MOST_CHARACTERS:
         raise InputFileError(
             f"{path or 'the text'}: too long for a start command",
@@ -155,6 +161,9 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
                 yield from _of_document(one, variables)
             else:
                 yield from [one] if isinstance(one, list) else _of_script(one, variables)
+        yield from _of_script(shell, variables)
+    elif shell:
+        yield from _of_script(shell, variables)
     elif _FROM.search(text):
         yield from (_of_dockerfile(text, variables) if _BUILDS.search(text) else _of_modelfile(text))
     elif _UNIT.search(text):
@@ -382,7 +391,7 @@ def _variables(value: Any, outer: Variables) -> dict[str, str]:
     else:
         rows = value if isinstance(value, list) else []
         pairs = [
-            (row.get("name"), row.get("value", ""))
+            (row.get("name", row.get("key")), row.get("value", ""))
             if isinstance(row, Mapping)
             else str(row).partition("=")[::2]
             for row in rows
@@ -512,6 +521,7 @@ def _of_unit(text: str) -> Iterator[list[str]]:
     joined = _JOINED.sub(" ", text)
     stated = [word for line in _OF_UNIT.findall(joined) for word in _words(line)]
     variables = dict(word.split("=", 1) for word in stated if "=" in word)
+    stated.sort(key=lambda word: "=" not in word)  # the image stands before its command
     for line in _UNIT.findall(joined):
         yield [*stated, *_words(expand(line, variables))]
 
@@ -599,15 +609,32 @@ def expand(text: str, variables: Mapping[str, Any]) -> str:
     return _REFERENCE.sub(value_of, text)
 
 
-def _code_of_notebook(text: str) -> str:
-    """Return the code of a notebook; lines for a shell are as they are in a script."""
+def is_notebook(text: str) -> bool:
+    """Whether a text is a notebook, or Python with lines for a shell as notebooks have them."""
+    return '"cell_type"' in text or _SHELL_LINE.search(text) is not None
+
+
+def python_and_shell(text: str) -> tuple[str, str]:
+    """Return the Python of a notebook, and its lines for a shell with the names that are assigned in it."""
     try:
         cells = json.loads(text).get("cells", [])
     except (ValueError, AttributeError, RecursionError):
-        return text
-    sources = [cell.get("source", "") for cell in cells if isinstance(cell, Mapping)]
-    lines = "\n".join("".join(source) for source in sources).splitlines()
-    return "\n".join(re.sub(r"^\s*[!%]+", "", line) for line in lines)
+        return _python_and_shell(text)
+    sources = ["".join(cell.get("source", "")) for cell in cells if isinstance(cell, Mapping)]
+    parts = [_python_and_shell(source) for source in sources]
+    return "\n".join(python for python, _ in parts), "\n".join(shell for _, shell in parts)
+
+
+def _python_and_shell(source: str) -> tuple[str, str]:
+    """Return the Python of a cell, without its lines for a shell, and those lines with its assignments."""
+    if magic := _CELL_MAGIC.match(source):
+        rest = source.partition("\n")[2]
+        if magic["name"] not in _PLAIN_MAGICS:
+            return "", rest  # a script, or a file that the notebook writes
+        source = rest
+    shell = [found[0].lstrip()[1:] for found in _SHELL_LINE.finditer(source)]
+    assigned = [found[0] for found in _ASSIGNED.finditer(source)] if shell else []
+    return _SHELL_LINE.sub(r"\g<indent>pass", source), "\n".join((*assigned, *shell))
 
 
 def _words(text: str) -> list[str]:

@@ -43,6 +43,49 @@ def commands_of_python(text: str) -> list[list[str] | str | dict[str, Any]] | No
     return [*source.commands(), *source.calls()]
 
 
+_PARTS_OF_TUNING: Final = {
+    "from_pretrained": "load",
+    "get_peft_model": "peft",
+    "LoraConfig": "peft",
+    "BitsAndBytesConfig": "load",
+    "TrainingArguments": "args",
+}
+"""What calls of a script that tunes a model set: how it is loaded, its adapters, its trainer."""
+
+
+def settings_of_python(text: str) -> dict[str, Any] | None:
+    """Return the arguments of the calls that load and train a model, by part; None if the text is no such script.
+
+    Source: TRL, docs: SFTConfig; peft, LoraConfig; Unsloth, README.
+    """
+    if "import" not in text or len(text) > _MOST_CHARACTERS:
+        return None
+    try:
+        source = _Source(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found: dict[str, Any] = {}
+    for node in source.nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func).rpartition(".")[2]
+        part = _PARTS_OF_TUNING.get(name, "args" if name.endswith("Config") else "")
+        given = {keyword.arg: source.value_of(keyword.value) for keyword in node.keywords if keyword.arg}
+        if name.endswith("Trainer"):
+            part = "load"
+            found["$name"] = name.removesuffix("Trainer")
+            given = {"model_name": given.get("model", _UNKNOWN)}
+        elif name == "from_pretrained" and node.args and "Tokenizer" not in ast.unparse(node.func):
+            given.setdefault("model_name", source.value_of(node.args[0]))
+        if part:
+            found |= {
+                f"{part}.{key}": value
+                for key, value in given.items()
+                if value is not _UNKNOWN and not isinstance(value, ast.AST)
+            }
+    return found or None
+
+
 class _Source:
     """Names of a program with what they stand for."""
 

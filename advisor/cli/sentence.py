@@ -5,9 +5,11 @@ import functools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
+from advisor.ask.options import ItemInput, ObjectiveOptions
+from advisor.ask.training_options import AlgorithmName
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
@@ -30,6 +32,11 @@ _LONGEST_PROMPT: Final = 10e6
 _TIME: Final = (
     r"(?P<time>\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|sec|seconds?|min|minutes?|h|hours?|days?|d|weeks?)\b)"
 )
+_PERCENTILE: Final = (
+    r"(?:p ?\d\d(?:\.\d+)?|\d\d(?:\.\d+)?(?:th|st|\.)? ?(?:percentile|perzentil|percentil)"
+    r"|median|mean|average|avg)\b"
+)
+"""Statistic of a time that is limited; without one, the 99th percentile is."""
 _MONEY: Final = r"\d[\d.,]*(?:\s*k\b)?"
 _CURRENCY: Final = (
     r"(?:us\s?\$|[$€£¥]|\b(?:usd|us\s?dollars?|dollars?|bucks|eur|euros?|gbp|pounds?|chf|cad|aud|inr)\b)"
@@ -73,6 +80,15 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
             why="it names no use case, number of people, amount of work, model or budget",
             fix="advisor recommend --use-case chatbot --users 1000",
         )
+    if _MEMORY.search(text.lower()) and not _LOADS.intersection(options):
+        pairs = [words for words in zip(options[::2], options[1::2], strict=True) if words[0] in _OF_MEMORY]
+        named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in pairs)
+        gpu = "" if "--gpu" in options else " --gpu ID"
+        raise AdvisorError(
+            f"'{text}' asks for memory alone",
+            why="advisor recommend ranks machines for a load",
+            fix=f"advisor memory {named}{gpu}, or name a load: for 20 users",
+        )
     notes = [f"understood as: {shlex.join(options)}", *(reader.notes if "--own" in options else ())]
     if left := reader.left():
         notes.append(f"not part of the question: {left}")
@@ -102,35 +118,66 @@ class _Reader:
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
         found |= self._latencies() | ({} if learns else self._lengths())
-        for name, words in _words()["counts"].items():
-            is_of_prompts = not learns or name == "concurrency"
-            if is_of_prompts and (count := self._take(rf"{_AMOUNT}\s+(?:{_join(words)})\b")):
-                found[f"--{name}"] = count["amount"].strip()
+        found |= self._counts(learns=learns)
+        work = self._named_work()
+        before = self.typed
         users, case = self._people(is_counted="--concurrency" in found)
+        if case:
+            work = ""
+        elif work in _OF_CLUSTERS:  # what is trained has no users yet
+            self.typed = before
+            users = ""
+        if work in _LEARNING:
+            found |= self._tokens()
+        found |= self._formats(r"(?<!\S)", r"(?!\S)")
         model = self._model()
         known = models.find(model) if model else None
-        if not users:
+        if work or not users:
             found |= self._workload()
         if known is not None and known.workload in _WORKLOADS and not users:
             found.setdefault("--workload", _WORKLOADS[known.workload])
         work = found.get("--workload", "")
         found |= {} if users else self._work(work)
+        found |= self._latency_of_what(work) if work not in _LEARNING else {}
         is_load = "--items" in found or ("--rate" in found and work not in _OF_ITEMS)
         if work not in _LEARNING and not is_load:
             found = self._first_token(work) | found
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
-        for name, words in _words()["formats"].items():
-            if self._take(rf"\b(?:{_join(words)})\b"):
-                found["--precision"] = name
-        found |= self._machines(found)
+        found |= self._formats(r"\b", r"\b") | self._machines(found)
         self._name_model(found, model or self._size())
         if case and "--workload" not in found:
             found["--use-case"] = case
         if users:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
+
+    def _formats(self, start: str, end: str) -> dict[str, str]:
+        """Return the formats of weights and cache that are named by words between these borders."""
+        found: dict[str, str] = {}
+        for name, words in _words()["formats"].items():
+            cache = r"(?:kv[ -]?cache|kv|cache)\b"
+            if self._take(rf"\b(?:{_join(words)})\s+{cache}") or self._take(
+                rf"\b{cache}\s+in\s+(?:{_join(words)})\b"
+            ):
+                found["--kv-precision"] = name
+            if self._take(rf"{start}(?:{_join(words)}){end}"):
+                found["--precision"] = name
+        return found
+
+    def _counts(self, *, learns: bool) -> dict[str, str]:
+        """Return what is counted by the word behind its number: 50 concurrent users, 32k context, context of 32k."""
+        found: dict[str, str] = {}
+        for name, words in _words()["counts"].items():
+            if learns and name != "concurrency":
+                continue
+            count = self._take(rf"{_AMOUNT}[\s-]+(?:{_join(words)})\b")
+            if count is None and name == "max-context":
+                count = self._take(rf"\b(?:{_join(words)})\s+(?:of\s+|:\s*)?{_AMOUNT}(?!\s*[^\W\d])")
+            if count is not None:
+                found[f"--{name}"] = count["amount"].strip()
+        return found
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the accelerators that are named, and the place of those that are rented."""
@@ -158,13 +205,15 @@ class _Reader:
     def _latencies(self) -> dict[str, str]:
         """Return the times that are named, and the time of a token for a speed that each reader has."""
         found: dict[str, str] = {}
-        limit = rf"(?:[\s:=<≤,]|\b(?:p99|is|of|at most|max|in|en|{_any('before', 'first_token')})\b)"
-        for name, words in _words()["latencies"].items():
-            behind = rf"{limit}*\b{_TIME}\s+(?:(?:to|for|per|until|bis zum|the)\s+)*(?:{_join(words)})\b"
-            if time := self._take(rf"(?:\bp99 )?\b(?:{_join(words)})\b{limit}*{_TIME}") or self._take(behind):
-                found[f"--{name}"] = _check(
-                    time["time"], functools.partial(parse_seconds, option=f"--{name}")
-                )
+        limit = rf"(?:[\s:=<≤,()]|\b(?:is|of|at|at most|max|in|en|{_any('before', 'first_token')})\b)"
+        before_it = rf"(?:\b(?P<before>{_PERCENTILE})\W*(?:of\s+)?(?:the\s+)?)?"
+        after_it = rf"(?:{limit}*(?P<after>{_PERCENTILE}))?"
+        for metric, words in _words()["latencies"].items():
+            named = rf"{before_it}\b(?:{_join(words)})\b{after_it}"
+            behind = rf"{limit}*\b{_TIME}\s+(?:(?:to|for|per|until|bis zum|the)\s+)*{named}"
+            if time := self._take(rf"{named}{limit}*{_TIME}") or self._take(behind):
+                option = _objective(metric, time["before"] or time["after"])
+                found[option] = _check(time["time"], functools.partial(parse_seconds, option=option))
         per_second = rf"(?:tps|t/s|(?:tokens?|toks?){_EACH}(?:{_join(_words()['periods']['second'])}))"
         each = rf"(?P<each>{_EACH}(?:{_any('people', 'each')})\b|,?\s+(?:{_any('before', 'each')})\b)?"
         before = self.typed
@@ -191,6 +240,8 @@ class _Reader:
             rf"{_AMOUNT}\s*(?:{tokens}\s+)?(?:in|input)\b\W*(?:and\b)?\s*"
             rf"{_SECOND_AMOUNT}\s*(?:{tokens}\s+)?(?:out|output)\b"
         )
+        each = rf"(?:\s+(?:{_any('before', 'each')}|long))?\s+(?:{_any('before', 'output')})\s+"
+        pair = pair or self._take(rf"{_AMOUNT}[\s-]*{tokens}\b{each}{_SECOND_AMOUNT}(?:[\s-]*{tokens})?\b")
         if pair is not None:
             return {"--input-tokens": pair["amount"].strip(), "--output-tokens": pair["second"].strip()}
         other = rf"(?!{_AMOUNT.replace('?P<amount>', '?:')}[\s-]*(?:{_join(_words()['counts']['output-tokens'])}))"
@@ -201,6 +252,8 @@ class _Reader:
             before = self.typed
             not_told = rf"(?!{_EACH}(?:{periods})\b| of\b)"
             length = self._take(rf"{ahead}{other}{_AMOUNT}[\s-]*{tokens}\b{not_told}{behind}")
+            if name == "input" and length is None:
+                length = self._take(rf"{_AMOUNT}[\s-]*{tokens}\s+(?:{_any('before', 'each')})\b")
             if length and parse_count(length["amount"].strip(), f"--{name}-tokens") <= _LONGEST_PROMPT:
                 found[f"--{name}-tokens"] = length["amount"].strip()
             else:
@@ -228,11 +281,43 @@ class _Reader:
 
     def _first_token(self, workload: str) -> dict[str, str]:
         """Return the limit of a time that is not named: to the first token, or of an image, a text or a segment."""
-        time = self._take(rf"(?:{_any('before', 'first_token')})\s+{_TIME}")
+        time = self._take(
+            rf"(?:\b(?P<before>{_PERCENTILE})\s+)?(?:{_any('before', 'first_token')})\s+{_TIME}"
+            rf"(?:\s+(?:at\s+)?(?P<after>{_PERCENTILE}))?"
+        )
         if time is None:
             return {}
-        option = "--latency-p99" if workload in _OF_ITEMS else "--ttft-p99"
+        option = _objective("latency" if workload in _OF_ITEMS else "ttft", time["before"] or time["after"])
         return {option: _check(time["time"], functools.partial(parse_seconds, option=option))}
+
+    def _named_work(self) -> str:
+        """Return the kind of work that the words name; empty for serving, which a use case means."""
+        cases = (word for words in _words()["use_cases"].values() for word in words)
+        if re.search(rf"\b(?:{_join(cases)})\b", self.typed):
+            return ""
+        before = self.typed
+        work = self._workload().get("--workload", "")
+        self.typed = before
+        return work
+
+    def _latency_of_what(self, work: str) -> dict[str, str]:
+        """Return the limit of a latency whose statistic is named and whose end is not: that of an item.
+
+        Raises: AdvisorError: the work makes text, whose latency may end with the first token or the last.
+        """
+        time = self._take(
+            rf"\b(?P<percentile>{_PERCENTILE})\s+(?:latency|latencies|latenz)\b\W*"
+            rf"(?:(?:is|of|at|{_any('before', 'first_token')})\s+)*\W*{_TIME}"
+        )
+        if time is None:
+            return {}
+        if work in _OF_ITEMS:
+            return {_objective("latency", time["percentile"]): time["time"]}
+        raise AdvisorError(
+            f"'{time[0]}' may be of the first token or of the whole output",
+            why="each has an objective of its own",
+            fix=f"'{time['percentile']} TTFT {time['time']}', or 'p99 end-to-end {time['time']}'",
+        )
 
     def _workload(self) -> dict[str, str]:
         """Return the kind of work that the words name."""
@@ -242,8 +327,9 @@ class _Reader:
                     self._take(rf"\b{re.escape(each)}\b")
                 return {"--workload": "finetune", "--method": name}
         for name, words in _words()["workloads"].items():
-            if self._take(rf"\b(?:{_join(words)})\b"):
-                return {"--workload": name}
+            if taken := self._take(rf"\b(?:{_join(words)})\b"):
+                loop = {"--algorithm": taken[0]} if taken[0] in get_args(AlgorithmName) else {}
+                return {"--workload": name, **loop}
         return {}
 
     def _people(self, *, is_counted: bool) -> tuple[str, str]:
@@ -276,7 +362,11 @@ class _Reader:
         pairs = self._pairs_of_a_query() if workload == "rerank" else 1.0
         items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
         for period, words in _words()["periods"].items():
-            if found_rate := self._take(rf"{items}{_EACH}(?:{_join(words)})\b"):
+            done = r"(?:\s+[^\W\d]+(?:ed|en|iert|és|ados))?"
+            if found_rate := self._take(rf"{items}{done}{_EACH}(?:{_join(words)})\b"):
+                return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
+        for period, words in _words()["periods"].items() if workload in _OF_ITEMS else ():
+            if found_rate := self._take(rf"{_AMOUNT}\s*{_EACH}(?:{_join(words)})\b"):
                 return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
         if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'per_second')})\b"):
             return {"--rate": f"{found_rate['amount'].strip()}/second"}
@@ -296,7 +386,7 @@ class _Reader:
     def _pairs_of_a_query(self) -> float:
         """Return the texts that are ranked for each query; 1 if the question does not say it."""
         texts = self._take(
-            rf"{_AMOUNT}\s*(?:{_any('items', 'any')}|pairs|candidates){_EACH}(?:query|question|request|search)\b"
+            rf"{_AMOUNT}\s*(?:{_any('items', 'any')}|pairs|candidates){_EACH}(?:query|question|request|search)\b,?"
         )
         return parse_count(texts["amount"].strip(), "--rate") if texts else 1.0
 
@@ -398,7 +488,23 @@ _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "sp
 """Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
 """Kinds of work whose items have one latency each."""
+_MEMORY: Final = re.compile(
+    r"\bhow much (?:gpu |video |graphics )?(?:v?ram|memory)\b"
+    r"|\b(?:v?ram|memory) (?:requirements?|needed|required|usage)\b|\bwie ?viel (?:v?ram|speicher)\b"
+)
+_OF_MEMORY: Final = {
+    "--model": "--model",
+    "--gpu": "--gpu",
+    "--max-context": "--context",
+    "--precision": "--precision",
+    "--kv-precision": "--kv-precision",
+    "--concurrency": "--concurrency",
+}
+"""Options of `advisor memory` by those of a question."""
+_LOADS: Final = frozenset(("--rate", "--users", "--workload", "--budget", "--own", "--use-case"))
+_NAMES_OF_METRICS: Final = {"e2e": "whole requests", "latency": "the latency of items"}
 _LEARNING: Final = ("train", "finetune")
+_OF_CLUSTERS: Final = (*_LEARNING, "distill", "rl")
 _AUDIO_S: Final = {"hour": HOUR_S, "minute": MINUTE_S}
 
 
@@ -425,6 +531,24 @@ def _dollars(budget: re.Match[str], *, is_total: bool) -> str:
 def _check(text: str, parse: Any) -> str:
     parse(text)
     return text
+
+
+def _objective(metric: str, percentile: str | None) -> str:
+    """Return the option that limits a metric at a percentile as people write it.
+
+    Raises: AdvisorError: no option limits that statistic.
+    """
+    digits = re.search(r"\d\d(?:\.\d+)?", percentile or "p99")
+    statistic = f"p{digits[0]}" if digits else "p50" if percentile == "median" else "mean"
+    fields = (*ObjectiveOptions.__dataclass_fields__, *ItemInput.__dataclass_fields__)
+    options = [f"--{name.replace('_', '-')}" for name in fields if name.startswith(f"{metric}_p")]
+    if (option := f"--{metric}-{statistic}") in options:
+        return option
+    raise AdvisorError(
+        f"no objective limits the {statistic} of {_NAMES_OF_METRICS.get(metric, metric.upper())}",
+        why=f"limits hold at {', '.join(name.rpartition('-')[2] for name in options)}",
+        fix=" or ".join(options),
+    )
 
 
 def _accelerator(name: str) -> str | None:

@@ -31,7 +31,12 @@ class _Once:
             # It loads the catalog, without which help appears at once.
             from advisor.cli.engine_command import with_pasted_command
 
-            words, notes = with_pasted_command(args, known, flags)
+            if "--recompute" in known:
+                from advisor.cli.tuning_settings import with_tuning_settings
+
+                words, notes = with_tuning_settings(args, known, flags)
+            if words == args:
+                words, notes = with_pasted_command(args, known, flags)
             if words == args and "--use-case" in known:
                 words, notes = _with_sentence(args, flags)
         if notes and not {"-q", "--quiet"} & set(args):

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from advisor.catalog.architectures import class_support
 from advisor.catalog.context_scaling import can_open
@@ -16,7 +17,15 @@ from advisor.catalog.published import ServedCheckpoint, is_block_scaled, served_
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import GB, PICOSECONDS_PER_S
 from advisor.decide.engine_classes import refusal
-from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, NotSupported, Reason
+from advisor.decide.reason import (
+    DoesNotFit,
+    NoCacheFormat,
+    NoEngine,
+    NoKernels,
+    NotRanked,
+    NotSupported,
+    Reason,
+)
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
 from advisor.simulator.graph.model import is_moe
@@ -63,6 +72,7 @@ def candidates_of(
     engines: Iterable[Engine],
     *,
     precisions: tuple[str, ...] = (),
+    kv_dtype: str = "",
     mean_context_tokens: float,
     max_context_tokens: float,
     max_accelerators: int = _MAX_REPLICA,
@@ -98,19 +108,43 @@ def candidates_of(
             reason = NoKernels(engine.name, precisions or (model.weights,))
         for weight_dtype in usable:
             served = served_model(model, engine, weight_dtype, accelerator)
+            cache = cache_format(kv_dtype, served, engine, accelerator)
+            if not cache:
+                reason = NoCacheFormat(engine.name, kv_dtype)
+                continue
             deployment = Deployment(
                 served,
                 accelerator,
                 engine,
                 weight_dtype=weight_dtype,
                 activation_dtype=activation_dtype_of(served, weight_dtype, accelerator),
-                kv_dtype=cache_dtype_of(served, engine, accelerator),
+                kv_dtype=cache,
                 is_calibrated=is_calibrated,
             )
             fitting, why = _fitting(deployment, size_limit, mean_context_tokens, max_context_tokens)
             found += fitting
             reason = why or reason
     return found, None if found else reason
+
+
+def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accelerator) -> str:
+    """Return the format of the KV cache under an engine: the one that the question names, in the engine's word for it,
+    or else that of checkpoint or engine; empty if the engine does not keep the named one.
+
+    Source: engine records; data/support/engines.csv where it says otherwise.
+    """
+    if not kv_dtype:
+        return cache_dtype_of(model, engine, accelerator)
+    if kv_dtype in _SIXTEEN_BITS:
+        return kv_dtype if kv_dtype in engine.kv_dtypes else _SIXTEEN_BITS[0]
+    is_refused = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict == "no"
+    names = (kv_dtype, *_LIKE_FORMATS.get(kv_dtype, ()))
+    return "" if is_refused else next((name for name in names if name in engine.kv_dtypes), "")
+
+
+_SIXTEEN_BITS: Final = ("bf16", "fp16")
+_LIKE_FORMATS: Final = {"int8": ("q8_0",), "q8_0": ("int8",), "int4": ("q4_0",), "q4_0": ("int4",)}
+"""Formats of a cache of integers, as engines call them."""
 
 
 def candidates_within(
@@ -127,6 +161,7 @@ def candidates_within(
         model,
         engines,
         precisions=scenario.constraints.precisions,
+        kv_dtype=scenario.constraints.kv_dtype,
         mean_context_tokens=scenario.traffic.mean_context_tokens,
         max_context_tokens=float(scenario.traffic.longest_request_tokens),
         max_accelerators=scenario.constraints.max_accelerators,

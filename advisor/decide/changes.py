@@ -13,7 +13,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import served_model
 from advisor.catalog.units import KILO
 from advisor.decide.bounds import surface_requests_per_s
-from advisor.decide.candidates import Candidate, fit_memory, usable_precisions
+from advisor.decide.candidates import Candidate, cache_format, fit_memory, usable_precisions
 from advisor.decide.decision import BeforeAfter, Change, Comparison
 from advisor.decide.effort import is_spent
 from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
@@ -26,7 +26,7 @@ from advisor.decide.race import RIVAL_SIGMAS, run_planning_point
 from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, buy_at_capacity, chance_cheaper, log_error
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
-from advisor.simulator.deployment import activation_dtype_of, cache_dtype_of
+from advisor.simulator.deployment import activation_dtype_of
 from advisor.simulator.intervals import pair_class
 from advisor.simulator.quantity import Quantity, weakest
 from advisor.simulator.replica_model import ReplicaModel
@@ -343,7 +343,7 @@ def _four_bit(scenario: Scenario, plan: Planned) -> list[tuple[str, Planned | No
             model=model,
             weight_dtype=dtype,
             activation_dtype=activation_dtype_of(model, dtype, chip),
-            kv_dtype=cache_dtype_of(model, engine, chip),
+            kv_dtype=cache_format(scenario.constraints.kv_dtype, model, engine, chip),
         )
         try:
             fits = fit_memory(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))

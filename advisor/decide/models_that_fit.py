@@ -13,9 +13,10 @@ from advisor.catalog.model_quality import Quality, read_quality
 from advisor.catalog.published import served_checkpoint, served_model
 from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.bounds import too_long_a_prompt
+from advisor.decide.candidates import cache_format
 from advisor.decide.offers import OWN, market, placements
 from advisor.decide.scenario import Scenario, context_window
-from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
+from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.layout import check_layout
@@ -180,6 +181,9 @@ def _deploy(
         if served.origin == "quantise first":
             continue
         own = served_model(model, engine, dtype, chip)
+        cache = cache_format(scenario.constraints.kv_dtype, own, engine, chip)
+        if not cache:
+            continue
         for tp, pp in ((machine.count, 1), (1, machine.count)):
             deployment = Deployment(
                 own,
@@ -189,7 +193,7 @@ def _deploy(
                 pipeline_parallel=pp,
                 weight_dtype=dtype,
                 activation_dtype=activation_dtype_of(own, dtype, chip),
-                kv_dtype=cache_dtype_of(own, engine, chip),
+                kv_dtype=cache,
             )
             try:
                 check_layout(deployment)

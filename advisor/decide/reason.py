@@ -91,6 +91,16 @@ class NoKernels(Reason):
         return f"{self.engine} has no kernels for {'/'.join(self.formats)} on it"
 
 
+@dataclass(frozen=True, slots=True)
+class NoCacheFormat(Reason):
+    """An engine does not keep its KV cache in the format that the question names."""
+
+    engine: str
+    format: str
+    code: ClassVar[str] = "no_cache_format"
+    sentence: ClassVar[str] = "{self.engine} does not keep its KV cache in {self.format} on it"
+
+
 class DoesNotFit(StatedReason):
     """Memory or layout keep every replica from starting."""
 

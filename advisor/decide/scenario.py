@@ -222,6 +222,8 @@ class Constraints(Market):
     engine_releases: tuple[tuple[str, str], ...] = ()
     """Engines with the release that the user named, whose words the commands have."""
     precisions: tuple[str, ...] = ()
+    kv_dtype: str = ""
+    """Number format of the KV cache; empty for that of checkpoint or engine."""
     regions: tuple[str, ...] = ()
     """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
     max_accelerators: int = Field(default=64, ge=1)

@@ -7,19 +7,22 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Model
-from advisor.catalog.schema.model import DenseFeedForward, LayerGroup, MoeFeedForward
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
 from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
+from advisor.simulator.host_layers import (
+    HOST_FRACTION,
+    PCIE_FRACTION,
+    distinct_experts,
+    num_expert_layers,
+    with_layers,
+    without_experts,
+)
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.workstation.hardware import Hardware
 
-HOST_FRACTION: Final = 0.65
-"""Fraction of the modules' peak bandwidth at which a CPU reads weights. Own estimate; nothing here was measured."""
 CPU_ALONE_FRACTION: Final = 0.5
 """Fraction of the modules' peak bandwidth at which a CPU without cards decodes, attention and synchronisation included:
 a 671B model in eight bits at 6.2 tokens/s on an EPYC 9754 with 461 GB/s (inference.duchess.capital/epyc.html)."""
-PCIE_FRACTION: Final = 0.8
-"""Fraction of a link's rate that copies of weights reach. Own estimate."""
 PROMPT_TOKENS_PER_PASS: Final = 2048
 """Tokens of a prompt for which weights are sent to the cards once: llama.cpp's option --ubatch-size as people set it
 for models on the CPU (its default is 512)."""
@@ -148,66 +151,6 @@ def _layers_by_weights(
     all_of_them = parameter_count(reduce(model, total)).total
     each = max((all_of_them - some) / max(total - 1, 1), 1.0)
     return int((most_weights - some) // each) + 1
-
-
-def num_expert_layers(model: Model) -> int:
-    """Number of layers with routed experts."""
-    return sum(group.count for group in model.layers if isinstance(group.feed_forward, MoeFeedForward))
-
-
-def without_experts(model: Model, num: int) -> Model:
-    """Return the model with the routed experts of only `num` of its layers; shared experts stay everywhere."""
-    left = num
-    groups: list[LayerGroup] = []
-    for group in model.layers:
-        part = group.feed_forward
-        if not isinstance(part, MoeFeedForward):
-            groups.append(group)
-            continue
-        kept = min(left, group.count)
-        left -= kept
-        shared = part.shared_intermediate_size
-        bare = DenseFeedForward(intermediate_size=shared, gated=part.gated) if shared else None
-        if kept:
-            groups.append(group.model_copy(update={"count": kept}))
-        if group.count > kept:
-            groups.append(group.model_copy(update={"count": group.count - kept, "feed_forward": bare}))
-    return model.model_copy(update={"layers": tuple(groups), "published_parameters": None})
-
-
-def distinct_experts(model: Model, num_tokens: int) -> float:
-    """Number of experts of a layer that `num_tokens` tokens choose together, over that of one token.
-
-    E · (1 − (1 − k / E)^n) / k
-
-    Assumes: tokens choose evenly and independently.
-    """
-    found = [g.feed_forward for g in model.layers if isinstance(g.feed_forward, MoeFeedForward)]
-    if not found or num_tokens <= 1:
-        return 1.0
-    share = found[0].experts_per_token / found[0].num_experts
-    return float((1.0 - (1.0 - share) ** num_tokens) / share)
-
-
-def with_layers(model: Model, num: int) -> Model:
-    """Return the model with `num` of its layers, about the same fraction of each kind."""
-    total = sum(group.count for group in model.layers)
-    left = num
-    groups = []
-    for group in model.layers:
-        count = min(left, round(group.count * num / total))
-        left -= count
-        groups.append(count)
-    for i, group in enumerate(model.layers):
-        more = min(left, group.count - groups[i])
-        groups[i] += more
-        left -= more
-    layers = tuple(
-        group.model_copy(update={"count": count})
-        for group, count in zip(model.layers, groups, strict=True)
-        if count
-    )
-    return model.model_copy(update={"layers": layers, "published_parameters": None})
 
 
 def _cache_bytes(model: Model, part: Model, context_tokens: float) -> float:

@@ -158,6 +158,12 @@ def check_has_counts(row: Row, where: str) -> None:
     text = next(
         (name for layer in _layers(row) for name in _TEXTS if isinstance(layer.get(name), str | list)), None
     )
+    if text is not None and str(row.get(text, "")).strip().isdigit():
+        raise InputFileError(
+            f"{where}: {text} holds numbers, of tokens or of letters",
+            why="the name of the column does not say what is counted",
+            fix="name the columns input_tokens and output_tokens if they count tokens",
+        )
     if text is not None:
         raise InputFileError(
             f"{where}: {text} holds text, and nothing counts its tokens",

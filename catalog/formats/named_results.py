@@ -71,6 +71,8 @@ _CONDITIONS: Final[tuple[Quantity, ...]] = (
     "input_tokens",
     "output_tokens",
 )
+_MOST_NAMED: Final = 6
+"""Names that a note lists; an export of a benchmark has dozens."""
 _TITLE: Final = "table or record of benchmark figures whose names are known"
 
 
@@ -87,6 +89,8 @@ class _Reading:
     """Whether the record is one request, by its id, and not a load."""
     unit_less: dict[str, None] = field(default_factory=dict)
     """Names of times without a unit."""
+    not_compared: dict[str, None] = field(default_factory=dict)
+    """Names of times and rates by statistics that predictions do not have."""
     per_gpu: set[tuple[Quantity, Statistic]] = field(default_factory=set)
 
     num_listed: int = 0
@@ -165,6 +169,8 @@ def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
             # The cell may say of which tokens: 250 output tok/s.
             meaning = meaning_of(f"{name} {cell}") or meaning
         if meaning is None or meaning.statistic == "other" or cell in (None, ""):
+            if meaning is not None and cell not in (None, "") and meaning.quantity in (*TIMES, *RATES):
+                found.not_compared[name] = None
             continue
         place = (meaning.quantity, meaning.statistic)
         if meaning.quantity in ("model", "gpu", "engine", "weight_dtype", "date"):
@@ -307,6 +313,9 @@ def _result(reading: _Reading) -> BenchmarkResult:
     notes = [_words(reading)]
     if reading.unit_less:
         notes.append(f"not read, as they state no unit: {', '.join(reading.unit_less)}")
+    if reading.not_compared:
+        named = ", ".join(list(reading.not_compared)[:_MOST_NAMED])
+        notes.append(f"not compared, as mean, median and p99 are: {named}")
     if reading.num_listed:
         notes.append(f"means and percentiles are over {reading.num_listed:,} requests")
     if reading.num_instants > 1:

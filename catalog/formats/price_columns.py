@@ -20,7 +20,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "gpu description",
     ),
     "count": (
-        "(?:num(?:ber)?(?: of)?|no of|n|max)? ?(?:gpus|accelerators|cards)",
+        "(?:num(?:ber)?(?: of)?|no of|n|max|min(?:imum)?)? ?(?:gpus|accelerators|cards)",
         rf"{_GPU}s? (?:count|num(?:ber)?|quantity)",
         r"gpus per \w+",
         "count|quantity|qty|n|max gpu count",

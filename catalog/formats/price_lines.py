@@ -34,7 +34,13 @@ def priced_lines(text: str) -> Iterator[CataloguePrice]:
             above = accelerator_named(line) or above
             continue
         before = _BEFORE_PRICE.sub("", line[: amounts[0].start()])
-        parts = (before, re.split(r"\s[-–—]\s|[:|(,]", before)[0], line[amounts[-1].end() :])
+        counted = re.search(r"(?<!\S)\d{1,3}\s*[x×]\s*\S.*", before)  # behind the name of an instance
+        parts = (
+            before,
+            re.split(r"\s[-–—]\s|[:|(,]", before)[0],
+            counted[0] if counted else "",
+            line[amounts[-1].end() :],
+        )
         named = next(filter(None, map(accelerator_named, parts)), above)
         above = None
         if named is None:

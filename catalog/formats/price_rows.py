@@ -301,7 +301,7 @@ def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
     if found is None or not unit <= UNIT_WORDS:
         raise InputFileError(
             f"{where}: price {cell!r}",
-            why="prices are dollars per hour; other currencies are not converted",
+            why="a price is an amount of US dollars and its period; a number of accelerators has a column of its own",
             fix="write the number of dollars per hour",
         )
     usd = dollars_of(found[1]) / (100.0 if found[2] else 1.0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from advisor.catalog.files import parsed_json
+from advisor.catalog.formats.accelerator_names import accelerator_named
 from advisor.catalog.formats.documents import document_of
 from advisor.catalog.formats.launcher_lines import without_prefixes
 
@@ -122,7 +123,28 @@ def _of_tables(read: _Tables, lines: Sequence[str], *, around: bool) -> list[Rec
     found = list(read(lines, used))[:MOST_RECORDS]
     if found and around:
         rest = ["" if number in used or _BARS.search(line) else line for number, line in enumerate(lines)]
-        found += map(FieldsAround, _of_pairs(rest))
+        found += map(FieldsAround, _of_pairs([part for line in rest for part in _told_apart(line)]))
+    return found
+
+
+def _told_apart(line: str) -> list[str]:
+    """Return the parts of a line that tells several conditions, `Model: x, 1x H100 SXM, vLLM 0.10.1, ISL=1000 OSL=300`,
+    as a line each, those without a name behind the name of what they are."""
+    parts = re.split(r"[,;|]\s+", line)
+    if len(parts) < 2 or not re.search(r"[:=]", line):
+        return [line]
+    found = []
+    for part in parts:
+        inline = re.findall(r"(?<!\S)([A-Za-z_]+)\s*=\s*([\w.]+)", part)
+        software = re.fullmatch(r"\s*([A-Za-z][\w. -]*?)\s+v?(\d+\.[\w.]+)\s*", part)
+        if inline:
+            found += [f"{name}: {value}" for name, value in inline]
+        elif ":" not in part and software is not None:
+            found += [f"engine: {software[1]}", f"engine version: {software[2]}"]
+        elif ":" not in part and accelerator_named(part) is not None:
+            found.append(f"gpu: {part.strip()}")
+        else:
+            found.append(part)
     return found
 
 

@@ -48,6 +48,8 @@ class ServerLog:
     """Whether the log says that the prefix cache is on."""
     device: str = ""
     """Name of the accelerators as their driver writes it; empty if the log does not say it."""
+    gpu_layers: int | None = None
+    """Layers on the accelerators, the output layer counted; None for all."""
     sizes_by_context: bool = False
     """Whether the engine allocates the cache of the context that it was given, whatever is free: kv_bytes are those of
     kv_tokens tokens on all accelerators together, recurrent states included (llama.cpp)."""
@@ -292,6 +294,7 @@ def _llama_cpp(text: str) -> ServerLog:
     held = {name: size for name, size in buffers.items() if size}
     layers = re.findall(r"offloaded (\d+)/(\d+) layers", text)
     is_whole = all(some == every for some, every in layers)
+    counts_output = "offloading output layer to GPU" in text  # releases before 0.5 place it last, not first
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
     of_ollama = _last_by_device(text)
     slots = _whole(r"n_seq_max\s*=\s*(\d+)|Operation:commit .*Parallel:(\d+)", text) or 1
@@ -299,7 +302,8 @@ def _llama_cpp(text: str) -> ServerLog:
         engine="llama.cpp",
         model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
         or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
-        weight_bytes=max(held.values()) if held and is_whole else None,
+        weight_bytes=max(held.values()) if held else None,
+        gpu_layers=None if is_whole else int(layers[-1][0]) + (not counts_output),
         kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
         kv_tokens=_whole(r"\bn_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)", text)
         or _whole(r"kv_cache\w*: size = .*\(\s*(\d+) cells", text),
@@ -312,9 +316,7 @@ def _llama_cpp(text: str) -> ServerLog:
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
         device=device_of(text) or _last(r'msg="inference compute".* (?:name|description)="([^"]{4,})"', text),
         sizes_by_context=True,
-        notes=()
-        if is_whole
-        else ("part of the layers is in host memory: weights on the accelerators are not compared",),
+        notes=() if is_whole else (f"{layers[-1][0]} of {layers[-1][1]} layers are on the accelerators",),
     )
 
 

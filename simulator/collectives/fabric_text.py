@@ -22,6 +22,13 @@ _NETWORK: Final = re.compile(
 _INSIDE: Final = re.compile(
     r"nvlink|nvswitch|nvls|mnnvl|pcie|xgmi|infinity fabric|\bp2p\b|\bici\b|neuronlink"
 )
+_SINGLE: Final = re.compile(r"(?<![x×*] )(?<![x×*\d])(\d+)\s*g(?:b|be|bps|bit|bits)?(?:/s|ps)?\b")
+"""Rate of one port without the number of ports."""
+_OF_RANK: Final = re.compile(r"(?:per|each|a|/)\s*(?:gpu|accelerator|rank|card|device)\b")
+_SAYS_NODE: Final = r"(?:per|each|a|/)\s*(?:node|server|machine|host|box)\b"
+_OF_NODE: Final = re.compile(rf"efa|\btcp\b|ethernet|gbe\b|{_SAYS_NODE}")
+_TOLD: Final = re.compile(rf"{_OF_RANK.pattern}|{_SAYS_NODE}|\d\s*[x×]|[x×]\s*\d")
+"""Words that leave open neither how many ports a node has nor whose a rate is."""
 _RATE: Final = re.compile(r"\b\d+\s*g(?:b|bit)?(?:/s|ps)?\b")
 KNOWN_NETWORKS: Final = (
     "InfiniBand NDR 8x400Gb",
@@ -30,7 +37,7 @@ KNOWN_NETWORKS: Final = (
     "EFA 32x100Gb",
     "EFA 16x200Gb",
     "TCP 25Gb",
-    "Ethernet 100Gb",
+    "Ethernet 100Gb per node",
     "NVLink",
     "MNNVL",
     "PCIe Gen5",
@@ -131,6 +138,11 @@ def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]
         step = _EFA_HOP_S.get(gbit or 200.0, _EFA_HOP_S[200.0])
         if gbit == 100.0 and ports <= 4:
             step = _EFA_FIRST_HOP_S
+    if gbit is not None and _SINGLE.search(words) and topology.ranks_in_node > 1 and not _TOLD.search(words):
+        node = f"{ports * gbit:g} Gb/s for each node"
+        rank = f"{ports * gbit / topology.ranks_in_node:g} Gb/s for each accelerator"
+        first, second, other = (node, rank, "GPU") if ports == 1.0 else (rank, node, "node")
+        assumed = (f"{first} ({second}); add 'per {other}' if it is a {other}'s",)
     shared = bool(re.search(r"sharp|collnet", words))
     return replace(
         topology, inter_bytes_per_s=per_rank, inter_latency_s=step, network_reduction=shared
@@ -141,8 +153,8 @@ def _ports(words: str, ranks_in_node: int) -> tuple[float, float | None]:
     """Return the ports of a node and the rate of one [Gb/s]; (1, None) if the text states no rate.
 
     Understood are `8x400Gb`, `NDR 8 x 400`, `400G x8`, `4x HDR200`, `8x NDR`, `200Gb` and `CX7` (a port per
-    accelerator);
-    a rate above any port's, or of TCP, is the rate of the whole node.
+    accelerator); a rate above any port's, of TCP or Ethernet, or `per node` is that of the whole node, unless it is
+    `per GPU`.
     """
     found = re.search(r"\b(\d+)\s*[x×]\s*(?:[a-z]+-?)?\s*(\d+)\s*(?:g|/|\b)", words)
     if found and float(found[2]) >= _SLOWEST_PORT_GBIT:
@@ -153,9 +165,9 @@ def _ports(words: str, ranks_in_node: int) -> tuple[float, float | None]:
     named = re.search(r"(\d+)\s*[x×]\s*(hdr|ndr|xdr|edr|cx\d)", words)
     if named and named[2] in _NIC_GBIT:
         return float(named[1]), _NIC_GBIT[named[2]]
-    single = re.search(r"\b(\d+)\s*g(?:b|be|bps|bit)?(?:/s|ps)?\b", words)
-    if single:
-        whole_node = float(single[1]) > _FASTEST_PORT_GBIT or bool(re.search(r"efa|\btcp\b", words))
+    if single := _SINGLE.search(words):
+        whole_node = float(single[1]) > _FASTEST_PORT_GBIT or bool(_OF_NODE.search(words))
+        whole_node = whole_node and not _OF_RANK.search(words)
         return (1.0 if whole_node else float(ranks_in_node)), float(single[1])
     for name, rate in _NIC_GBIT.items():
         if name in words:

@@ -164,3 +164,68 @@ def test_a_machine_without_a_card_is_not_taken_for_another_one(cli: Cli, name: s
 def test_a_recipe_shortens_no_window(cli: Cli, model: str) -> None:
     run = cli(f"advisor memory --model {model} --gpu h200-sxm --context 262144")
     assert run.code == 0, run.err
+
+
+LOCAL: Final = "--engine llama.cpp --precision q4_k_m --gpu rtx-4090"
+
+
+def parts_of(cli: Cli, options: str) -> dict[str, float]:
+    found: dict[str, float] = cli(f"advisor memory --json --context 8192 {options}").document()[
+        "per_accelerator"
+    ]
+    return found
+
+
+@pytest.mark.parametrize("model", ["qwen3-30b-a3b", "qwen3-14b"])
+def test_layers_in_main_memory_leave_the_accelerator_and_cost_time(cli: Cli, model: str) -> None:
+    """Weights and cache follow the number of layers; as many as there are, and one for the output, are all of them."""
+    base = f"--model {model} {LOCAL}"
+    layers = 48 if model == "qwen3-30b-a3b" else 40
+    whole = parts_of(cli, base)
+    found = [parts_of(cli, f"{base} -ngl {count}") for count in (1, 9, 17, layers + 1, 999)]
+    assert found[-1] == found[-2] == whole
+    weights = [one["weight_bytes"] for one in found[:3]]
+    assert weights[2] - weights[1] == pytest.approx(weights[1] - weights[0])
+    assert found[2]["kv_cache_bytes"] == pytest.approx(16 / layers * whole["kv_cache_bytes"])
+    load = f"{base} --input-tokens 500 --output-tokens 50"
+    times = [
+        simulate(cli, f"{load} {split}")["metrics"]["tpot_s"]["mean"]["value"]
+        for split in ("-ngl 9", "-ngl 25", "")
+    ]
+    assert times == sorted(times, reverse=True)
+    slow = simulate(cli, f"{load} -ngl 9 --host-bandwidth 45GB/s")["metrics"]["tpot_s"]["mean"]["value"]
+    assert times[0] < slow < 2.01 * times[0]
+
+
+def test_experts_in_main_memory_may_be_said_in_any_words_of_the_engine(cli: Cli) -> None:
+    base = f"--model qwen3-30b-a3b {LOCAL}"
+    some = parts_of(cli, f"{base} --host-experts 20")
+    assert some["weight_bytes"] < parts_of(cli, base)["weight_bytes"]
+    assert some["kv_cache_bytes"] == parts_of(cli, base)["kv_cache_bytes"]
+    start = "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ngl 99 -c 8192"
+    for words in ("-ncmoe 20", "--n-cpu-moe 20", r"-ot 'blk\.(\d|1\d)\.ffn_.*_exps\.=CPU'"):
+        assert parts_of(cli, f"--gpu rtx-4090 {start} {words}")["weight_bytes"] == some["weight_bytes"]
+    every = parts_of(cli, f"{base} --host-experts 48")
+    for words in ("--cpu-moe", "-ncmoe 99", "-ot exps=CPU"):
+        assert parts_of(cli, f"--gpu rtx-4090 {start} {words}") == every
+
+
+def test_an_uneven_split_fills_the_card_that_gets_most(cli: Cli) -> None:
+    base = f"--model llama-3.1-8b {LOCAL} --pp 2"
+    even, uneven = (parts_of(cli, f"{base} --tensor-split {split}") for split in ("1,1", "3,1"))
+    assert even == parts_of(cli, base)
+    assert uneven["kv_cache_bytes"] == pytest.approx(1.5 * even["kv_cache_bytes"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--engine vllm --gpu-layers 5", "means nothing for vLLM"),
+        ("--engine llama.cpp --gpu-layers 0", "puts no layer on the accelerator"),
+        ("--engine llama.cpp --gpu-layers many", "not a number of layers"),
+        ("--engine llama.cpp --host-experts 3", "no routed experts"),
+        ("--engine llama.cpp --pp 2 --tensor-split 1,1,1", "not a proportion for each of 2 stages"),
+    ],
+)
+def test_a_split_that_cannot_be_is_refused(cli: Cli, options: str, words: str) -> None:
+    assert words in cli(f"advisor memory --model llama-3.1-8b --gpu rtx-4090 {options}").err

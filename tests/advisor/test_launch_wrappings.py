@@ -181,6 +181,26 @@ WRAPPINGS: dict[str, tuple[str, Callable[[str], str]]] = {
     "Podman": ("a.container", lambda command: f"[Container]\nImage=a:1\nExec={command}\n"),
     "Python": ("serve.py", as_python),
     "Python text": ("serve.py", lambda command: f"import os\nos.system('{command} &')\n"),
+    "notebook with a process": (
+        "b.ipynb",
+        lambda command: json.dumps(
+            {
+                "cells": [
+                    {"cell_type": "code", "source": "!pip install -q \\\n  requests\n%env A=1"},
+                    {
+                        "cell_type": "code",
+                        "source": f"import subprocess\nsubprocess.Popen({command.split()})",
+                    },
+                ]
+            }
+        ),
+    ),
+    "notebook with a cell of a shell": (
+        "c.ipynb",
+        lambda command: json.dumps(
+            {"cells": [{"cell_type": "code", "source": f"%%bash\nls\n{command} &\n"}]}
+        ),
+    ),
     "notebook": (
         "a.ipynb",
         lambda command: json.dumps({"cells": [{"cell_type": "code", "source": [f"!{command}\n", "a = 1"]}]}),
@@ -222,6 +242,12 @@ def test_a_package_with_its_release_starts_that_release(package: str) -> None:
         found = understand(*line.split())
         assert found == understand("vllm", "serve", "x/y", "-tp", "2") | {"--engine-version": "0.11.0"}
         assert understand(f"#!/bin/sh\n{line}\n") == found
+
+
+def test_a_notebook_that_installs_a_release_starts_that_release() -> None:
+    starts = "import subprocess\nsubprocess.Popen(['vllm', 'serve', 'x/y'])\n"
+    for installs in ("%pip install -q 'vllm[audio]'==0.11.0 torch", "!pip install vllm==0.11.0"):
+        assert understand(f"{installs}\n{starts}")["--engine-version"] == "0.11.0"
 
 
 def test_the_body_of_a_request_means_what_its_settings_mean() -> None:
@@ -275,10 +301,7 @@ def test_a_wrapped_command_means_what_it_means_alone(
     name, wrap = WRAPPINGS[wrapping]
     Path(name).write_text(wrap(command))
     assert understand(name) == alone
-    if wrapping not in (
-        "text without a name",
-        "notebook",
-    ):  # the first needs no second look, the second its name
+    if wrapping != "text without a name":  # it needs no second look
         assert understand(Path(name).read_text()) == alone
 
 
@@ -604,3 +627,31 @@ def test_long_texts_cost_little() -> None:
 )
 def test_what_starts_nothing_is_no_command(text: str) -> None:
     assert not re.search("--model", " ".join(with_pasted_command([text], KNOWN - {"--tp"})[0]))
+
+
+def test_variables_of_a_template_may_be_a_key_and_a_value_and_flags_may_be_off() -> None:
+    def template(eager: str) -> str:
+        variables = {"MODEL_NAME": "x/y", "MAX_MODEL_LEN": "8192", "ENFORCE_EAGER": eager}
+        env = [{"key": name, "value": value} for name, value in variables.items()]
+        return json.dumps({"imageName": "runpod/worker-v1-vllm:v2.7.0", "env": env})
+
+    def words_of(text: str) -> list[str]:
+        return with_pasted_command([text], KNOWN, ("--enforce-eager",))[0]
+
+    assert "--enforce-eager" in words_of(template("true"))
+    assert "true" not in words_of(template("true"))
+    assert "--enforce-eager" not in words_of(template("false"))
+
+
+def test_one_command_in_several_forms_is_one_and_a_node_selector_names_the_accelerator() -> None:
+    expression = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]}
+    container = {
+        "image": "vllm/vllm-openai:v0.10.0",
+        "command": ["vllm", "serve"],
+        "args": ["x/y", "-tp", "2"],
+    }
+    pod = {"containers": [container], "affinity": {"terms": [{"matchExpressions": [expression]}]}}
+    for text in (json.dumps(pod), yaml.safe_dump(pod, sort_keys=False)):
+        words, notes = with_pasted_command([text], KNOWN)
+        assert words[words.index("--gpu") + 1] == "h100-sxm"
+        assert not any("start commands" in note for note in notes)

@@ -38,7 +38,7 @@ VALUES: dict[str, Any] = {
     "checkpoints": "sync", "mtbf_hours": 1000.0, "restart": "30min", "spot_losses_per_day": 3.0, "stragglers": 0.2,
     "algorithm": "ppo", "prompts": 64, "samples": 4, "rl_steps": 7, "placement": "colocated", "off_policy": 2,
     "teacher": "32b", "mean_length": 300, "precision": "fp8", "reward_time": "3s", "reward_model": "8b",
-    "shared_prefix_tokens": 100, "shared_prefixes": 3, "sessions": 6.0, "turn_gap": "30s",
+    "kv_precision": "fp8", "shared_prefix_tokens": 100, "shared_prefixes": 3, "sessions": 6.0, "turn_gap": "30s",
     "levers": "none", "acceptance": 0.5, "adapters": "50", "max_gpus": 32, "adapter_rank": 8, "adapter_slots": 9,
     "emit": "k8s", "emit_dir": Path("here"), "models": "8b@1,70b@1", "plan": Path("p.json"),
     "from_plan": Path("p.json"), "max_context": "64k", "model": "32b", "gpu": "b200-sxm", "provider": "aws",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.options import ObjectiveOptions
 from advisor.ask.scenario import parse_own
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.sentence import options_of_sentence
@@ -54,6 +55,40 @@ def understand(text: str) -> dict[str, str]:
             {"--workload": "finetune", "--method": "lora", "--own": "2xl40s", "--model": "8b"},
         ),
         ("qwen3-32b at Q4 on a 5090", {"--model": "qwen3-32b", "--precision": "q4_k_m", "--gpu": "rtx-5090"}),
+        (
+            "70b in bf16 with fp8 kv cache, 2 rps",
+            {"--kv-precision": "fp8", "--precision": "bf16"} | {"--model": "70b", "--rate": "2/second"},
+        ),
+        (
+            "DPO a 7B on 8xA100",
+            {"--workload": "rl", "--algorithm": "dpo", "--own": "8xa100-sxm-80gb", "--model": "7b"},
+        ),
+        (
+            "10k embeddings per second bge-m3, 256 tokens each",
+            {"--input-tokens": "256", "--workload": "embed", "--rate": "10000/second", "--model": "bge-m3"},
+        ),
+        (
+            "70b, context 128k, 5 users at once",
+            {"--concurrency": "5", "--max-context": "128k", "--model": "70b"},
+        ),
+        (
+            "50 rps of 2k-token prompts and 100-token answers, qwen3-32b q8",
+            {"--input-tokens": "2k", "--output-tokens": "100", "--precision": "q8_0"}
+            | {"--rate": "50/second", "--model": "qwen3-32b"},
+        ),
+        (
+            "train a 1.3B from scratch on 26B tokens",
+            {"--tokens": "26b", "--workload": "train", "--model": "1.3b"},
+        ),
+        (
+            "1M tickets summarised per month with qwen3-14b, 800 tokens each into 100",
+            {
+                "--input-tokens": "800",
+                "--output-tokens": "100",
+                "--rate": "1000000/month",
+                "--model": "qwen3-14b",
+            },
+        ),
         ("chat on H100 or H200", {"--use-case": "chatbot", "--gpu": "h100-sxm,h200-sxm"}),
         ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
         ("train a 3B model on 300B tokens", {"--workload": "train", "--tokens": "300b", "--model": "3b"}),
@@ -271,3 +306,66 @@ def test_a_sentence_is_answered_as_its_options_and_typed_ones_count_first(cli: C
     assert cli(f"{asked} 'a chatbot for 1M users'").document()["inputs"] == said["inputs"]
     assert cli("advisor recommend nonsense").code == 2
     assert "not understood" in cli("advisor recommend 'hello there'").err
+
+
+@pytest.mark.parametrize("metric", ["TTFT", "time to first token", "TPOT", "end-to-end latency"])
+@pytest.mark.parametrize(
+    ("statistic", "suffix"),
+    [
+        ("p99", "p99"),
+        ("", "p99"),
+        ("p95", "p95"),
+        ("95th percentile", "p95"),
+        ("median", "p50"),
+        ("p90", ""),
+        ("average", ""),
+    ],
+)
+def test_a_limit_holds_at_the_percentile_that_is_named_or_is_refused(
+    metric: str, statistic: str, suffix: str
+) -> None:
+    """Each metric has options for some percentiles; a limit at another one says which there are."""
+    own = {"TTFT": "ttft", "time to first token": "ttft", "TPOT": "tpot"}.get(metric, "e2e")
+    option = f"--{own}-{suffix}"
+    for text in (
+        f"8b at 2 rps, {statistic} {metric} under 900 ms",
+        f"8b at 2 rps, {metric} {statistic} < 900 ms",
+    ):
+        if suffix and f"{own}_{suffix}" in ObjectiveOptions.__dataclass_fields__:
+            assert understand(text)[option] == "900 ms"
+        else:
+            with pytest.raises(AdvisorError, match="no objective limits the") as caught:
+                options_of_sentence(text)
+            assert f"--{own}-p99" in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "work"),
+    [
+        ("embeddings for 500 users", {"--workload": "embed", "--users": "500"}),
+        ("speech to text for 200 users", {"--workload": "speech", "--users": "200"}),
+        ("fine-tune an 8b for 20 users", {"--workload": "finetune", "--model": "8b"}),
+        (
+            "grpo on qwen3-8b for 10 researchers",
+            {"--workload": "rl", "--algorithm": "grpo", "--model": "qwen3-8b"},
+        ),
+        ("a training assistant for 300 employees", {"--use-case": "chatbot", "--users": "300"}),
+    ],
+)
+def test_people_do_not_make_other_work_serving(text: str, work: dict[str, str]) -> None:
+    """A command whose work has no users refuses them; what is trained is not used yet."""
+    assert understand(text) == work
+
+
+def test_a_latency_with_a_percentile_says_of_what() -> None:
+    with pytest.raises(AdvisorError, match="first token or of the whole output"):
+        options_of_sentence("8b at 5 rps, p95 latency under 10s")
+    assert understand("bge-m3 embeddings 20 rps, p99 latency 200ms")["--latency-p99"] == "200ms"
+
+
+def test_a_question_about_memory_alone_is_told_which_command_answers_it() -> None:
+    with pytest.raises(AdvisorError, match="asks for memory alone") as caught:
+        options_of_sentence("how much vram for qwen3-32b at 32k context with fp8 kv cache")
+    for words in ("--model qwen3-32b", "--context 32k", "--kv-precision fp8"):
+        assert words in (caught.value.fix or "")
+    assert understand("how much vram for 20 users of qwen3-32b")["--users"] == "20"

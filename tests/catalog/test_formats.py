@@ -349,8 +349,9 @@ def test_a_log_of_llama_cpp_gives_the_fullest_device_and_the_cache_of_all() -> N
     assert log.weight_bytes == pytest.approx(20029 * MIB)
     assert log.kv_bytes == pytest.approx(5120 * MIB)
     part = TEXTS["llama_cpp.log"].replace("offloaded 81/81", "offloaded 40/81")
-    assert read_server_log(part).weight_bytes is None
-    assert any("host memory" in note for note in read_server_log(part).notes)
+    assert read_server_log(part).gpu_layers == 41
+    assert read_server_log(f"load_tensors: offloading output layer to GPU\n{part}").gpu_layers == 40
+    assert "40 of 81 layers are on the accelerators" in read_server_log(part).notes
 
 
 def test_experts_of_vllm_lie_on_all_ranks_where_the_log_says_so() -> None:

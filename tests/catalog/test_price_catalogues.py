@@ -8,6 +8,7 @@ import pytest
 
 from advisor.catalog import prices
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.price_lines import priced_lines
 
 DAY: Final = datetime.date(2026, 11, 20)
 SKYPILOT: Final = (
@@ -123,3 +124,12 @@ def test_a_price_in_cents_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputFileError) as raised:
         prices.prices_as_of(DAY, user_file=path)
     assert "cents" in raised.value.why
+
+
+def test_a_number_of_accelerators_behind_the_name_of_an_instance_is_read() -> None:
+    text = "p5e.48xlarge 8x H200  $63.296 per hour\nND96isr 8x H200 $84.80 / hour\n"
+    found = list(priced_lines(text))
+    assert [(one.num_accelerators, one.gpu, one.usd_per_hour) for one in found] == [
+        ("8", "h200-sxm", "63.296"),
+        ("8", "h200-sxm", "84.8"),
+    ]

@@ -41,7 +41,7 @@ ROW = {
         ("h100-sxm", "NVLink4 + EFA 3200 Gbps", 16, 2, 8, 400 * 0.96),
         ("h100-sxm", "NVLink4 + IB NDR", 16, 2, 8, 400),
         ("h100-sxm", "GPUDirect-TCPX 4x200Gbps", 16, 2, 8, 100),
-        ("l40s", "PCIe Gen4 + 100GbE", 16, 2, 8, 100),
+        ("l40s", "PCIe Gen4 + 100GbE", 16, 2, 8, 12.5),
     ],
 )
 def test_networks_are_read_from_words(

@@ -48,3 +48,20 @@ def test_cards_of_one_socket_sum_faster_than_behind_a_switch_or_across_sockets()
     assert across < rates[1]
     assert topology_of(card, 4).fit_fabric == "pcie5-root"
     assert topology_of(card, 8).fit_fabric == "pcie5-x16"
+
+
+@pytest.mark.parametrize("kind", ["GbE", "Gb Ethernet", "Gb RoCE", "Gb InfiniBand", "Gb"])
+def test_a_rate_is_a_nodes_or_an_accelerators_and_both_can_be_said(kind: str) -> None:
+    """Ethernet without a number of ports is the node's one port, other networks have a port for each accelerator. What
+    is not said is told; counts of ports leave nothing open."""
+    chip = accelerators.by_id("a100-sxm-80gb")
+
+    def gbit(text: str) -> tuple[float, bool]:
+        group, assumed = describe(chip, text, 16, 2)
+        return round(group.inter_bytes_per_s * 8e-9, 6), bool(assumed)
+
+    for text in (f"100{kind} per node", f"100{kind}/node", f"1x100{kind}"):
+        assert gbit(text) == (12.5, False)
+    for text in (f"100{kind} per GPU", f"100{kind}/accelerator", f"8x100{kind}"):
+        assert gbit(text) == (100.0, False)
+    assert gbit(f"100{kind}") == (12.5 if kind in ("GbE", "Gb Ethernet") else 100.0, True)

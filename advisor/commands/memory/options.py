@@ -60,6 +60,9 @@ class MemoryInput:
             "enforce_eager",
             "enable_dp_attention",
             "enable_expert_parallel",
+            "gpu_layers",
+            "host_experts",
+            "tensor_split",
             "engine_version",
         ),
     ] = EngineFlags()

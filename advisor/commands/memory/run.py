@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.ask.deployment import deployment_of, engine_settings, layout_of
+from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_tokens
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import InfeasibleError
@@ -35,7 +36,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
     check_generates(deployment.model)
     check_layout(deployment)
     tokens = _tokens_of_a_sequence(asked.context, deployment)
-    settings = engine_settings(asked.flags, asked.max_num_seqs, asked.max_num_batched_tokens)
+    settings = engine_settings(asked.flags, deployment, asked.max_num_seqs, asked.max_num_batched_tokens)
     account = account_memory(deployment, tokens, asked.concurrency, settings)
     ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
     names = "tensor_parallel pipeline_parallel data_parallel expert_parallel weight_dtype activation_dtype kv_dtype"
@@ -60,7 +61,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         links,
         degree,
         inputs,
-        (*taken, *notes),
+        (*taken, *notes, *host_notes(asked.flags, deployment, reads=False)),
     )
 
 

@@ -15,6 +15,7 @@ from advisor.ask.deployment import (
     layout_of,
     load_of,
 )
+from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_bytes, parse_seconds, parse_watts
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
@@ -73,7 +74,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     calibration = given_calibration(shared.calibration)
     layout, layout_notes = layout_of(asked.layout, asked.flags)
     deployment, notes = deployment_of(asked.model, asked.gpu, layout, asked.flags.engine_version or "")
-    notes = (*notes, *layout_notes)
+    notes = (*notes, *layout_notes, *host_notes(asked.flags, deployment))
     if asked.load.trace is not None:
         from advisor.simulator.serving.trace_files import read_trace
 
@@ -511,7 +512,7 @@ def _replica(
             mean_output_tokens=plan.mean_output_tokens,
             max_context_tokens=asked.flags.max_model_len or plan.longest_request_tokens,
             context_spread=plan.context_spread,
-            settings=_settings(asked),
+            settings=_settings(asked, deployment),
             calibration=calibration,
         )
     except InfeasibleError as error:
@@ -571,8 +572,8 @@ def _with_batching(policy: SchedulerPolicy, batching: str) -> SchedulerPolicy:
     return policy
 
 
-def _settings(asked: ServeInput) -> EngineSettings:
-    return engine_settings(asked.flags, asked.max_num_seqs, asked.max_num_batched_tokens)
+def _settings(asked: ServeInput, deployment: Deployment | None = None) -> EngineSettings:
+    return engine_settings(asked.flags, deployment, asked.max_num_seqs, asked.max_num_batched_tokens)
 
 
 def with_nearest_layout(

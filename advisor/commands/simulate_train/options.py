@@ -84,7 +84,7 @@ class TrainInput:
         Path | None,
         Argument(
             metavar="PLAN",
-            help="Options in a TOML file, or what `advisor recommend --plan` wrote.",
+            help="Options in a TOML file, a plan of `advisor recommend`, or settings of Axolotl, TRL, ...",
             show_default=False,
         ),
     ] = None

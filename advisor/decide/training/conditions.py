@@ -88,4 +88,4 @@ def network_words(cluster: TrainingCluster, num_accelerators: int) -> str:
         usual = usual_network(cluster.accelerator, cluster.group(num_accelerators))
         return usual.words if usual is not None else ""
     rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
-    return f"network between nodes: {rate:.0f} Gb/s for each accelerator"
+    return f"network between nodes: {rate:g} Gb/s for each accelerator"

@@ -9,6 +9,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.decide.candidates import Candidate, candidates_of, usable_precisions
+from advisor.decide.reason import NoCacheFormat
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.layout import check_layout
 
@@ -21,6 +22,7 @@ def find_candidates(
     *,
     engine: str = "",
     precisions: tuple[str, ...] = (),
+    kv_dtype: str = "",
     longest: float = 2000.0,
     most: int = 64,
 ) -> tuple[list[Candidate], str]:
@@ -29,6 +31,7 @@ def find_candidates(
         models.by_id(model),
         [e for e in ENGINES if engine in ("", e.id)],
         precisions=precisions,
+        kv_dtype=kv_dtype,
         mean_context_tokens=1000.0,
         max_context_tokens=longest,
         max_accelerators=most,
@@ -141,3 +144,19 @@ def test_layers_that_accelerators_hold_in_turn_are_not_split_too() -> None:
     )
     with pytest.raises(InfeasibleError, match="together"):
         check_layout(deployment)
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "rtx-4090", "mi300x", "m3-ultra"])
+@pytest.mark.parametrize("kv_dtype", ["bf16", "fp8", "int8", "nvfp4"])
+def test_every_candidate_keeps_its_cache_in_the_format_that_is_named(gpu: str, kv_dtype: str) -> None:
+    """Engines that keep no such cache drop out; integers have the engine's own name."""
+    alike = {"bf16": ("bf16", "fp16"), "int8": ("int8", "q8_0")}.get(kv_dtype, (kv_dtype,))
+    candidates, reason = find_candidates("llama-3.1-8b", gpu, kv_dtype=kv_dtype)
+    assert {one.deployment.kv_dtype for one in candidates} <= set(alike)
+    for one in candidates:
+        assert one.deployment.engine.kv_dtypes == () or one.deployment.kv_dtype in (
+            *one.deployment.engine.kv_dtypes,
+            "bf16",
+        )
+    assert candidates or isinstance(reason, NoCacheFormat)
+    assert kv_dtype != "bf16" or candidates

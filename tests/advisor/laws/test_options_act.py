@@ -79,7 +79,7 @@ VALUES = {
     "--power-budget": "0.6kW", "--storage-tb": "2", "--egress-tb": "3", "--levers": "kv-fp8", "--acceptance": "0.3",
     "--adapters": "50", "--adapter-rank": "64", "--adapter-slots": "4", "--shared-prefix-tokens": "600",
     "--shared-prefixes": "5000", "--sessions": "3", "--turn-gap": "2min", "--top": "1", "--fast": "",
-    "--seed": "5", "--as-of": "2026-06-01", "--goal": "", "--from": "", "--calibration": "",
+    "--seed": "5", "--as-of": "2026-06-01", "--kv-precision": "fp8", "--goal": "", "--from": "", "--calibration": "",
     "--tokens": "2B", "--compute-optimal": "", "--sequence": "2048", "--mean-length": "300", "--global-batch": "64",
     "--method": "full", "--lora-rank": "64", "--optimizer": "muon", "--teacher": "qwen2.5-7b", "--framework": "fsdp",
     "--gpus": "4", "--deadline": "2h", "--checkpoints": "sync", "--mtbf-hours": "500", "--restart": "40m",

@@ -1,0 +1,357 @@
+"""Settings of frameworks that tune models, as options of a command: Axolotl, LLaMA-Factory, torchtune, TRL, ..."""
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from advisor.catalog import models
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import read_text
+from advisor.catalog.schema.tuner import Tuner
+from advisor.catalog.training import tuners
+from advisor.cli.engine_words import places_of_lone_words
+from advisor.cli.launch_files import is_notebook, python_and_shell
+from advisor.cli.python_source import settings_of_python
+
+Settings = Mapping[str, Any]
+_PYTHON: Final = "unsloth"
+"""Framework whose settings are arguments in Python, as those of TRL are."""
+_OF_TRL: Final = {
+    "model_name_or_path": "load.model_name",
+    "model_max_length": "load.max_seq_length",
+    "max_seq_length": "load.max_seq_length",
+    "lora_r": "peft.r",
+    "lora_alpha": "peft.lora_alpha",
+    "load_in_4bit": "load.load_in_4bit",
+    "gradient_checkpointing": "load.use_gradient_checkpointing",
+}
+"""Arguments of TRL's scripts that are none of its trainer's."""
+_LEAST_KNOWN: Final = 3
+_MOST_CHARACTERS: Final = 200_000
+_QUANTITY: Final = re.compile(r"\{(\w+)\}")
+_NOT_OF_A_PLAN: Final = re.compile(r"learning_rate|datasets?$|dataset\.(?!packed)")
+_OF_PLANS: Final = ("method", "optimizer", "precision", "sequences", "checkpointing", "sharding")
+"""Parts of a plan that settings say; the others follow from the machines."""
+_LOOPS: Final = ("dpo", "orpo", "kto", "reward", "grpo", "ppo", "rloo")
+_STAGE: Final = re.compile(r"(?:zero|z)[_-]?([0-3])", re.IGNORECASE)
+_HERE_DOCUMENT: Final = re.compile(
+    r"^.*<<-?\s*'?(?P<end>\w+)'?\n(?P<body>.*?)\n(?P=end)$", re.MULTILINE | re.DOTALL
+)
+_STARTS: Final = re.compile(
+    r"\b(?:axolotl|llamafactory-cli|swift|tune|xtuner|trl|accelerate|torchrun|deepspeed)\b"
+)
+
+
+def with_tuning_settings(
+    arguments: Sequence[str], known: Collection[str], flags: Collection[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return what was typed with the settings of a framework in it, a file or a command, as options of the command, and
+    notes about them. What is typed counts before the settings.
+
+    Raises: AdvisorError: the settings are of a loop of preferences, or a text holds none, and the command plans one
+        step.
+    """
+    for place in places_of_lone_words(arguments, flags):
+        word = arguments[place]
+        found = _read(word)
+        if found is None and "--workload" not in known and len(word.split()) > 1 and not _is_file(word):
+            raise AdvisorError(
+                "no settings of a framework that tunes models in the text",
+                why=f"settings and commands of {', '.join(tuners())} and TRL are read",
+                fix="type the plan as options: --model 8b --gpus 8 --micro-batch 1",
+            )
+        if found is None:
+            continue
+        tuner, settings = found
+        typed = [one for at, one in enumerate(arguments) if at != place]
+        given = {one.partition("=")[0] for one in typed if one.startswith("-")}
+        options, notes = _options(tuner, settings, known, typed)
+        shown = word if len(word.split()) == 1 else "the command"
+        notes.insert(0, f"{shown}: settings of {'TRL' if tuner.id == _PYTHON else tuner.id}")
+        return [*typed, *(one for pair in options.items() if pair[0] not in given for one in pair)], tuple(
+            notes
+        )
+    return list(arguments), ()
+
+
+def _read(word: str) -> tuple[Tuner, Settings] | None:
+    """Return the framework whose settings a file or a command holds, and the settings by dotted keys, or None."""
+    is_file = _is_file(word)
+    text = read_text(Path(word)) if is_file else word
+    text = python_and_shell(text)[0] if is_notebook(text) else text
+    if len(text) > _MOST_CHARACTERS or not (is_file or "\n" in text or _STARTS.search(text)):
+        return None
+    settings = _settings_in(text)
+    rated = {
+        tuner.id: sum(key in _keys(tuner) for key in _as_named_by(tuner, settings))
+        + _LEAST_KNOWN * bool(tuner.models and _component(settings))
+        for tuner in tuners().values()
+    }
+    best = max(rated, key=lambda name: rated[name])
+    found = _as_named_by(tuners()[best], settings)
+    if rated[best] < _LEAST_KNOWN or not (
+        _quantities(tuners()[best], found).get("model") or _component(found)
+    ):
+        return None
+    return tuners()[best], found
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word[:4096]).is_file()
+    except OSError:  # a text that is no path
+        return False
+
+
+def _settings_in(text: str) -> dict[str, Any]:
+    """Return the settings of a text: YAML, Python, or a command with its options and the files that it names."""
+    if (of_python := settings_of_python(text)) is not None:
+        return of_python
+    if (written := _HERE_DOCUMENT.search(text)) is not None:
+        return _settings_in(text.replace(written[0], "")) | _settings_in(written["body"])
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        document = None
+    if isinstance(document, Mapping):
+        return dict(_flat(document))
+    try:
+        words = shlex.split(text.replace("\\\n", " "), comments=True)
+    except ValueError:
+        return {}
+    found: dict[str, Any] = {}
+    for place, word in enumerate(words):
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("-") and word.endswith((".yaml", ".yml", ".py")) and Path(word).is_file():
+            found = _settings_in(read_text(Path(word))) | found
+        elif word.startswith("--") and not equals:
+            behind = words[place + 1] if place + 1 < len(words) else ""
+            found[name.replace("-", "_")] = (
+                True if behind.startswith("--") or not behind else yaml.safe_load(behind)
+            )
+        elif equals and (word.startswith("--") or re.fullmatch(r"[\w.]+", name)):
+            found[name.replace("-", "_") if word.startswith("--") else name] = yaml.safe_load(value)
+    if match := re.search(
+        r"--nproc[_-]per[_-]node[= ](\d+)|--num_(?:processes|gpus)[= ](\d+)|NPROC_PER_NODE=(\d+)", text
+    ):
+        found["$gpus"] = int(next(filter(None, match.groups())))
+    return found
+
+
+def _flat(found: Mapping[Any, Any], outer: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{outer}{name}.")
+        else:
+            is_words = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+            yield f"{outer}{name}", " ".join(value) if is_words and name == "fsdp" else value
+
+
+def _as_named_by(tuner: Tuner, settings: Settings) -> Settings:
+    """Return settings by the keys of a framework; those of TRL's scripts by the arguments in Python."""
+    if tuner.id != _PYTHON:
+        return settings
+    if any("." in key for key in settings):
+        recomputes = settings.get("args.gradient_checkpointing")
+        return settings if recomputes is None else {"load.use_gradient_checkpointing": recomputes, **settings}
+    return {
+        _OF_TRL.get(key, key if key.startswith("$") else f"args.{key}"): value
+        for key, value in settings.items()
+    }
+
+
+def _keys(tuner: Tuner) -> set[str]:
+    tables = (getattr(tuner, part) for part in (*_OF_PLANS, "task", "attention", "length"))
+    return set(tuner.always).union(*(words for table in tables for words in table.values()))
+
+
+def _quantities(tuner: Tuner, settings: Settings) -> dict[str, Any]:
+    """Return the quantities that settings state, by the name that the framework's record has for them."""
+    found: dict[str, Any] = {}
+    tables = (tuner.always, *tuner.method.values(), *tuner.length.values())
+    for key, form in ((key, form) for table in tables for key, form in table.items()):
+        named = _QUANTITY.fullmatch(form) if isinstance(form, str) else None
+        if named and settings.get(key) not in (None, "", "auto", -1, 0):
+            found.setdefault(named[1], settings[key])
+    return found
+
+
+def _component(settings: Settings) -> str:
+    """Return the name of torchtune's builder of a model, such as lora_llama3_1_8b, which its configuration may say."""
+    named = re.match(r"(\w+/[\w.]+?)_(full|q?lora|dora)", str(settings.get("config", "")))
+    if named:
+        return f"{named[2]}_{re.sub('[/.]', '_', named[1]).lower()}"
+    return str(settings.get("model._component_", "")).rpartition(".")[2]
+
+
+def _word_of(table: Mapping[str, Settings], settings: Settings) -> tuple[str, bool]:
+    """Return the word of a part whose constants fit settings best, and whether they state it; a key that is absent is
+    off."""
+    constants = {
+        word: {k: v for k, v in keys.items() if not _NOT_OF_A_PLAN.search(k) and not k.startswith("$")}
+        for word, keys in table.items()
+    }
+
+    def fit(word: str) -> tuple[float, bool]:
+        score = 0.0
+        stated = False
+        for key, value in constants[word].items():
+            own = settings.get(key)
+            if isinstance(value, str) and _QUANTITY.fullmatch(value):
+                score += own is not None
+                stated = stated or own is not None
+            elif own is None:
+                score += 0.5 * (value is False)
+            else:
+                agrees = _agrees(own, value, word)
+                score += 1.0 if agrees else -1.0
+                stated = stated or agrees
+        return score, stated
+
+    rated = {word: fit(word) for word in constants}
+    best = max(rated, key=lambda word: rated[word][0])
+    return best, rated[best][1]
+
+
+def _options(
+    tuner: Tuner, settings: Settings, known: Collection[str], typed: Sequence[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the options for which settings stand, and notes on what they leave open."""
+    quantities = _quantities(tuner, settings)
+    model = _model(tuner, settings, quantities)
+    built = re.match(r"(full|q?lora|dora)_", _component(settings))
+    method, _ = _word_of(tuner.method, settings)
+    if built and (built[1] != "lora" or method == "full"):
+        method = built[1]
+    task = _task(tuner, settings)
+    notes = [
+        f"{key} {value} is not known, and not part of the plan" for key, value in _unknown(tuner, settings)
+    ]
+    found = {"--model": model, "--method": method}
+    if rank := quantities.get("rank"):
+        found["--lora-rank"] = str(rank)
+    for option, part in (("--optimizer", "optimizer"), ("--precision", "precision")):
+        word, stated = _word_of(getattr(tuner, part), settings)
+        if stated:
+            found[option] = word.split()[0]
+    searches = "--workload" in known
+    if task in _LOOPS:
+        if not searches:
+            raise AdvisorError(
+                f"the settings are of {task}, which is not one step of tuning",
+                why="it needs a reference model or pairs of answers",
+                fix=f"advisor recommend --workload rl --algorithm {task} --model {model} --method {method}",
+            )
+        return found | {"--workload": "rl", "--algorithm": task}, notes
+    if searches:
+        found["--workload"] = "finetune"
+    found["--framework"] = _framework(tuner, settings, method)
+    gpus = _gpus(settings, typed)
+    if "$gpus" in settings and "--own" not in typed:
+        found["--gpus"] = str(settings["$gpus"])
+    micro = int(quantities.get("micro_batch") or 1)
+    found["--micro-batch"] = str(micro)
+    accumulation = int(quantities.get("accumulation") or 1)
+    found["--global-batch"] = str(micro * accumulation * gpus)
+    missing = [name for name in ("micro_batch", "accumulation", "sequence") if not quantities.get(name)]
+    unsaid = f"; not stated: {', '.join(missing).replace('_', '-')}" if missing else ""
+    notes.append(f"batch: {micro} x {accumulation} passes x {gpus} accelerators{unsaid}")
+    if sequence := quantities.get("sequence"):
+        found["--sequence"] = str(sequence)
+    checkpointing, is_said = _word_of(tuner.checkpointing, settings)
+    if not is_said:
+        notes.append(f"recomputation is not stated: taken as {checkpointing.split()[0]}")
+    found["--recompute"] = checkpointing.split()[0]
+    if sharding := _sharding(tuner, settings, gpus):
+        found["--sharding"] = sharding
+    if _word_of(tuner.sequences, settings)[0] == "padded" and "--mean-length" not in typed:
+        notes.append("sequences are padded and taken as full: --mean-length N says their mean")
+    if steps := quantities.get("steps"):
+        found["--tokens"] = str(int(steps) * micro * accumulation * gpus * int(sequence or 1))
+    if not searches:
+        found.setdefault("--gpus", str(gpus))
+    return found, notes
+
+
+def _task(tuner: Tuner, settings: Settings) -> str:
+    """Return what is learned: examples, or preferences, which a trainer in Python has in its name."""
+    trainer = str(settings.get("$name", "")).lower()
+    return trainer if trainer in _LOOPS else _word_of(tuner.task, settings)[0]
+
+
+def _unknown(tuner: Tuner, settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a plan whose values no word of the framework's record has."""
+    for part in ("method", "optimizer", "precision", "checkpointing"):
+        table: Mapping[str, Settings] = getattr(tuner, part)
+        pairs = [(key, value, word) for word, keys in table.items() for key, value in keys.items()]
+        for key in dict.fromkeys(key for key, _, _ in pairs if not _NOT_OF_A_PLAN.search(key)):
+            known = [(value, word) for name, value, word in pairs if name == key]
+            own = settings.get(key)
+            is_said = isinstance(own, str | int | float) and not isinstance(own, bool)
+            is_quantity = any(_QUANTITY.fullmatch(str(value)) for value, _ in known)
+            if is_said and not is_quantity and not any(_agrees(own, value, word) for value, word in known):
+                yield key, own
+
+
+def _agrees(own: Any, value: Any, word: str) -> bool:
+    """Whether a setting says a value of a framework's record, whose word may be the value itself."""
+    plain = own.removeprefix("paged_") if isinstance(own, str) else own
+    is_on = value is True and isinstance(own, str)  # auto, unsloth
+    return plain in (value, word) or is_on or (isinstance(value, str) and str(plain).startswith(value))
+
+
+def _model(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]) -> str:
+    """Return the model that settings name: an id, or torchtune's builder of one."""
+    component = re.sub(r"^(?:full|q?lora|dora)_", "", _component(settings))
+    for model, name in tuner.models.items():
+        if name.replace("/", "_").replace(".", "_").lower() == component.lower().replace("__", "_"):
+            return model
+    return models.name_in_path(str(quantities.get("model", component)))
+
+
+def _framework(tuner: Tuner, settings: Settings, method: str) -> str:
+    """Return the framework that prices a plan: the one of the settings where it is a family's own, else the family."""
+    if _deepspeed_stage(settings) is not None and method == "full":
+        return "deepspeed"
+    family = "peft" if method != "full" and "peft" in tuner.families else "fsdp"
+    is_own = tuner.id != _PYTHON and tuner.families[0] == family
+    return tuner.id if is_own else family
+
+
+def _gpus(settings: Settings, typed: Sequence[str]) -> int:
+    """Return the number of accelerators, as typed or as the command starts processes; one if nothing says it."""
+    for place, word in enumerate(typed):
+        name, equals, value = word.partition("=")
+        text = value if equals else next(iter(typed[place + 1 :]), "")
+        if name == "--gpus" and text.isdigit():
+            return int(text)
+        if name == "--own" and (count := re.match(r"\d+", text)):
+            return int(count[0])
+    return int(settings.get("$gpus", 1))
+
+
+def _deepspeed_stage(settings: Settings) -> str | None:
+    """Return the stage of DeepSpeed's configuration, which its file or the name of that says; None without one."""
+    named = next(
+        (value for key, value in settings.items() if key.rpartition(".")[2] == "deepspeed" and value), None
+    )
+    if not isinstance(named, str):
+        return None
+    path = Path(named[:4096])
+    if path.is_file() and (stage := re.search(r'"stage"\s*:\s*([0-3])', read_text(path))):
+        return stage[1]
+    stage = _STAGE.search(path.name)
+    return stage[1] if stage else None
+
+
+def _sharding(tuner: Tuner, settings: Settings, gpus: int) -> str:
+    if gpus == 1:
+        return "none"
+    if (stage := _deepspeed_stage(settings)) is not None:
+        return f"zero{stage}" if stage != "0" else "none"
+    word, stated = _word_of(tuner.sharding, settings)
+    return word.split()[0] if stated and word.startswith("zero") else "none"
