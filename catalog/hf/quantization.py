@@ -3,7 +3,8 @@
 import fnmatch
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -168,35 +169,63 @@ def _matching(patterns: Iterable[object]) -> Callable[[str], bool]:
 
     A pattern is a regular expression behind `re:`, a name with wildcards, or a part of a path between dots.
     """
-    plain: set[str] = set()
+    paths: dict[str, list[list[str]]] = defaultdict(list)
     globs: list[str] = []
-    expressions: list[re.Pattern[str]] = []
+    expressions: list[_Expression] = []
     texts = [str(pattern) for pattern in patterns]
     spelt = {word for word in FUSED if any(word in text for text in texts)}
     for text in texts:
         if text.startswith("re:"):
             found = _compile(text[3:])
             if found is not None:
-                expressions.append(found)
+                expressions.append(_Expression(found, _first_word(text[3:])))
         elif any(sign in text for sign in "*?["):
-            shown = canonical(text)
-            globs += [shown, f"*.{shown}", f"{shown}.*", f"*.{shown}.*"]
+            globs.append(fnmatch.translate(canonical(text))[:-_ANCHOR_LENGTH])
         elif text:
-            plain.add(canonical(text))
-    joined = re.compile("|".join(fnmatch.translate(one) for one in globs)) if globs else None
+            words = canonical(text).split(".")
+            paths[words[0]].append(words)
+    # Dots and words may stand before and behind what a wildcard pattern describes.
+    joined = re.compile(rf"(?s:.*\.)?(?:{'|'.join(globs)})(?s:\..*)?\Z") if globs else None
 
     @cache
     def matches(name: str) -> bool:
-        if plain and any(part in plain for part in _inner(name)):
-            return True
+        words = name.split(".")
+        for start, word in enumerate(words):
+            if any(words[start : start + len(path)] == path for path in paths.get(word, ())):
+                return True
         last = name.rpartition(".")[2]
         if last in FUSED and last not in spelt:
             return False  # `.*v_proj` means no query, although engines keep both in one `qkv_proj`
         if joined is not None and joined.match(name):
             return True
-        return any(one.match(prefix + name) for one in expressions for prefix in PREFIXES)
+        return any(one.describes(name) for one in expressions)
 
     return matches
+
+
+class _Expression(NamedTuple):
+    """A regular expression of a config, and the word with which it begins after any characters, or nothing."""
+
+    pattern: re.Pattern[str]
+    first_word: str
+
+    def describes(self, name: str) -> bool:
+        """Return whether the expression matches a name behind one of the words that files put in front.
+
+        What begins with any characters and a word that no prefix has matches behind all prefixes or behind none.
+        """
+        if self.first_word and not name.startswith(self.first_word):
+            return self.pattern.match(name) is not None
+        return any(self.pattern.match(prefix + name) for prefix in PREFIXES)
+
+
+def _first_word(expression: str) -> str:
+    """Return the word that follows any characters at the start of an expression; "" if there is none, if a prefix has
+    it, or if the expression has alternatives outside of brackets."""
+    found = _FREE_START.match(expression)
+    is_one = "|" not in _BRACKETS.sub("", expression)
+    word = found[1] if found and is_one else ""
+    return "" if any(word in prefix for prefix in PREFIXES) else word
 
 
 def _compile(expression: str) -> re.Pattern[str] | None:
@@ -210,18 +239,14 @@ def _compile(expression: str) -> re.Pattern[str] | None:
         return None
 
 
+_ANCHOR_LENGTH: Final = 2
+"""Characters of the anchor at the end of what `fnmatch.translate` returns, `\\Z` or `\\z`."""
+_FREE_START: Final = re.compile(r"\.\*\\?\.?(\w+)(?![\w*+?{])")
+_BRACKETS: Final = re.compile(r"\([^()]*\)")
 _LONGEST_EXPRESSION: Final = 2_000
 """Longest regular expression of a config that is tried [characters]; published ones have up to 200."""
 _MOST_REPEATS: Final = 3
 """Most repetitions in an expression that is tried, and none of a group: more could take exponential time."""
-
-
-def _inner(name: str) -> Iterator[str]:
-    """Yield every run of consecutive words of a path."""
-    words = name.split(".")
-    for start in range(len(words)):
-        for end in range(start + 1, len(words) + 1):
-            yield ".".join(words[start:end])
 
 
 def _mapping(formats: Mapping[str, ModuleFormat]) -> Callable[[str], ModuleFormat | None]:
