@@ -45,6 +45,9 @@ from advisor.simulator.training.plan_check import plan_words
 from advisor.simulator.training.reinforcement import generates, num_forwards, num_trained_models
 
 Progress = Callable[[str], None]
+LONGEST_LISTED_S: Final = 120.0 * DAY_S
+"""Time of a run beyond which it is no answer to a budget alone [s]: a long public run, BLOOM's, took 118 days (Luccioni
+et al. 2022, arXiv:2211.02001, section 4). A stated deadline, cluster or machines of one's own say otherwise."""
 _PATIENCE = 2
 """Larger clusters tried beyond the cheapest that meets the deadline, or beyond which speed is worth nothing."""
 SHORTEST_WORTH_S: Final[Mapping[Workload, float]] = {"train": 7.0 * DAY_S, "finetune": DAY_S, "rl": DAY_S}
@@ -275,7 +278,8 @@ def _may_cost_less(runs: Sequence[TrainingRun], larger: Sequence[ClusterOffer]) 
 def shortfall(scenario: TrainingScenario, run: TrainingRun) -> float:
     """Return by which factor a run misses the limit that it misses most."""
     limits = scenario.limits
-    late = run.wall_s / limits.deadline_s if limits.deadline_s is not None else 0.0
+    longest_s = _longest_s(scenario)
+    late = run.wall_s / longest_s if longest_s is not None else 0.0
     dear = run.usd / limits.budget_usd if limits.budget_usd is not None else 0.0
     return max(late, dear)
 
@@ -383,11 +387,20 @@ def _counts(
 def misses(scenario: TrainingScenario, run: TrainingRun) -> Reason | None:
     """Return the limit that a run misses; None if it keeps all."""
     limits = scenario.limits
-    if limits.deadline_s is not None and run.wall_s > limits.deadline_s:
-        return TakesTooLong(run.days, run.num_accelerators, limits.deadline_s / DAY_S)
+    if (longest_s := _longest_s(scenario)) is not None and run.wall_s > longest_s:
+        is_stated = limits.deadline_s is not None
+        return TakesTooLong(run.days, run.num_accelerators, longest_s / DAY_S, is_stated=is_stated)
     if limits.budget_usd is not None and run.usd > limits.budget_usd:
         return OverJobBudget(run.usd, limits.budget_usd, run.num_accelerators)
     return None
+
+
+def _longest_s(scenario: TrainingScenario) -> float | None:
+    """Longest time of a run that is an answer [s]: the deadline; with a budget alone `LONGEST_LISTED_S`; None where the
+    cluster decides."""
+    limits = scenario.limits
+    is_free = limits.num_accelerators is None and not limits.own
+    return LONGEST_LISTED_S if is_free and is_fastest_wanted(scenario) else limits.deadline_s
 
 
 def is_fastest_wanted(scenario: TrainingScenario) -> bool:
