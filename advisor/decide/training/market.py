@@ -13,6 +13,7 @@ from advisor.decide.offers import offers_by_accelerator, owned_offers, price_spr
 from advisor.decide.ranking import is_firm
 from advisor.decide.reason import (
     NoClusterSize,
+    NoFramework,
     NoLayout,
     NotForSale,
     NotSoldAsCluster,
@@ -299,15 +300,18 @@ def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: in
     if not found:
         return unlayable(variants, count, scenario.task.layout, others)
     fits = f"{plan_words(found[0].plan)} fits, but no command would start it"
-    lacks = lacking_setting(found[0].job, found[0].plan, scenario.task.loop or "sft")
+    goal = scenario.task.loop or "sft"
+    lacks = lacking_setting(found[0].job, found[0].plan, goal)
+    able = frameworks_with_settings(found[0].job, goal, found[0].plan)
     if lacks is not None:
-        able = frameworks_with_settings(found[0].job, scenario.task.loop or "sft", found[0].plan)
         instead = f"; --framework {' or '.join(able)} does" if able else ""
-        return NotSupported(f"{plan_words(found[0].plan)} fits, but {lacks}{instead}")
+        return NoFramework(f"{plan_words(found[0].plan)} fits, but {lacks}{instead}", able)
     if task is None:
         return NotSupported(f"no framework has options for any layout that fits: {fits}")
-    return NotSupported(
-        f"no framework that runs {task.algorithm} has options for any layout that fits: {fits}"
+    asked = f"of {' and '.join(named)} " if (named := [name for _, name in scenario.task.programs]) else ""
+    return NoFramework(
+        f"no framework {asked}that runs {task.algorithm} has options for any layout that fits: {fits}",
+        able if named else (),
     )
 
 

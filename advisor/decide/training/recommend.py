@@ -144,8 +144,8 @@ def recommend_training(
 
 
 def _undivided_batch(scenario: TrainingScenario, model: Model, best: TrainingRun) -> str:
-    """Return the note that a stated number of accelerators shares few factors with the batch, with the near batch and the
-    smaller cluster that take less time; empty if neither does."""
+    """Return the note that stated accelerators share few factors with the batch, with the near batch and the smaller
+    cluster that take less time; empty if neither does."""
     limits, task = scenario.limits, scenario.task
     count = limits.num_accelerators or (limits.own[0][0] if len(limits.own) == 1 else 1)
     near = batch_near(task.global_batch, count)

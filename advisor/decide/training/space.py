@@ -452,7 +452,8 @@ def _without_setting(
 def frameworks_with_settings(
     job: TrainingJob, goal: str, plan: TrainingPlan | None = None
 ) -> tuple[str, ...]:
-    """Return other frameworks with settings or options for a job, or for a plan of it; TRL is the last."""
+    """Return other frameworks with settings or options for a job, or for a plan of it; TRL is the last. Its PPO trainer
+    is called from Python alone."""
     plans = _PLANS_TO_TRY if plan is None else (plan,)
     others = [
         name
@@ -463,7 +464,8 @@ def frameworks_with_settings(
             for each in plans
         )
     ]
-    return (*others, *(["trl"] if any(trl_runs(job, each) for each in plans) else []))
+    in_trl = goal != "ppo" and job.software != "trl" and any(trl_runs(job, each) for each in plans)
+    return (*others, *(["trl"] if in_trl else []))
 
 
 def lacking_setting(job: TrainingJob, plan: TrainingPlan, goal: str) -> MissingSetting | None:
