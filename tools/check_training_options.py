@@ -45,6 +45,7 @@ _TUNERS: Final = {
     "llama-factory": ("llamafactory/hparams/*.py", "transformers/training_args.py"),
     "ms-swift": (
         *("swift/arguments/**/*.py", "swift/trainers/arguments.py", "swift/config/*.json"),
+        "swift/rlhf_trainers/args_mixin.py",
         "transformers/training_args.py",
     ),
     "torchtune": (

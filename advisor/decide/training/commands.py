@@ -176,6 +176,19 @@ def _trl_loop(
     name = task.algorithm
     if not _trains_loop(job, plan, name):
         return {}
+    node_size = cluster.accelerator.node_size
+    if generates(name) and job.software in tuners():
+        judge = _judge_of(task)
+        more = {
+            "generations": task.samples_per_prompt,
+            "output": lengths[1],
+            "engine_fraction": _engine_fraction(job, plan, cluster),
+            "engine_ranks": ways,
+            "rewards": [judge or "REWARD"],
+            "rules": None if judge else ["REWARD_FUNCTION"],
+            "judges": [judge] if judge else None,
+        }
+        return {job.software: settings_flags(job, plan, name, more, node_size=node_size, num_steps=num_steps)}
     if generates(name):
         limits = f"--max_completion_length {lengths[1]} --num_generations {task.samples_per_prompt}"
         engine = "--use_vllm --vllm_mode colocate --vllm_enable_sleep_mode"
@@ -188,14 +201,13 @@ def _trl_loop(
         )
         # GRPO's default loads no reference, whose passes the plan counts.
         distance = " --beta 0.001" if name == "grpo" else ""
-        more = f"{limits} {judge} {engine}{distance}"
+        extra = f"{limits} {judge} {engine}{distance}"
     else:
-        more = f"--max_length {sum(lengths)}"
+        extra = f"--max_length {sum(lengths)}"
         job, plan = _in_pairs(job, plan, name)
-    node_size = cluster.accelerator.node_size
     if job.software in tuners():
         return {job.software: settings_flags(job, plan, name, node_size=node_size, num_steps=num_steps)}
-    return {"trl": trl_flags(job, plan, name, more, node_size=node_size, num_steps=num_steps)}
+    return {"trl": trl_flags(job, plan, name, extra, node_size=node_size, num_steps=num_steps)}
 
 
 def _in_pairs(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> tuple[TrainingJob, TrainingPlan]:

@@ -17,14 +17,30 @@ def test_trainers_of_transformers_run_loops_under_any_name(name: str) -> None:
     assert family_asked(name, loop_method="lora")[0] == "peft"
 
 
-@pytest.mark.parametrize("name", ["trl", "verl"])
-@pytest.mark.parametrize("method", ["full", "lora"])
-def test_a_loop_in_a_named_trainer_has_its_command(cli: Cli, name: str, method: str) -> None:
-    run = cli(
-        f"advisor recommend --model qwen3-4b --workload rl --gpu h100 --gpus 8 --framework {name} --method {method}"
-    )
+@pytest.mark.parametrize(
+    ("name", "method", "told"),
+    [
+        ("trl", "lora", "--num_generations 12"),
+        ("verl", "full", "rollout.n=12"),
+        ("axolotl", "full", "num_generations: 12"),
+        ("ms-swift", "lora", "num_generations: 12"),
+    ],
+)
+def test_a_loop_in_a_named_trainer_has_its_command(cli: Cli, name: str, method: str, told: str) -> None:
+    asked = f"advisor recommend --model qwen3-4b --workload rl --gpu h100 --gpus 8 --samples 12 --method {method}"
+    run = cli(f"{asked} --framework {name}")
     assert run.code == 0, run.err
     assert f"# {name}, options of" in run.out
+    assert told in run.out
+
+
+def test_a_loop_that_a_named_trainer_lacks_is_refused_with_one_that_has_it(cli: Cli) -> None:
+    """verl generates for every algorithm that it trains."""
+    asked = "advisor recommend --model qwen3-4b --workload rl --algorithm dpo --gpu h100 --gpus 8"
+    refused = cli(f"{asked} --framework verl")
+    assert refused.code == 3
+    fix = refused.err.partition("To fix: ")[2].splitlines()[0]
+    assert cli(f"{asked} {fix}").code == 0, fix
 
 
 @pytest.mark.parametrize("family", sorted(set(RULES) - {"peft", "deepspeed", "fsdp", "maxtext"}))
