@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from advisor.catalog.architectures import plugin_of
 from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.errors import UnknownNameError
@@ -332,10 +333,12 @@ configs/model_config.py, rocm_supported_quantization, where petit_nvfp4 reads NV
 
 
 def reads_checkpoint(repository: str, dtype: str, engine: Engine, accelerator: Accelerator) -> bool:
-    """Whether an engine reads the quantisation method of a checkpoint in a format on an accelerator."""
-    is_modelopt = repository.startswith("nvidia/") and is_quantised(repository)
+    """Whether an engine reads the quantisation method of a checkpoint in a format on an accelerator. What plug-ins read
+    is not known."""
+    if accelerator.vendor == "nvidia" or not (repository.startswith("nvidia/") and is_quantised(repository)):
+        return True
     known = _MODELOPT_ELSEWHERE.get((engine.id, accelerator.vendor), ())
-    return accelerator.vendor == "nvidia" or not is_modelopt or dtype in known
+    return dtype in known and not plugin_of(accelerator)
 
 
 def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheckpoint:

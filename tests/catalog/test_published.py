@@ -170,8 +170,7 @@ def test_no_safetensors_are_loaded_by_an_engine_of_gguf_files() -> None:
 def test_modelopt_checkpoints_are_read_where_the_engine_lists_their_method(
     engine: str, accelerator: str, formats: set[str]
 ) -> None:
-    """Source: vllm 0.33.0, platforms/rocm.py and xpu.py, supported_quantization; sglang 0.5.23, configs/model_config.py,
-    rocm_supported_quantization."""
+    """Source: vllm 0.33.0, platforms/rocm.py and xpu.py; sglang 0.5.23, configs/model_config.py."""
     run = (engines.by_id(engine), accelerators.by_id(accelerator))
     found = {
         dtype
