@@ -548,8 +548,9 @@ def _serve_config(parts: Sequence[Plan]) -> str:
 
 
 def _llm_config(plan: Plan) -> dict[str, Any]:
-    """Return a pool as Ray Serve LLM describes it."""
+    """Return a pool as Ray Serve LLM describes it, in the words of the engine's release that it pins."""
     model, words = _engine_words(plan)
+    words = list(map(Line, words_in_release(plan.engine.id, words, RAY.engines[plan.engine.id])))
     layout = plan.option.replica_layout
     return {
         "model_loading_config": {"model_id": str(plan.model), "model_source": str(model)},
