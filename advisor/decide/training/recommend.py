@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from advisor.catalog import accelerators
 from advisor.catalog import models as model_catalog
@@ -59,7 +60,7 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
-from advisor.decide.training.space import RULES, training_job
+from advisor.decide.training.space import OF_TRANSFORMERS, RULES, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
@@ -154,11 +155,7 @@ def _undivided_batch(scenario: TrainingScenario, model: Model, best: TrainingRun
     searched = () if limits.own else (best.found.cluster.accelerator.id,)
     same = scenario.with_limits(accelerators=searched)
     fewer = next(size for size in range(count - 1, 0, -1) if task.global_batch % size == 0)
-    others = {
-        f"--global-batch {near}": same.model_copy(
-            update={"task": task.model_copy(update={"global_batch": near})}
-        )
-    }
+    others = {f"--global-batch {near}": _with_task(same, global_batch=near)}
     if limits.num_accelerators is not None:
         others[f"--gpus {fewer}"] = same.with_limits(num_accelerators=fewer)
     told = []
@@ -380,8 +377,8 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     first = told[0][1] if told else None
     nearest_count = _nearest_count(scenario, outcome)
     others = _other_questions(scenario, first)
-    if isinstance(first, NoLayout) and not first.fix and not nearest_count:
-        others = _smaller_questions(scenario)
+    if isinstance(first, NoLayout) and not first.fix:
+        others = chain(_other_frameworks(scenario), () if nearest_count else _smaller_questions(scenario))
     for fix, other in others:
         ranked = ranked_runs(other, search_training(other, model, lambda message: None))
         if ranked:
@@ -425,27 +422,42 @@ def _other_questions(
             yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
 
 
+def _is_narrow(scenario: TrainingScenario) -> bool:
+    """Whether a question names so few accelerators that searching them again takes little time."""
+    limits = scenario.limits
+    return len(limits.own or limits.accelerators) in range(1, _MOST_SEARCHED_AGAIN + 1)
+
+
+def _with_task(scenario: TrainingScenario, **changes: object) -> TrainingScenario:
+    return scenario.model_copy(update={"task": scenario.task.model_copy(update=changes)})
+
+
+def _other_frameworks(scenario: TrainingScenario) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield the families of frameworks that a job which fits nowhere did not name, those with the same models first:
+    one may divide or offload more."""
+    task = scenario.task
+    if not task.frameworks or task.framework_version or not _is_narrow(scenario):
+        return
+    is_same = task.frameworks[0] in OF_TRANSFORMERS
+    for name in sorted(RULES, key=lambda family: (family in OF_TRANSFORMERS) != is_same):
+        if name not in task.frameworks:
+            yield f"--framework {name}", _with_task(scenario, frameworks=(name,))
+
+
 def _smaller_questions(scenario: TrainingScenario) -> Iterator[tuple[str, TrainingScenario]]:
-    """Yield the options that may make a job fit which no plan holds, each with the question that it makes: a framework
-    that divides or offloads more, an optimizer or a method that holds less, more accelerators, shorter sequences.
+    """Yield the options that may make a job fit which no plan holds, each with the question that it makes: an optimizer
+    or a method that holds less, more accelerators, shorter sequences.
 
     None are yielded where many accelerators would have to be searched again.
     """
     task = scenario.task
     limits = scenario.limits
-    if len(limits.own or limits.accelerators) not in range(1, _MOST_SEARCHED_AGAIN + 1):
+    if not _is_narrow(scenario):
         return
-
-    def with_task(**changes: object) -> TrainingScenario:
-        return scenario.model_copy(update={"task": task.model_copy(update=changes)})
-
-    for name in RULES:
-        if task.frameworks and name not in task.frameworks and not task.framework_version:
-            yield f"--framework {name}", with_task(frameworks=(name,))
     if task.optimizer != "adamw":
-        yield "--optimizer adamw", with_task(optimizer="adamw")
+        yield "--optimizer adamw", _with_task(scenario, optimizer="adamw")
     if task.lora_rank > _LARGE_LORA_RANK:
-        yield f"--lora-rank {_LARGE_LORA_RANK}", with_task(lora_rank=_LARGE_LORA_RANK)
+        yield f"--lora-rank {_LARGE_LORA_RANK}", _with_task(scenario, lora_rank=_LARGE_LORA_RANK)
     if limits.num_accelerators is not None and not limits.own:
         for doublings in range(1, _MOST_DOUBLINGS + 1):
             count = limits.num_accelerators << doublings
@@ -453,12 +465,12 @@ def _smaller_questions(scenario: TrainingScenario) -> Iterator[tuple[str, Traini
     if scenario.workload == "finetune" and task.method != "qlora":
         methods: tuple[Method, ...] = ("lora", "qlora") if task.method == "full" else ("qlora",)
         for method in methods:
-            adapters = with_task(method=method, lora_rank=task.lora_rank or DEFAULT_LORA_RANK)
-            yield f"--method {method}", adapters
+            rank = task.lora_rank or DEFAULT_LORA_RANK
+            yield f"--method {method}", _with_task(scenario, method=method, lora_rank=rank)
     if scenario.workload != "rl":
         for halvings in range(1, _MOST_DOUBLINGS + 1):
             sequence = task.sequence_tokens >> halvings
-            yield f"--sequence {sequence}", with_task(sequence_tokens=sequence)
+            yield f"--sequence {sequence}", _with_task(scenario, sequence_tokens=sequence)
 
 
 def _run_words(run: TrainingRun) -> str:

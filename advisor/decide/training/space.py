@@ -139,7 +139,7 @@ class Variant:
 _PLANS_TO_TRY: Final = (TrainingPlan(), TrainingPlan(data_parallel=2, sharding="zero3"))
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
 """Frameworks whose commands are printed for loops of generation and training, and which train nothing else here."""
-_OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
+OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
 """Families of trainers that run a model of Transformers."""
 
 
@@ -163,7 +163,7 @@ def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, 
             )
         family = "fsdp"
     known_value(family or name, tuple(RULES), "framework")
-    if loop_method and family in _OF_TRANSFORMERS:
+    if loop_method and family in OF_TRANSFORMERS:
         family = "fsdp" if loop_method == "full" else "peft"
     if record:
         return (
