@@ -308,11 +308,9 @@ def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: in
         return NoFramework(f"{plan_words(found[0].plan)} fits, but {lacks}{instead}", able)
     if task is None:
         return NotSupported(f"no framework has options for any layout that fits: {fits}")
-    asked = f"of {' and '.join(named)} " if (named := [name for _, name in scenario.task.programs]) else ""
-    return NoFramework(
-        f"no framework {asked}that runs {task.algorithm} has options for any layout that fits: {fits}",
-        able if named else (),
-    )
+    named = " and ".join(name for _, name in scenario.task.programs)
+    why = f"no framework {named and f'of {named} '}that runs {goal} has options for any layout that fits: {fits}"
+    return NoFramework(why, able) if named and able else NotSupported(why)
 
 
 def _nearest_that_works(
