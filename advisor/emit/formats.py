@@ -113,7 +113,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     has_roles = all(part.option.role in ("prefill", "decode") for part in fleet.parts)
     if form in _NO_FLEET and not has_roles:
         raise AdvisorError(
-            f"--emit {form} writes equal replicas only, not pools that differ or a sticky router",
+            f"--emit {form} writes equal replicas, or pools that prefill and decode, and no sticky router",
             why=_NO_FLEET[form],
             fix="--emit k8s" if fleet.is_weighted else "--emit k8s, or --levers none",
         )

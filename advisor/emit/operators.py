@@ -118,7 +118,17 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
         secret = f"first: the Dynamo operator, and the Secret {_DYNAMO_SECRET} with the key HF_TOKEN"
         return secret, _check_stack(plan, DYNAMO, form), pattern.format(_dynamo_image(plan))
     if form == "ray":
-        return "first: the KubeRay operator", _check_stack(plan, RAY, form), pattern.format(_RAY_IMAGE)
+        is_adapted = any("lora" in word for word in plan.words())
+        bucket = (
+            f"first: put the adapters into folders of a bucket, and its name in place of {_ADAPTER_BUCKET}"
+        )
+        adapters = (bucket,) if is_adapted else ()
+        return (
+            "first: the KubeRay operator",
+            *adapters,
+            _check_stack(plan, RAY, form),
+            pattern.format(_RAY_IMAGE),
+        )
     if form == "llm-d":
         return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
     if form == "kserve" and moves_caches(plan):
@@ -547,14 +557,29 @@ def _serve_config(parts: Sequence[Plan]) -> str:
     return text
 
 
+_ADAPTERS: Final = "max_cpu_loras"
+"""Argument of vLLM's engine that holds the adapters of a replica."""
+_ADAPTER_BUCKET: Final = "s3://ADAPTERS"
+"""Folder of adapters, which Ray reads from a store of objects alone. Source: ray 2.60.0, ray/llm/_internal/serve/core/
+configs/llm_config.py, LoraConfig."""
+
+
 def _llm_config(plan: Plan) -> dict[str, Any]:
     """Return a pool as Ray Serve LLM describes it, in the words of the engine's release that it pins."""
     model, words = _engine_words(plan)
     words = list(map(Line, words_in_release(plan.engine.id, words, RAY.engines[plan.engine.id])))
     layout = plan.option.replica_layout
+    arguments = engine_arguments(words)
+    adapters = {}
+    if (slots := arguments.get(_ADAPTERS)) is not None:
+        adapters["lora_config"] = {
+            "dynamic_lora_loading_path": _ADAPTER_BUCKET,
+            "max_num_adapters_per_replica": slots,
+        }
     return {
         "model_loading_config": {"model_id": str(plan.model), "model_source": str(model)},
-        "engine_kwargs": engine_arguments(words),
+        "engine_kwargs": arguments,
+        **adapters,
         "deployment_config": {
             "num_replicas": plan.num_replicas,
             "max_ongoing_requests": math.ceil((layout.max_num_seqs or 1) / layout.data_parallel),

@@ -209,7 +209,7 @@ def test_dynamo_has_workers_for_each_role_and_no_other_pools(seed: int) -> None:
         assert int(worker["resources"]["limits"]["gpu"]) == part.layout.tensor_parallel
     assert "the Dynamo operator" in files["README.md"]
     lengths = question(2 if seed % 2 == 0 else 3)
-    with pytest.raises(AdvisorError, match="equal replicas only"):
+    with pytest.raises(AdvisorError, match="writes equal replicas, or pools"):
         emit_files("llama-3.1-8b", lengths, "dynamo")
 
 
@@ -242,7 +242,7 @@ def test_llmd_has_pods_for_each_role_and_a_sidecar_before_those_that_decode(seed
         assert int(container["resources"]["limits"]["nvidia.com/gpu"]) == part.layout.tensor_parallel
         check_command("vllm", ["vllm", *words[2:]])
     lengths = question(2 if seed % 2 == 0 else 3)
-    with pytest.raises(AdvisorError, match="equal replicas only"):
+    with pytest.raises(AdvisorError, match="writes equal replicas, or pools"):
         emit_files("llama-3.1-8b", lengths, "llm-d")
 
 
