@@ -774,6 +774,12 @@ def test_recipes_of_nemo_are_printed_for_chips_of_nvidia_alone() -> None:
     """Source: megatron_bridge 0.3.0 (PyPI), METADATA: transformer-engine[core_cu13]."""
     plan = TrainingPlan(data_parallel=8, sharding="zero1")
     assert set(launch_flags(DENSE, plan, as_priced=True, vendor="amd")) == {"megatron-lm"}
+    ranks = replace(plan, tensor_parallel=2, sequence_parallel=True)
+    overlaps = {
+        vendor: "--tp-comm-overlap" in launch_flags(DENSE, ranks, vendor=vendor)["megatron-lm"]
+        for vendor in ("nvidia", "amd")
+    }
+    assert overlaps == {"nvidia": True, "amd": False}
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 4])
