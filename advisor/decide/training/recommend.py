@@ -147,7 +147,8 @@ def recommend_training(
 def _undivided_batch(scenario: TrainingScenario, model: Model, best: TrainingRun) -> str:
     """Return the note that stated accelerators share few factors with the batch, with the near batch and the smaller
     cluster that take less time; empty if neither does."""
-    limits, task = scenario.limits, scenario.task
+    limits = scenario.limits
+    task = scenario.task
     count = limits.num_accelerators or (limits.own[0][0] if len(limits.own) == 1 else 1)
     near = batch_near(task.global_batch, count)
     if scenario.rollout is not None or not task.layout.is_free or near == task.global_batch:

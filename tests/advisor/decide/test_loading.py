@@ -67,7 +67,8 @@ def test_weights_fit_before_an_engine_quantises_them(model: str, chip: str, leas
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_checkpoint_that_is_started_is_one_that_the_engine_reads(engine: str) -> None:
-    ours, runs = accelerators.by_id("mi300x"), engines.by_id(engine)
+    ours = accelerators.by_id("mi300x")
+    runs = engines.by_id(engine)
     for model in models.all_models():
         if model.workload != "decoder":
             continue
