@@ -245,6 +245,9 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
         templates.append(
             (flags.speculation.get(guess.method, ""), flags.yaml_speculation.get(guess.method, ""))
         )
+        # Options that scale positions open the head's window too.
+        if guess.method == "eagle" and settings.max_model_len and not settings.scaling_words:
+            templates.append((flags.head_window, ""))
     if settings.adapters is not None:
         count, rank, slots = settings.adapters
         values |= {"count": count, "rank": _usual_rank(rank), "slots": slots}

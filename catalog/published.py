@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from advisor.catalog.architectures import plugin_of
 from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.errors import UnknownNameError
@@ -283,7 +284,9 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
 
     Source: data/support/checkpoints.csv; hf_ids of the model record; the engine's flags.
     """
-    model = _without_foreign(_with_repositories(model), accelerator)
+    model = _with_repositories(model)
+    able = tuple(name for name in model.hf_ids if reads_checkpoint(name, dtype, engine, accelerator))
+    model = model if able == model.hf_ids else model.model_copy(update={"hf_ids": able})
     named = checkpoint_for(model, dtype, engine.id)
     if engine.flags.reads_only == "gguf":
         return _gguf_checkpoint(model, dtype, named)
@@ -296,8 +299,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     found = [
         one
         for one in loadable_checkpoints(model, dtype, engine.id)
-        if (accelerator.vendor == "nvidia" or not _is_modelopt(one.repository))
-        and not _has_other_name(one, model)
+        if reads_checkpoint(one.repository, dtype, engine, accelerator) and not _has_other_name(one, model)
     ]
     if found:
         return ServedCheckpoint(found[0].repository, dtype, "published" if found[0].is_seen else "pattern")
@@ -320,20 +322,23 @@ def is_block_scaled(model: Model, engine: Engine, dtype: str, accelerator: Accel
     return listed == "fp8-block" or (listed == "original" and model.fp8_scaling == "block")
 
 
-def _without_foreign(model: Model, accelerator: Accelerator) -> Model:
-    """Return the model without NVIDIA's quantised checkpoints on other vendors' accelerators: engines there refuse the
-    method that they name, modelopt.
-
-    Source: vLLM, vllm/platforms/rocm.py, supported_quantization; SGLang, quantization/modelopt_quant.py.
-    """
-    if accelerator.vendor == "nvidia":
-        return model
-    able = tuple(name for name in model.hf_ids if not _is_modelopt(name))
-    return model if able == model.hf_ids else model.model_copy(update={"hf_ids": able})
+_MODELOPT_ELSEWHERE: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("vllm", "amd"): ("fp8", "nvfp4", "mxfp8"),
+    ("vllm", "intel"): ("fp8",),
+    ("sglang", "amd"): ("nvfp4",),
+}
+"""Formats of NVIDIA's quantised checkpoints, whose method is modelopt, that an engine reads on accelerators of another
+vendor. Source: vLLM 0.33.0, platforms/rocm.py and xpu.py, supported_quantization; SGLang 0.5.23,
+configs/model_config.py, rocm_supported_quantization, where petit_nvfp4 reads NVFP4."""
 
 
-def _is_modelopt(repository: str) -> bool:
-    return repository.startswith("nvidia/") and is_quantised(repository)
+def reads_checkpoint(repository: str, dtype: str, engine: Engine, accelerator: Accelerator) -> bool:
+    """Whether an engine reads the quantisation method of a checkpoint in a format on an accelerator. What plug-ins read
+    is not known."""
+    if accelerator.vendor == "nvidia" or not (repository.startswith("nvidia/") and is_quantised(repository)):
+        return True
+    known = _MODELOPT_ELSEWHERE.get((engine.id, accelerator.vendor), ())
+    return dtype in known and not plugin_of(accelerator)
 
 
 def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheckpoint:

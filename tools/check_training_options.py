@@ -45,6 +45,7 @@ _TUNERS: Final = {
     "llama-factory": ("llamafactory/hparams/*.py", "transformers/training_args.py"),
     "ms-swift": (
         *("swift/arguments/**/*.py", "swift/trainers/arguments.py", "swift/config/*.json"),
+        "swift/rlhf_trainers/args_mixin.py",
         "transformers/training_args.py",
     ),
     "torchtune": (
@@ -135,7 +136,9 @@ def read_declarations(folder: Path, name: str) -> set[str] | None:
         whole = yaml.safe_load((folder / _VERL.format("megatron_" if "megatron" in name else "")).read_text())
         return {"--config-name", *keys_of(whole), *(f"+{path}" for path in keys_of(whole))}
     if name == "openrlhf":
-        return set(arguments_of(next(folder.rglob("openrlhf/cli/train_ppo_ray.py"))))
+        runner = folder / "deepspeed/launcher/runner.py"
+        files = [*folder.rglob("openrlhf/cli/train_*.py"), *([runner] if runner.exists() else [])]
+        return {option for path in files for option in arguments_of(path)}
     return None
 
 

@@ -185,6 +185,10 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
         yield Command(stack, tuple(own), release)
     elif words[0] in ("bash", "sh"):
         yield from _of_script(words[-1])
+    elif (
+        words[0].startswith("--") and node.get("name") == "main"
+    ):  # read again by the script of KServe's template
+        yield Command("vllm", tuple(shlex.split(" ".join(words))))
     else:
         yield from _of_words(words)
 
@@ -192,7 +196,8 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
 def _of_ray(content: Any) -> Iterator[Command]:
     for application in content["applications"]:
         args = application["args"]
-        for model in args.get("llm_configs") or [args["llm_config"]]:
+        single = [args[key] for key in ("llm_config", "prefill_config", "decode_config") if key in args]
+        for model in args.get("llm_configs") or single:
             words: list[str] = []
             for key, value in model["engine_kwargs"].items():
                 option = f"--{key.replace('_', '-')}"

@@ -136,6 +136,7 @@ def _task(
         optimizer=typed.optimizer,
         frameworks=frameworks,
         programs=tuple(dict.fromkeys(programs)) if any(program for _, program in programs) else (),
+        named=named,
         compute_optimal=typed.compute_optimal,
         loop=rollout.algorithm if rollout is not None else None,
         may_offload=workload == "finetune",

@@ -13,7 +13,13 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import spans_machines, unsaid_parallelism
-from advisor.catalog.published import ServedCheckpoint, is_block_scaled, served_checkpoint, served_model
+from advisor.catalog.published import (
+    ServedCheckpoint,
+    is_block_scaled,
+    reads_checkpoint,
+    served_checkpoint,
+    served_model,
+)
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import GB, PICOSECONDS_PER_S
 from advisor.decide.engine_classes import refusal
@@ -111,6 +117,13 @@ def candidates_of(
             cache = cache_format(kv_dtype, served, engine, accelerator)
             if not cache:
                 reason = NoCacheFormat(engine.name, kv_dtype)
+                continue
+            repository = served_checkpoint(served, engine, weight_dtype, accelerator).repository
+            if not reads_checkpoint(repository, weight_dtype, engine, accelerator):
+                reason = NotSupported(
+                    f"{engine.name} does not read ModelOpt's method on accelerators of {accelerator.vendor}, which "
+                    f"{repository} names"
+                )
                 continue
             deployment = Deployment(
                 served,

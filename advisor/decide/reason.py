@@ -522,6 +522,8 @@ class TakesTooLong(Reason):
     count: int
     deadline_days: float | None
     """None where there is no deadline."""
+    is_stated: bool = True
+    """Whether the user stated the deadline."""
     code: ClassVar[str] = "takes_too_long"
     by_limits: ClassVar[bool] = True
 
@@ -529,6 +531,11 @@ class TakesTooLong(Reason):
     def text(self) -> str:
         if self.deadline_days is None:
             return f"takes {self.days:,.0f} days on {self.count}, hardware does not last so long"
+        if not self.is_stated:
+            return (
+                f"takes {self.days:.3g} days on {self.count}, and without --deadline {self.deadline_days:.3g} days are "
+                "the most that is listed"
+            )
         return f"takes {self.days:.3g} days on {self.count}, the deadline is {self.deadline_days:.3g}"
 
 

@@ -39,6 +39,8 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
     "slurm": fleet_scripts.slurm_files,
     "dynamo": lambda fleet: operators.dynamo_pool_files(fleet.name, fleet.parts),
     "llm-d": lambda fleet: operators.llmd_pool_files(fleet.parts),
+    "kserve": lambda fleet: operators.kserve_pool_files(fleet.name, fleet.parts),
+    "ray": lambda fleet: operators.ray_pool_files(fleet.name, fleet.parts),
 }
 _NO_FLEET: Final[Mapping[Format, str]] = {
     "dynamo": "its frontend sends requests to all workers in turns or by load, without weights or ranges of lengths",
@@ -109,9 +111,9 @@ def check_form(plan: Plan, form: Format) -> None:
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     """Return the files that start the pools of a fleet and their router, and a README.md of three lines."""
     has_roles = all(part.option.role in ("prefill", "decode") for part in fleet.parts)
-    if form not in _FLEET_WRITERS or (form in ("dynamo", "llm-d") and not has_roles):
+    if form in _NO_FLEET and not has_roles:
         raise AdvisorError(
-            f"--emit {form} writes equal replicas only, not pools that differ or a sticky router",
+            f"--emit {form} writes equal replicas, or pools that prefill and decode, and no sticky router",
             why=_NO_FLEET[form],
             fix="--emit k8s" if fleet.is_weighted else "--emit k8s, or --levers none",
         )

@@ -16,7 +16,7 @@ from advisor.catalog.launch_options import words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
-from advisor.emit.fleet import FIRST_CACHE_PORT, variables
+from advisor.emit.fleet import FIRST_CACHE_PORT, moves_caches, variables
 from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, placement, pod_notes, pod_of
 from advisor.emit.plan import HEALTH, Plan
 
@@ -61,6 +61,10 @@ DYNAMO_ROLE: Final = "--disaggregation-mode"
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
+KSERVE_POOLS: Final = Stack(
+    "KServe", "v1alpha2", {"vllm": ""}, "kserve/kserve@aaac4e2 config/llmisvcconfig: its templates run vLLM"
+)
+"""Stack of an LLMInferenceService, whose pods prefill or decode."""
 
 
 def engines_of(form: str) -> tuple[str, ...]:
@@ -114,9 +118,24 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
         secret = f"first: the Dynamo operator, and the Secret {_DYNAMO_SECRET} with the key HF_TOKEN"
         return secret, _check_stack(plan, DYNAMO, form), pattern.format(_dynamo_image(plan))
     if form == "ray":
-        return "first: the KubeRay operator", _check_stack(plan, RAY, form), pattern.format(_RAY_IMAGE)
+        is_adapted = any("lora" in word for word in plan.words())
+        bucket = (
+            f"first: put the adapters into folders of a bucket, and its name in place of {_ADAPTER_BUCKET}"
+        )
+        adapters = (bucket,) if is_adapted else ()
+        return (
+            "first: the KubeRay operator",
+            *adapters,
+            _check_stack(plan, RAY, form),
+            pattern.format(_RAY_IMAGE),
+        )
     if form == "llm-d":
         return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
+    if form == "kserve" and moves_caches(plan):
+        return (
+            "first: KServe's controller of LLMInferenceServices, and a Gateway with the inference extension",
+            "verify: the storage initializer may read the model, and has memory enough to copy it",
+        )
     if form == "kserve":
         return (
             "verify: an adapter such as prometheus-adapter serves the metric of the HorizontalPodAutoscaler",
@@ -127,6 +146,24 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
 
 def _comments(plan: Plan, *lines: str) -> tuple[Line, ...]:
     return (*plan.comments, *pod_notes(plan), *(Line(line) for line in lines if line))
+
+
+def _all_comments(parts: Sequence[Plan], form: str) -> tuple[Line, ...]:
+    """Return the comments of all pools, each line once."""
+    return tuple(dict.fromkeys(line for part in parts for line in _comments(part, *stack_doubts(part, form))))
+
+
+def _check_alike(told: Sequence[str], form: str, why: str) -> None:
+    """Refuse pools that are unlike in what a form says once for all.
+
+    Raises: AdvisorError: `told` has several values.
+    """
+    if unlike := sorted(set(told))[1:]:
+        raise AdvisorError(
+            f"--emit {form} writes no pools of {' and '.join((min(told), *unlike))}",
+            why=why,
+            fix="--emit k8s",
+        )
 
 
 def _engine_words(plan: Plan) -> tuple[str, list[Line]]:
@@ -153,10 +190,7 @@ def dynamo_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
     Source: PyPI ai-dynamo 1.6.1, dynamo/vllm/args.py and dynamo/sglang/args.py: `--disaggregation-mode`.
     """
     services = {f"{part.option.role.capitalize()}Worker": part for part in parts}
-    comments = dict.fromkeys(
-        line for part in parts for line in _comments(part, *stack_doubts(part, "dynamo"))
-    )
-    return _dynamo_graph(name, services, tuple(comments))
+    return _dynamo_graph(name, services, _all_comments(parts, "dynamo"))
 
 
 def _dynamo_graph(name: str, workers: Mapping[str, Plan], comments: Sequence[Line]) -> dict[str, str]:
@@ -279,8 +313,7 @@ def _llmd_values(
         "routing": routing,
         **pods,
     }
-    comments = dict.fromkeys(line for part in parts for line in _comments(part, *stack_doubts(part, "llm-d")))
-    return {"values.yaml": dump_yaml(tuple(comments), values)}
+    return {"values.yaml": dump_yaml(_all_comments(parts, "llm-d"), values)}
 
 
 def _llmd_pods(plan: Plan, port: int, told: Mapping[str, str]) -> dict[str, Any]:
@@ -385,6 +418,67 @@ def kserve_files(plan: Plan) -> dict[str, str]:
     return {"plan.kserve.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "kserve")), *documents)}
 
 
+def kserve_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
+    """Return an LLMInferenceService with pods that prefill and pods that decode. KServe's own templates start vLLM,
+    the sidecar before pods that decode, and the scheduler that names a pod that prefills.
+
+    Raises: AdvisorError: another engine than vLLM, workers of several machines, or pools of unlike checkpoints.
+        Source: kserve/kserve@aaac4e2 config/llmisvcconfig (templates of one machine for any layout, of several for
+        data-parallel ranks) and pkg/controller/v1alpha2/llmisvc/scheduler.go.
+    """
+    for part in parts:
+        _check_stack(part, KSERVE_POOLS, "kserve")
+        if part.nodes_per_replica > 1:
+            raise AdvisorError(
+                f"--emit kserve starts no worker on {part.nodes_per_replica} machines",
+                why="templates of an LLMInferenceService spread data-parallel ranks over machines, and no other layout",
+                fix="--emit k8s, which writes a LeaderWorkerSet",
+            )
+    model, _ = _engine_words(parts[0])
+    _check_alike(
+        [_engine_words(part)[0] for part in parts],
+        "kserve",
+        "an LLMInferenceService names one model for both",
+    )
+    pods = {part.option.role: _llm_pods(part) for part in parts}
+    content = {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": name},
+        "spec": {
+            "model": {"uri": f"hf://{model}", "name": str(model)},
+            "router": {"gateway": {}, "route": {}, "scheduler": {}},
+            **pods["decode"],
+            "prefill": pods["prefill"],
+        },
+    }
+    return {"plan.kserve.yaml": dump_yaml(_all_comments(parts, "kserve"), content)}
+
+
+_LLM_SHM: Final = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}
+"""Shared memory of an LLMInferenceService's pods, by the name of its templates, which grant 1 GiB."""
+
+
+def _llm_pods(plan: Plan) -> dict[str, Any]:
+    """Return the pods of one pool, as far as they differ from KServe's template: its script adds the model, the port
+    and the served name, and reads the arguments again as a shell does."""
+    _, words = _engine_words(plan)
+    own = pod_of(plan)["containers"][0]
+    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    told = variables(plan, "$(POD_IP)", FIRST_CACHE_PORT)
+    container = {
+        "name": "main",
+        "image": plan.image,
+        "args": in_kubernetes([Line(shlex.quote(word)) for word in words]),
+        "env": [_TOKEN, address, *({"name": key, "value": value} for key, value in told.items())],
+        "resources": own["resources"],
+        "securityContext": {"runAsNonRoot": False},  # the publishers' images run as root
+        "startupProbe": {key: value for key, value in own["startupProbe"].items() if key != "httpGet"},
+    }
+    template = {**placement(plan), "containers": [container], "volumes": [_LLM_SHM]}
+    return {"replicas": plan.num_replicas, "template": template}
+
+
 _IN_FLIGHT: Final = {"vllm": "vllm:num_requests_running", "sglang": "sglang:num_running_reqs"}
 """Metric of requests in flight by engine. Source: vLLM, docs/usage/metrics.md; SGLang, production_metrics.md."""
 
@@ -433,31 +527,64 @@ def _autoscaler(plan: Plan, labels: Mapping[str, str], most: int) -> list[dict[s
     return documents
 
 
-def _serve_config(plan: Plan) -> str:
-    """Return the configuration of Ray Serve: the model, its engine's arguments, and the number of replicas.
+def _serve_config(parts: Sequence[Plan]) -> str:
+    """Return the configuration of Ray Serve: the model of each pool, its engine's arguments, the number of replicas.
 
-    Attention in data-parallel ranks has an application of its own, in which each rank is a server.
+    Attention in data-parallel ranks has an application of its own, in which each rank is a server; so have pools that
+    prefill and decode, which know each other's addresses through Ray.
 
-    Source: ray 2.60.0, ray/llm/_internal/serve/serving_patterns/data_parallel (builder.py, dp_server.py).
+    Source: ray 2.60.0, ray/llm/_internal/serve/serving_patterns: data_parallel (builder.py, dp_server.py) and
+        prefill_decode (builder.py, PDServingArgs).
     """
-    model, words = _engine_words(plan)
-    ranks = plan.option.replica_layout.data_parallel
-    config = {
-        "model_loading_config": {"model_id": str(plan.model), "model_source": str(model)},
-        "engine_kwargs": engine_arguments(words),
-        "deployment_config": {
-            "num_replicas": plan.num_replicas,
-            "max_ongoing_requests": math.ceil((plan.option.replica_layout.max_num_seqs or 1) / ranks),
-        },
-    }
+    configs = [_llm_config(part) for part in parts]
+    arguments: dict[str, Any] = {"llm_configs": configs}
+    pattern = ""
+    if len(parts) > 1:
+        pattern = "pd_"
+        arguments = {
+            f"{part.option.role}_config": config for part, config in zip(parts, configs, strict=True)
+        }
+    elif parts[0].option.replica_layout.data_parallel > 1:
+        pattern = "dp_"
+        arguments = {"llm_config": configs[0]}
     application = {
         "name": "llm",
-        "import_path": f"ray.serve.llm:build_{'dp_' if ranks > 1 else ''}openai_app",
+        "import_path": f"ray.serve.llm:build_{pattern}openai_app",
         "route_prefix": "/",
-        "args": {"llm_config": config} if ranks > 1 else {"llm_configs": [config]},
+        "args": arguments,
     }
     text: str = yaml.safe_dump({"applications": [application]}, sort_keys=False)
     return text
+
+
+_ADAPTERS: Final = "max_cpu_loras"
+"""Argument of vLLM's engine that holds the adapters of a replica."""
+_ADAPTER_BUCKET: Final = "s3://ADAPTERS"
+"""Folder of adapters, which Ray reads from a store of objects alone. Source: ray 2.60.0, ray/llm/_internal/serve/core/
+configs/llm_config.py, LoraConfig."""
+
+
+def _llm_config(plan: Plan) -> dict[str, Any]:
+    """Return a pool as Ray Serve LLM describes it, in the words of the engine's release that it pins."""
+    model, words = _engine_words(plan)
+    words = list(map(Line, words_in_release(plan.engine.id, words, RAY.engines[plan.engine.id])))
+    layout = plan.option.replica_layout
+    arguments = engine_arguments(words)
+    adapters = {}
+    if (slots := arguments.get(_ADAPTERS)) is not None:
+        adapters["lora_config"] = {
+            "dynamic_lora_loading_path": _ADAPTER_BUCKET,
+            "max_num_adapters_per_replica": slots,
+        }
+    return {
+        "model_loading_config": {"model_id": str(plan.model), "model_source": str(model)},
+        "engine_kwargs": arguments,
+        **adapters,
+        "deployment_config": {
+            "num_replicas": plan.num_replicas,
+            "max_ongoing_requests": math.ceil((layout.max_num_seqs or 1) / layout.data_parallel),
+        },
+    }
 
 
 _HEAD_PORTS: Final = {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "serve": PORT}
@@ -467,21 +594,51 @@ the port `dashboard`. Source: ray-project/kuberay@4cf0142 ray-operator/controlle
 
 def ray_files(plan: Plan) -> dict[str, str]:
     """Return a RayService of Ray Serve LLM; Ray places the ranks of a replica on the workers' accelerators."""
-    _check_stack(plan, RAY, "ray")
-    image = _RAY_IMAGE
-    workers = plan.num_hosts
-    limits = _resources(plan, plan.replicas_per_host)
+    return ray_pool_files(plan.name, [plan])
+
+
+def ray_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
+    """Return a RayService whose pools prefill and decode; a single part serves whole requests.
+
+    Raises: AdvisorError: pools are of unlike accelerators, which Ray could exchange.
+    """
+    for part in parts:
+        _check_stack(part, RAY, "ray")
+    kinds = [part.option.machine.accelerator for part in parts]
+    _check_alike(kinds, "ray", "Ray places ranks on any accelerator of its cluster")
     small = {"cpu": "4", "memory": "16Gi"}
-    common = {"image": image, "env": [_TOKEN]}
     head = {
         "name": "head",
-        **common,
+        **_RAY_CONTAINER,
         "ports": [{"containerPort": port, "name": name} for name, port in _HEAD_PORTS.items()],
         "resources": {"limits": dict(small), "requests": dict(small)},
     }
+    cluster = {
+        "rayVersion": RAY.release,
+        "headGroupSpec": {
+            "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
+            "template": {"spec": {"containers": [head]}},
+        },
+        "workerGroupSpecs": [_ray_group(part, part.option.role if parts[1:] else "") for part in parts],
+    }
+    content = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": name},
+        "spec": {"serveConfigV2": _serve_config(parts), "rayClusterConfig": cluster},
+    }
+    return {"plan.ray.yaml": dump_yaml(_all_comments(parts, "ray"), content)}
+
+
+_RAY_CONTAINER: Final[Mapping[str, Any]] = {"image": _RAY_IMAGE, "env": [_TOKEN]}
+
+
+def _ray_group(plan: Plan, role: str) -> dict[str, Any]:
+    """Return the worker group of a pool: a pod for each machine, with the accelerators of its replicas."""
+    limits = _resources(plan, plan.replicas_per_host)
     worker = {
         "name": "worker",
-        **common,
+        **_RAY_CONTAINER,
         "resources": {"limits": dict(limits), "requests": dict(limits)},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
@@ -490,29 +647,14 @@ def ray_files(plan: Plan) -> dict[str, str]:
         "containers": [worker],
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }
-    group = {
-        "groupName": "accelerators",
-        "replicas": workers,
-        "minReplicas": workers,
-        "maxReplicas": workers,
+    return {
+        "groupName": role or "accelerators",
+        "replicas": plan.num_hosts,
+        "minReplicas": plan.num_hosts,
+        "maxReplicas": plan.num_hosts,
         "rayStartParams": {"num-gpus": limits["nvidia.com/gpu"]},
         "template": {"spec": pod},
     }
-    cluster = {
-        "rayVersion": RAY.release,
-        "headGroupSpec": {
-            "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
-            "template": {"spec": {"containers": [head]}},
-        },
-        "workerGroupSpecs": [group],
-    }
-    content = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayService",
-        "metadata": {"name": plan.name},
-        "spec": {"serveConfigV2": _serve_config(plan), "rayClusterConfig": cluster},
-    }
-    return {"plan.ray.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "ray")), content)}
 
 
 _SPECULATION: Final = {

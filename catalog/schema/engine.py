@@ -153,6 +153,9 @@ class LaunchFlags(Record):
     """Flag of a head or draft model in a file, for engines with another flag for those of a hub."""
     repository_head: str = ""
     """Flag of a head or draft model of a hub."""
+    head_window: str = ""
+    """Options that open the window of an EAGLE head to the $context of the target; empty if the engine takes a smaller
+    one."""
     yaml_speculation: dict[str, str] = Field(default_factory=dict)
     adapters: str = ""
     """Flags of LoRA adapters, with $count, $rank and $slots."""

@@ -172,7 +172,9 @@ def _all_flags(
         device = "" if on_tpus else " hardware=gpu"
         return {"maxtext": f"{meeting}{maxtext_flags(job, plan, num_steps)}{device}"}
     if _megatron_runs(job, plan):
-        options = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
+        # Transformer Engine's user buffers overlap on NVIDIA's accelerators: AMD's own scripts leave them out
+        # (ROCm/Megatron-LM@02b8aa7, examples/llama/train_llama3.sh).
+        options = megatron_flags(job, plan, on_bus=on_bus or vendor == "amd", layout=layout)
         length = f" --train-iters {num_steps}" if num_steps else ""
         found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options}{length}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations

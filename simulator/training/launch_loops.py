@@ -8,6 +8,7 @@ from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
 from advisor.simulator.training.launch_start import (
+    deepspeed_start,
     has_uneven_recomputation,
     ranks_in_node,
     ray_start,
@@ -197,7 +198,7 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         bool(weights_of(job.model))
         and attention_kernel(job) == FLASH
         and max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
-        and plan.sharding in ("zero2", "zero3")
+        and (plan.sharding in ("zero2", "zero3") or plan.num_accelerators == 1)
         and not plan.shard_group
         and job.compute_dtype == "bf16"
         and job.optimizer == "adamw"
@@ -238,7 +239,7 @@ def openrlhf_flags(
         f"--train_batch_size {loop.prompts * loop.samples}",
         f"--micro_train_batch_size {micro} --micro_rollout_batch_size {micro}",
         f"--prompt_max_len {loop.lengths[0]} --generate_max_len {loop.lengths[1]}",
-        f"--zero_stage {3 if plan.sharding == 'zero3' else 2} --bf16 --packing_samples",
+        "--packing_samples",
     ]
     if loop.num_steps:
         # Steps are counted in prompts, which one episode passes once.
@@ -251,6 +252,15 @@ def openrlhf_flags(
         flags.append("--colocate_actor_ref")
     if steps_off_policy and not together:
         flags.append(f"--async_train --async_queue_size {steps_off_policy}")
+    flags += _openrlhf_plan(job, plan)
+    total = max(loop.num_rollout_accelerators, count) if together else loop.num_rollout_accelerators + count
+    machines = -(-total // min(total, loop.ranks_per_node))
+    return first + ray_start(" ".join(flags), machines, total)
+
+
+def _openrlhf_plan(job: TrainingJob, plan: TrainingPlan) -> list[str]:
+    """Return the options of all trainers of OpenRLHF for how a plan trains."""
+    flags = [f"--zero_stage {3 if plan.sharding == 'zero3' else 2} --bf16"]
     if plan.context_parallel > 1:
         flags.append(f"--ring_attn_size {plan.context_parallel}")
     if plan.recompute == "full":
@@ -260,6 +270,41 @@ def openrlhf_flags(
     if job.method == "lora":
         alpha = LORA_ALPHA_PER_RANK * job.lora_rank
         flags.append(f"--lora_rank {job.lora_rank} --lora_alpha {alpha} --target_modules all-linear")
-    total = max(loop.num_rollout_accelerators, count) if together else loop.num_rollout_accelerators + count
-    machines = -(-total // min(total, loop.ranks_per_node))
-    return first + ray_start(" ".join(flags), machines, total)
+    return flags
+
+
+_GIVEN_OUTPUTS: Final = {
+    "dpo": "train_dpo --dataset PAIRS --prompt_key prompt --packing_samples",
+    "reward": "train_rm --dataset PAIRS --prompt_key prompt --packing_samples",
+    "kto": "train_kto --dataset LABELLED --input_key prompt --output_key completion",
+}
+"""OpenRLHF's trainers on given outputs, with their data, by algorithm."""
+
+
+def openrlhf_tunes(job: TrainingJob, plan: TrainingPlan, algorithm: str) -> bool:
+    """Whether OpenRLHF has a trainer on given outputs, and options for all of a plan; its KTO has no rings.
+
+    Source: as `openrlhf_tuning_flags`.
+    """
+    has_ring = plan.context_parallel > 1
+    return algorithm in _GIVEN_OUTPUTS and openrlhf_runs(job, plan) and not (has_ring and algorithm == "kto")
+
+
+def openrlhf_tuning_flags(
+    job: TrainingJob, plan: TrainingPlan, algorithm: str, node_size: int, num_steps: int
+) -> str:
+    """Return a command of OpenRLHF for an algorithm on given outputs; batches count pairs where data are pairs.
+
+    Source: OpenRLHF 0.9.1.post1, openrlhf/cli/train_dpo.py, train_rm.py, train_kto.py.
+    """
+    weights, first = wide_weights(job.model)
+    module, _, data = _GIVEN_OUTPUTS[algorithm].partition(" ")
+    flags = [
+        deepspeed_start(plan.num_accelerators, node_size, f"openrlhf.cli.{module}"),
+        f"--pretrain {shlex.quote(weights)} {data} --apply_chat_template --max_len {job.sequence_tokens}",
+        f"--train_batch_size {job.global_batch} --micro_train_batch_size {plan.micro_batch}",
+        *_openrlhf_plan(job, plan),
+    ]
+    if num_steps:
+        flags.append(f"--max_samples {num_steps * job.global_batch} --max_epochs 1")
+    return first + " ".join(flags)

@@ -127,7 +127,7 @@ def settings_flags(
     job: TrainingJob,
     plan: TrainingPlan,
     task: str = "sft",
-    more: Mapping[str, int] | None = None,
+    more: Mapping[str, Any] | None = None,
     *,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
     num_steps: int = 0,
@@ -135,7 +135,7 @@ def settings_flags(
     """Return the lines that write a framework's settings of a plan and start the run; on several machines they run on
     each, with RANK and HEAD as the machine's number and the first one's address.
 
-    `more`: quantities of a loop of generation and training.
+    `more`: quantities of a loop of generation and training; a key whose quantity is None is left out.
 
     Source: catalog/data/training/tuners.toml.
     """
@@ -143,11 +143,12 @@ def settings_flags(
     in_node = ranks_in_node(plan.data_parallel, node_size)
     accumulation = gradient_accumulation(job, plan)
     name, first = (record.models[job.model.id], "") if record.models else wide_weights(job.model)
-    quantities: dict[str, int | str] = {
+    quantities: dict[str, Any] = {
         "model": name,
         "rank": job.lora_rank,
         "alpha": LORA_ALPHA_PER_RANK * job.lora_rank,
         "sequence": job.sequence_tokens,
+        "batch": job.global_batch,
         "micro_batch": plan.micro_batch,
         "accumulation": accumulation,
         "steps": num_steps,
@@ -168,6 +169,7 @@ def settings_flags(
             keys |= table[words[part]]
     keys["$config"] = _configuration(record, job, plan, task)
     filled = {key: _fill(value, quantities) for key, value in keys.items()}
+    filled = {key: value for key, value in filled.items() if value is not None}
     parts = {key.removeprefix("$"): value for key, value in filled.items() if key.startswith("$")}
     settings = _nest({key: value for key, value in filled.items() if not key.startswith("$")})
     texts = _WRITERS[record.style](settings)
@@ -175,7 +177,7 @@ def settings_flags(
     return first + Template(record.command).safe_substitute(texts | parts).strip()
 
 
-def _fill(value: Any, quantities: Mapping[str, int | str]) -> Any:
+def _fill(value: Any, quantities: Mapping[str, Any]) -> Any:
     """Return a value with the quantities of a plan in place of their names; a quantity alone keeps its type."""
     if isinstance(value, str):
         whole = _QUANTITY.fullmatch(value)

@@ -53,6 +53,14 @@ _COLUMNS: Final[Mapping[str, str]] = {
 """Columns that each trainer of TRL reads. Source: TRL 1.16.0, docs, dataset_formats."""
 
 
+def deepspeed_start(count: int, node_size: int, module: str) -> str:
+    """Return the start of a module by DeepSpeed's launcher, which reaches several machines over ssh."""
+    in_node = ranks_in_node(count, node_size)
+    nodes = count // in_node
+    where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
+    return f"deepspeed {where}--num_gpus {in_node} --module {module}"
+
+
 def ranks_in_node(count: int, limit: int) -> int:
     """Return the accelerators of a node so that whole nodes hold exactly `count`, at most `limit`."""
     return next(size for size in range(min(count, limit), 0, -1) if count % size == 0)

@@ -14,7 +14,7 @@ from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.training import attention_of
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.launch_start import PORT, ranks_in_node
+from advisor.simulator.training.launch_start import PORT, deepspeed_start, ranks_in_node
 from advisor.simulator.training.plan import TrainingPlan
 
 LORA_ALPHA_PER_RANK: Final = 2
@@ -339,12 +339,9 @@ def deepspeed_flags(
         "zero_optimization": zero,
     }
     name, first = _first_weights(job.model, is_new=is_new)
-    in_node = ranks_in_node(plan.data_parallel, node_size)
-    nodes = plan.data_parallel // in_node
-    where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
+    start = deepspeed_start(plan.data_parallel, node_size, "trl.scripts.sft")
     flags = [
-        f"deepspeed {where}--num_gpus {in_node} --module trl.scripts.sft --model_name_or_path {shlex.quote(name)} "
-        f"--dataset_name DATASET {_sequences(job)}",
+        f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET {_sequences(job)}",
         f"--deepspeed '{json.dumps(config)}'",
         *_trainer_flags(job, plan, num_steps),
     ]

@@ -208,7 +208,7 @@ def are_weights_the_load(conf: str, option: Option, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["dynamo", "llm-d", "kserve", "ray"])
 def test_forms_without_weights_say_why_they_write_none(form: str) -> None:
-    with pytest.raises(AdvisorError, match="equal replicas only") as refused:
+    with pytest.raises(AdvisorError, match="writes equal replicas, or pools") as refused:
         emit_files("llama", question(1), form)  # type: ignore[arg-type]
     assert refused.value.why
     assert refused.value.fix == "--emit k8s"

@@ -212,6 +212,20 @@ def test_options_of_the_server_become_arguments_of_the_engine() -> None:
     }
 
 
+def test_ray_is_told_where_adapters_lie_and_how_many_a_replica_holds(base_option: Option) -> None:
+    """Its servers load adapters from a store of objects alone, and none without this part of the configuration."""
+    option, _ = plan_of(base_option, 0)
+    started = launch(by_id("vllm"), "org/model", LaunchSettings(tp=4, adapters=(50, 16, 32)))
+    layout = dataclasses.replace(option.layout, engine="vllm")
+    adapted = Launch(started.command, started.argv, started.config, option.started.checkpoint)
+    files = emit_files("llama-3.1-8b", dataclasses.replace(option, layout=layout, launch=adapted), "ray")
+    spec = yaml.safe_load(files["plan.ray.yaml"])["spec"]
+    (config,) = yaml.safe_load(spec["serveConfigV2"])["applications"][0]["args"]["llm_configs"]
+    lora = config["lora_config"]
+    assert lora["max_num_adapters_per_replica"] == config["engine_kwargs"]["max_cpu_loras"]
+    assert lora["dynamic_lora_loading_path"] in files["README.md"]
+
+
 def test_a_stack_whose_engine_is_older_than_the_model_is_refused(
     base_option: Option, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Bill, BillLine, Explanation, Launch, Layout, Machine, Option
 from advisor.emit.fleet import fleet_plan
 from advisor.emit.formats import emit_files
+from advisor.emit.operators import engine_arguments
 
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 SHARES = ("prefill", "decode")
@@ -123,6 +124,68 @@ def test_generated_pools_in_every_format(seed: int, tmp_path: Path) -> None:
             in_scripts(files, option, form)
 
 
+@pytest.mark.parametrize("form", ["kserve", "ray"])
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed % 4 < 2])
+def test_pods_of_kserve_and_pools_of_ray_hold_each_role_once(seed: int, form: str) -> None:
+    """KServe's script reads arguments again as a shell does; Ray tells its servers their addresses for caches."""
+    option = question(seed)
+    first = option.parts[0]
+    vendor = accelerators.by_id(first.machine.accelerator).vendor
+    is_able = first.layout.engine == "vllm" and not first.started.checkpoint.is_made_first
+    if not is_able or (form == "ray" and vendor != "nvidia"):
+        with pytest.raises(AdvisorError) as refused:
+            emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+        assert refused.value.fix
+        return
+    files = emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+    document = yaml.safe_load(files[f"plan.{form}.yaml"])
+    jsonschema.validate(document, TARGETS[document["kind"]])
+    found = in_llm_service(document) if form == "kserve" else in_ray(document)
+    for part in option.parts:
+        replicas, accelerators_each, words = found[part.role]
+        assert replicas == part.layout.num_replicas
+        assert accelerators_each >= part.layout.tensor_parallel
+        assert (
+            words.items() >= {"tensor_parallel_size": part.layout.tensor_parallel, "max_num_seqs": 64}.items()
+        )
+        role = {"prefill": "kv_producer", "decode": "kv_consumer"}[part.role]
+        assert words["kv_transfer_config"] == {"kv_connector": "NixlConnector", "kv_role": role}
+
+
+def in_llm_service(document: dict[str, Any]) -> dict[str, tuple[int, int, dict[str, Any]]]:
+    """Replicas, accelerators of each and arguments, by role; the model and the port are KServe's to say."""
+    spec = document["spec"]
+    assert spec["model"]["uri"] == f"hf://{spec['model']['name']}" == "hf://org/Llama"
+    found = {}
+    for role, pods in (("decode", spec), ("prefill", spec["prefill"])):
+        (container,) = pods["template"]["containers"]
+        words = shlex.split(" ".join(container["args"]))
+        check_command("vllm", ["vllm", *words])
+        assert not {"--port", "--host", "--served-model-name", "org/Llama"} & set(words)
+        (count,) = (
+            value for name, value in container["resources"]["limits"].items() if name.endswith("/gpu")
+        )
+        names = {each["name"] for each in container["env"]}
+        assert {"POD_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST"} <= names
+        found[role] = (pods["replicas"], int(count), engine_arguments(words))
+    return found
+
+
+def in_ray(document: dict[str, Any]) -> dict[str, tuple[int, int, dict[str, Any]]]:
+    """Replicas, accelerators of a worker group over those, and arguments, by role."""
+    (application,) = yaml.safe_load(document["spec"]["serveConfigV2"])["applications"]
+    assert application["import_path"] == "ray.serve.llm:build_pd_openai_app"
+    groups = {each["groupName"]: each for each in document["spec"]["rayClusterConfig"]["workerGroupSpecs"]}
+    found = {}
+    for role, group in groups.items():
+        config = application["args"][f"{role}_config"]
+        (container,) = group["template"]["spec"]["containers"]
+        count = int(container["resources"]["limits"]["nvidia.com/gpu"]) * group["replicas"]
+        replicas = config["deployment_config"]["num_replicas"]
+        found[role] = (replicas, count // replicas, config["engine_kwargs"])
+    return found
+
+
 @pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed % 4 < 2])
 def test_dynamo_has_workers_for_each_role_and_no_other_pools(seed: int) -> None:
     option = question(seed)
@@ -146,7 +209,7 @@ def test_dynamo_has_workers_for_each_role_and_no_other_pools(seed: int) -> None:
         assert int(worker["resources"]["limits"]["gpu"]) == part.layout.tensor_parallel
     assert "the Dynamo operator" in files["README.md"]
     lengths = question(2 if seed % 2 == 0 else 3)
-    with pytest.raises(AdvisorError, match="equal replicas only"):
+    with pytest.raises(AdvisorError, match="writes equal replicas, or pools"):
         emit_files("llama-3.1-8b", lengths, "dynamo")
 
 
@@ -179,7 +242,7 @@ def test_llmd_has_pods_for_each_role_and_a_sidecar_before_those_that_decode(seed
         assert int(container["resources"]["limits"]["nvidia.com/gpu"]) == part.layout.tensor_parallel
         check_command("vllm", ["vllm", *words[2:]])
     lengths = question(2 if seed % 2 == 0 else 3)
-    with pytest.raises(AdvisorError, match="equal replicas only"):
+    with pytest.raises(AdvisorError, match="writes equal replicas, or pools"):
         emit_files("llama-3.1-8b", lengths, "llm-d")
 
 

@@ -1,6 +1,7 @@
 """Engine records: complete, sourced, with the defaults that engines choose, and what sources state that they run."""
 
 import itertools
+import re
 import shlex
 from typing import Any
 
@@ -156,7 +157,7 @@ def test_commands_are_filled_and_every_option_is_of_the_release(engine: Engine) 
             engine.id, (*started.words("engine.yaml"), *shlex.split(flags.address.format(port=PORT)))
         )
         assert "org/model" in started.argv
-        assert not any("$" in word or "{" in word for word in started.argv)
+        assert not any(re.search(r"\$|\{\w*\}", word) for word in started.argv)
 
 
 def test_a_model_with_a_space_in_its_path_stays_one_word() -> None:
@@ -164,6 +165,18 @@ def test_a_model_with_a_space_in_its_path_stays_one_word() -> None:
         "vllm", "/models/my model", guess=Guess("eagle", 4, "/heads/my head")
     )
     assert "'/heads/my head'" in command("vllm", "m", guess=Guess("eagle", 4, "/heads/my head"))
+
+
+def test_the_window_of_a_head_is_opened_once_where_the_engine_refuses_a_smaller_one() -> None:
+    """Source: sglang 0.5.23, configs/model_config.py, _derive_context_length."""
+    head = Guess("eagle", 4, "org/head")
+    option = "--json-model-override-args"
+    words = command("sglang", "m", guess=head, max_model_len=16384)
+    assert words.count(option) == 1
+    assert """'{"max_position_embeddings": 16384}'""" in words
+    scaled = (option, '{"max_position_embeddings": 16384, "rope_scaling": {}}')
+    assert command("sglang", "m", guess=head, max_model_len=16384, scaling_words=scaled).count(option) == 1
+    assert option not in command("sglang", "m", guess=Guess("mtp", 1), max_model_len=16384)
 
 
 def test_launch_flags_say_what_differs_from_the_checkpoint() -> None:

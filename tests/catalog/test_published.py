@@ -13,6 +13,7 @@ from advisor.catalog.published import (
     context_limits,
     is_gguf,
     loadable_checkpoints,
+    reads_checkpoint,
     served_checkpoint,
 )
 from advisor.catalog.schema import Model
@@ -153,3 +154,28 @@ def test_no_safetensors_are_loaded_by_an_engine_of_gguf_files() -> None:
         for dtype in engine.weight_dtypes:
             found = served_checkpoint(models.by_id(name), engine, dtype, chip)
             assert found.is_made_first or is_gguf(found.repository), (name, dtype, found)
+
+
+@pytest.mark.parametrize(
+    ("engine", "accelerator", "formats"),
+    [
+        ("vllm", "h100-sxm", {"fp8", "nvfp4"}),
+        ("sglang", "h100-sxm", {"fp8", "nvfp4"}),
+        ("vllm", "mi300x", {"fp8", "nvfp4"}),
+        ("sglang", "mi300x", {"nvfp4"}),
+        ("vllm", "max-1550", {"fp8"}),
+        ("vllm", "gaudi3", set()),
+    ],
+)
+def test_modelopt_checkpoints_are_read_where_the_engine_lists_their_method(
+    engine: str, accelerator: str, formats: set[str]
+) -> None:
+    """Source: vllm 0.33.0, platforms/rocm.py and xpu.py; sglang 0.5.23, configs/model_config.py."""
+    run = (engines.by_id(engine), accelerators.by_id(accelerator))
+    found = {
+        dtype
+        for dtype, name in (("fp8", "nvidia/Llama-3.1-70B-Instruct-FP8"), ("nvfp4", "nvidia/Qwen3-32B-NVFP4"))
+        if reads_checkpoint(name, dtype, *run)
+    }
+    assert found == formats
+    assert reads_checkpoint("RedHatAI/Qwen3-32B-FP8-dynamic", "fp8", *run)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from advisor.catalog.units import HOUR_S
-from advisor.commands.recommend.tables import rejected_words
+from advisor.commands.recommend.tables import rejected_words, start_command, start_words
 from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.decision import Decision
@@ -80,6 +80,7 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
         table_of(found.options, job_columns(), title),
         Paragraph(safe_pick_words(found.options, lambda option: option.job_usd, found.safe_pick)),
         Paragraph(job_words(found.options[0].bill)),
+        Figure(start_command(found.options[0]), title=start_words(found.options[0])),
         *(rejected_words(found.rejected) if explain else ()),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
     )

@@ -10,7 +10,12 @@ from advisor.commands.recommend.tables import rejected_tables
 from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
 from advisor.decide.safe_picks import safe_pick_words
-from advisor.decide.training.market import SHORTEST_WORTH_S, is_electricity_all, is_fastest_wanted
+from advisor.decide.training.market import (
+    LONGEST_LISTED_S,
+    SHORTEST_WORTH_S,
+    is_electricity_all,
+    is_fastest_wanted,
+)
 from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import (
     Reinforcement,
@@ -52,7 +57,9 @@ def training_answer(
     within = ""
     if is_fastest_wanted(scenario):
         shortest = duration_words(SHORTEST_WORTH_S[scenario.workload] / DAY_S)
-        within = f", the fastest within the budget; {shortest} and less count alike"
+        is_free = scenario.limits.num_accelerators is None and not scenario.limits.own
+        listed = f", at most {duration_words(LONGEST_LISTED_S / DAY_S)}" if is_free else ""
+        within = f", the fastest within the budget{listed}; {shortest} and less count alike"
     if is_electricity_all(scenario):
         within = ", least electricity times time"
     blocks: list[Block] = [

@@ -52,7 +52,7 @@ from advisor.decide.safe_picks import (
 )
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
 from advisor.decide.served_option import accelerator_words, ages_days
-from advisor.decide.starting import layout_of, memory_of
+from advisor.decide.starting import launch_of, launch_settings, layout_of, memory_of
 from advisor.simulator.intervals import factors, with_interval
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
@@ -356,11 +356,13 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
     machines = bill_of(price, per_hour, ExtraItems(), duration_s=duration_s).usd
     assert machines is not None
     tokens = job.num_requests * traffic.tokens_per_request
+    machine = machine_of(purchase.way, purchase.num_units)
+    window = launch_settings(run.candidate, scenario).max_model_len
     return Option(
         rank=rank,
         role="other",
-        machine=machine_of(purchase.way, purchase.num_units),
-        layout=layout_of(run.candidate, purchase.num_replicas, None, scenario.constraints),
+        machine=machine,
+        layout=layout_of(run.candidate, purchase.num_replicas, window, scenario.constraints),
         offer=offer_of(price, scenario.as_of),
         bill=bill_of(price, per_hour, scenario.beside, duration_s=duration_s),
         performance=JobPerformance(
@@ -372,7 +374,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
             holds=holds_word(duration_s, job.deadline_s),
             basis=run.replica.basis,
         ),
-        launch=None,
+        launch=launch_of(run.candidate, scenario, machine),
         reasons=(
             *filter(None, (doubt_of(run.candidate.deployment),)),
             *doubts_of(run.replica.basis, price, scenario.as_of),

@@ -369,7 +369,8 @@ def _nothing(
     why = "; ".join(list(dict.fromkeys(map(str, reasons.values())))[:3])
     if fastest is not None:
         why = f"on the fastest, {fastest}"
-    fix = "loosen --latency-p99, take fewer --steps, or allow --precision fp8"
+    steps = "take fewer --steps, " if model.workload == "diffusion" else ""
+    fix = f"loosen --latency-p99, {steps}or allow --precision fp8"
     budget = scenario.budget_usd_per_hour
     if budget is not None:
         rate = scenario.rate_per_s or _TRICKLE_PER_S

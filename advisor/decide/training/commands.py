@@ -18,6 +18,8 @@ from advisor.simulator.training.launch_loops import (
     LoopShape,
     openrlhf_flags,
     openrlhf_runs,
+    openrlhf_tunes,
+    openrlhf_tuning_flags,
     verl_flags,
     verl_runs,
 )
@@ -51,12 +53,21 @@ def has_command(job: TrainingJob, plan: TrainingPlan, loop: LoopKind | None = No
     """Whether a framework has options for all of a plan, of pre-training and tuning or of a loop."""
     if loop is None:
         return bool(launch_flags(job, plan, as_priced=True))
-    if not generates(loop.algorithm) or job.software in tuners():
-        return _trains_loop(job, plan, loop.algorithm) and not (generates(loop.algorithm) and loop.is_apart)
+    if not generates(loop.algorithm):
+        return _trains_loop(job, plan, loop.algorithm) or _tunes(job, plan, loop.algorithm)
+    if job.software in tuners():
+        return _trains_loop(job, plan, loop.algorithm) and not loop.is_apart
     if _may_be(job, "openrlhf") and openrlhf_places(loop) and openrlhf_runs(job, plan):
         return True
     in_verl = _may_be(job, "verl") and verl_runs(job, plan)
     return not loop.is_apart and (in_verl or _trains_loop(job, plan, loop.algorithm))
+
+
+def _tunes(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> bool:
+    """Whether OpenRLHF trains a plan on given outputs; a micro-batch holds whole pairs."""
+    is_whole = plan.micro_batch % RULES[algorithm].given_answers == 0
+    is_able = job.software not in tuners() and _may_be(job, "openrlhf")
+    return is_able and is_whole and openrlhf_tunes(job, plan, algorithm)
 
 
 def _may_be(job: TrainingJob, framework: str) -> bool:
@@ -119,6 +130,9 @@ def commands_of(
     offline = not generates(task.algorithm)
     node_size = cluster.accelerator.node_size
     flags = _trl_loop(job, plan, task, lengths, ways, cluster, num_steps) if together or offline else {}
+    if offline and _tunes(job, plan, task.algorithm):
+        counted = _in_pairs(job, plan, task.algorithm)
+        flags["openrlhf"] = openrlhf_tuning_flags(*counted, task.algorithm, node_size, num_steps)
     if offline or job.software in tuners():
         return flags
     shape = LoopShape(
@@ -162,6 +176,19 @@ def _trl_loop(
     name = task.algorithm
     if not _trains_loop(job, plan, name):
         return {}
+    node_size = cluster.accelerator.node_size
+    if generates(name) and job.software in tuners():
+        judge = _judge_of(task)
+        more = {
+            "generations": task.samples_per_prompt,
+            "output": lengths[1],
+            "engine_fraction": _engine_fraction(job, plan, cluster),
+            "engine_ranks": ways,
+            "rewards": [judge or "REWARD"],
+            "rules": None if judge else ["REWARD_FUNCTION"],
+            "judges": [judge] if judge else None,
+        }
+        return {job.software: settings_flags(job, plan, name, more, node_size=node_size, num_steps=num_steps)}
     if generates(name):
         limits = f"--max_completion_length {lengths[1]} --num_generations {task.samples_per_prompt}"
         engine = "--use_vllm --vllm_mode colocate --vllm_enable_sleep_mode"
@@ -174,17 +201,21 @@ def _trl_loop(
         )
         # GRPO's default loads no reference, whose passes the plan counts.
         distance = " --beta 0.001" if name == "grpo" else ""
-        more = f"{limits} {judge} {engine}{distance}"
+        extra = f"{limits} {judge} {engine}{distance}"
     else:
-        more = f"--max_length {sum(lengths)}"
-        if RULES[name].given_answers == 2:
-            # TRL counts pairs where the plan counts sequences.
-            job = replace(job, global_batch=max(1, job.global_batch // 2))
-            plan = replace(plan, micro_batch=plan.micro_batch // 2)
-    node_size = cluster.accelerator.node_size
+        extra = f"--max_length {sum(lengths)}"
+        job, plan = _in_pairs(job, plan, name)
     if job.software in tuners():
         return {job.software: settings_flags(job, plan, name, node_size=node_size, num_steps=num_steps)}
-    return {"trl": trl_flags(job, plan, name, more, node_size=node_size, num_steps=num_steps)}
+    return {"trl": trl_flags(job, plan, name, extra, node_size=node_size, num_steps=num_steps)}
+
+
+def _in_pairs(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> tuple[TrainingJob, TrainingPlan]:
+    """Return a job and its plan with batches in pairs, as trainers on pairs count them; plans count sequences."""
+    if RULES[algorithm].given_answers < 2:
+        return job, plan
+    pairs = max(1, job.global_batch // 2)
+    return replace(job, global_batch=pairs), replace(plan, micro_batch=plan.micro_batch // 2)
 
 
 def _engine_fraction(job: TrainingJob, plan: TrainingPlan, cluster: TrainingCluster) -> float:

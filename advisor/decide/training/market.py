@@ -13,6 +13,7 @@ from advisor.decide.offers import offers_by_accelerator, owned_offers, price_spr
 from advisor.decide.ranking import is_firm
 from advisor.decide.reason import (
     NoClusterSize,
+    NoFramework,
     NoLayout,
     NotForSale,
     NotSoldAsCluster,
@@ -45,6 +46,9 @@ from advisor.simulator.training.plan_check import plan_words
 from advisor.simulator.training.reinforcement import generates, num_forwards, num_trained_models
 
 Progress = Callable[[str], None]
+LONGEST_LISTED_S: Final = 120.0 * DAY_S
+"""Time of a run beyond which it is no answer to a budget alone [s]: a long public run, BLOOM's, took 118 days (Luccioni
+et al. 2022, arXiv:2211.02001, section 4). A stated deadline, cluster or machines of one's own say otherwise."""
 _PATIENCE = 2
 """Larger clusters tried beyond the cheapest that meets the deadline, or beyond which speed is worth nothing."""
 SHORTEST_WORTH_S: Final[Mapping[Workload, float]] = {"train": 7.0 * DAY_S, "finetune": DAY_S, "rl": DAY_S}
@@ -275,7 +279,8 @@ def _may_cost_less(runs: Sequence[TrainingRun], larger: Sequence[ClusterOffer]) 
 def shortfall(scenario: TrainingScenario, run: TrainingRun) -> float:
     """Return by which factor a run misses the limit that it misses most."""
     limits = scenario.limits
-    late = run.wall_s / limits.deadline_s if limits.deadline_s is not None else 0.0
+    longest_s = _longest_s(scenario)
+    late = run.wall_s / longest_s if longest_s is not None else 0.0
     dear = run.usd / limits.budget_usd if limits.budget_usd is not None else 0.0
     return max(late, dear)
 
@@ -295,16 +300,17 @@ def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: in
     if not found:
         return unlayable(variants, count, scenario.task.layout, others)
     fits = f"{plan_words(found[0].plan)} fits, but no command would start it"
-    lacks = lacking_setting(found[0].job, found[0].plan, scenario.task.loop or "sft")
+    goal = scenario.task.loop or "sft"
+    lacks = lacking_setting(found[0].job, found[0].plan, goal)
+    able = frameworks_with_settings(found[0].job, goal, found[0].plan)
     if lacks is not None:
-        able = frameworks_with_settings(found[0].job, scenario.task.loop or "sft", found[0].plan)
         instead = f"; --framework {' or '.join(able)} does" if able else ""
-        return NotSupported(f"{plan_words(found[0].plan)} fits, but {lacks}{instead}")
+        return NoFramework(f"{plan_words(found[0].plan)} fits, but {lacks}{instead}", able)
     if task is None:
         return NotSupported(f"no framework has options for any layout that fits: {fits}")
-    return NotSupported(
-        f"no framework that runs {task.algorithm} has options for any layout that fits: {fits}"
-    )
+    named = " and ".join(name for _, name in scenario.task.programs)
+    why = f"no framework {named and f'of {named} '}that runs {goal} has options for any layout that fits: {fits}"
+    return NoFramework(why, able) if named and able else NotSupported(why)
 
 
 def _nearest_that_works(
@@ -383,11 +389,20 @@ def _counts(
 def misses(scenario: TrainingScenario, run: TrainingRun) -> Reason | None:
     """Return the limit that a run misses; None if it keeps all."""
     limits = scenario.limits
-    if limits.deadline_s is not None and run.wall_s > limits.deadline_s:
-        return TakesTooLong(run.days, run.num_accelerators, limits.deadline_s / DAY_S)
+    if (longest_s := _longest_s(scenario)) is not None and run.wall_s > longest_s:
+        is_stated = limits.deadline_s is not None
+        return TakesTooLong(run.days, run.num_accelerators, longest_s / DAY_S, is_stated=is_stated)
     if limits.budget_usd is not None and run.usd > limits.budget_usd:
         return OverJobBudget(run.usd, limits.budget_usd, run.num_accelerators)
     return None
+
+
+def _longest_s(scenario: TrainingScenario) -> float | None:
+    """Longest time of a run that is an answer [s]: the deadline; with a budget alone `LONGEST_LISTED_S`; None where the
+    cluster decides."""
+    limits = scenario.limits
+    is_free = limits.num_accelerators is None and not limits.own
+    return LONGEST_LISTED_S if is_free and is_fastest_wanted(scenario) else limits.deadline_s
 
 
 def is_fastest_wanted(scenario: TrainingScenario) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.ownership import Ownership, purchase_price
+from advisor.catalog.resolve import drop_separators
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.training import framework_release
 from advisor.catalog.units import DAY_S, GB, HOUR_S
@@ -229,8 +230,10 @@ def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[s
         run.num_steps,
         start="tuning" if scenario.workload == "finetune" else "new",
     )
-    asked = [program for _, program in scenario.task.programs if program in flags]
-    flags = {name: flags[name] for name in dict.fromkeys((*asked, *flags))}
+    task = scenario.task
+    asked = [drop_separators(name) for name in (*(program for _, program in task.programs), *task.named)]
+    first = [name for word in asked for name in flags if drop_separators(name) == word]
+    flags = {name: flags[name] for name in dict.fromkeys((*first, *flags))}
     placeholders = {name: placeholders_of(command) for name, command in flags.items()}
     releases = {name: framework_release(name) for name in flags}
     return TrainingLaunch(flags, placeholders, releases, simulate_args)

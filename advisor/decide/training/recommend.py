@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from advisor.catalog import accelerators
 from advisor.catalog import models as model_catalog
@@ -33,7 +34,7 @@ from advisor.decide.reason import (
     TakesTooLong,
 )
 from advisor.decide.safe_picks import SAFE, is_doubtful, order_by_trust, trust_of, with_safest
-from advisor.decide.training.fixed_layout import check_layout
+from advisor.decide.training.fixed_layout import batch_near, check_layout
 from advisor.decide.training.market import (
     SHORTEST_WORTH_S,
     MarketOutcome,
@@ -59,7 +60,7 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
-from advisor.decide.training.space import RULES, training_job
+from advisor.decide.training.space import OF_TRANSFORMERS, RULES, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
@@ -73,6 +74,8 @@ _MOST_DOUBLINGS = 3
 for jobs that do not fit."""
 _MOST_SEARCHED_AGAIN = 2
 """Accelerators that a question may name for other questions to be tried in its place: each try searches them all."""
+_LESS_TIME = 0.95
+"""Name another batch or cluster only if it takes less than 95 % of the time. Own choice: step times err by 8 %."""
 _LARGE_LORA_RANK = 64
 """Rank of adapters above which a smaller one is advised if memory is short: QLoRA's experiments use 64
 (arXiv:2305.14314, section 5)."""
@@ -137,7 +140,38 @@ def recommend_training(
             wall_s=time.perf_counter() - started,
         ),
         warnings=(*stale_price_warnings(ages), *_other_models(model)),
-        notes=tuple(filter(None, (note,))),
+        notes=tuple(filter(None, (note, _undivided_batch(scenario, model, ranked[0][0])))),
+    )
+
+
+def _undivided_batch(scenario: TrainingScenario, model: Model, best: TrainingRun) -> str:
+    """Return the note that stated accelerators share few factors with the batch, with the near batch and the smaller
+    cluster that take less time; empty if neither does."""
+    limits = scenario.limits
+    task = scenario.task
+    count = limits.num_accelerators or (limits.own[0][0] if len(limits.own) == 1 else 1)
+    near = batch_near(task.global_batch, count)
+    if scenario.rollout is not None or not task.layout.is_free or near == task.global_batch:
+        return ""
+    searched = () if limits.own else (best.found.cluster.accelerator.id,)
+    same = scenario.with_limits(accelerators=searched)
+    fewer = next(size for size in range(count - 1, 0, -1) if task.global_batch % size == 0)
+    others = {f"--global-batch {near}": _with_task(same, global_batch=near)}
+    if limits.num_accelerators is not None:
+        others[f"--gpus {fewer}"] = same.with_limits(num_accelerators=fewer)
+    told = []
+    for option, other in others.items():
+        found = ranked_runs(other, search_training(other, model, lambda message: None))
+        if found and found[0][0].wall_s < _LESS_TIME * best.wall_s:
+            run = found[0][0]
+            told.append(f"{option} takes {duration_words(run.days)} for {usd_words(run.usd)}")
+    if not told:
+        return ""
+    idle = count - best.num_accelerators
+    left = f", and {idle} of them stay idle" if idle else ""
+    return (
+        f"a batch of {task.global_batch} is divided by at most {math.gcd(task.global_batch, count)} of "
+        f"{count} accelerators{left}: {'; '.join(told)}"
     )
 
 
@@ -344,8 +378,8 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     first = told[0][1] if told else None
     nearest_count = _nearest_count(scenario, outcome)
     others = _other_questions(scenario, first)
-    if isinstance(first, NoLayout) and not first.fix and not nearest_count:
-        others = _smaller_questions(scenario)
+    if isinstance(first, NoLayout) and not first.fix:
+        others = chain(_other_frameworks(scenario), () if nearest_count else _smaller_questions(scenario))
     for fix, other in others:
         ranked = ranked_runs(other, search_training(other, model, lambda message: None))
         if ranked:
@@ -389,27 +423,42 @@ def _other_questions(
             yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
 
 
+def _is_narrow(scenario: TrainingScenario) -> bool:
+    """Whether a question names so few accelerators that searching them again takes little time."""
+    limits = scenario.limits
+    return len(limits.own or limits.accelerators) in range(1, _MOST_SEARCHED_AGAIN + 1)
+
+
+def _with_task(scenario: TrainingScenario, **changes: object) -> TrainingScenario:
+    return scenario.model_copy(update={"task": scenario.task.model_copy(update=changes)})
+
+
+def _other_frameworks(scenario: TrainingScenario) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield the families of frameworks that a job which fits nowhere did not name, those with the same models first:
+    one may divide or offload more."""
+    task = scenario.task
+    if not task.frameworks or task.framework_version or not _is_narrow(scenario):
+        return
+    is_same = task.frameworks[0] in OF_TRANSFORMERS
+    for name in sorted(RULES, key=lambda family: (family in OF_TRANSFORMERS) != is_same):
+        if name not in task.frameworks:
+            yield f"--framework {name}", _with_task(scenario, frameworks=(name,))
+
+
 def _smaller_questions(scenario: TrainingScenario) -> Iterator[tuple[str, TrainingScenario]]:
-    """Yield the options that may make a job fit which no plan holds, each with the question that it makes: a framework
-    that divides or offloads more, an optimizer or a method that holds less, more accelerators, shorter sequences.
+    """Yield the options that may make a job fit which no plan holds, each with the question that it makes: an optimizer
+    or a method that holds less, more accelerators, shorter sequences.
 
     None are yielded where many accelerators would have to be searched again.
     """
     task = scenario.task
     limits = scenario.limits
-    if len(limits.own or limits.accelerators) not in range(1, _MOST_SEARCHED_AGAIN + 1):
+    if not _is_narrow(scenario):
         return
-
-    def with_task(**changes: object) -> TrainingScenario:
-        return scenario.model_copy(update={"task": task.model_copy(update=changes)})
-
-    for name in RULES:
-        if task.frameworks and name not in task.frameworks and not task.framework_version:
-            yield f"--framework {name}", with_task(frameworks=(name,))
     if task.optimizer != "adamw":
-        yield "--optimizer adamw", with_task(optimizer="adamw")
+        yield "--optimizer adamw", _with_task(scenario, optimizer="adamw")
     if task.lora_rank > _LARGE_LORA_RANK:
-        yield f"--lora-rank {_LARGE_LORA_RANK}", with_task(lora_rank=_LARGE_LORA_RANK)
+        yield f"--lora-rank {_LARGE_LORA_RANK}", _with_task(scenario, lora_rank=_LARGE_LORA_RANK)
     if limits.num_accelerators is not None and not limits.own:
         for doublings in range(1, _MOST_DOUBLINGS + 1):
             count = limits.num_accelerators << doublings
@@ -417,12 +466,12 @@ def _smaller_questions(scenario: TrainingScenario) -> Iterator[tuple[str, Traini
     if scenario.workload == "finetune" and task.method != "qlora":
         methods: tuple[Method, ...] = ("lora", "qlora") if task.method == "full" else ("qlora",)
         for method in methods:
-            adapters = with_task(method=method, lora_rank=task.lora_rank or DEFAULT_LORA_RANK)
-            yield f"--method {method}", adapters
+            rank = task.lora_rank or DEFAULT_LORA_RANK
+            yield f"--method {method}", _with_task(scenario, method=method, lora_rank=rank)
     if scenario.workload != "rl":
         for halvings in range(1, _MOST_DOUBLINGS + 1):
             sequence = task.sequence_tokens >> halvings
-            yield f"--sequence {sequence}", with_task(sequence_tokens=sequence)
+            yield f"--sequence {sequence}", _with_task(scenario, sequence_tokens=sequence)
 
 
 def _run_words(run: TrainingRun) -> str:

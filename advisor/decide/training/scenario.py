@@ -95,6 +95,8 @@ class TrainingTask(Record):
     frameworks: tuple[str, ...] = ()
     programs: tuple[tuple[str, str], ...] = ()
     """Frameworks that are named and whose commands are wanted, each after its family."""
+    named: tuple[str, ...] = ()
+    """Frameworks as the user names them; their commands come first."""
     compute_optimal: bool = False
     mean_sequence_tokens: float = Field(default=0.0, ge=0, le=10_000_000)
     """Real tokens of a padded sequence; 0: sequences are packed full."""

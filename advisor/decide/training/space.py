@@ -139,7 +139,7 @@ class Variant:
 _PLANS_TO_TRY: Final = (TrainingPlan(), TrainingPlan(data_parallel=2, sharding="zero3"))
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
 """Frameworks whose commands are printed for loops of generation and training, and which train nothing else here."""
-_OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
+OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
 """Families of trainers that run a model of Transformers."""
 
 
@@ -163,7 +163,7 @@ def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, 
             )
         family = "fsdp"
     known_value(family or name, tuple(RULES), "framework")
-    if loop_method and family in _OF_TRANSFORMERS:
+    if loop_method and family in OF_TRANSFORMERS:
         family = "fsdp" if loop_method == "full" else "peft"
     if record:
         return (
@@ -452,7 +452,8 @@ def _without_setting(
 def frameworks_with_settings(
     job: TrainingJob, goal: str, plan: TrainingPlan | None = None
 ) -> tuple[str, ...]:
-    """Return other frameworks with settings or options for a job, or for a plan of it; TRL is the last."""
+    """Return other frameworks with settings or options for a job, or for a plan of it; TRL is the last. Its PPO trainer
+    is called from Python alone."""
     plans = _PLANS_TO_TRY if plan is None else (plan,)
     others = [
         name
@@ -463,7 +464,8 @@ def frameworks_with_settings(
             for each in plans
         )
     ]
-    return (*others, *(["trl"] if any(trl_runs(job, each) for each in plans) else []))
+    in_trl = goal != "ppo" and job.software != "trl" and any(trl_runs(job, each) for each in plans)
+    return (*others, *(["trl"] if in_trl else []))
 
 
 def lacking_setting(job: TrainingJob, plan: TrainingPlan, goal: str) -> MissingSetting | None:

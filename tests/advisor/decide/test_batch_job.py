@@ -5,6 +5,7 @@ import datetime
 import pytest
 
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.launch_options import check_command
 from advisor.decide.batch.purchase import kept_fraction
 from advisor.decide.batch.recommend import recommend_batch, with_deadlines
 from advisor.decide.batch.result import BatchJob
@@ -41,6 +42,8 @@ def test_the_job_is_done_in_time_for_what_it_costs() -> None:
         assert option.batched.usd_per_million_tokens.value == pytest.approx(
             option.job_usd.value / 953, rel=1e-6
         )
+        check_command(option.replica_layout.engine, option.started.argv)
+        assert str(option.replica_layout.max_num_seqs) in option.started.argv
     first, *others = (option.job_usd for option in found.options)
     assert [each.value for each in others] == sorted(each.value for each in others)
     assert first.value <= others[0].value or first.low <= others[0].high  # a safe one may head the list

@@ -4,7 +4,7 @@ methods of quantising that the accelerator's platform has."""
 import pytest
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.published import is_block_scaled, served_checkpoint
+from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint
 from advisor.decide.candidates import Candidate, candidates_of
 
 BLOCK = 128
@@ -66,11 +66,12 @@ def test_weights_fit_before_an_engine_quantises_them(model: str, chip: str, leas
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_checkpoints_of_nvidia_are_for_its_own_accelerators(engine: str) -> None:
+def test_a_checkpoint_that_is_started_is_one_that_the_engine_reads(engine: str) -> None:
     ours = accelerators.by_id("mi300x")
+    runs = engines.by_id(engine)
     for model in models.all_models():
         if model.workload != "decoder":
             continue
         for precision in ("fp8", "nvfp4", "int4"):
-            name = served_checkpoint(model, engines.by_id(engine), precision, ours).repository
-            assert not (name.startswith("nvidia/") and name.endswith(("FP8", "FP4", "NVFP4"))), name
+            name = served_checkpoint(model, runs, precision, ours).repository
+            assert reads_checkpoint(name, precision, runs, ours), name

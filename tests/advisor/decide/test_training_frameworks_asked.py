@@ -1,5 +1,6 @@
 """Frameworks that a user names: what each stands for, and what does instead of one without options."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,14 +18,32 @@ def test_trainers_of_transformers_run_loops_under_any_name(name: str) -> None:
     assert family_asked(name, loop_method="lora")[0] == "peft"
 
 
-@pytest.mark.parametrize("name", ["trl", "verl"])
-@pytest.mark.parametrize("method", ["full", "lora"])
-def test_a_loop_in_a_named_trainer_has_its_command(cli: Cli, name: str, method: str) -> None:
-    run = cli(
-        f"advisor recommend --model qwen3-4b --workload rl --gpu h100 --gpus 8 --framework {name} --method {method}"
+@pytest.mark.parametrize(
+    ("name", "method", "told"),
+    [
+        ("trl", "lora", "--num_generations 12"),
+        ("verl", "full", "rollout.n=12"),
+        ("axolotl", "full", "num_generations: 12"),
+        ("ms-swift", "lora", "num_generations: 12"),
+    ],
+)
+def test_a_loop_in_a_named_trainer_has_its_command(cli: Cli, name: str, method: str, told: str) -> None:
+    asked = (
+        f"advisor recommend --model qwen3-4b --workload rl --gpu h100 --gpus 8 --samples 12 --method {method}"
     )
+    run = cli(f"{asked} --framework {name}")
     assert run.code == 0, run.err
     assert f"# {name}, options of" in run.out
+    assert told in run.out
+
+
+def test_a_loop_that_a_named_trainer_lacks_is_refused_with_one_that_has_it(cli: Cli) -> None:
+    """verl generates for every algorithm that it trains."""
+    asked = "advisor recommend --model qwen3-4b --workload rl --algorithm dpo --gpu h100 --gpus 8"
+    refused = cli(f"{asked} --framework verl")
+    assert refused.code == 3
+    fix = refused.err.partition("To fix: ")[2].splitlines()[0]
+    assert cli(f"{asked} {fix}").code == 0, fix
 
 
 @pytest.mark.parametrize("family", sorted(set(RULES) - {"peft", "deepspeed", "fsdp", "maxtext"}))
@@ -34,3 +53,12 @@ def test_the_fix_of_a_framework_without_adapters_is_one_with_them(cli: Cli, fami
     assert refused.code == 3
     fix = refused.err.partition("To fix: ")[2].splitlines()[0]
     assert cli(f"{asked} {fix}").code == 0, fix
+
+
+@pytest.mark.parametrize("name", ["nemo", "NeMo", "megatron-lm", "deepspeed", "trl"])
+def test_the_command_of_the_named_framework_is_first(cli: Cli, name: str) -> None:
+    run = cli(
+        f"advisor recommend --model 8b --workload finetune --gpu h100 --gpus 8 --framework {name} --json"
+    )
+    launch = json.loads(run.out)["options"][0]["launch"]
+    assert next(iter(launch["flags"])) == name.lower()

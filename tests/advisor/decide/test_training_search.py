@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import math
+import re
 import time
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.decide.reason import OverJobBudget, TakesTooLong
 from advisor.decide.training.market import search_training
 from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
 from advisor.decide.training.recommend import duration_words, recommend_training
@@ -152,6 +154,34 @@ def test_a_budget_buys_the_fastest_run() -> None:
         )
         larger = recommend_training(twice).options[0]
         assert larger.usd.value > dollars or (days[0] == 7.0 and larger.usd.value >= first.usd.value)
+
+
+def test_a_budget_alone_lists_no_run_that_takes_longer_than_public_ones() -> None:
+    """Eight A100s keep the budget for 396 days; a deadline, or a stated cluster, says that this is wanted."""
+    task = TASK.model_copy(update={"tokens": 1e12})
+    asked = scenario(task=task, budget_usd=150_000.0, accelerators=("h100-sxm", "a100-sxm-80gb"))
+    found = recommend_training(asked)
+    assert all(option.performance.days.value <= 120.0 for option in found.options)
+    (slow,) = (one for one in found.rejected if one.accelerator == "a100-sxm-80gb")
+    assert isinstance(slow.reason, TakesTooLong | OverJobBudget)
+    stated = scenario(task=task, budget_usd=150_000.0, accelerators=("a100-sxm-80gb",), num_accelerators=8)
+    assert recommend_training(stated).options[0].performance.days.value > 120.0
+
+
+@pytest.mark.parametrize(("count", "batch", "is_told"), [(72, 512, True), (64, 512, False)])
+def test_a_batch_that_accelerators_do_not_divide_is_named_with_one_that_takes_less_time(
+    count: int, batch: int, is_told: bool
+) -> None:
+    limits = {"num_accelerators": count, "accelerators": ("gb200",)}
+    found = recommend_training(scenario(task=TASK.model_copy(update={"global_batch": batch}), **limits))
+    told = [note for note in found.notes if f"a batch of {batch}" in note]
+    assert bool(told) == is_told
+    if told:
+        (near,) = re.findall(r"--global-batch (\d+)", told[0])
+        task = TASK.model_copy(update={"global_batch": int(near)})
+        better = recommend_training(scenario(task=task, **limits)).options[0]
+        assert int(near) % count == 0
+        assert better.performance.days.value < found.options[0].performance.days.value
 
 
 def test_dollars_are_linear_in_the_price() -> None:

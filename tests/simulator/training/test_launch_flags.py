@@ -26,6 +26,8 @@ from advisor.simulator.training.launch_loops import (
     LoopShape,
     openrlhf_flags,
     openrlhf_runs,
+    openrlhf_tunes,
+    openrlhf_tuning_flags,
     verl_flags,
     verl_runs,
 )
@@ -43,7 +45,7 @@ COMMANDS = {
     "verl-megatron": ("python3", "-m", "verl.trainer.main_ppo"),
     "deepspeed": ("deepspeed",),
     "maxtext": ("python3", "-m", "maxtext.trainers.pre_train.train"),
-    "openrlhf": ("python3", "-m", "openrlhf.cli.train_ppo_ray"),
+    "openrlhf": ("python3", "-m", "openrlhf.cli.train_ppo_ray", "deepspeed"),
 }
 VARIABLES = {
     *("CUDA_DEVICE_MAX_CONNECTIONS", "TRANSFORMER_BASED_WRAP", "GPU"),
@@ -400,6 +402,24 @@ def test_loops_of_openrlhf_parse(together: bool) -> None:
     assert not openrlhf_runs(DENSE, replace(plan, tensor_parallel=2))
 
 
+@pytest.mark.parametrize(("algorithm", "trainer"), [("dpo", "dpo"), ("reward", "rm"), ("kto", "kto")])
+def test_trainers_of_openrlhf_on_given_outputs_parse(algorithm: str, trainer: str) -> None:
+    job = replace(DENSE, method="lora", lora_rank=16, framework="fsdp")
+    plan = TrainingPlan(data_parallel=16, micro_batch=2, sharding="zero3", recompute="full")
+    assert openrlhf_tunes(job, plan, algorithm)
+    command = openrlhf_tuning_flags(job, plan, algorithm, 8, 10)
+    assert not wrong("openrlhf", command), command
+    assert command.startswith(
+        f"deepspeed --hostfile HOSTFILE --num_nodes 2 --num_gpus 8 --module openrlhf.cli.train_{trainer} "
+    )
+    assert f"--max_samples {10 * job.global_batch}" in command
+    # Its KTO has neither rows of several sequences nor rings of context ranks.
+    ring = replace(plan, context_parallel=2)
+    assert openrlhf_tunes(job, ring, algorithm) == (algorithm != "kto")
+    assert ("--packing_samples" in command) == (algorithm != "kto")
+    assert not openrlhf_tunes(job, plan, "orpo")
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "adamw_bf16", "sgd", "muon"])
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "mxfp8", "fp16"])
 def test_no_command_of_megatron_breaks_a_rule_between_its_options(optimizer: Any, precision: str) -> None:
@@ -754,6 +774,12 @@ def test_recipes_of_nemo_are_printed_for_chips_of_nvidia_alone() -> None:
     """Source: megatron_bridge 0.3.0 (PyPI), METADATA: transformer-engine[core_cu13]."""
     plan = TrainingPlan(data_parallel=8, sharding="zero1")
     assert set(launch_flags(DENSE, plan, as_priced=True, vendor="amd")) == {"megatron-lm"}
+    ranks = replace(plan, tensor_parallel=2, sequence_parallel=True)
+    overlaps = {
+        vendor: "--tp-comm-overlap" in launch_flags(DENSE, ranks, vendor=vendor)["megatron-lm"]
+        for vendor in ("nvidia", "amd")
+    }
+    assert overlaps == {"nvidia": True, "amd": False}
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 4])
