@@ -83,7 +83,9 @@ class EngineCosts:
     """Additional time of that process per message to a client [s]; a message carries one token unless the engine is
     asked to send several at once."""
     request_s: float = 0.0
-    """Time from arrival to the scheduler and from the first token back [s]: HTTP, tokenizer, detokenizer."""
+    """Time from arrival to the scheduler and from the first token back [s]: HTTP, detokenizer."""
+    prompt_token_s: float = 0.0
+    """Time of the tokenizer for each token of a prompt, beyond request_s [s]."""
     request_launch_s: float = 0.0
     """Latency of a first token per layer that the engine's own Python launches [s]."""
     slow_launch_s: float = 0.0
@@ -304,33 +306,34 @@ def prompt_floor_s(deployment: Deployment, costs: EngineCosts, num_tokens: float
     return max(floor_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
 
 
-def request_latency_s(deployment: Deployment, costs: EngineCosts, prompt_tokens: float) -> float:
+def request_latency_s(
+    deployment: Deployment, costs: EngineCosts, prompt_tokens: float, chunk_tokens: float
+) -> float:
     """Time that a request waits outside the scheduler before its first token arrives [s].
 
-    Its prompt is computed in chunks of `prompt_tokens`. If ranks launch in step, n of them take (1 + log2 n) / 3 of the
-    time of four ranks, and a single rank takes none: published first tokens of TensorRT-LLM come later with eight ranks
-    than with two, although the prompt computes faster. If the host runs ahead and launches experts kernel by kernel, or
-    launches each layer in turn, the time is part of the iteration. If each layer is launched while the device runs, a
-    model
-    with latent attention or a state, which has twice the kernels, waits once more than the iteration does. A prompt
-    that is
-    replayed from a captured graph waits for nothing.
+    Its `prompt_tokens` pass the tokenizer and are computed in chunks of `chunk_tokens`. If ranks launch in step, n of
+    them take (1 + log2 n) / 3 of the time of four ranks, and a single rank takes none: published first tokens of
+    TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. If the host runs ahead
+    and launches experts kernel by kernel, or launches each layer in turn, the time is part of the iteration. If each
+    layer is launched while the device runs, a model with latent attention or a state, which has twice the kernels,
+    waits once more than the iteration does. A prompt that is replayed from a captured graph waits for nothing.
 
     Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical. An idle SGLang 0.5.17 on an H100
     answers 1 024 tokens of a dense model after 31 ms from a graph and after 40 without.
     """
     ranks = deployment.ranks_per_stage
+    request_s = costs.request_s + costs.prompt_token_s * prompt_tokens
     if deployment.engine.prompt_launches == "each":
-        if prompt_tokens <= deployment.engine.captured_prompt_tokens:
-            return costs.request_s
+        if chunk_tokens <= deployment.engine.captured_prompt_tokens:
+            return request_s
         many = _is_latent(deployment.model) or has_state(deployment.model)
-        return costs.request_s + (prompt_launch_s(deployment, costs) if many else 0.0)
+        return request_s + (prompt_launch_s(deployment, costs) if many else 0.0)
     waits = {
         "ahead": 0.0 if launches_experts_apart(deployment) else _COMPILED_SHARE,
         "in_turns": 0.0,
         "in_step": (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0,
     }
-    return costs.request_s + waits[deployment.engine.prompt_launches] * prompt_launch_s(deployment, costs)
+    return request_s + waits[deployment.engine.prompt_launches] * prompt_launch_s(deployment, costs)
 
 
 def release_costs(

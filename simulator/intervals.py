@@ -67,10 +67,10 @@ def prediction_class(
 
 
 def factors(metric: str, class_name: str) -> tuple[float, float]:
-    """Return the (low, high) ratios of measured to predicted that contain 80 % of the left-out points of the class.
+    """Return the (low, high) ratios of measured to predicted that contain 80 % of the published points of the class.
 
     Raises: KeyError: the metric is not known.
-    Source: data/intervals.toml, by evidence/fit/engines.py, and data/local_intervals.toml, by evidence/fit/local.py.
+    Source: data/intervals.toml and local_intervals.toml, by evidence/fit/engine_intervals.py and local.py.
     """
     known = _classes()
     low, high = known.get(class_name, known["any"])[metric]

@@ -176,7 +176,7 @@ def model_replica(
     if settings.host is not None:
         micro = settings.micro_batch_tokens or _micro_batch(engine) or num_batched_tokens
         surface = with_host_layers(surface, whole, deployment, settings.host, micro)
-    policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens, inputs.chunk_tokens)
+    policy = policy_of(deployment, memory, costs, inputs)
     policy = _with_blocks(policy, memory, settings.kv_block_tokens)
     transferred = sorted(
         name for name in library.transferred_operators if not name.startswith(_MINOR_OPERATORS)
@@ -471,11 +471,9 @@ def policy_of(
     deployment: Deployment,
     memory: MemoryPlan,
     costs: EngineCosts,
-    max_num_seqs: int,
-    num_batched_tokens: int,
-    chunk_tokens: float,
+    inputs: SurfaceInputs,
 ) -> SchedulerPolicy:
-    """Return the scheduler of a deployment's engine with this cache, for prompts computed in chunks of chunk_tokens.
+    """Return the scheduler of a deployment's engine with this cache, for the load that its surface is tabulated for.
 
     Source: engine records.
     """
@@ -489,8 +487,8 @@ def policy_of(
         )
     return SchedulerPolicy(
         kind=engine.scheduler,
-        max_num_seqs=max_num_seqs,
-        max_num_batched_tokens=num_batched_tokens,
+        max_num_seqs=inputs.max_num_seqs,
+        max_num_batched_tokens=inputs.max_num_batched_tokens,
         chunked_prefill=engine.chunked_prefill,
         kv_capacity_blocks=max(1, memory.kv_capacity_tokens // engine.kv_block_tokens),
         block_tokens=engine.kv_block_tokens,
@@ -503,7 +501,10 @@ def policy_of(
         delivery_ps=round(
             (costs.delivery_s + costs.message_s) / deployment.data_parallel * PICOSECONDS_PER_S
         ),
-        api_overhead_ps=round(request_latency_s(deployment, costs, chunk_tokens) * PICOSECONDS_PER_S),
+        api_overhead_ps=round(
+            request_latency_s(deployment, costs, inputs.mean_input_tokens, inputs.chunk_tokens)
+            * PICOSECONDS_PER_S
+        ),
     )
 
 

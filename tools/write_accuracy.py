@@ -32,7 +32,7 @@ from advisor.commands.validate.serving_accuracy_view import (
 )
 from advisor.evidence.collectives import prediction as collectives
 from advisor.evidence.scores import JudgedRow, MeasuredPrediction, comparisons, measured_value, score
-from advisor.evidence.serving.accuracy import CORE_METRICS, is_core, serving_accuracy
+from advisor.evidence.serving.accuracy import CORE_METRICS, copied_cases, is_core, serving_accuracy
 from advisor.evidence.serving.case import View
 from advisor.evidence.serving.prediction import predict_row
 from advisor.evidence.training import prediction as training
@@ -156,10 +156,13 @@ def cells(path: Path) -> list[dict[str, str]]:
 
 
 def judge_rows(path: Path, view: View = "replay") -> list[JudgedRow]:
-    """Every row of the serving measurements with its prediction."""
+    """Every row of the serving measurements that is no copy, with its prediction."""
+    rows = cells(path)
+    copied = copied_cases(rows)
     return [
         JudgedRow(row, predict_row(row, number, view=view).metrics)
-        for number, row in enumerate(cells(path), start=2)
+        for number, row in enumerate(rows, start=2)
+        if row["case_id"] not in copied
     ]
 
 

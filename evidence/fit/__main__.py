@@ -18,7 +18,6 @@ _SHARED = (
     "__main__",
     "engine_rows",
     "engine_solver",
-    "engine_intervals",
     "training_parameters",
     "collective_rows",
     "collective_forms",

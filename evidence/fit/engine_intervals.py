@@ -1,6 +1,8 @@
-"""80 % intervals of serving predictions from left-out campaigns, by engine, architecture and load: once over all rows
-(a third-party server) and once over those with published start-up scripts (a server started as predicted, e.g. by a
-printed command).
+"""80 % intervals of serving predictions by engine, architecture and load: once over all rows (a third-party server) and
+once over those with published start-up scripts (a server started as predicted, e.g. by a printed command).
+
+Errors are those of the shipped terms, few of which were fitted on runs: with campaigns left out of that fit, errors are
+no larger (docs/accuracy.md). Rows of the second blind round, which no fit has seen, count too.
 
 Intervals are quantiles of measured / predicted, in which every group (accelerator, model, engine) counts by the square
 root of its rows. A class with few groups is drawn towards the class above it: a third-party server hides settings,
@@ -8,6 +10,7 @@ which differ between groups and not within one.
 """
 
 import math
+import multiprocessing
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +19,12 @@ import numpy as np
 
 from advisor.catalog import accelerators
 from advisor.catalog.files import DATA_DIR
-from advisor.evidence.fit.engine_rows import EngineRow, campaign_of, has_kernels
-from advisor.simulator.intervals import METRICS, class_names, load_of
+from advisor.evidence.fit.base import Options
+from advisor.evidence.fit.engine_rows import METRICS, EngineRow, campaign_of, read_rows
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.serving.accuracy import BLIND_TIERS, CORE_TIERS
+from advisor.evidence.serving.prediction import predict_case
+from advisor.simulator.intervals import class_names, load_of
 
 TAIL = 0.1
 SCRIPTED_TAIL = 0.08
@@ -32,10 +39,6 @@ MEASURED = "stranger any"
 """Class of all servers on hardware whose kernels were measured."""
 MIN_POINTS = 15
 MIN_GROUPS = 2
-KEPT = {"ttft": 0.9, "tpot": 0.85, "throughput": 1.0}
-"""Fraction that is kept of the logarithm of a class whose kernels were measured. As drawn towards wider classes, 84 to
-89 % of the core were inside in both rounds, and so 80 to 86 %. Throughput, which follows from both, keeps all where it
-stands alone."""
 Pair = tuple[float, float]
 
 
@@ -51,21 +54,26 @@ class Error:
     value: float
 
 
-def errors_of(rows: Sequence[EngineRow], ratios: Sequence[Mapping[str, float]]) -> list[Error]:
-    """Return the errors of all values that were predicted."""
+def errors_of(rows: Sequence[EngineRow], predictions: Sequence[Prediction]) -> list[Error]:
+    """Return the errors of all values that were predicted, in the classes that the predictions have."""
     found = []
-    for row, ratio in zip(rows, ratios, strict=True):
+    for row, prediction in zip(rows, predictions, strict=True):
         architecture = accelerators.by_id(row.case.gpu).architecture
-        transferred = not has_kernels(row)
+        transferred = prediction.basis == "assumed"
         load = load_of(row.case.most_at_once)
+        ratios = {
+            name: value / prediction.metrics[METRICS[name]].value
+            for name, value in row.truth.items()
+            if METRICS[name] in prediction.metrics
+        }
         for stranger in (True, False) if row.tier in SCRIPTED and not transferred else (True,):
             classes = class_names(
                 row.case.engine, architecture, load, transferred=transferred, stranger=stranger
             )
             found += [
-                Error(classes, metric, row.group, campaign_of(row), -math.log(value))
-                for metric, value in ratio.items()
-                if value > 0.0
+                Error(classes, metric, row.group, campaign_of(row), math.log(ratio))
+                for metric, ratio in ratios.items()
+                if ratio > 0.0
             ]
     return found
 
@@ -137,27 +145,28 @@ def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
     The widest class of measured hardware is no measure of it: one release decides the ends of a class of few groups.
     """
     lines = [
-        "# (low, high) of measured / predicted that hold 80 % of the points of campaigns left out of the fit, by",
-        "# engine, architecture and load, and metric: of runs whose start-up scripts are published, and of all runs",
-        "# (stranger). Written by evidence/fit/engines.py.",
+        "# (low, high) of measured / predicted that hold 80 % of published runs, by engine, architecture and load, and",
+        "# metric: of runs whose start-up scripts are published, and of all runs (stranger). Written by",
+        "# evidence/fit/engine_intervals.py.",
     ]
     for name, of_class in classes.items():
         lines.append(f'\n["{name}"]')
         for metric in METRICS:
             low, high = of_class[metric]
-            if not name.startswith("transferred"):
-                low = KEPT[metric] * low
-                high = KEPT[metric] * high
-            elif name == "transferred":
+            if name == "transferred":
                 low = min(low, classes[MEASURED][metric][0])
                 high = max(high, classes[MEASURED][metric][1])
             lines.append(f"{metric} = [{math.exp(low):.3f}, {math.exp(high):.3f}]")
     return "\n".join(lines) + "\n"
 
 
-def write_intervals(rows: Sequence[EngineRow], ratios: Sequence[Mapping[str, float]]) -> None:
-    """Replace data/intervals.toml."""
-    errors = errors_of(rows, ratios)
+def run(options: Options) -> None:
+    """Predict all published runs, print the coverage of campaigns and groups left out, and write the intervals."""
+    tables = options.all_published("serving")
+    rows = [row for path in tables for row in read_rows(path, (*CORE_TIERS, *BLIND_TIERS))]
+    with multiprocessing.Pool(options.processes) as pool:
+        predictions = pool.map(predict_case, [row.case for row in rows], chunksize=8)
+    errors = errors_of(rows, predictions)
     strangers = [error for error in errors if is_stranger(error)]
     scripted = [error for error in errors if not is_stranger(error)]
     # Two archives publish their scripts: one left out leaves too little, so here groups are left out.
@@ -170,4 +179,5 @@ def write_intervals(rows: Sequence[EngineRow], ratios: Sequence[Mapping[str, flo
             found = coverage(chosen, groups, part)
             shares = ", ".join(f"{metric} {share:.0%}" for metric, share in found.items())
             print(f"{what} left out, a parent as {groups:g} groups: {shares}")
-    (DATA_DIR / "intervals.toml").write_text(text_of(fit_quantiles(errors)), encoding="utf-8")
+    if options.write:
+        (DATA_DIR / "intervals.toml").write_text(text_of(fit_quantiles(errors)), encoding="utf-8")

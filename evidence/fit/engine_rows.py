@@ -1,7 +1,7 @@
 """Published serving runs for the fit of engines, and the simulator's predictions for them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.releases import is_before
 from advisor.evidence.fit.base import by_key, published_rows
 from advisor.evidence.fit.engine_solver import Place
-from advisor.evidence.serving.accuracy import is_core
+from advisor.evidence.serving.accuracy import CORE_TIERS, copied_cases, is_core
 from advisor.evidence.serving.case import ServingCase, parse_case, with_date
 from advisor.evidence.serving.prediction import predict_case
 from advisor.simulator.engine_costs import EngineCosts
@@ -48,11 +48,13 @@ class EngineRow:
     truth: dict[str, float]
 
 
-def read_rows(path: Path) -> list[EngineRow]:
-    """Return aggregated runs without speculative decoding whose conditions are all known."""
+def read_rows(path: Path, tiers: Sequence[str] = CORE_TIERS) -> list[EngineRow]:
+    """Return aggregated runs of these tiers without speculative decoding whose conditions are all known."""
     rows = []
-    for number, raw in published_rows(path):
-        if is_core(raw):
+    published = list(published_rows(path))
+    copied = copied_cases(raw for _, raw in published)
+    for number, raw in published:
+        if is_core(raw, tiers) and raw["case_id"] not in copied:
             truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
             rows.append(EngineRow(parse_case(raw, number), raw["group"], raw["tier"], raw["source"], truth))
     return rows

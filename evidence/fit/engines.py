@@ -2,7 +2,7 @@
 
 Only conditions of a row enter its prediction. Whole campaigns are left out in turn: to choose which parameters are
 fitted and how far down they go (all engines, an engine, a release), and to score the simulator on runs that the fit has
-not seen. Writes the parameters into the table of terms and the left-out quantiles into data/intervals.toml.
+not seen. Writes the parameters into the table of terms; engine_intervals then renews the intervals.
 
 Predictions are linearised around the defaults (some rows of every group); left-out errors are those of the simulator.
 """
@@ -20,7 +20,6 @@ import numpy as np
 from advisor.catalog import engines
 from advisor.catalog.terms import UNITS, Term
 from advisor.evidence.fit.base import Options, errors_in_words, write_found
-from advisor.evidence.fit.engine_intervals import write_intervals
 from advisor.evidence.fit.engine_rows import (
     METRICS,
     EngineRow,
@@ -176,7 +175,6 @@ def run(options: Options) -> None:
         print(term.name, term.since, term.term, term.value)
     if options.write:
         write_found(found)
-        write_intervals(everything, unseen)
     if options.dump:
         dumped = [
             [row.case.engine, campaign_of(row), row.case.case_id, ratio]

@@ -2,7 +2,7 @@
 docs/accuracy.md."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -18,6 +18,8 @@ from advisor.evidence.scores import (
 
 CORE_TIERS = ("A1", "A2", "A3", "B2", "B4", "B5", "OWN")
 """Tiers of whole servers under load: no ports of MLPerf, no offline maxima, no local machines."""
+BLIND_TIERS = ("B6", "C", "D")
+"""Tiers of whole servers under load in the second blind round."""
 CORE_METRICS = ("tpot_ms_mean", "ttft_ms_mean", "output_tok_s")
 CORE_COLUMNS = ("engine", "gpu", "model", "tier")
 GROUP = "group"
@@ -38,6 +40,15 @@ OTHER_LOADS = (
 """Tiers outside the core, with the metric that each of them measured."""
 MATCHED = ("model", "gpu", "n_gpus", "weight_dtype", "load", "concurrency", "request_rate", "isl", "osl")
 """Columns in which two runs of different engines must agree to be compared."""
+FIGURES = (
+    *(f"{name}_ms_{kind}" for name in ("ttft", "tpot") for kind in ("mean", "p50", "p99")),
+    "output_tok_s",
+    "total_tok_s",
+    "req_s",
+)
+"""Columns of measured values by which a copy is known."""
+LEAST_FIGURES = 4
+"""Fewest equal figures of two runs that are a copy and no chance."""
 TIE = 1.05
 """Ratio up to which two runs count as equally fast."""
 
@@ -95,16 +106,35 @@ def _compare_order(first: float, second: float) -> int:
     return int(first > TIE * second) - int(second > TIE * first)
 
 
-def is_core(cells: Mapping[str, str]) -> bool:
-    """Whether a row is an aggregated run without speculative decoding whose conditions are all published.
+def is_core(cells: Mapping[str, str], tiers: Sequence[str] = CORE_TIERS) -> bool:
+    """Whether a row of these tiers is an aggregated run without speculative decoding, all conditions published.
 
     Definition: see docs/accuracy.md.
     """
     return (
-        cells.get("tier") in CORE_TIERS
+        cells.get("tier") in tiers
         and cells.get("mode", "agg") == "agg"
         and not _speculates(cells)
         and all(cells.get(name) for name in NEEDED)
+    )
+
+
+def copied_cases(rows: Iterable[Mapping[str, str]]) -> frozenset[str]:
+    """Return the case ids of runs whose figures their source prints for two accelerators, to the last digit: no column
+    says on which of them they were measured, so neither counts.
+
+    Source: GPUStack's pages of GLM-4.5-Air on A100s and on H100s have eight runs in common.
+    """
+    by_figures: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
+    for cells in rows:
+        figures = tuple(cells.get(name, "") for name in FIGURES)
+        if sum(map(bool, figures)) >= LEAST_FIGURES:
+            by_figures.setdefault((cells.get("source", ""), *figures), []).append(cells)
+    return frozenset(
+        cells["case_id"]
+        for alike in by_figures.values()
+        if len({cells["gpu"] for cells in alike}) > 1
+        for cells in alike
     )
 
 
@@ -113,7 +143,8 @@ def serving_accuracy(rows: Sequence[JudgedRow]) -> ServingAccuracy | None:
 
     Definition: see docs/accuracy.md.
     """
-    core = [row for row in rows if is_core(row.cells)]
+    copied = copied_cases(row.cells for row in rows)
+    core = [row for row in rows if is_core(row.cells) and row.cells.get("case_id") not in copied]
     found = score_metrics(
         (one for metric in CORE_METRICS for one in comparisons(core, metric)), (*CORE_COLUMNS, GROUP)
     )

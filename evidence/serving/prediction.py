@@ -161,8 +161,7 @@ def _rates_of_latencies(
     case: ServingCase, values: Mapping[str, float], class_name: str, basis: Basis
 ) -> dict[str, Quantity]:
     """Return the columns that follow from a run's latencies, with the intervals of those latencies: the time of a
-    whole request; the rates of one stream; and the throughput of clients that wait for their outputs (by Little's law)
-    or of requests that were all sent at once, as these last as long as they do.
+    whole request; the rates of one stream; and the throughput of clients that wait for their outputs (by Little's law).
 
     Source: intervals.latency_factors.
     """
@@ -175,8 +174,7 @@ def _rates_of_latencies(
         return found
     span = latency_factors(class_name, values["ttft_ms_mean"] / whole)
     found["e2e_ms_mean"] = Quantity(whole, whole * span[0], whole * span[1], basis)
-    at_once = case.load == "offline" and case.num_requests is not None
-    if at_once or case.load in _WAITING_LOADS:
+    if case.load in _WAITING_LOADS:
         found |= {name: as_rate(values[name], span, basis) for name in _RATES if name in values}
     return found
 

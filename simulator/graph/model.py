@@ -29,7 +29,7 @@ EXPERT_OPERATORS: Final = 12
 """Number of launches of a part with routed experts: norm, routing, sorting, two grouped matmuls, activation and their
 sum."""
 _UNLIKE_PUBLISHED: Final = 0.05
-_FOUR_BIT: Final = ("nvfp4", "mxfp4", "int4")
+_FOUR_BIT_FLOATS: Final = ("nvfp4", "mxfp4")
 _SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
@@ -368,18 +368,21 @@ def num_collectives(model: Model) -> int:
 def dense_dtype(model: Model, weight_dtype: str, part: Part = "mixer") -> str:
     """Return the format of the dense matrices outside the routed experts: those of mixers, or of another part.
 
-    A checkpoint that lists its formats decides. Other published 4-bit checkpoints of mixture-of-experts models quantise
+    A checkpoint that lists its formats decides. Other checkpoints of mixture-of-experts models in 4-bit floats quantise
     the experts and leave attention in 16 bits, or in the format that the model's record names (DeepSeek V4: fp8 with
-    mxfp4 experts).
+    mxfp4 experts). GPTQ and AWQ (int4) quantise attention too, except where a model has recurrent layers.
 
-    Source: nvidia/DeepSeek-R1-FP4, moonshotai/Kimi-K2.5 and openai/gpt-oss-120b quantization_config.
+    Source: nvidia/DeepSeek-R1-FP4, moonshotai/Kimi-K2.5 and openai/gpt-oss-120b quantization_config;
+    Qwen/Qwen3-30B-A3B-GPTQ-Int4 takes 16 GB; Qwen/Qwen3.5-27B-GPTQ-Int4 excludes attention (onnxruntime/mobius pull
+    request 18).
     """
     listed = _listed_format(model, weight_dtype, part)
     if listed is not None:
         return listed.dtype
     if weight_dtype in _SIXTEEN_BIT or not is_moe(model):
         return weight_dtype
-    if weight_dtype in _FOUR_BIT or model.quantized_parts == "experts":
+    only_experts = weight_dtype in _FOUR_BIT_FLOATS or (weight_dtype == "int4" and has_state(model))
+    if only_experts or model.quantized_parts == "experts":
         return model.weights_elsewhere
     return weight_dtype
 

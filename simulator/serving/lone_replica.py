@@ -8,18 +8,22 @@ the same to the last bit (tests/simulator/serving/test_exactness.py).
 from heapq import heappop, heappush
 
 from advisor.simulator.serving.batch import (
+    Decoding,
+    MicroBatch,
     Prefill,
     Request,
     book_gaps,
     iterations_until,
     iterations_until_full,
     num_blocks,
-    run_ps,
 )
 from advisor.simulator.serving.loop import EventLoop, Site
 from advisor.simulator.serving.pipeline import NEVER, delivered_ps
 from advisor.simulator.serving.policy import UNLIMITED
 from advisor.simulator.serving.replica import Replica
+
+Whole = tuple[int, Request]
+"""Admission number of a prompt that one iteration computes whole, and its request."""
 
 
 def is_usual(replica: Replica) -> bool:
@@ -65,8 +69,9 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     """Alternate planning and committing of runs until a rare one comes: a prompt that comes in several chunks, a
     preemption, or none at all.
 
-    The sections are `_plan`, `_admit`, `_start_mixed`, `_start_decode`, `_tick` and `_first_tokens` of `Replica`, where
-    each step is explained, in one function: only so can they share local variables.
+    The sections are `_plan`, `_admit`, `_start_mixed`, `_start_decode` and `_tick` of `Replica`, where each step is
+    explained, in one function: only so can they share local variables. What ends a sequence or a prompt, once per
+    request, is in functions of its own.
     """
     replica = site.replica
     batch = replica.batches[0]
@@ -74,7 +79,6 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     delivery = replica.delivery
     pipeline = replica.pipeline
     inbox = replica.inbox
-    finished = replica.finished
     gaps = replica.token_gaps
     decoding = batch.decoding
     stalled = batch.stalled
@@ -91,13 +95,13 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     slows_prompts = pipeline.slows_prompts
     mixed = replica.mixed
     overlap = replica.overlap
-    chunked = replica.chunked
-    max_tokens = replica.max_tokens
     num_slots = replica.num_slots
     may_fill = replica.may_fill
-    capacity = blocks.capacity
+    reserves = replica.reserves
+    chunked = replica.chunked
+    max_tokens = replica.max_tokens
     watermark = blocks.watermark
-    reserve_fraction = blocks.reserve_fraction
+    capacity = blocks.capacity
     block_tokens = replica.block_tokens
     tail_tokens = block_tokens - 1
 
@@ -107,15 +111,13 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     context = batch.context_sum
     prefill_blocks = batch.prefill_blocks
     cutoff_ps = batch.cutoff_ps
-    freed_sequences = batch.freed_sequences
-    freed_blocks = batch.freed_blocks
     last_token_ps = batch.last_token_ps
     done_ps = delivery.done_ps
     num_running = replica.num_running
     num_admissions = replica.num_admissions
     num_events = num_iterations = busy_ps = 0
-    completing: list[tuple[int, Request]] = []
-    """Prompts of the run, which it computes whole, with their admission numbers."""
+    completing: list[Whole] = []
+    """Prompts of the run, which it computes whole."""
 
     head_ps = inbox[0][0] if inbox else NEVER
     """Instant at which the scheduler can see the next request."""
@@ -125,7 +127,7 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             cutoff_ps = now_ps
         elif not num_decoding:
             cutoff_ps = now_ps
-            freed_sequences = freed_blocks = 0
+            batch.freed_sequences = batch.freed_blocks = 0
         free = UNLIMITED
         if may_fill:
             free = capacity - (context + num_decoding * tail_tokens) // block_tokens - prefill_blocks
@@ -135,9 +137,9 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
         # Requests are admitted in order of arrival while budget, slots and blocks last.
         num_chunks = 0
         if head_ps <= cutoff_ps:
-            chunk_tokens = pairs = 0
+            chunk_tokens = pairs = whole_blocks = 0
             budget = max_tokens - num_decoding if mixed else max_tokens
-            slots = num_slots - num_running - freed_sequences
+            slots = num_slots - num_running - batch.freed_sequences
             while budget > 0 and slots > 0 and head_ps <= cutoff_ps:
                 request = inbox[0]
                 target = tokens = request[2]
@@ -146,20 +148,18 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                         break
                     tokens = budget
                 whole = need = (target - 1) // block_tokens + 1
-                spare = freed_blocks + watermark if num_running else freed_blocks
-                if whole + spare > free and reserve_fraction != 1.0:
-                    held = prefill_blocks + num_blocks(context, phase_counts, tick, weights)
-                    if held + whole + spare > capacity:
+                if reserves or whole + batch.freed_blocks + watermark > free:
+                    batch.tick = tick
+                    batch.num_decoding = num_decoding
+                    batch.context_sum = context
+                    batch.prefill_blocks = prefill_blocks
+                    if not blocks.grant(batch, request, whole, alone=not num_running):
                         break
-                if reserve_fraction:
-                    reserved = blocks.reserved_blocks + blocks.reservation(request)
-                    if reserved + spare > capacity:
-                        break
-                    blocks.reserved_blocks = reserved
                 num_running += 1
                 num_admissions += 1
                 if tokens == target:
                     completing.append((num_admissions, request))
+                    whole_blocks += need
                 else:
                     need = (tokens - 1) // block_tokens + 1
                     batch.partial = Prefill(request, num_admissions, target, now_ps, computed=tokens)
@@ -197,7 +197,9 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             first_ps = decode_base_ps[num_decoding] + slope_ps * context
             slope_ps *= num_decoding
             waits = head_ps <= now_ps
-            if not (waits and overlap and (head_ps > cutoff_ps or freed_sequences or freed_blocks)):
+            if not (
+                waits and overlap and (head_ps > cutoff_ps or batch.freed_sequences or batch.freed_blocks)
+            ):
                 steps = decoding[0][0] - tick
                 if may_fill and (steps - 1) * num_decoding > free * block_tokens:
                     room = capacity - prefill_blocks
@@ -206,11 +208,11 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                     )
             run_time_ps = last_ps = first_ps
             if steps > 1:
-                # The sum of `run_ps`, written out: most events come through here.
+                # The sums are those of `run_ps`, written out: most events come through here.
                 run_time_ps = steps * first_ps + slope_ps * (steps * (steps - 1) // 2)
                 if now_ps + run_time_ps > head_ps and not waits and num_running < num_slots:
                     steps = min(steps, iterations_until(first_ps, slope_ps, head_ps - now_ps))
-                    run_time_ps = run_ps(first_ps, slope_ps, steps)
+                    run_time_ps = steps * first_ps + slope_ps * (steps * (steps - 1) // 2)
                 last_ps = first_ps + slope_ps * (steps - 1)
         elif head_ps < NEVER:
             now_ps = head_ps
@@ -218,33 +220,35 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
         else:
             break
 
-        # The run has ended: its tokens are delivered and counted, and sequences that are complete leave.
-        end_ps = now_ps + run_time_ps
+        # The run has ended: its tokens are delivered and counted.
+        start_ps = now_ps
+        now_ps += run_time_ps
         num_events += 1
         num_iterations += steps
         busy_ps += run_time_ps
         if overlap:
-            cutoff_ps = end_ps - last_ps
-            freed_sequences = freed_blocks = 0
+            cutoff_ps = now_ps - last_ps
+            if batch.freed_sequences:
+                batch.freed_sequences = batch.freed_blocks = 0
         if token_ps:
             num_tokens = len(completing) + num_decoding if decodes else len(completing)
             work_ps = num_tokens * token_ps
             if steps == 1:
-                done_ps = (end_ps if end_ps > done_ps else done_ps) + work_ps
+                done_ps = (now_ps if now_ps > done_ps else done_ps) + work_ps
             else:
-                done_ps = delivered_ps(done_ps, now_ps + first_ps, end_ps, work_ps, steps)
+                done_ps = delivered_ps(done_ps, start_ps + first_ps, now_ps, work_ps, steps)
         else:
-            done_ps = end_ps
+            done_ps = now_ps
         num_finished = 0
         if decodes:
-            if now_ps == last_token_ps and not stalled:
+            if start_ps == last_token_ps and not stalled:
                 gaps += (first_ps, slope_ps, steps, num_decoding, context, num_decoding)
             else:
                 book_gaps(
                     gaps,
                     stalled,
                     last_token_ps,
-                    now_ps,
+                    start_ps,
                     first_ps,
                     slope_ps,
                     steps,
@@ -254,47 +258,21 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                 )
             context += num_decoding * steps
             tick += steps
-            while decoding and decoding[0][0] == tick:
-                _, _, request, admitted_ps, first_token_ps, num_preemptions = heappop(decoding)
-                tokens = request[2] + request[3]
-                num_decoding -= 1
+            if decoding[0][0] == tick:
+                num_finished, tokens = _finish_decoding(replica, batch, decoding, tick, done_ps)
+                num_decoding -= num_finished
                 context -= tokens
-                phase_counts[(tokens - tick) % block_tokens] -= 1
-                finished += request
-                finished += (admitted_ps, first_token_ps, done_ps, num_preemptions)
-                num_finished += 1
-                if reserve_fraction:
-                    blocks.release(request)
-                if overlap:
-                    freed_sequences += 1
-                    freed_blocks += (tokens - 2) // block_tokens + 1
-
-        # Prompts that are complete yield a token, and decode from the next iteration on.
         stalls = num_decoding > 0 and not decodes
         if not stalls:
-            last_token_ps = end_ps
+            last_token_ps = now_ps
         if num_chunks:
-            for number, request in completing:
-                _, _, input_tokens, output_tokens = request
-                prefill_blocks -= (input_tokens - 1) // block_tokens + 1
-                if output_tokens > 1:
-                    num_decoding += 1
-                    context += input_tokens + 1
-                    phase_counts[(input_tokens + 1 - tick) % block_tokens] += 1
-                    heappush(decoding, (tick + output_tokens - 1, number, request, now_ps, done_ps, 0))
-                    if stalls:
-                        stalled[number] = end_ps
-                    continue
-                finished += request
-                finished += (now_ps, done_ps, done_ps, 0)
-                num_finished += 1
-                if reserve_fraction:
-                    blocks.release(request)
-                if overlap:
-                    freed_sequences += 1
-                    freed_blocks += (input_tokens - 1) // block_tokens + 1
+            last_ps = now_ps if stalls else NEVER
+            joined, tokens = _yield_first_tokens(replica, batch, completing, tick, start_ps, done_ps, last_ps)
+            num_finished += len(completing) - joined
+            num_decoding += joined
+            context += tokens
             completing.clear()
-        now_ps = end_ps
+            prefill_blocks -= whole_blocks
         if num_finished:
             num_running -= num_finished
             replica.num_finished += num_finished
@@ -313,8 +291,6 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     batch.context_sum = context
     batch.prefill_blocks = prefill_blocks
     batch.cutoff_ps = cutoff_ps
-    batch.freed_sequences = freed_sequences
-    batch.freed_blocks = freed_blocks
     batch.last_token_ps = last_token_ps
     delivery.done_ps = done_ps
     replica.num_running = num_running
@@ -322,3 +298,63 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     replica.num_events += num_events
     replica.num_iterations += num_iterations
     replica.busy_ps += busy_ps
+
+
+def _finish_decoding(
+    replica: Replica, batch: MicroBatch, decoding: list[Decoding], tick: int, done_ps: int
+) -> tuple[int, int]:
+    """Record the sequences that end with this tick; return their number and their tokens together."""
+    finished = replica.finished
+    block_tokens = replica.block_tokens
+    num_finished = num_tokens = 0
+    while decoding and decoding[0][0] == tick:
+        _, _, request, admitted_ps, first_token_ps, num_preemptions = heappop(decoding)
+        tokens = request[2] + request[3]
+        num_tokens += tokens
+        num_finished += 1
+        batch.phase_counts[(tokens - tick) % block_tokens] -= 1
+        finished += request
+        finished += (admitted_ps, first_token_ps, done_ps, num_preemptions)
+        if replica.reserves:
+            replica.blocks.release(request)
+        if replica.overlap:
+            batch.freed_sequences += 1
+            batch.freed_blocks += (tokens - 2) // block_tokens + 1
+    return num_finished, num_tokens
+
+
+def _yield_first_tokens(
+    replica: Replica,
+    batch: MicroBatch,
+    completing: list[Whole],
+    tick: int,
+    admitted_ps: int,
+    done_ps: int,
+    stalled_ps: int,
+) -> tuple[int, int]:
+    """Let whole prompts yield a token; return how many decode from the next iteration on, and their contexts together.
+
+    The others are complete and recorded. `stalled_ps` is the instant of their last token if other sequences wait since
+    an earlier one, else NEVER.
+    """
+    block_tokens = replica.block_tokens
+    finished = replica.finished
+    num_joined = context = 0
+    for number, request in completing:
+        _, _, input_tokens, output_tokens = request
+        if output_tokens > 1:
+            num_joined += 1
+            context += input_tokens + 1
+            batch.phase_counts[(input_tokens + 1 - tick) % block_tokens] += 1
+            heappush(batch.decoding, (tick + output_tokens - 1, number, request, admitted_ps, done_ps, 0))
+            if stalled_ps < NEVER:
+                batch.stalled[number] = stalled_ps
+            continue
+        finished += request
+        finished += (admitted_ps, done_ps, done_ps, 0)
+        if replica.reserves:
+            replica.blocks.release(request)
+        if replica.overlap:
+            batch.freed_sequences += 1
+            batch.freed_blocks += (input_tokens - 1) // block_tokens + 1
+    return num_joined, context

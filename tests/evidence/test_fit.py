@@ -1,5 +1,6 @@
 """Programs that fit the catalog's numbers: one command line, and fits that find what made their measurements."""
 
+import math
 import subprocess
 import sys
 from importlib import import_module
@@ -15,9 +16,13 @@ from advisor.evidence.fit import engine_intervals, kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
 from advisor.evidence.fit.base import Options, cauchy, errors_in_words, merge_terms
 from advisor.evidence.fit.engine_intervals import METRICS, Error
+from advisor.evidence.fit.engine_rows import EngineRow
 from advisor.evidence.fit.engine_solver import PRIORS, FittedRow, chosen_levels, shifted_log_ratio, solve
 from advisor.evidence.fit.engines import rows_of
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.serving.case import parse_case
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
+from advisor.simulator.quantity import Basis, Quantity
 
 OPTIONS = Options(Path(), None, False, "", 5000, None)
 
@@ -157,4 +162,32 @@ def test_thin_classes_of_intervals_are_drawn_towards_their_parents() -> None:
     alone = engine_intervals.quantiles([each for each in few if each.metric == "tpot"])
     assert alone[0] < wide[0] < middle[0]
     assert middle[1] < wide[1] < alone[1]
-    assert 0.6 < engine_intervals.coverage(many, 4.0, lambda each: each.campaign)["tpot"] < 0.95
+
+
+def test_campaigns_left_out_are_inside_in_three_of_four_runs_and_no_more_than_nine_of_ten() -> None:
+    """Campaigns err by a factor of their own, and groups and runs within them by others."""
+    rng = np.random.default_rng(1)
+    runs = [
+        Error(("vllm hopper many", "vllm hopper", "vllm", "stranger any"), m, f"{c} {g}", str(c), sum(parts))
+        for c in range(20)
+        for m in METRICS
+        for own in rng.normal(0.0, 0.15, 1)
+        for g in range(5)
+        for group in rng.normal(0.0, 0.15, 1)
+        for parts in ((own, group, run) for run in rng.normal(0.0, 0.1, 12))
+    ]
+    found = engine_intervals.coverage(runs, engine_intervals.GROUPS_OF_PARENT, lambda each: each.campaign)
+    assert all(0.75 <= found[metric] <= 0.9 for metric in METRICS)
+
+
+@pytest.mark.parametrize(("gpu", "name"), [("h100-sxm", "stranger any"), ("ascend-910b", "transferred")])
+def test_an_error_counts_in_the_class_that_its_prediction_has(gpu: str, name: str) -> None:
+    case = parse_case({"engine": "vllm", "model": "llama-3.1-8b", "gpu": gpu, "load": "batch1"}, 2)
+    row = EngineRow(case, "group", "B4", "source", {"tpot": 20.0})
+    basis: Basis = "assumed" if name == "transferred" else "modelled"
+    predicted = Quantity(10.0, 9.0, 11.0, basis)
+    found = engine_intervals.errors_of(
+        [row], [Prediction("a", "ok", basis=basis, metrics={"tpot_ms_mean": predicted})]
+    )
+    assert [each.classes[-1] for each in found] == [name]
+    assert found[0].value == pytest.approx(math.log(2.0))

@@ -34,7 +34,7 @@ def test_throughput_is_what_the_whole_time_of_requests_leaves(
         )
         assert rate.low <= 1.02 * osl / slowest_s
         assert rate.high >= 0.98 * osl / fastest_s
-        assert rate.low == pytest.approx(osl / slowest_s, rel=0.02)
+        assert rate.low == pytest.approx(osl / slowest_s, rel=0.025)  # lengths jitter by 5 %
     assert rate.low < rate.value < rate.high
     whole = found["e2e_ms_mean"]
     assert rate.high / rate.value == pytest.approx(whole.value / whole.low, rel=1e-6)

@@ -3,7 +3,13 @@
 import pytest
 
 from advisor.evidence.scores import JudgedRow
-from advisor.evidence.serving.accuracy import ServingAccuracy, engine_order, is_core, serving_accuracy
+from advisor.evidence.serving.accuracy import (
+    ServingAccuracy,
+    copied_cases,
+    engine_order,
+    is_core,
+    serving_accuracy,
+)
 from advisor.simulator.quantity import Quantity
 
 CONDITIONS = {
@@ -103,3 +109,19 @@ def test_the_order_of_engines_is_that_of_matched_pairs() -> None:
     ]
     found = engine_order(rows, "tpot_ms_mean")
     assert (found.num_pairs, found.num_right, found.num_tied, found.num_told) == (5, 1, 2, 3)
+
+
+def test_figures_that_a_source_prints_for_two_accelerators_count_for_neither() -> None:
+    figures = {"source": "a page", "ttft_ms_mean": "5882.75", "tpot_ms_mean": "1246.57", "req_s": "98.67"}
+    full = figures | {"output_tok_s": "394.66"}
+    rows = [
+        CONDITIONS | full | {"case_id": "a", "gpu": "a100-sxm-80gb"},
+        CONDITIONS | full | {"case_id": "b", "gpu": "h100-sxm"},
+        CONDITIONS | full | {"case_id": "another source", "gpu": "h200-sxm", "source": "another page"},
+        CONDITIONS | full | {"case_id": "other figures", "output_tok_s": "394.67"},
+        CONDITIONS | figures | {"case_id": "c", "gpu": "a100-sxm-80gb"},
+        CONDITIONS | figures | {"case_id": "d", "gpu": "h100-sxm"},
+    ]
+    assert copied_cases(rows) == {"a", "b"}
+    assert serving_accuracy([JudgedRow(row, {}) for row in rows[:2]]) is None
+    assert accuracy(*(JudgedRow(row, {}) for row in rows)).num_core_rows["tier"] == {"A1": 4}

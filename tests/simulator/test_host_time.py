@@ -51,14 +51,21 @@ def test_releases_that_take_turns_show_half_of_what_it_cost_on_a_virtual_machine
     assert costs.sequence_s == pytest.approx(0.5 * (per_sequence_s + default_costs().sequence_s), rel=0.2)
 
 
-def test_vllm_delivers_no_more_tokens_than_its_api_server_does() -> None:
-    """What 196 more tokens of each of 256 answers cost it; Vultr's published servers end at 18 800 a second."""
+def test_vllm_takes_and_delivers_tokens_as_fast_as_its_api_server_does() -> None:
+    """Delivery is what 196 more tokens of each of 256 outputs cost it; Vultr's servers end at 18,800 a second."""
     path = DATA_DIR / "measured" / "h100-sxm-vllm-front-end-2026-11-23.json"
     rows = {tuple(row[:4]): row[5] for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
     per_request_s = rows["tokens", 1000, 128, 4] / 1000
+    costs = engine_costs(engines.by_id("vllm"))
+    assert per_request_s < costs.request_s < rows["text", 1000, 128, 4] / 1000
+    long_s, short_s = (
+        (rows["chat", number, tokens, 4] - rows["tokens", number, tokens, 4]) / number
+        for number, tokens in ((500, 2000), (1000, 128))
+    )
+    assert costs.prompt_token_s == pytest.approx(0.75 * (long_s - short_s) / (2000 - 128), rel=0.05)
     per_token_s = (rows["tokens", 256, 128, 200] - 256 * per_request_s) / (256 * 200)
-    assert engine_costs(engines.by_id("vllm")).delivery_s == pytest.approx(per_token_s, rel=0.05)
-    assert engine_costs(engines.by_id("vllm")).delivery_s == pytest.approx(1 / 18_800, rel=0.1)
+    assert costs.delivery_s == pytest.approx(per_token_s, rel=0.05)
+    assert costs.delivery_s == pytest.approx(1 / 18_800, rel=0.1)
 
 
 @pytest.mark.parametrize(

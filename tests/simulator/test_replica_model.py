@@ -161,6 +161,15 @@ def test_the_way_to_the_client_is_part_of_the_policy() -> None:
     assert slow.policy.api_overhead_ps - fast.policy.api_overhead_ps == 50_000_000_000
 
 
+def test_a_prompt_waits_longer_for_the_tokenizer_the_longer_it_is() -> None:
+    costs = dataclasses.replace(COMMON, prompt_token_s=4e-6)
+    short, long = (
+        model_replica(deployment(), mean_input_tokens=tokens, mean_output_tokens=100, costs=costs)
+        for tokens in (1_000, 21_000)
+    )
+    assert long.policy.api_overhead_ps - short.policy.api_overhead_ps == 80_000_000_000
+
+
 def test_a_release_that_pads_experts_decodes_few_sequences_as_slowly_as_many() -> None:
     layout = deployment(
         "qwen3-235b-a22b", "h200-sxm", tensor_parallel=4, weight_dtype="fp8", activation_dtype="fp8"

@@ -119,6 +119,10 @@ def test_ranks_together_hold_the_layer_at_least_once(model_id: str) -> None:
 
 def test_what_a_four_bit_format_covers() -> None:
     assert dense_dtype(models.by_id("llama-3.1-8b"), "int4") == "int4"
+    # GPTQ and AWQ quantise attention too, but not beside recurrent layers; Kimi's own checkpoint does not.
+    assert dense_dtype(models.by_id("qwen3-30b-a3b"), "int4") == "int4"
+    assert dense_dtype(models.by_id("qwen3.5-397b-a17b"), "int4") == "bf16"
+    assert dense_dtype(models.by_id("kimi-k2.5"), "int4") == "bf16"
     assert dense_dtype(models.by_id("gpt-oss-120b"), "mxfp4") == "bf16"
     assert dense_dtype(models.by_id("deepseek-r1"), "nvfp4") == "bf16"
     assert dense_dtype(models.by_id("deepseek-r1"), "fp8") == "fp8"
