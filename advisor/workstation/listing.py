@@ -55,6 +55,7 @@ from advisor.workstation.part_names import (
     FRAME_WORDS,
     GIGABYTES,
     HAS_FANS,
+    LOOP_WORDS,
     PLUG_CLAIM,
     REVISION,
     WATTS,
@@ -136,7 +137,7 @@ _JOINED_KINDS: Final = ("gpu", "psu")
 """Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(
     r"\s*[,;]\s+|(?<=\w)\?+\s+(?=[A-Za-z0-9])|\s+/\s+|\s+\|\s+|\s[-–—]\s(?=\d{1,2}\s?[x×]\s)|(?<=[A-Za-z0-9)])\.\s+(?=[A-Z])"
-    r"|(?<=[a-z0-9)]{3})(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)\.\s+(?=[a-z])"
+    r"|(?<=[A-Za-z0-9)]{3})(?i:(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)(?<!pos)(?<!qty))\.\s+(?=[a-z\d])"
 )
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
@@ -178,8 +179,8 @@ _OF_A_QUESTION: Final = re.compile(
     re.IGNORECASE,
 )
 """First words of questions and greetings around a list."""
-_MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss)\b", re.IGNORECASE)
-"""Language models, of which lists say that a machine shall run them."""
+_MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss|\d{1,3}b)\b", re.IGNORECASE)
+"""Language models, by name or size, of which lists say that a machine shall run them."""
 _POWER_LIMIT: Final = re.compile(
     r"\b(?:limit(?:ed)?|capped|cap|pl|held|undervolted)\b[^,;)\d]{0,20}(\d{2,3})\s*W\b|(\d{2,3})\s*W\s*(?:each\s+)?(?:power\s+)?(?:limit|cap)\b",
     re.IGNORECASE,
@@ -374,6 +375,8 @@ _FRAME_TERMS: Final = (
     "wooden",
 )
 """Words of an open frame that name no model."""
+_CARDS_OF_A_SUPPLY: Final = 4
+"""Cards of an open frame for which it has a place for a supply (class of frames for 6, 8 and 12 cards)."""
 _RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
 _READ_FIRST: Final = {"board": 0, "cpu": 1, "riser": 3, "bridge": 3}
 """Order of reading by category, where it matters: the kind of memory follows from board and CPU, the number of risers
@@ -396,7 +399,7 @@ def _names_no_part(text: str) -> bool:
     is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None
     return (
         is_of_price
-        or (_OF_A_QUESTION.match(text) is not None and not is_known(text))
+        or (_OF_A_QUESTION.match(text) is not None and not (re.search(r"\d", text) and is_known(text)))
         or _ABSENT.match(text) is not None
         or (_MODEL.search(text) is not None and not is_known(text))
     )
@@ -528,9 +531,9 @@ def _split_off_board(line: TypedLine) -> list[TypedLine]:
 
 
 _SEVERAL: Final = re.compile(
-    rf"{_JOINED.pattern}|\s(?:on|in)\s|\([^)]*,[^)]*\)|{_BRIDGE_WORDS.pattern}", re.IGNORECASE
+    rf"{_JOINED.pattern}|\s(?:on|in)\s|\s[-–—]\s|\([^)]*,[^)]*\)|{_BRIDGE_WORDS.pattern}", re.IGNORECASE
 )
-"""Words and brackets by which a piece of a line may name several parts itself."""
+"""Words, dashes and brackets by which a piece of a line may name several parts itself."""
 _PLACED: Final = re.compile(r"\s+(?:on|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
@@ -550,7 +553,9 @@ def _listed_texts(typed: str) -> list[str]:
         if len(texts) < _LEAST_SUMMANDS:
             return []
     texts = [
-        _LEAD_IN.sub("", text) for text in texts if _LABEL_END.sub("", text).lower() not in LABELS
+        _LEAD_IN.sub("", text)
+        for text in texts
+        if _LABEL_END.sub("", text).strip("*•- ").lower() not in LABELS
     ] or texts
     for place in range(len(texts) - 1, 0, -1):
         if _LIMIT_ALONE.match(texts[place]):  # it is that of the cards before it
@@ -624,6 +629,7 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     priced = [one for one in found if one.usd is not None]
     # One price behind a machine and its parts is that of the whole line.
     is_whole = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(known) >= _LEAST_KINDS
+    is_whole = is_whole and (kinds[-1] != "other" or (found[-1].usd or 0.0) >= _LEAST_MACHINE_USD)
     is_of_all = not priced or (priced == found[-1:] and is_whole)
     return _price_first(line, [replace(one, usd=None) for one in listed]) if is_of_all else listed
 
@@ -637,6 +643,9 @@ _TITLE_AHEAD: Final = re.compile(
 _CPU_NUMBER: Final = re.compile(r"\d{4}[A-Za-z]{0,2}(?:\s?v\d)?")
 _LEAST_KINDS: Final = 4
 """Number of kinds of part in one line from which it is a machine, and its one price that of all."""
+_LEAST_MACHINE_USD: Final = 1000.0
+"""Price behind a cable or another piece that no rule reads from which it is that of the machine before it [USD]: such
+pieces cost less. Own choice."""
 _SOLD: Final = re.compile(
     r"\b(?:selling|for sale|wts|obo|asking|takes it all|for everything|all in)\b", re.IGNORECASE
 )
@@ -668,16 +677,32 @@ def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
     return [first, *(replace(one, is_included=True) for one in pieces[1:])]
 
 
+def _with_price_of_title(lines: list[TypedLine]) -> list[TypedLine]:
+    """Return lines whose title states the only price with that as the price of all parts: `Selling: AI rig, $2,900`."""
+    title, *rest = lines
+    is_only = title.usd is not None and all(line.usd is None for line in rest)
+    untitled = replace(title, usd=None, usd_low=None, usd_high=None)
+    if len(rest) < _LEAST_KINDS or not is_only or title.quantity > 1 or not is_title(untitled):
+        return lines
+    return [untitled, *_price_first(title, rest)]
+
+
 def _is_machine(line: TypedLine) -> bool:
-    """Whether a line begins with a server or a workstation that is sold whole."""
-    return _WHOLE_MACHINE.search(line.what) is not None or server_in(line.what) is not None
+    """Whether a line begins with a complete machine, a server or a workstation that is sold whole."""
+    is_sold_whole = _WHOLE_MACHINE.search(line.what) is not None or server_in(line.what) is not None
+    return is_sold_whole or bool(find_systems(line.what))
 
 
+_MINI_PC: Final = re.compile(
+    r"\b(?:minisforum|beelink|gmktec|geekom|aoostar|nucbox|deskmini|acemagic|nuc\s?\d{1,2})\b", re.IGNORECASE
+)
+"""Makers and lines of mini PCs, whose name tells the CPU and stands before the memory."""
 _WHOLE_MACHINE: Final = re.compile(
-    r"\b(?:poweredge|proliant|thinksystem|primergy|precision|thinkstation|workstation|server|R[67]\d{2,3}(?:xd)?"
+    rf"{_MINI_PC.pattern}|\b(?:poweredge|proliant|thinksystem|primergy|precision|thinkstation|workstation|server|R[67]\d{2,3}(?:xd)?"
     r"|T[57][589]\d0|G[24]\d{2}-\w+|Z[2468][2-8]\d?0?(?:\s?G\d)?|DL3[68]0|AS-\d{4}\w*|SYS-\d{4}\w*|ESC\d{4}\w*|G\d{3}-\w+)\b",
     re.IGNORECASE,
 )
+"""Names and numbers of machines that are sold whole."""
 _COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*[x×]\s*|dual\s+|two\s+|2\s+)?)"
 _CPU_FAMILIES: Final = (
     r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579][- ]\d|e[357]-\d{4}|w-\d{4}"
@@ -687,7 +712,7 @@ _CPU_FAMILY: Final = re.compile(_CPU_FAMILIES, re.IGNORECASE)
 _PART_STARTS: Final = re.compile(
     rf"(?<!quadro)(?<!nvidia)(?<!geforce)(?<!tesla)(?<!radeon)(?<!instinct)"
     rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?={_COUNT_WORDS}(?:{_CPU_FAMILIES}"
-    r"|\d{1,4}\s*[GT]B\s+(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
+    r"|\d{1,4}\s*[GT]B\s+(?:\([^)]*\)\s+)?(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
     r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$|\d{1,2}\s?[x×]\s))"
     r"|(?:nvidia\s+|amd\s+)?(?:geforce|radeon|rtx|gtx|tesla|quadro|instinct|[ahlv]\d{2,3}s?|mi\d{2,3})\b))",
     re.IGNORECASE,
@@ -708,6 +733,8 @@ def _kind_of(line: TypedLine) -> str | None:
         return None
 
 
+_MEMORY_OF_CPU: Final = re.compile(rf"^({_CPU_FAMILIES}\S*(?:\s\S+)*?)\s+(\d{{1,4}}\s?GB)$", re.IGNORECASE)
+"""CPU with a size alone behind it, which is that of the memory: `i7-6700 16GB`."""
 _COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*[x×]?|dual|two|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE)
 
 
@@ -722,15 +749,17 @@ def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:
             texts[-1] += f" {piece}"
         elif piece:
             texts.append(piece)
+    texts = [one for text in texts for one in (_MEMORY_OF_CPU.split(text)[1:3] or [text])]
     if len(texts) < 2 or not (_WHOLE_MACHINE.search(texts[0]) or server_in(texts[0])):
         return []
     try:
         found = [replace(read_line(text, line.where), usd=None) for text in texts]
     except InputFileError:
         return []
-    kinds = [_kind_of(one) for one in found[1:]]
+    kinds = ["ram" if _BARE_SIZE.fullmatch(one.what) else _kind_of(one) for one in found[1:]]
     known = [kind for kind in kinds if kind is not None]
-    if len(set(known)) < len(known) or "cpu" not in known:
+    has_host = "cpu" in known or _MINI_PC.match(texts[0]) is not None
+    if len(set(known)) < len(known) or not has_host:
         return []
     pieces = [found[0], *(replace(one, category=kind) for one, kind in zip(found[1:], kinds, strict=True))]
     return _price_first(line, pieces)
@@ -839,6 +868,7 @@ class _ListingReader:
         typed, additions = split_off_additions(typed)
         self._notes += map(str, swaps)
         present = [line for line in typed if not _names_no_part(line.what)] or typed
+        present = _with_price_of_title(present)
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
         heading = present[0].text
         is_heading = are_labelled and not re.search(r"\d", heading) and not is_known(heading)
@@ -933,7 +963,8 @@ class _ListingReader:
             )
         if system is not None and "cards" in self._machine:
             self._notes.append(
-                f"the speed is that of {system.name} alone: cards beside a complete machine are priced, not judged"
+                f"the speed is that of {system.name} or of the cards beside it, whichever is faster: no engine here "
+                "divides a model between both"
             )
 
     def _with_bare_memory(self, line: TypedLine, lines: Sequence[TypedLine]) -> TypedLine:
@@ -1148,7 +1179,9 @@ class _ListingReader:
             return parts.with_line_lanes(server), 1
         words = without_words(REVISION.sub(" ", line.what), (*WORDS["board"], "dual"))
         board = board_by_chipset(line.what, self._ram_type)
-        if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
+        bare = [board.chipset.lower(), board.socket.lower()] if board is not None else []
+        bare += [f"{name}{size}" for name in bare[:1] for size in "mi"] + ["d4", "d5"]
+        if board is None or names_a_model(words, *bare):
             board = self._named_board(line, words) or board_by_number(line.what, self._ram_type)
         if board is None:
             if is_bare(line.what, "board"):
@@ -1248,6 +1281,9 @@ class _ListingReader:
             is_large = bool(stated) and not any(case.expansion_slots >= wanted for case in frames)
             choose = max if is_large or (is_bare_frame and not stated) else min
             frame = choose(able, key=lambda case: case.expansion_slots)
+            if is_large:  # frames have a place for a supply for every four cards
+                num_psus = max(frame.num_psus, -(-wanted // (3 * _CARDS_OF_A_SUPPLY)))
+                frame = frame.model_copy(update={"expansion_slots": wanted, "num_psus": num_psus})
             if not is_bare_frame:
                 frame = by_words(line.what, parts.planner_parts(Case), strict=True) or frame
             self.note(line, frame)
@@ -1257,6 +1293,17 @@ class _ListingReader:
         ):
             return None, line.quantity  # no record states the room of a chassis that has only a height
         return self.by_name(Case, "case", line)
+
+    def nic(self, line: TypedLine) -> tuple[Part | None, int]:
+        found = by_words(line.what, parts.planner_parts(Nic))  # no rule needs one that no record holds
+        if found is not None:
+            self.note(line, found)
+        return found, line.quantity
+
+    def cooler_(self, line: TypedLine) -> tuple[Part | None, int]:
+        if LOOP_WORDS.search(line.what) and not re.search(r"\baio\b", line.what, re.IGNORECASE):
+            return None, line.quantity
+        return self.by_name(Cooler, "cooler", line)
 
     def riser_(self, line: TypedLine) -> tuple[Part | None, int]:
         link = link_in(line.what, _usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None))
@@ -1317,10 +1364,10 @@ _RESOLVERS: Final[dict[str, Callable[[_ListingReader, TypedLine], tuple[Part | N
     "ram": _ListingReader.ram,
     "storage": _ListingReader.storage,
     "case": _ListingReader.case_,
-    "cooler": lambda reader, line: reader.by_name(Cooler, "cooler", line),
+    "cooler": _ListingReader.cooler_,
     "riser": _ListingReader.riser_,
     "bridge": _ListingReader.bridge,
     "system": _ListingReader.system,
-    "nic": lambda reader, line: reader.by_name(Nic, "nic", line),
+    "nic": _ListingReader.nic,
     "link": lambda reader, line: (parts.planner_parts(PsuLink)[0], line.quantity),
 }

@@ -38,7 +38,7 @@ _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
     "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
-    "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
+    "pc|eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
 )
 """Words that name the kind of a part, not the model."""
 _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
@@ -108,7 +108,7 @@ _OTHER_WORDS: Final = frozenset(
 _MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
 """Maker whose name has the word of one kind of its parts."""
 _DOCK: Final = re.compile(
-    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b",
+    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b|\bthunderbolt[- ]?([345])?\b|\btb[345]\b",
     re.IGNORECASE,
 )
 """External dock of a card, and the version of Thunderbolt if the line states one."""
@@ -188,6 +188,11 @@ _COOLER_MODEL: Final = re.compile(
     r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
     re.IGNORECASE,
 )
+LOOP_WORDS: Final = re.compile(
+    r"\bmo-?ra\s?\d*\b|\b(?:radiators|pumps?|reservoirs?|distro\s+plates?|fittings|soft\s+tubing|coolant|custom\s+loop)\b",
+    re.IGNORECASE,
+)
+"""Pieces of a water loop that a builder joins: no record states what they cool."""
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
     r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|order)\b|配置|清单|构成|構成",
@@ -270,9 +275,12 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     ):
         return []
     sizes = set(_OF_A_SIZE.findall(text.lower()))
-    return [
+    named = [
         part for part, names in pool if set(words) <= names and sizes <= set(plain_words(part.name).split())
     ]
+    # People write a space inside some numbers: `HS 420`.
+    joined = text if named else re.sub(r"\b([A-Z]{1,3})\s(\d{2,4})\b", r"\1\2", text)
+    return named if joined == text else all_by_words(joined, [part for part, _ in pool], strict=strict)
 
 
 def num_extra_words(part: Part, text: str) -> int:
@@ -330,7 +338,9 @@ def category_of(line: TypedLine) -> str:
 
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
-    words = set(re.findall(r"[a-z0-9.\-]+", _MAKER_OF_MORE.sub(" ", line.what.lower())))
+    words = {
+        word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", _MAKER_OF_MORE.sub(" ", line.what.lower()))
+    }
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
     category = _category_by_model(line, words) or _category_by_words(line.what, words)
     if category is not None:
@@ -388,16 +398,21 @@ _IS_NO_LINK: Final = re.compile(
     r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
 )
 _FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]\d{2}\b", re.IGNORECASE)
+_OF_A_SERVER: Final = re.compile(
+    r"\b(?:perc|raid|hba|h[37][1-9]\dp?|p[2-8]\d{2}i|lsi|idrac\w*|ilo\w*|rails?|bezel|cadd(?:y|ies)|sleds?)\b",
+    re.IGNORECASE,
+)
+"""Controllers of drives, remote management and rails with which used servers are sold."""
 _DOCK_ADAPTER: Final = re.compile(
     r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
 FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
     r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
-    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
+    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b|\b(?:veddha|aaawave|kingwin|mintcell)\b",
     re.IGNORECASE,
 )
-"""Open frame of a machine, which people also call its rig."""
+"""Open frame of a machine, which people also call its rig, or a maker of frames alone."""
 _BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
 _CARD_ON_RISER: Final = re.compile(
     r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
@@ -411,7 +426,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
     """Return the kind of part by the words of a line that names no model that is known; None if no word tells."""
     if _BOARD_MODEL.search(text):
         return "board"
-    if _COOLER_MODEL.search(text):
+    if _COOLER_MODEL.search(text) or LOOP_WORDS.search(text):
         return "cooler"
     if _DOCK_ADAPTER.search(text):
         return "other"
@@ -426,7 +441,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             return "board" if is_board else category
     if board_by_chipset(text) is not None:
         return "board"
-    if words & _OTHER_WORDS or _IS_NO_LINK.search(text) or _FAN_MODEL.search(text):
+    if words & _OTHER_WORDS or any(one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)):
         return "other"
     if _DOCK.search(text):
         return "riser"
@@ -468,8 +483,9 @@ def server_in(text: str) -> Board | None:
 
 
 def _write_out(text: str) -> str:
-    """Return a text with the numbers of towers and generations of servers in one spelling."""
-    return _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text)).lower()
+    """Return a text with the numbers of towers, generations of servers and towers' own word in one spelling."""
+    plain = _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text)).lower()
+    return re.sub(r"\b(?:mini[- ]?tower|c?mt|twr)\b", "tower", plain)
 
 
 @functools.cache
@@ -914,7 +930,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
             if size / num in _SOLD_SIZES and (8 * GIB <= size / num <= largest or num == 1)
         ]
         wanted = max(2, channels)
-        modules = min(usable, key=lambda num: abs(num - wanted), default=wanted)
+        # Of two numbers that are as near, modules in every channel are the usual choice.
+        modules = min(usable, key=lambda num: (abs(num - wanted), -num), default=wanted)
         while size / modules > largest:
             modules *= 2
         if modules > _MOST_MODULES:
@@ -969,7 +986,8 @@ def without_words(text: str, words: Iterable[str]) -> str:
 
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
-    generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    generic = {"air", "water", "liquid", "full", "mid", "midi", "mini", "micro", "itx", "atx", "matx", "eatx"}
+    generic |= {"sff", "big", "small", "compact", "good", "airflow"}
     generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
     generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}

@@ -125,13 +125,17 @@ def read_table_text(path: Path) -> list[TypedLine]:
             found.append(_line(" | ".join(filter(None, row)), where))
         elif _cell(cells, places, "name"):
             found.append(_table_line(cells, places, where))
+        elif is_known(kind := _cell(cells, places, "category")):  # a part that is named by its kind alone
+            place = places["name"]
+            found.append(_table_line([*cells[:place], kind, *cells[place + 1 :]], places, where))
     return found
 
 
 def _align_cells(row: list[str], places: dict[str, int], width: int) -> list[str] | None:
     """Return the cells of a row under the columns that they belong to, if it lacks the first ones; None if it names a
     part and has another layout."""
-    if not any(is_known(cell) for cell in row) or _fits_columns(row, places):
+    is_named_by_kind = not _cell(row, places, "name") and is_known(_cell(row, places, "category"))
+    if is_named_by_kind or not any(is_known(cell) for cell in row) or _fits_columns(row, places):
         return row
     filled = row[: max(n for n, cell in enumerate(row, 1) if cell.strip())]
     shifted = ([""] * num + filled for num in range(1, width - len(filled) + 1))

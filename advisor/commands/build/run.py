@@ -17,7 +17,7 @@ from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
-from advisor.workstation.valuation import hardware_of
+from advisor.workstation.valuation import best_use
 from advisor.workstation.verdict import judge_listing
 
 DEFAULT_MODEL: Final = "70b"
@@ -55,8 +55,8 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
 
 def present_words(listing: Listing, question: Question) -> tuple[str, ...]:
     """Return a note on the speed of the machine that the user has, if its parts tell it."""
-    hardware = hardware_of(listing.machine)
-    run = best_run(hardware, question.load) if hardware is not None else None
+    hardware, load, _ = best_use(listing.machine, question)
+    run = best_run(hardware, load) if hardware is not None else None
     if run is None:
         return (f"the parts of --have alone do not run {question.load.model.id}",)
     speed = run.output_tokens_per_s.value
