@@ -545,11 +545,15 @@ def _listed_texts(typed: str) -> list[str]:
     """Return the texts between the commas, semicolons, plus signs or slashes of a line; none if it has too few."""
     rest = _TITLE_AHEAD.sub("", typed)
     rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().translate(_HIDE_COMMAS), rest)
+    # The sign that divides a line into more pieces is that of its list.
+    apart = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
     texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _LISTED.split(rest) if piece.strip()]
+    if 2 <= len(texts) < len(apart) and len(apart) > _LEAST_SUMMANDS:
+        texts = apart
     if len(texts) < 2:
         texts = [piece.translate(_SHOW_COMMAS).strip() for piece in rest.split(" + ") if piece.strip()]
         if len(texts) < _LEAST_SUMMANDS:
-            texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _APART.split(rest) if piece.strip()]
+            texts = apart
         if len(texts) < _LEAST_SUMMANDS:
             return []
     texts = [

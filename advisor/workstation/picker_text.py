@@ -247,7 +247,8 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     quantity = _cell(row, places, "quantity")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
     each = " each" if column == "each" else ""
-    dollars = price if "$" in price or is_foreign or not price else f"${price}"
+    # A sign keeps digits at the end of a name from those of a price: `Enthoo Pro 2 = 190 €`.
+    dollars = f"= {price}" if is_foreign else price if "$" in price or not price else f"${price}"
     line = read_line(f"{text} {dollars}{each}" if price else text, where)
     known = kind if kind in _OWN_KINDS else line.category
     category = _KINDS.get(kind, known)
@@ -400,7 +401,7 @@ def _line(row: str, where: str) -> TypedLine:
         price = bracket["usd"]
     price = re.sub(r"^Purchased For\s*", "", price.partition("@")[0].strip(), flags=re.IGNORECASE)
     priced = (
-        f"{what.strip()} {price if '$' in price or FOREIGN_PRICE.search(price) else f'${price}'}"
+        f"{what.strip()} {price if '$' in price else f'= {price}' if FOREIGN_PRICE.search(price) else f'${price}'}"
         if _is_price(price)
         else what.strip()
     )

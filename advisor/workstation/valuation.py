@@ -25,7 +25,7 @@ from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge
 from advisor.workstation.rules_links import generation_of, lanes_of
 from advisor.workstation.rules_power import wall_power_w
-from advisor.workstation.rules_systems import judge_system
+from advisor.workstation.rules_systems import external_card, judge_system, takes_cards
 
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card on an unknown board with three or more, or where no board is known to carry as
@@ -326,7 +326,9 @@ def system_as_listed(
     model between both."""
     host = known_host_bytes_per_s(build.machine) if build.machine is not None else 0.0
     performance = _system_performance(system, question, num_joined, host)
-    cards = build.performance if build.machine is not None and build.machine.cards is not None else None
+    listed = build.machine.cards if build.machine is not None else None
+    beside = external_card.check_parts((system, listed), question.setting) if listed is not None else None
+    cards = build.performance if listed is not None and takes_cards(system) else None
     power_w = system.power_w * num_joined
     if cards is not None:
         power_w += build.power_w
@@ -338,7 +340,11 @@ def system_as_listed(
         build,
         name=system.name if num_joined == 1 else f"{num_joined} x {system.name}",
         kind="system",
-        checks=(*judge_system(system, question.setting), *(build.checks if build.parts[1:] else ())),
+        checks=(
+            *judge_system(system, question.setting),
+            *([beside] if beside is not None else []),
+            *(build.checks if build.parts[1:] else ()),
+        ),
         performance=performance,
         economics=_economics(build.total_usd, power_w, performance, question, market),
         power_w=power_w,
