@@ -108,7 +108,8 @@ _OTHER_WORDS: Final = frozenset(
 _MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
 """Maker whose name has the word of one kind of its parts."""
 _DOCK: Final = re.compile(
-    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b|\bthunderbolt[- ]?([345])?\b|\btb[345]\b",
+    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b"
+    r"|\b(?:thunderbolt[- ]?|tb(?=[345]))([345])?\b",
     re.IGNORECASE,
 )
 """External dock of a card, and the version of Thunderbolt if the line states one."""
@@ -522,6 +523,11 @@ def link_in(text: str, cable: Riser) -> Riser | None:
     return cable.model_copy(
         update={"name": name, "lanes": 4, "pcie_generation": generation, "id": "typed-dock"}
     )
+
+
+def usual_riser(*, is_narrow: bool = False) -> Riser:
+    """Return a cable with all lanes, or one with a single lane over USB cables."""
+    return next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
 
 
 HAS_FANS: Final = re.compile(

@@ -29,8 +29,8 @@ from advisor.workstation.rules import Finding, at_least, at_most, holds, match_r
 HEADROOM: Final = 0.9
 """Fraction of a supply's rating that a load of hours may draw."""
 HEADROOM_ERROR: Final = 0.05
-"""Error of the load of hours over what a supply may carry: CPU and cards seldom draw their full power at once, so that a
-supply this little over is tight and no fault of a list. Own assumption; the planner keeps HEADROOM."""
+"""Error of the load of hours over what a supply may carry: CPU and cards seldom draw their full power at once, so that
+a supply this little over is tight and no fault of a list. Own assumption; the planner keeps HEADROOM."""
 EXCURSION: Final = 1.57
 """Power of a card for less than a millisecond over its limit: an RTX 5090 peaks at 901 W of 575 (Igor's Lab, 2025)."""
 ATX3_EXCURSION: Final = 2.0

@@ -4,7 +4,6 @@ parts."""
 from dataclasses import replace
 from typing import Final
 
-
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import System
 from advisor.workstation.assembly import Cards, Check, Setting

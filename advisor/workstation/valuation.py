@@ -11,7 +11,14 @@ from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_bytes
 from advisor.workstation.hardware import Hardware, HardwareRun, power_points_of
-from advisor.workstation.performance import ENGINES, OFFLOADING, MachineLoad, best_run, finest_format, simulate_run
+from advisor.workstation.performance import (
+    ENGINES,
+    OFFLOADING,
+    MachineLoad,
+    best_run,
+    finest_format,
+    simulate_run,
+)
 from advisor.workstation.plan import (
     Build,
     CardPowerPoint,
@@ -119,8 +126,8 @@ def known_host_bytes_per_s(machine: Assembly) -> float:
 
 
 def best_use(machine: Assembly, question: Question) -> tuple[Hardware | None, MachineLoad, str]:
-    """Return the hardware and the load with which the cards of a machine are fastest, and words on unlike cards: all of
-    them as the slowest with the memory of the smallest, with layers divided by memory, or the cards of one kind alone."""
+    """Return the hardware and the load with which the cards of a machine are fastest, and words on unlike cards: all as
+    the slowest with the memory of the smallest, with layers divided by memory, or the cards of one kind alone."""
     load = question.load
     cards = machine.cards
     whole = hardware_of(machine)

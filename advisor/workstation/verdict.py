@@ -11,8 +11,9 @@ from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
 from advisor.workstation.knee import speed_of
-from advisor.workstation.listing import PAIRED_SOCKETS, Listing
+from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
+from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import complete_question, fastest_for, machine_name, plan

@@ -31,14 +31,29 @@ SERVER = "board cpu ram psu"
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("Dell R730, 2x E5-2680 v4, 128GB DDR4 ECC, dual 1100W PSUs. 1TB SATA SSD. For 70B Q4.", SERVER + " storage"),
+        (
+            "Dell R730, 2x E5-2680 v4, 128GB DDR4 ECC, dual 1100W PSUs. 1TB SATA SSD. For 70B Q4.",
+            SERVER + " storage",
+        ),
         ("HP Z8 Fury G5 - Xeon w9-3475X - 256GB DDR5 (8x32) - 2x RTX 6000 Ada - 2250W PSU", SERVER + " gpu"),
         ("Dell R730XD 2x E5-2699v4 22 core 768GB (24x32GB) DDR4-2400 LRDIMM 2x750W PSU", SERVER),
         ("Dell R740XD 2x Platinum 8168, 768GB DDR4, 2x 1100W, H740P, 2x L40S", SERVER + " gpu other"),
-        ("used Dell T3620 i7-6700 16GB, 290W PSU + Tesla M40 24GB with 3D printed fan", SERVER + " gpu other"),
-        ("9900X, ProArt X870E-Creator, 2 x 48 GB DDR5-6000, 1000W Gold, eine 2 TB WD SN850X", SERVER + " storage"),
-        ("i5-10400, H510M, 16GB DDR4 2666, 450W bronze, GTX 1650 4GB. Will my PSU handle it?", SERVER + " gpu"),
-        ("X11DPG-QT, Gold 6248, 12x 32G DDR4 RECC, 2000W PSU, 4x V100 SXM2 32GB 带NVLink底板", SERVER + " gpu bridge"),
+        (
+            "used Dell T3620 i7-6700 16GB, 290W PSU + Tesla M40 24GB with 3D printed fan",
+            SERVER + " gpu other",
+        ),
+        (
+            "9900X, ProArt X870E-Creator, 2 x 48 GB DDR5-6000, 1000W Gold, eine 2 TB WD SN850X",
+            SERVER + " storage",
+        ),
+        (
+            "i5-10400, H510M, 16GB DDR4 2666, 450W bronze, GTX 1650 4GB. Will my PSU handle it?",
+            SERVER + " gpu",
+        ),
+        (
+            "X11DPG-QT, Gold 6248, 12x 32G DDR4 RECC, 2000W PSU, 4x V100 SXM2 32GB 带NVLink底板",
+            SERVER + " gpu bridge",
+        ),
         ("EPYC 7402P, ROMED6U-2L2T, 6x32GB RDIMM, 1500W Gold, 1TB 970 EVO Plus", SERVER + " storage"),
     ],
 )
@@ -76,7 +91,9 @@ def test_a_price_behind_the_last_piece_is_that_of_the_whole(text: str, usd: list
 
 def test_the_only_price_in_a_title_is_that_of_all_parts(tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
-    path.write_text("Selling: AI rig, $2,900 OBO\nEPYC 7402P\nROMED6U-2L2T\n6x 32GB RDIMM\n3x RTX 3090\nHX1500i\n")
+    path.write_text(
+        "Selling: AI rig, $2,900 OBO\nEPYC 7402P\nROMED6U-2L2T\n6x 32GB RDIMM\n3x RTX 3090\nHX1500i\n"
+    )
     assert read_listing(path, price_book()).total_usd == 2900.0
 
 
@@ -88,10 +105,14 @@ def test_a_row_that_names_a_part_by_its_kind_alone_keeps_its_columns(tmp_path: P
 
 
 def test_each_machine_of_a_choice_has_the_parts_ahead_of_the_question() -> None:
-    text = "HP Z440, E5-2697 v3, 128GB ECC, 700W. Which is better, a used 3090 for $750 or 2x 5060 Ti 16GB at $430 each?"
+    host = "HP Z440, E5-2697 v3, 128GB ECC, 700W."
+    text = f"{host} Which is better, a used 3090 for $750 or 2x 5060 Ti 16GB at $430 each?"
     listings = [listing for _, listing in read_listings(None, price_book(), [text])]
     assert [listing.machine.board is not None for listing in listings] == [True, True]
-    assert [one.usd for listing in listings for one in listing.bill if one.category == "gpu"] == [750.0, 860.0]
+    assert [one.usd for listing in listings for one in listing.bill if one.category == "gpu"] == [
+        750.0,
+        860.0,
+    ]
 
 
 @pytest.mark.parametrize("more", ["RTX 3060 12GB", "RTX 5080", "RX 7900 XTX"])
@@ -107,13 +128,19 @@ def test_another_card_never_makes_a_machine_slower(more: str) -> None:
     ("text", "verdicts"),
     [
         # 590 W behind 650 W that stand peaks: builders run it.
-        ("i7-12700K, Z690 DDR4 board, 64gb ddr4 3200, 2x rtx 3060 12gb, 650w gold", {"psu-headroom": "advice"}),
+        (
+            "i7-12700K, Z690 DDR4 board, 64gb ddr4 3200, 2x rtx 3060 12gb, 650w gold",
+            {"psu-headroom": "advice"},
+        ),
         # Risers of one lane work, and load slowly.
         (
             "B250 Mining Expert, i3-7100, 2x8GB DDR4-2400, 6x RTX 3060 12GB, 6x USB risers, 1600W, open frame",
             {"pcie-lanes": "advice", "riser-lanes": "advice"},
         ),
-        ("CSE-745 case, X11DPi-N, Xeon Gold 6230, 192GB RDIMM, 2x Tesla T4, 750W", {"card-cooling": "unknown"}),
+        (
+            "CSE-745 case, X11DPi-N, Xeon Gold 6230, 192GB RDIMM, 2x Tesla T4, 750W",
+            {"card-cooling": "unknown"},
+        ),
         ("Mac mini M4 16GB + Razer Core X Chroma + RTX 4090", {"external-card": "broken"}),
     ],
 )
