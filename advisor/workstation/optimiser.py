@@ -5,6 +5,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -217,17 +218,24 @@ class Program:
     def _inequalities(
         self, max_usd: float, min_speed: float, without: Collection[str]
     ) -> tuple[FloatArray, FloatArray]:
-        rows = [row for row in self._rows if row.rule not in without]
+        kept = [number for number, row in enumerate(self._rows) if row.rule not in without]
+        bounds = [self._rows[number].bound for number in kept]
+        further = []
         if np.isfinite(max_usd):
-            rows.append(_Row(dict(enumerate(self.usd.tolist())), max_usd, "budget"))
+            further.append(self.usd)
+            bounds.append(max_usd)
         if min_speed > 0:
-            speeds = {i: -v for i, v in enumerate(self.speed.tolist()) if v}
-            rows.append(_Row(speeds, -min_speed, "target"))
-        matrix = np.zeros((len(rows), len(self.candidates)))
-        for number, row in enumerate(rows):
-            for index, value in row.coefficients.items():
-                matrix[number, index] = value
-        return matrix, np.array([row.bound for row in rows])
+            further.append(-self.speed)
+            bounds.append(-min_speed)
+        return np.vstack([self._matrix[kept], *further]), np.array(bounds)
+
+    @cached_property
+    def _matrix(self) -> FloatArray:
+        """Coefficients of every row."""
+        matrix = np.zeros((len(self._rows), len(self.candidates)))
+        for number, row in enumerate(self._rows):
+            matrix[number, list(row.coefficients)] = list(row.coefficients.values())
+        return matrix
 
     def _alone(self, place: str, found: Sequence[PartCandidate]) -> list[PartCandidate]:
         """Return the candidates that keep the rules on a single part."""
