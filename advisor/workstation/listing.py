@@ -53,6 +53,11 @@ MOST_CARDS: Final = 20
 _LABELS_OF_A_LIST: Final = 3
 """Number of labelled rows from which a row without a label that speaks of a build is the title, whatever it names."""
 _RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
+_NEXT_PART: Final = re.compile(
+    r"\b(?:next|upgrade|improve|add)\b[^.?!$]{0,40}(?:for|with|under|budget(?:\s+of)?)\s*\$\s?(\d[\d,]*)[^.?!]*\?",
+    re.IGNORECASE,
+)
+"""Question for the next part of a machine, with its sum: `What should I buy next for $800?`."""
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
@@ -228,6 +233,12 @@ class _ListingReader(PartReader):
         typed, swaps = split_off_swaps(typed)
         typed, additions = split_off_additions(typed)
         self._notes += map(str, swaps)
+        wishes = (_NEXT_PART.search(line.text) for line in typed)
+        self._notes += [
+            f"the best next parts for ${wish[1]}: advisor build --have FILE --upgrade {wish[1].replace(',', '')}"
+            for wish in wishes
+            if wish is not None
+        ]
         present = [line for line in typed if not names_no_part(line.what)] or typed
         present = with_price_of_title(present)
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST

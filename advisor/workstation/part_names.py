@@ -440,7 +440,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             # A kind of modules beside a chipset is a board's: `B760 DDR4`.
             is_board = category == "ram" and not GIGABYTES.search(text) and board_by_chipset(text) is not None
             return "board" if is_board else category
-    if board_by_chipset(text) is not None:
+    if board_by_chipset(text) is not None or board_by_number(text) is not None:
         return "board"
     if words & _OTHER_WORDS or any(one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)):
         return "other"
@@ -775,9 +775,13 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
 
 
 _CHIPSET: Final = re.compile(
-    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9]))", re.IGNORECASE
+    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9])"
+    r"|(?=\s(?:aorus|tomahawk|strix|tuf|prime|proart|taichi|steel|phantom|carbon|mortar|unify|godlike|apex|ud\d?|ds3h|gaming"
+    r"|extreme4|killer|designare|vision|pro4|mobo|board)\b))",
+    re.IGNORECASE,
 )
-"""Chipset in the number of a board, which a letter of its form factor or a hyphen continues: `B660M`, `Z390-A`."""
+"""Chipset in the name of a board, which a letter of its form factor, a hyphen or a line of boards continues: `B660M`,
+`Z390-A`, `Z390 Aorus Pro`."""
 _KIND_IN_NAME: Final = re.compile(r"\b(?:DDR([345])|D([45]))\b", re.IGNORECASE)
 _USUAL_BOARD: Final = {"DDR3": (64, 4), "DDR4": (128, 4), "DDR5": (192, 4)}
 """Memory [GiB] and slots of a desktop board, by kind of module."""
@@ -789,7 +793,7 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
 
     Source: makers' numbering; flagged `figures_assumed`.
     """
-    for found in _CHIPSET.finditer(text):
+    for found in _CHIPSET.finditer(_CASE_NUMBER.sub(" ", text)):
         chipset = f"{found[1]}{found[2]}".upper()
         known = [one for one in parts.cpu_series().values() if chipset in one.chipsets and not one.registered]
         if not known:

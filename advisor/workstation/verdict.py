@@ -119,7 +119,11 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    return Verdict(build, total, repaired, max(found.builds, key=speed_of))
+    fastest = max(found.builds, key=speed_of)
+    if speed_of(fastest) <= speed_of(build):
+        why = "no parts with a price are faster for the money of the list"
+        return Verdict(build, total, repaired, None, why)
+    return Verdict(build, total, repaired, fastest)
 
 
 def _as_of_a_list(check: Check, *, trips: bool) -> Check:

@@ -6,6 +6,7 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
+from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
@@ -113,6 +114,19 @@ def test_each_machine_of_a_choice_has_the_parts_ahead_of_the_question() -> None:
         750.0,
         860.0,
     ]
+
+
+def test_a_question_for_the_next_part_names_the_command() -> None:
+    notes = read("Ryzen 9 7950X, RTX 4090, 96GB DDR5, 1000W Gold. What should I buy next for $1,200?").notes
+    assert any("--upgrade 1200" in note for note in notes)
+
+
+def test_a_better_machine_is_faster_than_the_list() -> None:
+    text = "i7-9700K, Z390 Aorus Pro, 32GB DDR4-3000, RTX 3090, EVGA 850 G3"
+    question = Question(MachineLoad(models.get("70b").record))
+    verdict = judge_listing(read(text), question, price_book(), better=True)
+    assert verdict.better is None or speed_of(verdict.better) > speed_of(verdict.build)
+    assert verdict.better is not None or verdict.why_no_better
 
 
 @pytest.mark.parametrize("more", ["RTX 3060 12GB", "RTX 5080", "RX 7900 XTX"])
