@@ -276,6 +276,8 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     if any("$" in text for text in absent):
         line = replace(line, usd=None, usd_low=None, usd_high=None)  # a budget is the price of no part
     texts = [text for text in texts if text not in absent and not _is_price_alone(text)] or texts
+    if len(texts) < 2 and line.category is not None:
+        return []  # the row of one part, with its label and its price
     try:
         found = [from_start(read_line(text, line.where)) for text in texts]
     except InputFileError:

@@ -623,8 +623,8 @@ def as_described(card: GpuCard, text: str) -> GpuCard:
     if width is not None:
         word = width.group(1).lower()
         changes["slots"] = float(word) if word.isdecimal() else {"single": 1.0, "one": 1.0}.get(word, 2.0)
-    if _WATER.search(text):
-        changes["cooling"] = "liquid"
+    if _WATER.search(text):  # blocks and coolers with a radiator are two slots wide at most
+        changes |= {"cooling": "liquid", "slots": changes.get("slots", min(card.slots, 2.0))}
     elif _BLOWER.search(text):  # such coolers are two slots wide
         changes |= {"cooling": "blower", "slots": changes.get("slots", min(card.slots, 2.0))}
     return card.model_copy(update=changes)

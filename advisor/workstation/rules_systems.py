@@ -46,16 +46,16 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard")
 
 
 def takes_cards(system: System) -> bool:
-    """Whether graphics cards work beside a complete machine.
+    """Whether graphics cards work next to a complete machine.
 
     Source: Apple, Use an external graphics processor with your Mac: it needs a Mac with an Intel processor.
     """
     return accelerators.by_id(system.accelerator).vendor != "apple"
 
 
-@match_rule("external-card", "cards beside the machine", "of 1")
+@match_rule("external-card", "cards next to the machine", "of 1")
 def external_card(system: System, cards: Cards, setting: Setting) -> Finding | None:
-    """Judge graphics cards beside a complete machine."""
+    """Judge graphics cards next to a complete machine."""
     able = takes_cards(system)
     why = f"{system.name} {'works' if able else 'does not work'} with graphics cards of other makers"
     return holds(able, why, "a PC for the card, or the machine alone")

@@ -42,13 +42,13 @@ _TRAILING: Final = re.compile(
 capital one a model (Core X71, Kraken X63); after a PCIe generation they are lanes."""
 _INSIDE: Final = re.compile(
     r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×]\s?(\d{1,2})"
-    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|with|w/|in|on|and|plus|for)\b))",
+    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|redundant|with|w/|in|on|and|plus|for)\b))",
     re.IGNORECASE,
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
 _UNIT_WORDS: Final = re.compile(
     r"(\d)\s*(?:gigs?|gbs|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
-    r"|(?<![\w./])((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
+    r"|(?:(?<![\w./])|(?<=\d[x×]))((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
     r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
     re.IGNORECASE,
 )

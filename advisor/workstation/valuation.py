@@ -311,7 +311,7 @@ def _system_performance(
     system: System, question: Question, num_joined: int = 1, host_bytes_per_s: float = 0.0
 ) -> MachinePerformance | None:
     """Return the performance of a complete machine, or of several over their network; None if the model does not
-    fit. Memory beside that of the graphics chip holds layers for the CPU."""
+    fit. Memory other than that of the graphics chip holds layers for the CPU."""
     if accelerators.by_id(system.accelerator).unified_memory:
         host_bytes_per_s = 0.0
     hardware = Hardware(

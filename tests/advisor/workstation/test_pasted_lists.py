@@ -17,13 +17,13 @@ def read(text: str) -> Listing:
     return read_listing(None, price_book(), [text])
 
 
-def judged(text: str, model: str = "qwen3-14b") -> Verdict:
+def verdict_on(text: str, model: str = "qwen3-14b") -> Verdict:
     question = Question(MachineLoad(models.get(model).record))
     return judge_listing(read(text), question, price_book(), better=False)
 
 
-def failed(text: str) -> dict[str, str]:
-    return {check.rule: check.verdict for check in judged(text).build.checks if not check.passed}
+def faults_in(text: str) -> dict[str, str]:
+    return {check.rule: check.verdict for check in verdict_on(text).build.checks if not check.passed}
 
 
 SERVER = "board cpu ram psu"
@@ -70,6 +70,7 @@ def test_every_part_of_a_pasted_line_is_read(text: str, kinds: str) -> None:
         ("RAM: 金百达 32GB (16Gx2) DDR5 6000", 2, 16),
         ("RAM: 64GB (32GB x 2) DDR5", 2, 32),
         ("RAM: 32GB x 4 DDR4", 4, 32),
+        ("RAM: 12*16G 2933 ECC", 12, 16),
     ],
 )
 def test_a_number_behind_a_size_counts_modules(text: str, modules: int, gib: int) -> None:
@@ -88,6 +89,14 @@ def test_a_number_behind_a_size_counts_modules(text: str, modules: int, gib: int
 def test_a_price_behind_the_last_piece_is_that_of_the_whole(text: str, usd: list[float | None]) -> None:
     bill = read(text).bill
     assert [line.usd if line.price_basis == "user" else None for line in bill] == usd
+
+
+def test_a_part_that_an_export_repeats_counts_as_often(tmp_path: Path) -> None:
+    row = "**Video Card** | [PNY VCNRTX6000ADA-PB RTX 6000 Ada Generation 48 GB Video Card](x) | $6999.00\n"
+    path = tmp_path / "list.md"
+    path.write_text(row * 2 + "**Case** | [Phanteks Enthoo Pro 2 ATX Full Tower Case](x) | $169.99\n")
+    first = read_listing(path, price_book()).bill[0]
+    assert (first.quantity, first.usd) == (2, 13998.0)
 
 
 def test_the_only_price_in_a_title_is_that_of_all_parts(tmp_path: Path) -> None:
@@ -132,7 +141,7 @@ def test_a_better_machine_is_faster_than_the_list() -> None:
 @pytest.mark.parametrize("more", ["RTX 3060 12GB", "RTX 5080", "RX 7900 XTX"])
 def test_another_card_never_makes_a_machine_slower(more: str) -> None:
     host = "Ryzen 9 5900X, B550 board, 64GB DDR4, 1600W Gold, 2x RTX 3090"
-    alone, both = (judged(text, "qwen3-32b").build.performance for text in (host, f"{host}, {more}"))
+    alone, both = (verdict_on(text, "qwen3-32b").build.performance for text in (host, f"{host}, {more}"))
     assert alone is not None
     assert both is not None
     assert both.decode_tokens_per_s.value >= 0.99 * alone.decode_tokens_per_s.value
@@ -159,18 +168,18 @@ def test_another_card_never_makes_a_machine_slower(more: str) -> None:
     ],
 )
 def test_a_fault_is_as_grave_as_a_builder_takes_it(text: str, verdicts: dict[str, str]) -> None:
-    found = failed(text)
+    found = faults_in(text)
     assert verdicts.items() <= found.items()
     assert {rule for rule, verdict in found.items() if verdict == "broken"} <= set(verdicts)
 
 
 def test_a_card_in_a_dock_beside_a_laptop_counts() -> None:
     laptop = "Razer Blade 16 (RTX 4090 laptop 16GB, 64GB RAM)"
-    build = judged(f"{laptop} + Razer Core X with RTX 3090", "qwen3-32b").build
+    build = verdict_on(f"{laptop} + Razer Core X with RTX 3090", "qwen3-32b").build
     assert build.performance is not None
 
 
 def test_a_laptop_runs_on_its_cpu_what_its_card_does_not_hold() -> None:
-    build = judged("Legion 5 Pro: Ryzen 7 5800H, RTX 3070 8GB, 32GB DDR4-3200").build
+    build = verdict_on("Legion 5 Pro: Ryzen 7 5800H, RTX 3070 8GB, 32GB DDR4-3200").build
     assert build.performance is not None
     assert "CPU" in build.performance.run.split
