@@ -23,7 +23,14 @@ from advisor.workstation.part_names import (
     usual_riser,
 )
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import LABELS, TypedLine, read_line, write_units
+from advisor.workstation.typed_line import (
+    COUNT_AHEAD,
+    LABELS,
+    NUMBER_WORDS,
+    TypedLine,
+    read_line,
+    write_units,
+)
 
 BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
 NO_BRIDGE: Final = re.compile(
@@ -404,7 +411,6 @@ _WHOLE_MACHINE: Final = re.compile(
     re.IGNORECASE,
 )
 """Names and numbers of machines that are sold whole."""
-_COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*[x×]\s*|dual\s+|two\s+|2\s+)?)"
 _CPU_FAMILIES: Final = (
     r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579][- ]\d|e[357]-\d{4}|w-\d{4}"
     r"|(?:gold|silver|platinum|bronze)\s+\d{4})"
@@ -412,7 +418,7 @@ _CPU_FAMILIES: Final = (
 _CPU_FAMILY: Final = re.compile(_CPU_FAMILIES, re.IGNORECASE)
 _PART_STARTS: Final = re.compile(
     rf"(?<!quadro)(?<!nvidia)(?<!geforce)(?<!tesla)(?<!radeon)(?<!instinct)"
-    rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?={_COUNT_WORDS}(?:{_CPU_FAMILIES}"
+    rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?=(?:{COUNT_AHEAD}|2\s+)?(?:{_CPU_FAMILIES}"
     r"|\d{1,4}\s*[GT]B\s+(?:\([^)]*\)\s+)?(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
     r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$|\d{1,2}\s?[x×]\s))"
     r"|(?:nvidia\s+|amd\s+)?(?:geforce|radeon|rtx|gtx|tesla|quadro|instinct|[ahlv]\d{2,3}s?|mi\d{2,3})\b))",
@@ -436,7 +442,9 @@ def kind_of(line: TypedLine) -> str | None:
 
 _MEMORY_OF_CPU: Final = re.compile(rf"^({_CPU_FAMILIES}\S*(?:\s\S+)*?)\s+(\d{{1,4}}\s?GB)$", re.IGNORECASE)
 """CPU with a size alone behind it, which is that of the memory: `i7-6700 16GB`."""
-_COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*[x×]?|dual|two|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE)
+_COUNT_ALONE: Final = re.compile(
+    rf"(?:\d{{1,2}}\s*[x×]?|{'|'.join(NUMBER_WORDS)}|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE
+)
 
 
 def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:

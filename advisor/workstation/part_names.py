@@ -29,7 +29,7 @@ from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import TypedLine, read_line
+from advisor.workstation.typed_line import COUNT_AHEAD, TypedLine, read_line
 
 FILLER: Final = frozenset(
     ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
@@ -545,8 +545,7 @@ def with_fans(card: GpuCard) -> GpuCard:
 
 _PLACE: Final = re.compile(r"^(?:in|on|with|inside)\s+(?:an?|my|the)\s+(?=\S)", re.IGNORECASE)
 _BEFORE_COUNT: Final = re.compile(
-    r"^([^\d\n]*?[\s:])(?=(?:\d{1,2}\s?[x×]\s|(?:a\s+)?(?:pair\s+of|two|three|four|five|six|eight|ten|twelve)\s)"
-    r"(?!\s*\d+\s?[GT]B\b)\S.*\d)",
+    rf"^([^\d\n]*?[\s:])(?=(?:a\s+)?(?!(?:single|one|dual)\b){COUNT_AHEAD}(?!\s*\d+\s?[GT]B\b)(?<=\s)\S.*\d)",
     re.IGNORECASE,
 )
 """Words without a number before a number of pieces: `so far I've bought two RTX 3090`."""

@@ -158,6 +158,8 @@ NUMBER_WORDS: Final = {
     "twelve": 12,
     "sixteen": 16,
 }
+COUNT_AHEAD: Final = rf"(?:\d{{1,2}}\s*[x×]\s*|(?:{'|'.join(NUMBER_WORDS)})\s+)"
+"""Pattern of a number of pieces ahead of a name, in digits or in words."""
 _WORDED: Final = re.compile(
     rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(NUMBER_WORDS)})[- ]+"
     r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",

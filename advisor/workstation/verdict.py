@@ -120,7 +120,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
     fastest = max(found.builds, key=speed_of)
-    if speed_of(fastest) <= speed_of(build):
+    if not build.broken and speed_of(fastest) <= speed_of(build):
         why = "no parts with a price are faster for the money of the list"
         return Verdict(build, total, repaired, None, why)
     return Verdict(build, total, repaired, fastest)

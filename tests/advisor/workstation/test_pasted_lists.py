@@ -130,7 +130,7 @@ def test_a_question_for_the_next_part_names_the_command() -> None:
     assert any("--upgrade 1200" in note for note in notes)
 
 
-def test_a_better_machine_is_faster_than_the_list() -> None:
+def test_a_better_machine_is_faster_than_a_list_that_works() -> None:
     text = "i7-9700K, Z390 Aorus Pro, 32GB DDR4-3000, RTX 3090, EVGA 850 G3"
     question = Question(MachineLoad(models.get("70b").record))
     verdict = judge_listing(read(text), question, price_book(), better=True)
