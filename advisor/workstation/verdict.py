@@ -96,11 +96,10 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         *price_checks(listing),
     ]
     bounds = {check.rule for check in extra}
-    trips = any(check.rule == "psu-transient" and not check.passed for check in build.checks)
     riser = listing.machine.risers.riser
     skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
     kept = [
-        _as_of_a_list(check, trips=trips)
+        _as_of_a_list(check)
         for check in build.checks
         if not (check.is_unknown and check.rule in bounds)
         and check.rule not in skipped
@@ -126,12 +125,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     return Verdict(build, total, repaired, fastest)
 
 
-def _as_of_a_list(check: Check, *, trips: bool) -> Check:
-    """Return a check with few lanes as advice, as of risers with as few: the cards of a list work, and load slowly. A
-    supply that is tight for hours is a fault if peaks may trip it too."""
+def _as_of_a_list(check: Check) -> Check:
+    """Return a check with few lanes as advice, as of risers with as few: the cards of a list work, and load slowly."""
     works = check.rule == "pcie-lanes" and not check.is_unknown and check.actual >= 1
-    if check.rule == "psu-headroom" and not check.passed and trips:
-        return replace(check, severity="hard")
     return replace(check, severity="advice") if works else check
 
 
