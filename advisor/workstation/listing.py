@@ -239,16 +239,7 @@ class _ListingReader(PartReader):
             for wish in wishes
             if wish is not None
         ]
-        present = [line for line in typed if not names_no_part(line.what)] or typed
-        present = with_price_of_title(present)
-        are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
-        heading = present[0].text
-        is_heading = are_labelled and not re.search(r"\d", heading) and not is_known(heading)
-        if len(present) > 1 and (
-            is_title(present[0], is_labelled=are_labelled) or (present[0].category is None and is_heading)
-        ):
-            self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
-            present = present[1:]
+        present = self._without_title(typed)
         lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
         lines, added = with_additions(with_laptop_cards(lines), additions)
         self._notes += added
@@ -304,6 +295,20 @@ class _ListingReader(PartReader):
             num_systems=num_systems,
             circuit=circuit,
         )
+
+    def _without_title(self, typed: Sequence[TypedLine]) -> list[TypedLine]:
+        """Return the lines that name parts; a title above them is noted, and its price is that of all."""
+        present = [line for line in typed if not names_no_part(line.what)] or list(typed)
+        present = with_price_of_title(present)
+        are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
+        heading = present[0].text
+        is_heading = are_labelled and not re.search(r"\d", heading) and not is_known(heading)
+        if len(present) > 1 and (
+            is_title(present[0], is_labelled=are_labelled) or (present[0].category is None and is_heading)
+        ):
+            self._notes.append(f"{present[0].text.strip()!r} is read as the title of the list")
+            present = present[1:]
+        return present
 
     def _note_counts_and_prices(self, lines: Sequence[TypedLine], typed: Sequence[TypedLine]) -> None:
         """Note the counts that words state, and the prices that do not count."""
