@@ -34,6 +34,8 @@ _RATES: Final = frozenset(
     )
 )
 """Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
+_DRIVE_WORDS: Final = frozenset(("evo", "pro", "qvo"))
+"""Words behind the number of a drive, which is also that of a card: a 970 EVO is no GTX 970."""
 _MODIFIED: Final = "modified"
 _MEMORY_KIND: Final = re.compile(r"(?:gddr|hbm)\d[a-z]?")
 """Kind of memory, which tells products of one number apart: of the H100 with 80 GB, HBM3 is that of the SXM module."""
@@ -72,13 +74,16 @@ def find_card_name(text: str) -> CardName | None:
             window = bare[start : start + length]
             family = known.get(tuple(sorted(window)))
             is_bare = length == 1 and window[0].isdigit()
+            following = bare[start + length] if start + length < len(bare) else ""
             # Round thousands are also rates, cases and professional cards, whose family is written: 4000D, RTX 5000.
             is_other = is_bare and (
-                CPU_WORDS & set(words) or window[0] in _RATES or window[0].endswith("000")
+                CPU_WORDS & set(words)
+                or following in _DRIVE_WORDS
+                or window[0] in _RATES
+                or window[0].endswith("000")
             )
             if family is None or is_other:
                 continue
-            following = bare[start + length] if start + length < len(bare) else ""
             return _module_by_memory(words, window) or _among(family, words, following, " ".join(window))
     return None
 

@@ -33,8 +33,8 @@ _ALL_ALIKE: Final = re.compile(
 _COUNTED: Final = re.compile(r"\b\d{1,2}\s*[x×]\s*[A-Za-z][^,;+&()|]*?(?=\s*(?:[,;+&(|]|\band\b|$))")
 _CIRCUIT: Final = re.compile(
     r"(?:\b(?:it|runs?|running|plugged|wired|powered|fed|on|off|of|from|into|with|an?|my|the|own|dedicated|at|wall"
-    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
-    r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)\b)*",
+    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*(?:\b(?P<num>[2-4]|two|dual)\s?[x×]?\s+)?\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
+    r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)s?\b)*",
     re.IGNORECASE,
 )
 
@@ -224,7 +224,7 @@ _CHOICE: Final = re.compile(
 _EITHER: Final = re.compile(r"\s+or\s+(?:(?:should\s+I|just|rather)\s+)?(?:get\s+|buy\s+)?", re.IGNORECASE)
 _BETWEEN: Final = re.compile(r"\bbetween\b.*?\band\b", re.IGNORECASE)
 _END_OF_CHOICE: Final = re.compile(
-    r"\s+(?:for|to\s+run|if|when|as|which|running|given|under|around|at)\s|[,;:?!]|\.\s|\s[-–—]\s|$",
+    r"\s+(?:(?:for|under|around|at)(?!\s+\$)|to\s+run|if|when|as|which|running|given)\s|[,;:?!]|\.\s|\s[-–—]\s|$",
     re.IGNORECASE,
 )
 _LONGEST_CHOICE: Final = 6
@@ -235,9 +235,9 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     """Return the lists that a question names to choose between, with their names; each has the other lines too. A list
     that asks for no choice is returned without a name."""
     for place, line in enumerate(lines):
-        names, rest = _choices_in(line.text) if line.category is None else ([], "")
+        names, rest, before = _choices_in(line.text) if line.category is None else ([], "", "")
         if names:
-            ahead = list(lines[:place])
+            ahead = [*lines[:place], *_lines_of((before,), replace(line, usd=None))]
             behind = [
                 *([replace(read_line(rest, line.where), text=rest)] if rest else []),
                 *lines[place + 1 :],
@@ -247,9 +247,9 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     return [("", list(lines))]
 
 
-def _choices_in(text: str) -> tuple[list[str], str]:
-    """Return the machines or cards between which a text asks to choose, none if it asks for no choice; and the parts
-    behind them that each would join: `... for my 9700X / B850 Tomahawk`."""
+def _choices_in(text: str) -> tuple[list[str], str, str]:
+    """Return the machines or cards between which a text asks to choose, none if it asks for no choice; the parts behind
+    them that each would join (`... for my 9700X / B850 Tomahawk`), and those in sentences ahead of them."""
     sides = _VERSUS.split(text)
     if len(sides) < 2 and ("?" in text or _CHOICE.search(text)) and not _SWAP.search(text):
         between = _BETWEEN.search(text)
@@ -257,19 +257,23 @@ def _choices_in(text: str) -> tuple[list[str], str]:
             text = re.sub(r"\s+and\s+", " or ", text[between.start() :], count=1)
         sides = _EITHER.split(text)
     if len(sides) < 2:
-        return [], ""
-    first = _END_OF_SENTENCE.split(sides[0])[-1]
+        return [], "", ""
+    ends = [end.end() for end in _END_OF_SENTENCE.finditer(sides[0])]
+    start = ends[-1] if ends else 0
+    first = sides[0][start:]
+    ahead = re.split(r"[.?!]\s", sides[0][:start])
+    before = ". ".join(ahead[:-1]) if ends and ahead[-1].strip() else ". ".join(ahead).strip()
     names = [
         _choice_at_end(first),
         *(_END_OF_CHOICE.split(side, maxsplit=1)[0].strip() for side in sides[1:]),
     ]
     names = [re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE) for name in names]
     if not all(kind_in(name) in ("gpu", "system") for name in names):
-        return [], ""
+        return [], "", ""
     behind = re.sub(
         r"^(?:my|the|this|an?)\s+", "", _END_OF_CHOICE.split(f"{sides[-1]} ", maxsplit=1)[-1].strip()
     )
-    return names, behind if kind_in(behind) is not None else ""
+    return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
 
 
 def _choice_at_end(text: str) -> str:
@@ -307,7 +311,9 @@ def split_off_circuit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], Circ
         if found is None:
             rest.append(line)
             continue
-        circuit = Circuit(float(found["volts"]), float(found["amps"]))
+        word = (found["num"] or "1").lower()
+        num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
+        circuit = Circuit(float(found["volts"]), num * float(found["amps"]))
         text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip(' .)')}".strip(" (")
         rest += _lines_of((text,), line)
     return rest, circuit

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,8 +24,8 @@ _MOST_S: Final = 60.0
 
 
 FIRST_BATCH: Final = 24
-"""Number of sets of cards that the first search for the fastest machine takes; each further one takes twice as many.
-Own choice: all sets at once take five times as long where layers run on the CPU (2026-11-27)."""
+"""Number of sets of cards that the first search for a machine takes; each further one takes twice as many. Own choice:
+all sets at once take five times as long where layers run on the CPU (2026-11-27)."""
 
 
 class _Problem(NamedTuple):
@@ -53,6 +54,11 @@ class Solution:
     tokens_per_s: float
     gap: float
     """Relative gap at the end of the search, (bound − value) / value; 0 means proven optimal."""
+
+    @property
+    def cost(self) -> float:
+        """Price that the search for the cheapest machine minimises [USD]."""
+        return sum(map(_cost_of, self.candidates))
 
 
 @contextmanager
@@ -98,7 +104,7 @@ class Program:
         self.usd: FloatArray = np.array([c.usd for c in self.candidates], dtype=np.float64)
         self.speed: FloatArray = np.array([c.tokens_per_s for c in self.candidates], dtype=np.float64)
         self._is_new: FloatArray = np.array([not c.is_used for c in self.candidates], dtype=np.float64)
-        self._pieces: FloatArray = np.array([c.num_pieces for c in self.candidates], dtype=np.float64)
+        self._cost: FloatArray = np.array([_cost_of(c) for c in self.candidates], dtype=np.float64)
         self._rows: list[_Row] = []
         for rule in self._rules if not self.is_empty else ():
             self._add(rule)
@@ -131,21 +137,25 @@ class Program:
         """
         if self.is_empty:
             return None
-        problem = _Problem(*self._inequalities(max_usd, min_tokens_per_s, without), maximise_speed)
-        upper = self._upper_bounds(max_usd, min_tokens_per_s, used)
-        if not maximise_speed:
-            return self._run_solver(problem, upper)
-        # Speed depends on the cards alone: the best machine of the fastest sets is the best of all, if there is one.
-        for fastest in self._batches(upper):
-            found = self._run_solver(problem, fastest)
-            if found is not None:
+        best: Solution | None = None
+        order = -self.speed if maximise_speed else self.usd
+        for batch in self._batches(self._upper_bounds(max_usd, min_tokens_per_s, used), order):
+            # A machine that was found bounds the price of all that follow.
+            max_usd = max_usd if best is None else best.usd
+            upper = batch if best is None else batch * self._upper_bounds(max_usd, min_tokens_per_s, used)
+            problem = _Problem(*self._inequalities(max_usd, min_tokens_per_s, without), maximise_speed)
+            found = self._run_solver(problem, upper)
+            # Speed depends on the cards alone: the best machine of the fastest sets is the best of all.
+            if found is not None and maximise_speed:
                 return found
-        return None
+            if found is not None and (best is None or found.cost < best.cost):
+                best = found
+        return best
 
-    def _batches(self, upper: FloatArray) -> Iterator[FloatArray]:
-        """Yield upper bounds that leave only some sets of cards, the fastest first, each batch larger than the last."""
+    def _batches(self, upper: FloatArray, order: FloatArray) -> Iterator[FloatArray]:
+        """Yield upper bounds that leave only some sets of cards, by their order, each batch larger than the last."""
         cards = [i for i in self._places["cards"] if upper[i] > 0]
-        cards.sort(key=lambda i: -self.speed[i])
+        cards.sort(key=lambda i: order[i])
         start = 0
         size = FIRST_BATCH
         while start < len(cards):
@@ -175,7 +185,7 @@ class Program:
         ]
         with _discard_output():
             found = milp(
-                self._objective(problem.maximise_speed)[kept],
+                (-self.speed if problem.maximise_speed else self._cost)[kept],
                 integrality=np.ones(len(kept)),
                 bounds=Bounds(0, 1),
                 constraints=constraints,
@@ -197,11 +207,6 @@ class Program:
                 upper[index] = 0.0
         return upper
 
-    def _objective(self, maximise_speed: bool) -> FloatArray:
-        """Coefficients of the function to minimise: minus speed, or dollars less a thousandth of a cent for each token
-        per second, and a cent for each part of a candidate, which decides among equal prices for the fewer."""
-        return -self.speed if maximise_speed else self.usd - 1e-5 * self.speed + 0.01 * self._pieces
-
     def _solution(self, candidates: Sequence[PartCandidate], found: Any) -> Solution:
         taken = tuple(c for c, value in zip(candidates, found.x, strict=True) if value > 0.5)
         machine = Assembly(**{candidate.place: candidate.choice for candidate in taken})
@@ -213,17 +218,24 @@ class Program:
     def _inequalities(
         self, max_usd: float, min_speed: float, without: Collection[str]
     ) -> tuple[FloatArray, FloatArray]:
-        rows = [row for row in self._rows if row.rule not in without]
+        kept = [number for number, row in enumerate(self._rows) if row.rule not in without]
+        bounds = [self._rows[number].bound for number in kept]
+        further = []
         if np.isfinite(max_usd):
-            rows.append(_Row(dict(enumerate(self.usd.tolist())), max_usd, "budget"))
+            further.append(self.usd)
+            bounds.append(max_usd)
         if min_speed > 0:
-            speeds = {i: -v for i, v in enumerate(self.speed.tolist()) if v}
-            rows.append(_Row(speeds, -min_speed, "target"))
-        matrix = np.zeros((len(rows), len(self.candidates)))
-        for number, row in enumerate(rows):
-            for index, value in row.coefficients.items():
-                matrix[number, index] = value
-        return matrix, np.array([row.bound for row in rows])
+            further.append(-self.speed)
+            bounds.append(-min_speed)
+        return np.vstack([self._matrix[kept], *further]), np.array(bounds)
+
+    @cached_property
+    def _matrix(self) -> FloatArray:
+        """Coefficients of every row."""
+        matrix = np.zeros((len(self._rows), len(self.candidates)))
+        for number, row in enumerate(self._rows):
+            matrix[number, list(row.coefficients)] = list(row.coefficients.values())
+        return matrix
 
     def _alone(self, place: str, found: Sequence[PartCandidate]) -> list[PartCandidate]:
         """Return the candidates that keep the rules on a single part."""
@@ -289,6 +301,12 @@ class Program:
 
     def _allows(self, rule: MatchRule, *indices: int) -> bool:
         return rule.allows(tuple(self.candidates[i].choice for i in indices), self._setting)
+
+
+def _cost_of(candidate: PartCandidate) -> float:
+    """Price of a part, less a thousandth of a cent for each token per second, and a cent for each of its pieces, which
+    decides among equal prices for the fewer [USD]."""
+    return candidate.usd - 1e-5 * candidate.tokens_per_s + 0.01 * candidate.num_pieces
 
 
 def _restore_order(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import TypedLine, read_line
+from advisor.workstation.typed_line import COUNT_AHEAD, TypedLine, read_line
 
 FILLER: Final = frozenset(
     ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
@@ -38,7 +38,7 @@ _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
     "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
-    "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
+    "pc|eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
 )
 """Words that name the kind of a part, not the model."""
 _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
@@ -108,7 +108,8 @@ _OTHER_WORDS: Final = frozenset(
 _MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
 """Maker whose name has the word of one kind of its parts."""
 _DOCK: Final = re.compile(
-    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b",
+    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b"
+    r"|\b(?:thunderbolt[- ]?|tb(?=[345]))([345])?\b",
     re.IGNORECASE,
 )
 """External dock of a card, and the version of Thunderbolt if the line states one."""
@@ -188,6 +189,11 @@ _COOLER_MODEL: Final = re.compile(
     r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
     re.IGNORECASE,
 )
+LOOP_WORDS: Final = re.compile(
+    r"\bmo-?ra\s?\d*\b|\b(?:radiators|pumps?|reservoirs?|distro\s+plates?|fittings|soft\s+tubing|coolant|custom\s+loop)\b",
+    re.IGNORECASE,
+)
+"""Pieces of a water loop that a builder joins: no record states what they cool."""
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
     r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|order)\b|配置|清单|构成|構成",
@@ -270,9 +276,12 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     ):
         return []
     sizes = set(_OF_A_SIZE.findall(text.lower()))
-    return [
+    named = [
         part for part, names in pool if set(words) <= names and sizes <= set(plain_words(part.name).split())
     ]
+    # People write a space inside some numbers: `HS 420`.
+    joined = text if named else re.sub(r"\b([A-Z]{1,3})\s(\d{2,4})\b", r"\1\2", text)
+    return named if joined == text else all_by_words(joined, [part for part, _ in pool], strict=strict)
 
 
 def num_extra_words(part: Part, text: str) -> int:
@@ -330,7 +339,9 @@ def category_of(line: TypedLine) -> str:
 
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
-    words = set(re.findall(r"[a-z0-9.\-]+", _MAKER_OF_MORE.sub(" ", line.what.lower())))
+    words = {
+        word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", _MAKER_OF_MORE.sub(" ", line.what.lower()))
+    }
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
     category = _category_by_model(line, words) or _category_by_words(line.what, words)
     if category is not None:
@@ -388,16 +399,21 @@ _IS_NO_LINK: Final = re.compile(
     r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
 )
 _FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]\d{2}\b", re.IGNORECASE)
+_OF_A_SERVER: Final = re.compile(
+    r"\b(?:perc|raid|hba|h[37][1-9]\dp?|p[2-8]\d{2}i|lsi|idrac\w*|ilo\w*|rails?|bezel|cadd(?:y|ies)|sleds?)\b",
+    re.IGNORECASE,
+)
+"""Controllers of drives, remote management and rails with which used servers are sold."""
 _DOCK_ADAPTER: Final = re.compile(
     r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
 FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
     r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
-    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b",
+    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b|\b(?:veddha|aaawave|kingwin|mintcell)\b",
     re.IGNORECASE,
 )
-"""Open frame of a machine, which people also call its rig."""
+"""Open frame of a machine, which people also call its rig, or a maker of frames alone."""
 _BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
 _CARD_ON_RISER: Final = re.compile(
     r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
@@ -411,7 +427,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
     """Return the kind of part by the words of a line that names no model that is known; None if no word tells."""
     if _BOARD_MODEL.search(text):
         return "board"
-    if _COOLER_MODEL.search(text):
+    if _COOLER_MODEL.search(text) or LOOP_WORDS.search(text):
         return "cooler"
     if _DOCK_ADAPTER.search(text):
         return "other"
@@ -424,9 +440,9 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             # A kind of modules beside a chipset is a board's: `B760 DDR4`.
             is_board = category == "ram" and not GIGABYTES.search(text) and board_by_chipset(text) is not None
             return "board" if is_board else category
-    if board_by_chipset(text) is not None:
+    if board_by_chipset(text) is not None or board_by_number(text) is not None:
         return "board"
-    if words & _OTHER_WORDS or _IS_NO_LINK.search(text) or _FAN_MODEL.search(text):
+    if words & _OTHER_WORDS or any(one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)):
         return "other"
     if _DOCK.search(text):
         return "riser"
@@ -468,8 +484,9 @@ def server_in(text: str) -> Board | None:
 
 
 def _write_out(text: str) -> str:
-    """Return a text with the numbers of towers and generations of servers in one spelling."""
-    return _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text)).lower()
+    """Return a text with the numbers of towers, generations of servers and towers' own word in one spelling."""
+    plain = _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text)).lower()
+    return re.sub(r"\b(?:mini[- ]?tower|c?mt|twr)\b", "tower", plain)
 
 
 @functools.cache
@@ -508,6 +525,11 @@ def link_in(text: str, cable: Riser) -> Riser | None:
     )
 
 
+def usual_riser(*, is_narrow: bool = False) -> Riser:
+    """Return a cable with all lanes, or one with a single lane over USB cables."""
+    return next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
+
+
 HAS_FANS: Final = re.compile(
     r"\bshrouds?\b|\b(?:blower|fan)\s+(?:adapter|mod|kit|duct)s?\b|\bwith\s+(?!no\b)(?:[\w-]+\s+){0,3}(?:blowers?|fans?)\b"
     r"|\b(?:3d[- ]printed|printed)\b.{0,20}\b(?:fans?|blowers?|ducts?|cooling)\b",
@@ -523,8 +545,7 @@ def with_fans(card: GpuCard) -> GpuCard:
 
 _PLACE: Final = re.compile(r"^(?:in|on|with|inside)\s+(?:an?|my|the)\s+(?=\S)", re.IGNORECASE)
 _BEFORE_COUNT: Final = re.compile(
-    r"^([^\d\n]*?[\s:])(?=(?:\d{1,2}\s?[x×]\s|(?:a\s+)?(?:pair\s+of|two|three|four|five|six|eight|ten|twelve)\s)"
-    r"(?!\s*\d+\s?[GT]B\b)\S.*\d)",
+    rf"^([^\d\n]*?[\s:])(?=(?:a\s+)?(?!(?:single|one|dual)\b){COUNT_AHEAD}(?!\s*\d+\s?[GT]B\b)(?<=\s)\S.*\d)",
     re.IGNORECASE,
 )
 """Words without a number before a number of pieces: `so far I've bought two RTX 3090`."""
@@ -601,8 +622,8 @@ def as_described(card: GpuCard, text: str) -> GpuCard:
     if width is not None:
         word = width.group(1).lower()
         changes["slots"] = float(word) if word.isdecimal() else {"single": 1.0, "one": 1.0}.get(word, 2.0)
-    if _WATER.search(text):
-        changes["cooling"] = "liquid"
+    if _WATER.search(text):  # blocks and coolers with a radiator are two slots wide at most
+        changes |= {"cooling": "liquid", "slots": changes.get("slots", min(card.slots, 2.0))}
     elif _BLOWER.search(text):  # such coolers are two slots wide
         changes |= {"cooling": "blower", "slots": changes.get("slots", min(card.slots, 2.0))}
     return card.model_copy(update=changes)
@@ -753,9 +774,13 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
 
 
 _CHIPSET: Final = re.compile(
-    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9]))", re.IGNORECASE
+    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9])"
+    r"|(?=\s(?:aorus|tomahawk|strix|tuf|prime|proart|taichi|steel|phantom|carbon|mortar|unify|godlike|apex|ud\d?|ds3h|gaming"
+    r"|extreme4|killer|designare|vision|pro4|mobo|board)\b))",
+    re.IGNORECASE,
 )
-"""Chipset in the number of a board, which a letter of its form factor or a hyphen continues: `B660M`, `Z390-A`."""
+"""Chipset in the name of a board, which a letter of its form factor, a hyphen or a line of boards continues: `B660M`,
+`Z390-A`, `Z390 Aorus Pro`."""
 _KIND_IN_NAME: Final = re.compile(r"\b(?:DDR([345])|D([45]))\b", re.IGNORECASE)
 _USUAL_BOARD: Final = {"DDR3": (64, 4), "DDR4": (128, 4), "DDR5": (192, 4)}
 """Memory [GiB] and slots of a desktop board, by kind of module."""
@@ -767,7 +792,7 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
 
     Source: makers' numbering; flagged `figures_assumed`.
     """
-    for found in _CHIPSET.finditer(text):
+    for found in _CHIPSET.finditer(_CASE_NUMBER.sub(" ", text)):
         chipset = f"{found[1]}{found[2]}".upper()
         known = [one for one in parts.cpu_series().values() if chipset in one.chipsets and not one.registered]
         if not known:
@@ -914,7 +939,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
             if size / num in _SOLD_SIZES and (8 * GIB <= size / num <= largest or num == 1)
         ]
         wanted = max(2, channels)
-        modules = min(usable, key=lambda num: abs(num - wanted), default=wanted)
+        # Of two numbers that are as near, modules in every channel are the usual choice.
+        modules = min(usable, key=lambda num: (abs(num - wanted), -num), default=wanted)
         while size / modules > largest:
             modules *= 2
         if modules > _MOST_MODULES:
@@ -969,7 +995,8 @@ def without_words(text: str, words: Iterable[str]) -> str:
 
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
-    generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    generic = {"air", "water", "liquid", "full", "mid", "midi", "mini", "micro", "itx", "atx", "matx", "eatx"}
+    generic |= {"sff", "big", "small", "compact", "good", "airflow"}
     generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
     generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}

@@ -125,13 +125,17 @@ def read_table_text(path: Path) -> list[TypedLine]:
             found.append(_line(" | ".join(filter(None, row)), where))
         elif _cell(cells, places, "name"):
             found.append(_table_line(cells, places, where))
+        elif is_known(kind := _cell(cells, places, "category")):  # a part that is named by its kind alone
+            place = places["name"]
+            found.append(_table_line([*cells[:place], kind, *cells[place + 1 :]], places, where))
     return found
 
 
 def _align_cells(row: list[str], places: dict[str, int], width: int) -> list[str] | None:
     """Return the cells of a row under the columns that they belong to, if it lacks the first ones; None if it names a
     part and has another layout."""
-    if not any(is_known(cell) for cell in row) or _fits_columns(row, places):
+    is_named_by_kind = not _cell(row, places, "name") and is_known(_cell(row, places, "category"))
+    if is_named_by_kind or not any(is_known(cell) for cell in row) or _fits_columns(row, places):
         return row
     filled = row[: max(n for n, cell in enumerate(row, 1) if cell.strip())]
     shifted = ([""] * num + filled for num in range(1, width - len(filled) + 1))
@@ -243,7 +247,8 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     quantity = _cell(row, places, "quantity")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
     each = " each" if column == "each" else ""
-    dollars = price if "$" in price or is_foreign or not price else f"${price}"
+    # A sign keeps digits at the end of a name from those of a price: `Enthoo Pro 2 = 190 €`.
+    dollars = f"= {price}" if is_foreign else price if "$" in price or not price else f"${price}"
     line = read_line(f"{text} {dollars}{each}" if price else text, where)
     known = kind if kind in _OWN_KINDS else line.category
     category = _KINDS.get(kind, known)
@@ -396,7 +401,7 @@ def _line(row: str, where: str) -> TypedLine:
         price = bracket["usd"]
     price = re.sub(r"^Purchased For\s*", "", price.partition("@")[0].strip(), flags=re.IGNORECASE)
     priced = (
-        f"{what.strip()} {price if '$' in price or FOREIGN_PRICE.search(price) else f'${price}'}"
+        f"{what.strip()} {price if '$' in price else f'= {price}' if FOREIGN_PRICE.search(price) else f'${price}'}"
         if _is_price(price)
         else what.strip()
     )

@@ -224,7 +224,8 @@ def _second_hand(
     if question.used or not any(candidate.is_used for candidate in program.candidates):
         return []  # whoever takes second-hand parts has them among the others
     if target is not None:
-        cheapest = _cheapest(program, money, target, used=True)
+        # A machine with second-hand parts counts if it costs less than the new one.
+        cheapest = _cheapest(program, new[0].usd if new else money, target, used=True)
         found = [cheapest] if cheapest is not None else []
     else:
         found = []

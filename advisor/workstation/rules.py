@@ -118,6 +118,8 @@ class SumRule:
     error: float = 0.0
     """Error of the rule's estimates, over what the parts give: within it a machine gets a warning. The planner does not
     use it."""
+    is_lenient: Callable[[Assembly, Setting], bool] = lambda machine, setting: True
+    """Whether a machine within the error gets a warning only."""
 
     def coefficient(self, place: str, part: Choice, setting: Setting) -> float:
         """Need minus give of one part: its coefficient on the left of Σ coefficients ≤ bound."""
@@ -144,7 +146,7 @@ class SumRule:
         actual = self.show(need)
         limit = self.show(give)
         why, remedy = self.words(actual, limit, machine, setting)
-        is_near = not passed and need <= give * (1 + self.error)
+        is_near = not passed and need <= give * (1 + self.error) and self.is_lenient(machine, setting)
         if is_near:
             why += f"; the estimate errs by {self.error:.0%}, so this may hold"
         severity: Severity = "advice" if is_near else self.severity

@@ -1,5 +1,6 @@
 """Rules on fit: sockets, memory, slots, lengths, cases, coolers."""
 
+import re
 from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
@@ -348,13 +349,15 @@ def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
     "passive cards",
     "cards",
     cards=lambda cards: tuple(card.cooling for card in cards.cards),
-    case=lambda case: bool(case.sold_with),
+    case=lambda case: (bool(case.sold_with), case.form_factor),
 )
 def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
     """Judge passive cards, which need the airflow of a server; the board tells for a machine that is sold whole."""
     passive = 0 if case.sold_with else sum(card.cooling == "passive" for card in cards.cards)
-    why = f"{passive} cards without fans need the air of a server chassis; {case.name} has none"
-    return Finding(passive, 0, False, why, "cards with fans, or a server") if passive else None
+    is_rack = re.match(r"\dU\b", case.form_factor) is not None
+    stated = f"no source states the fans of {case.name}" if is_rack else f"{case.name} has none"
+    why = f"{passive} cards without fans need the air of a server chassis; {stated}"
+    return Finding(passive, 0, False, why, "cards with fans, or a server", is_rack) if passive else None
 
 
 @match_rule(

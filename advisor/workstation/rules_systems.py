@@ -4,8 +4,9 @@ parts."""
 from dataclasses import replace
 from typing import Final
 
+from advisor.catalog import accelerators
 from advisor.catalog.schema.part import System
-from advisor.workstation.assembly import Check, Setting
+from advisor.workstation.assembly import Cards, Check, Setting
 from advisor.workstation.rules import Finding, at_most, holds, match_rule
 
 
@@ -42,6 +43,22 @@ def ecc(system: System, setting: Setting) -> Finding:
 
 
 ECC_REQUIRED: Final = replace(ecc, severity="hard")
+
+
+def takes_cards(system: System) -> bool:
+    """Whether graphics cards work next to a complete machine.
+
+    Source: Apple, Use an external graphics processor with your Mac: it needs a Mac with an Intel processor.
+    """
+    return accelerators.by_id(system.accelerator).vendor != "apple"
+
+
+@match_rule("external-card", "cards next to the machine", "of 1")
+def external_card(system: System, cards: Cards, setting: Setting) -> Finding | None:
+    """Judge graphics cards next to a complete machine."""
+    able = takes_cards(system)
+    why = f"{system.name} {'works' if able else 'does not work'} with graphics cards of other makers"
+    return holds(able, why, "a PC for the card, or the machine alone")
 
 
 def judge_system(system: System, setting: Setting) -> tuple[Check, ...]:

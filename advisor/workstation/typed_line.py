@@ -42,13 +42,13 @@ _TRAILING: Final = re.compile(
 capital one a model (Core X71, Kraken X63); after a PCIe generation they are lanes."""
 _INSIDE: Final = re.compile(
     r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×]\s?(\d{1,2})"
-    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|with|w/|in|on|and|plus|for)\b))",
+    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|redundant|with|w/|in|on|and|plus|for)\b))",
     re.IGNORECASE,
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
 _UNIT_WORDS: Final = re.compile(
     r"(\d)\s*(?:gigs?|gbs|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
-    r"|(?<![\w./])((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
+    r"|(?:(?<![\w./])|(?<=\d[x×]))((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
     r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
     re.IGNORECASE,
 )
@@ -67,6 +67,10 @@ _AFTER_SIZE: Final = re.compile(
     r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
 )
 """Number behind a size: `DDR5 32GB×2 CL30`."""
+_LOT_BEHIND: Final = re.compile(r"(?<=\d|x)\s+(?:job\s+)?(?:lot|bundle|set)\W*$", re.IGNORECASE)
+"""Word behind a number of pieces at the end of a line: `Tesla P100 PCIe x3 lot`."""
+_SIZE_TIMES: Final = re.compile(r"\b(\d{1,3})\s?GB\s?[x×*]\s?([2-9]|1\d)\b", re.IGNORECASE)
+"""Number of modules behind the size of each, as shops in China write kits: `32GB (16Gx2)`."""
 _SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
 _TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
 _SHOP: Final = re.compile(
@@ -154,6 +158,8 @@ NUMBER_WORDS: Final = {
     "twelve": 12,
     "sixteen": 16,
 }
+COUNT_AHEAD: Final = rf"(?:\d{{1,2}}\s*[x×]\s*|(?:{'|'.join(NUMBER_WORDS)})\s+)"
+"""Pattern of a number of pieces ahead of a name, in digits or in words."""
 _WORDED: Final = re.compile(
     rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(NUMBER_WORDS)})[- ]+"
     r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
@@ -189,7 +195,7 @@ FOREIGN_PRICE: Final = re.compile(
     rf"\$\s?{_FOREIGN_AMOUNT}\s*(?:CAD|AUD|NZD|SGD|HKD|TWD|MXN)\b"
     rf"|(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
     rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
-    rf"(?:[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|Ft\b|万?[元円]|块钱|руб\w*)",
+    rf"(?:€\d\d(?!\d)|[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|Ft\b|万?[元円]|块钱|руб\w*)",
     re.IGNORECASE,
 )
 """Amount of money in another currency than US dollars."""
@@ -319,6 +325,14 @@ def write_units(text: str) -> str:
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
         text = _BARE_MODULES.sub(r"\1x\2GB", text)
     text = _TERABYTES.sub(r"\1TB", _UNIT_WORDS.sub(lambda found: f"{found[1] or found[2]}GB", text))
+    text = _SIZE_TIMES.sub(
+        lambda kit: (
+            f"{kit[2]}x{kit[1]}GB"
+            if re.search(rf"\b{int(kit[1]) * int(kit[2])}\s?GB\b", text, re.IGNORECASE)
+            else kit.group()
+        ),
+        text,
+    )
     for code, kind in _MAKERS_CODES:
         text = code.sub(kind, text)
     return _MODULE_CODE.sub(_write_module, _REGISTERED_WORDS.sub("ECC RDIMM", text))
@@ -379,7 +393,7 @@ def with_factor(line: TypedLine) -> TypedLine:
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     """Return the number of pieces, the text without it, and whether it was a word."""
     found: list[int] = []
-    rest = _AHEAD_OF_COUNT.sub("", text)
+    rest = _LOT_BEHIND.sub("", _AHEAD_OF_COUNT.sub("", text))
     is_worded = False
     for pattern in (
         _LEADING,

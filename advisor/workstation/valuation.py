@@ -11,7 +11,14 @@ from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_bytes
 from advisor.workstation.hardware import Hardware, HardwareRun, power_points_of
-from advisor.workstation.performance import ENGINES, MachineLoad, best_run, finest_format, simulate_run
+from advisor.workstation.performance import (
+    ENGINES,
+    OFFLOADING,
+    MachineLoad,
+    best_run,
+    finest_format,
+    simulate_run,
+)
 from advisor.workstation.plan import (
     Build,
     CardPowerPoint,
@@ -25,7 +32,7 @@ from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge
 from advisor.workstation.rules_links import generation_of, lanes_of
 from advisor.workstation.rules_power import wall_power_w
-from advisor.workstation.rules_systems import judge_system
+from advisor.workstation.rules_systems import external_card, judge_system, takes_cards
 
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card on an unknown board with three or more, or where no board is known to carry as
@@ -118,8 +125,38 @@ def known_host_bytes_per_s(machine: Assembly) -> float:
     return peak * (TWO_SOCKETS_FRACTION if machine.cpu.series.num_cpus == 2 else 1.0)
 
 
-def performance_of(hardware: Hardware, question: Question, power_w: float) -> MachinePerformance | None:
-    """Return the performance of the hardware with the model; None if it does not fit."""
+def best_use(machine: Assembly, question: Question) -> tuple[Hardware | None, MachineLoad, str]:
+    """Return the hardware and the load with which the cards of a machine are fastest, and words on unlike cards: all as
+    the slowest with the memory of the smallest, with layers divided by memory, or the cards of one kind alone."""
+    load = question.load
+    cards = machine.cards
+    whole = hardware_of(machine)
+    if whole is None or cards is None or len(cards.accelerators) < 2:
+        return whole, load, ""
+    uses = [(whole, load, "speeds take all cards as the slowest, with the memory of the smallest")]
+    if load.engine in (None, OFFLOADING) and load.workload == "serve":
+        memory = sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
+        mean = replace(whole, memory_bytes=memory / cards.num)
+        words = "speeds take all cards as the slowest; each holds layers by its memory"
+        uses.append((mean, replace(load, engine=OFFLOADING), words))
+    for name in cards.accelerators:
+        kept = tuple(card for card in cards.cards if card.accelerator == name)
+        alone = hardware_of(replace(machine, cards=replace(cards, cards=kept)))
+        words = f"speeds are those of {len(kept)} x {name} alone, which are faster than all cards together"
+        uses += [(alone, load, words)] if alone is not None else []
+
+    def tokens_per_s(use: tuple[Hardware, MachineLoad, str]) -> float:
+        run = best_run(use[0], use[1])
+        return run.output_tokens_per_s.value if run is not None else 0.0
+
+    return max(uses, key=tokens_per_s)
+
+
+def performance_of(
+    hardware: Hardware, question: Question, power_w: float, smallest: Hardware | None = None
+) -> MachinePerformance | None:
+    """Return the performance of the hardware with the model; None if it does not fit. Training takes the memory of
+    `smallest` if cards are unlike."""
     load = question.load
     run = best_run(hardware, load)
     if run is None:
@@ -137,7 +174,8 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Ma
     free = load.engine is None and load.workload == "serve"
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
-    needed = tuning_bytes(load.model, hardware.num, load.context_tokens)
+    tuned = smallest or hardware
+    needed = tuning_bytes(load.model, tuned.num, load.context_tokens)
     return MachinePerformance(
         run=run,
         output_tokens_per_s=simulated.output_tokens_per_s,
@@ -148,8 +186,8 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Ma
         other_runs=tuple(other for other in other_runs if other is not None),
         finest=finest_format(hardware, load),
         qlora_bytes_per_card=needed,
-        qlora_fits=needed <= (hardware.record().memory_bytes or 0.0),
-        largest_qlora=largest_tuning(hardware, load.context_tokens),
+        qlora_fits=needed <= (tuned.record().memory_bytes or 0.0),
+        largest_qlora=largest_tuning(tuned, load.context_tokens),
         power_points=tuple(_power_points(hardware, question, run, power_w)),
     )
 
@@ -230,8 +268,9 @@ def build_from_lines(
     """Return a machine whose bill is already priced."""
     total = total_of(lines)
     power = wall_power_w(machine)
-    hardware = hardware_of(machine)
-    performance = performance_of(hardware, question, power) if hardware else None
+    hardware, load, words = best_use(machine, question)
+    used = replace(question, load=load)
+    performance = performance_of(hardware, used, power, hardware_of(machine)) if hardware else None
     return Build(
         name=name,
         kind="parts",
@@ -242,7 +281,7 @@ def build_from_lines(
         economics=_economics(total, power, performance, question, market),
         power_w=power,
         optimality_gap=gap,
-        note=_note(machine),
+        note=_note(machine, words),
         machine=machine,
     )
 
@@ -268,14 +307,19 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
     )
 
 
-def _system_performance(system: System, question: Question, num_joined: int = 1) -> MachinePerformance | None:
+def _system_performance(
+    system: System, question: Question, num_joined: int = 1, host_bytes_per_s: float = 0.0
+) -> MachinePerformance | None:
     """Return the performance of a complete machine, or of several over their network; None if the model does not
-    fit."""
+    fit. Memory other than that of the graphics chip holds layers for the CPU."""
+    if accelerators.by_id(system.accelerator).unified_memory:
+        host_bytes_per_s = 0.0
     hardware = Hardware(
         system.accelerator,
         system.num_accelerators * num_joined,
         memory_bytes=system.memory_bytes,
         bridged=True,
+        host_bytes_per_s=host_bytes_per_s,
     )
     performance = performance_of(hardware, question, system.power_w * num_joined)
     return None if performance is None else replace(performance, power_points=())
@@ -285,14 +329,29 @@ def system_as_listed(
     build: Build, system: System, num_joined: int, question: Question, market: RentMarket
 ) -> Build:
     """Return the build of a parts list that names a complete machine, or several that work together, judged and
-    simulated as those. Further cards keep their checks."""
-    performance = _system_performance(system, question, num_joined)
+    simulated as those. Further cards keep their checks, and count alone if they are faster: no engine here divides a
+    model between both."""
+    host = known_host_bytes_per_s(build.machine) if build.machine is not None else 0.0
+    performance = _system_performance(system, question, num_joined, host)
+    listed = build.machine.cards if build.machine is not None else None
+    beside = external_card.check_parts((system, listed), question.setting) if listed is not None else None
+    cards = build.performance if listed is not None and takes_cards(system) else None
     power_w = system.power_w * num_joined
+    if cards is not None:
+        power_w += build.power_w
+        is_faster = performance is None or (
+            cards.decode_tokens_per_s.value > performance.decode_tokens_per_s.value
+        )
+        performance = cards if is_faster else performance
     return replace(
         build,
         name=system.name if num_joined == 1 else f"{num_joined} x {system.name}",
         kind="system",
-        checks=(*judge_system(system, question.setting), *(build.checks if build.parts[1:] else ())),
+        checks=(
+            *judge_system(system, question.setting),
+            *([beside] if beside is not None else []),
+            *(build.checks if build.parts[1:] else ()),
+        ),
         performance=performance,
         economics=_economics(build.total_usd, power_w, performance, question, market),
         power_w=power_w,
@@ -311,7 +370,7 @@ def _economics(
     return economics(usd, power_w, tokens, rent, question.use)
 
 
-def _note(machine: Assembly) -> str:
+def _note(machine: Assembly, of_unlike_cards: str) -> str:
     cards = machine.cards
     if cards is None or not cards.cards:
         return ""
@@ -320,8 +379,7 @@ def _note(machine: Assembly) -> str:
         watts = cards.cards[0].power_w * cards.power_fraction
         command = POWER_COMMANDS[accelerators.by_id(cards.accelerators[0]).vendor].format(watts=watts)
         notes.append(f"cards held to {watts:.0f} W each ({cards.power_fraction:.0%}): {command}")
-    if len(cards.accelerators) > 1:
-        notes.append("speeds take all cards as the slowest, with the memory of the smallest")
+    notes += [of_unlike_cards] if of_unlike_cards else []
     if cards.num > 1 and not (machine.board is not None and lanes_of(cards, machine.board)):
         generation, lanes = links_of(machine, cards)
         notes.append(

@@ -11,8 +11,9 @@ from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
 from advisor.workstation.knee import speed_of
-from advisor.workstation.listing import PAIRED_SOCKETS, Listing
+from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
+from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import complete_question, fastest_for, machine_name, plan
@@ -24,6 +25,9 @@ from advisor.workstation.valuation import build_from_lines, build_of, system_as_
 
 PRICE_TOLERANCE: Final = 0.25
 """Fraction below the catalog's price from which a stated price is doubtful."""
+LEAST_DOUBT_USD: Final = 50.0
+"""Difference to the catalog's price up to which a lower price is no doubt [USD]: frames, leads and cables of one kind
+differ by more than a fraction of their price. Own choice."""
 PLACES: Final = {
     "cards": "GPU",
     "cpu": "CPU",
@@ -95,9 +99,11 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     riser = listing.machine.risers.riser
     skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
     kept = [
-        check
+        _as_of_a_list(check)
         for check in build.checks
-        if not (check.is_unknown and check.rule in bounds) and check.rule not in skipped
+        if not (check.is_unknown and check.rule in bounds)
+        and check.rule not in skipped
+        and not _fills_board(check, listing)
     ]
     checks = sorted((*kept, *extra), key=worst_first)
     build = replace(build, checks=tuple(checks))
@@ -112,7 +118,23 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    return Verdict(build, total, repaired, max(found.builds, key=speed_of))
+    fastest = max(found.builds, key=speed_of)
+    if not build.broken and speed_of(fastest) <= speed_of(build):
+        why = "no parts with a price are faster for the money of the list"
+        return Verdict(build, total, repaired, None, why)
+    return Verdict(build, total, repaired, fastest)
+
+
+def _as_of_a_list(check: Check) -> Check:
+    """Return a check with few lanes as advice, as of risers with as few: the cards of a list work, and load slowly."""
+    works = check.rule == "pcie-lanes" and not check.is_unknown and check.actual >= 1
+    return replace(check, severity="advice") if works else check
+
+
+def _fills_board(check: Check, listing: Listing) -> bool:
+    """Whether a check wants more modules than the board has slots."""
+    board = listing.machine.board
+    return check.rule == "memory-channels" and board is not None and check.actual >= board.ram_slots
 
 
 def _with_circuit(question: Question, listing: Listing) -> Question:
@@ -342,8 +364,7 @@ def price_checks(listing: Listing) -> list[Check]:
         if line.price_basis != "user" or catalog is None or typed.is_included:
             continue
         stated = line.usd
-        low = stated >= (1.0 - PRICE_TOLERANCE) * catalog
-        if not low:
+        if catalog - stated > max(PRICE_TOLERANCE * catalog, LEAST_DOUBT_USD):
             why = f"{line.quantity} x {line.name}: ${stated:,.0f} is listed, the catalog has ${catalog:,.0f}"
             found.append(
                 Check(

@@ -1,24 +1,24 @@
 """Ask the planner, judge a list, and hand over the answer."""
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.part_prices import price_book
 from advisor.commands.build.options import BuildInput, CheckInput
 from advisor.commands.build.question import question_of
-from advisor.commands.build.verdict_view import choice_answer, verdict_answer
 from advisor.commands.build.view import plan_answer
 from advisor.commands.build.what_if import with_what_if
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
-from advisor.workstation.valuation import hardware_of
-from advisor.workstation.verdict import judge_listing
+from advisor.workstation.valuation import best_use
+
+if TYPE_CHECKING:
+    from advisor.workstation.listing import Listing
 
 DEFAULT_MODEL: Final = "70b"
 """Model that a list is tried with if none is named: the usual reason for two cards."""
@@ -40,6 +40,9 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
         asked = replace(asked, budget=asked.upgrade)
     question, notes = question_of(asked.conditions, asked, shared)
     if asked.have is not None:
+        # Patterns of lists take a tenth of a second to compile, which a question without a list does not need.
+        from advisor.workstation.listing import read_listing
+
         listing = read_listing(asked.have, book)
         question = replace(question, have=listing.machine, systems=False)
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
@@ -53,10 +56,10 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
 
 
-def present_words(listing: Listing, question: Question) -> tuple[str, ...]:
+def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:
     """Return a note on the speed of the machine that the user has, if its parts tell it."""
-    hardware = hardware_of(listing.machine)
-    run = best_run(hardware, question.load) if hardware is not None else None
+    hardware, load, _ = best_use(listing.machine, question)
+    run = best_run(hardware, load) if hardware is not None else None
     if run is None:
         return (f"the parts of --have alone do not run {question.load.model.id}",)
     speed = run.output_tokens_per_s.value
@@ -68,6 +71,10 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
+    from advisor.commands.build.verdict_view import choice_answer, verdict_answer
+    from advisor.workstation.listing import read_listings
+    from advisor.workstation.verdict import judge_listing
+
     conditions = asked.conditions
     texts = tuple(asked.part or ())
     book = price_book(conditions.price_file, shared.as_of, used=conditions.used)

@@ -29,6 +29,7 @@ def card_of(machine: Assembly) -> tuple[int, str]:
         ("RTX 3090 [4x]", 4, "rtx-3090"),
         ("RTX 3090 x4", 4, "rtx-3090"),
         ("RTX 3090, qty: 3", 3, "rtx-3090"),
+        ("Tesla P100 16GB PCIe x3 lot", 3, "p100-pcie-16gb"),
         ("RTX 3090 - 3 pcs", 3, "rtx-3090"),
         ("Dual RTX A6000", 2, "rtx-a6000"),
         ("two RTX 3090", 2, "rtx-3090"),

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog import models, parts
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.part_prices import price_book, price_of
+from advisor.catalog.part_prices import PriceBook, price_book, price_of
 from advisor.catalog.schema.part import (
     Board,
     Bridge,
@@ -43,6 +43,8 @@ FIRST: Final = int(os.environ.get("ADVISOR_FIRST_LIST", "0"))
 TOLERANCE: Final = 1.03
 """Largest ratio of the list's speed to the plan's: the planner counts speeds within 1 % as equal, three times."""
 BOOK: Final = price_book()
+USED_BOOK: Final = price_book(used=True)
+"""Prices with those of second-hand parts, which count in every fourth list of the whole catalog."""
 AS_OF: Final = datetime.date(2026, 11, 20)
 MOST_TRIES: Final = 300
 """Compositions of parts that are drawn until one keeps every rule."""
@@ -97,9 +99,9 @@ POOLS: Final = {
 }
 
 
-def usd_of(machine: Assembly) -> float:
+def usd_of(machine: Assembly, book: PriceBook = BOOK) -> float:
     """Price of a machine [USD]."""
-    prices = [(price_of(part, BOOK), num) for _, part, num in machine.bill()]
+    prices = [(price_of(part, book), num) for _, part, num in machine.bill()]
     return sum(float("inf") if price is None else price.usd * num for price, num in prices)
 
 
@@ -332,7 +334,9 @@ def draw(seed: int) -> Draw | None:
         found = repair_parts(machine, replace(question, budget_usd=usd), rng)
         if found is None or usd_of(found) == float("inf"):
             continue
-        usd = usd_of(found)
+        is_used = seed % 4 == 2
+        usd = usd_of(found, USED_BOOK if is_used else BOOK)
+        question = replace(question, used=is_used)
         cards = found.cards.num if found.cards else 0
         limits = SearchLimits(max_cards=rng.choice((max(cards, 1), 4, 8 if cards > 4 else 4)))
         if cards and rng.random() < 0.4:
@@ -346,11 +350,12 @@ def draw(seed: int) -> Draw | None:
 def speeds(one: Draw) -> tuple[float, float]:
     """Return the speeds of a list and of the plan for its money [tokens/s]."""
     question = complete_question(one.question)
-    listed = build_of("list", one.machine, question, BOOK, RentMarket(()))
+    book = USED_BOOK if question.used else BOOK
+    listed = build_of("list", one.machine, question, book, RentMarket(()))
     speed = listed.performance.decode_tokens_per_s.value if listed.performance else 0.0
     if not speed:
         return 0.0, 0.0
-    builds = plan(one.question, BOOK, RentMarket(())).builds
+    builds = plan(one.question, book, RentMarket(())).builds
     return speed, max(build.performance.decode_tokens_per_s.value for build in builds if build.performance)
 
 

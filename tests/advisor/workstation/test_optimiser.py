@@ -12,7 +12,7 @@ from advisor.catalog.part_prices import price_book
 from advisor.workstation.assembly import Assembly, Circuit, Setting
 from advisor.workstation.candidates import PartCandidate, SearchLimits, all_candidates
 from advisor.workstation.hardware import power_points_of
-from advisor.workstation.optimiser import Program
+from advisor.workstation.optimiser import FIRST_BATCH, Program
 from advisor.workstation.performance import MachineLoad, ram_needed_bytes
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
@@ -90,6 +90,20 @@ def test_the_solver_finds_what_trying_everything_finds(seed: int) -> None:
         for found in (solution, cheapest):
             assert found.gap == 0.0
             assert is_allowed(found.machine, setting)
+
+
+@pytest.mark.parametrize("target", [20.0, 90.0])
+def test_batches_of_cards_find_what_one_program_of_all_finds(
+    target: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(real_candidates(), rules_for(real_setting()), real_setting())
+    found = []
+    for size in (1, FIRST_BATCH, len(program.candidates)):
+        monkeypatch.setattr("advisor.workstation.optimiser.FIRST_BATCH", size)
+        solution = program.solve(max_usd=9000.0, min_tokens_per_s=target, maximise_speed=False)
+        assert solution is not None
+        found.append(solution.cost)
+    assert found == pytest.approx([found[0]] * 3, abs=1e-4)
 
 
 def test_parts_that_a_rule_reads_alike_it_judges_alike() -> None:

@@ -143,8 +143,8 @@ IMPLIES: Final = {
     "model-memory": ("ram-loading",),
 }
 """Rules that a machine cannot keep if it breaks another."""
-CHECKS_OF_LISTS: Final = {"cpu-count"}
-"""Checks that only a list needs: a machine of the planner has one CPU."""
+CHECKS_OF_LISTS: Final = {"cpu-count", "external-card"}
+"""Checks that only a list needs: a machine of the planner has one CPU, and a complete one no further cards."""
 
 
 def test_the_sound_machine_keeps_every_rule(machine: Assembly, setting: Setting) -> None:

@@ -1,0 +1,425 @@
+"""Parts of the catalog that the lines of a list mean, by kind of part."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from advisor.catalog import accelerators, parts
+from advisor.catalog.cpu_names import cpu_by_number, find_cpu, plain_words
+from advisor.catalog.part_prices import PriceBook
+from advisor.catalog.schema.part import (
+    PLUGS_UNKNOWN,
+    Board,
+    Bridge,
+    Case,
+    Cooler,
+    Cpu,
+    GpuCard,
+    Nic,
+    Part,
+    Psu,
+    PsuLink,
+    RamKit,
+    Riser,
+    Storage,
+)
+from advisor.catalog.units import GB
+from advisor.workstation.assembly import SERVER, Risers
+from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
+from advisor.workstation.part_names import (
+    FRAME_WORDS,
+    GIGABYTES,
+    LOOP_WORDS,
+    PLUG_CLAIM,
+    REVISION,
+    WATTS,
+    WORDS,
+    UnknownPartError,
+    accelerator_of,
+    all_by_words,
+    ambiguous_part,
+    as_described,
+    board_by_chipset,
+    board_by_number,
+    by_words,
+    grades_in,
+    is_bare,
+    kit_of,
+    link_in,
+    named_supply,
+    names_a_model,
+    num_extra_words,
+    pair_of,
+    psu_of,
+    server_in,
+    supply_watts,
+    typical_card,
+    unknown_part,
+    usual_riser,
+    watts_of_label,
+    without_words,
+    write_out,
+)
+from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
+from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine
+
+_DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
+_POWER_LIMIT: Final = re.compile(
+    r"\b(?:limit(?:ed)?|capped|cap|pl|held|undervolted)\b[^,;)\d]{0,20}(\d{2,3})\s*W\b|(\d{2,3})\s*W\s*(?:each\s+)?(?:power\s+)?(?:limit|cap)\b",
+    re.IGNORECASE,
+)
+"""Power limit that a line states for each card [W]."""
+_NO_CASE: Final = re.compile(
+    r"\btest\s*(?:bench|bed)\b|^(?:none|no case|on the desk|cardboard.*)$", re.IGNORECASE
+)
+_FRAME_CARDS: Final = re.compile(r"\b(\d{1,2})[- ]?(?:gpus?|cards?|slots?)\b", re.IGNORECASE)
+_GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IGNORECASE)
+_ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
+_SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
+_ON_RISERS: Final = re.compile(r"\brisers?\b", re.IGNORECASE)
+_LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
+_BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
+PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
+"""Sockets of which boards with two are sold."""
+_FRAME_TERMS: Final = (
+    "open",
+    "custom",
+    "frame",
+    "mining",
+    "rig",
+    "bench",
+    "test",
+    "gpu",
+    "aluminium",
+    "aluminum",
+    "steel",
+    "style",
+    "diy",
+    "2020",
+    "extrusion",
+    "extrusions",
+    "profile",
+    "profiles",
+    "wood",
+    "wooden",
+)
+"""Words of an open frame that name no model."""
+_CARDS_OF_A_SUPPLY: Final = 4
+"""Cards of an open frame for which it has a place for a supply (class of frames for 6, 8 and 12 cards)."""
+_RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
+_SMALL_FORM: Final = re.compile(r"\b[abhxz]\d{3}[mi]\b")
+_SOCKET: Final = re.compile(r"\b(?:sp[356]|s?trx?[45]|swrx8|lga\s?\d{4}|am[45])\b", re.IGNORECASE)
+
+
+def _sockets_of(part: Part) -> set[str]:
+    """Return the sockets on which a cooler mounts, as people write them; none of any other part."""
+    names = {name.lower() for name in part.sockets} if isinstance(part, Cooler) else set()
+    return (
+        names
+        | ({"tr5"} if "str5" in names else set())
+        | ({"tr4"} if names & {"str4", "strx4", "sp3"} else set())
+    )
+
+
+def _is_kit(named: RamKit, stated: RamKit) -> bool:
+    """Whether a product's kit is of the size and the kind that a line states."""
+    wanted = (stated.modules, stated.module_bytes, stated.ram_type, stated.registered)
+    return (named.modules, named.module_bytes, named.ram_type, named.registered) == wanted
+
+
+class PartReader:
+    """Reader of the part that a line names, with what the lines before it tell: board, memory, cards."""
+
+    def __init__(self, book: PriceBook) -> None:
+        self._book = book
+        self._notes: list[str] = []
+        self._unknown: list[UnknownPartError] = []
+        self._unjudged: list[str] = []
+        self._machine: dict[str, Any] = {}
+        self._power_fraction = 1.0
+        self._ram_type = ""
+        """Kind of module that a line of the list names; empty if none does."""
+        self._num_cpus = 0
+        """Number of CPUs in the list, known or not."""
+
+    def note(self, line: TypedLine, part: Part) -> None:
+        self._notes.append(f"{line.what!r} is taken as {part.name}")
+
+    @property
+    def board(self) -> Board | None:
+        return self._machine.get("board")
+
+    @property
+    def cpu(self) -> Cpu | None:
+        return self._machine.get("cpu")
+
+    def _joined_cpu(self) -> Cpu | None:
+        """Return two CPUs as one where a board has two sockets, or is unknown and the CPU is a server's."""
+        cpu = self.cpu
+        board = self.board
+        if cpu is None or self._num_cpus != 2:
+            return cpu
+        is_pair = board.sockets == 2 if board is not None else cpu.series.socket in PAIRED_SOCKETS
+        return pair_of(cpu) if is_pair else cpu
+
+    def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
+        accelerator = accelerator_of(line)
+        cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
+        maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
+        card = by_words(write_out(line.what), cards) or typical_card(maker or cards)
+        self.note(line, card)
+        self._note_links(line, accelerator)
+        link = link_in(line.what, usual_riser())
+        if link is not None:
+            self._machine.setdefault("risers", Risers(link, 1 if link.ports else line.quantity))
+            self._notes.append(
+                f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
+            )
+        elif _ON_RISERS.search(line.what):
+            self._machine.setdefault("risers", Risers(self._riser_in(line), line.quantity))
+        self._note_power_limit(line, card)
+        return as_described(card, line.what), line.quantity
+
+    def _note_power_limit(self, line: TypedLine, card: GpuCard) -> None:
+        """Take the power limit that a line states for its cards; of several lines, the strictest counts for all."""
+        found = _POWER_LIMIT.search(line.text)
+        watts = float(found.group(1) or found.group(2)) if found else card.power_w
+        if 0.3 * card.power_w <= watts < card.power_w:
+            self._power_fraction = min(self._power_fraction, watts / card.power_w)
+            self._notes.append(
+                f"{line.text.strip()!r}: all cards count as held to {self._power_fraction:.0%} of their power"
+            )
+
+    def _note_links(self, line: TypedLine, accelerator: str) -> None:
+        """Say that NVLink which a line names is not counted: no bridge fits the card, or no engine would use it."""
+        able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
+        is_named = BRIDGE_WORDS.search(line.text) and not NO_BRIDGE.search(line.text)
+        if not is_named or accelerator in able:
+            return
+        record = accelerators.by_id(accelerator)
+        self._notes.append(
+            f"{line.text.strip()!r}: NVLink of {record.name} changes no speed here: no record has a bridge for it"
+        )
+
+    def system(self, line: TypedLine) -> tuple[Part | None, int]:
+        systems = find_systems(line.what)
+        found = with_memory(line.what, systems) or with_other_memory(line.what, systems)
+        if len(found) != 1:
+            raise UnknownPartError(
+                f"{line.where}: machine {line.what!r}" + (" can mean several" if found else ""),
+                why="machines with unlike figures are called so" if found else "no record has this memory",
+                fix="write its full name",
+                hint=", ".join(system.name for system in found or systems),
+            )
+        self.note(line, found[0])
+        return found[0], line.quantity
+
+    def bridge(self, line: TypedLine) -> tuple[Part | None, int]:
+        sold = parts.planner_parts(Bridge)
+        held = {card.accelerator for card in self._machine.get("cards", ())}
+        bridge = next((one for one in sold if held & set(one.accelerators)), sold[0])
+        spacing = _BRIDGE_SPACING.search(line.what)
+        if spacing is not None and int(spacing.group(1)) != bridge.spacing_slots:
+            slots = int(spacing.group(1))
+            name = bridge.name.replace(str(bridge.spacing_slots), str(slots))
+            bridge = bridge.model_copy(update={"name": name, "spacing_slots": slots})
+        self.note(line, bridge)
+        num_cards = len(self._machine.get("cards", ()))
+        count = -(-num_cards // bridge.joins) if bridge.joins > 2 and num_cards else line.quantity
+        return bridge, count
+
+    def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
+        cpu = find_cpu(line.what, is_labelled=True) or cpu_by_number(line.what)
+        if cpu is None:
+            pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
+            raise unknown_part(line, "CPU", [cpu.name for cpu in pool])
+        if not set(plain_words(line.what).split()) <= set(plain_words(cpu.name).split()):
+            self.note(line, cpu)
+        return cpu, line.quantity
+
+    def board_(self, line: TypedLine) -> tuple[Part | None, int]:
+        server = server_in(line.what)
+        if server is not None:
+            self.note(line, server)
+            return parts.with_line_lanes(server), 1
+        words = without_words(REVISION.sub(" ", line.what), (*WORDS["board"], "dual"))
+        board = board_by_chipset(line.what, self._ram_type)
+        bare = [board.chipset.lower(), board.socket.lower()] if board is not None else []
+        bare += [f"{name}{size}" for name in bare[:1] for size in "mi"] + ["d4", "d5"]
+        if board is None or names_a_model(words, *bare):
+            board = self._named_board(line, words) or board_by_number(line.what, self._ram_type)
+        if board is None:
+            if is_bare(line.what, "board"):
+                return None, 1
+            raise unknown_part(line, "board", [board.name for board in parts.planner_parts(Board)])
+        self.note(line, board)
+        return parts.with_line_lanes(board), 1
+
+    def _named_board(self, line: TypedLine, words: str) -> Board | None:
+        """Return the board of that name; another maker's board with the same chipset does not count."""
+        pool = (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
+        found = all_by_words(words, pool, strict=True)
+        # A board of a smaller form factor writes it behind its chipset: a B850M-P is no B850-P.
+        named = set(plain_words(line.what).split())
+        found = [one for one in found if set(_SMALL_FORM.findall(plain_words(one.name))) <= named]
+        # Boards of one name are sold for either kind of modules: the list's memory tells which.
+        found = [board for board in found if board.ram_type == self._ram_type] or found
+        if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
+            raise ambiguous_part(line, "board", found)
+        # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
+        return min(
+            found, key=lambda board: (num_extra_words(board, words), not board.id, board.name), default=None
+        )
+
+    def psu(self, line: TypedLine) -> tuple[Part | None, int]:
+        claimed = PLUG_CLAIM.search(line.what)
+        if claimed is not None:
+            line = replace(line, what=" ".join(PLUG_CLAIM.sub(" ", line.what).split()))
+        match = WATTS.search(line.what)
+        grades = grades_in(line.what)
+        pools = (
+            [psu for psu in pool if not grades or psu.grade in grades]
+            for pool in (parts.planner_parts(Psu), parts.parts_for_lists(Psu))
+        )
+        found = next((alike for pool in pools if (alike := all_by_words(line.what, pool))), [])
+        if len({psu.power_w for psu in found}) > 1:
+            raise ambiguous_part(line, "supply", found)
+        named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
+        watts = float(match.group(1)) if match else supply_watts(line.what)
+        watts = watts or (watts_of_label(line.what) if line.category == "psu" else 0.0)
+        if named is None and not watts:
+            if is_bare(line.what, "psu"):
+                return None, line.quantity
+            raise unknown_part(line, "supply", [psu.name for psu in parts.planner_parts(Psu)])
+        is_own = (
+            self.board is not None and SERVER in self.board.flags
+        )  # a server's supply is sold for it alone
+        is_model = is_own or names_a_model(line.what)
+        psu = named or (named_supply(watts, line) if is_model else psu_of(watts, line))
+        if is_own and named is None and not grades:
+            psu = psu.model_copy(update={"grade": "platinum", "flags": (PLUGS_UNKNOWN,)})
+        if claimed is not None:
+            word = (claimed.group(1) or "one").lower()
+            num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
+            psu = psu.model_copy(update={"num_16_pin": num})
+        self.note(line, psu)
+        return psu, line.quantity
+
+    def ram(self, line: TypedLine) -> tuple[Part | None, int]:
+        kit = kit_of(line, self.board, self._joined_cpu())
+        named = by_words(line.what, parts.planner_parts(RamKit)) if names_a_model(line.what) else None
+        if named is not None and (kit is None or _is_kit(named, kit)):
+            kit = named  # a product's kit of another size or kind is not the one that the line states
+        if kit is None:
+            return None, line.quantity
+        self.note(line, kit)
+        return kit, line.quantity
+
+    def storage(self, line: TypedLine) -> tuple[Part | None, int]:
+        match = GIGABYTES.search(line.what)
+        if _DISK.search(line.what):
+            return None, line.quantity  # no rule reads disks
+        found = all_by_words(line.what, (*parts.planner_parts(Storage), *parts.parts_for_lists(Storage)))
+        if match is None and len({drive.capacity_bytes for drive in found}) > 1:
+            raise ambiguous_part(line, "drive", found)
+        named = min(found, key=lambda drive: (len(drive.name), drive.name), default=None)
+        if named is None and match is None:
+            return None, line.quantity
+        drive = named
+        if drive is None and match is not None:
+            size = float(match.group(2)) * (1000 if match.group(3).lower() == "tb" else 1) * GB
+            drive = Storage(
+                id="typed-drive", name=line.what, capacity_bytes=size, pcie_generation=4, source="your list"
+            )
+        return drive, line.quantity
+
+    def case_(self, line: TypedLine) -> tuple[Part | None, int]:
+        if _NO_CASE.search(line.what):
+            return None, line.quantity  # cards stand in the board's slots, with nothing around them
+        if FRAME_WORDS.search(line.what):
+            frames = [case for case in parts.planner_parts(Case) if case.open_frame]
+            # A maker's frame that no record holds is at least the smallest, or as large as it says.
+            is_bare_frame = not names_a_model(line.what, *_FRAME_TERMS)
+            stated = _FRAME_CARDS.search(line.what)
+            wanted = 3 * int(stated.group(1)) if stated else 0
+            able = [case for case in frames if case.expansion_slots >= wanted] or frames
+            is_large = bool(stated) and not any(case.expansion_slots >= wanted for case in frames)
+            choose = max if is_large or (is_bare_frame and not stated) else min
+            frame = choose(able, key=lambda case: case.expansion_slots)
+            if is_large:  # frames have a place for a supply for every four cards
+                num_psus = max(frame.num_psus, -(-wanted // (3 * _CARDS_OF_A_SUPPLY)))
+                frame = frame.model_copy(update={"expansion_slots": wanted, "num_psus": num_psus})
+            if not is_bare_frame:
+                frame = by_words(line.what, parts.planner_parts(Case), strict=True) or frame
+            self.note(line, frame)
+            return frame, line.quantity
+        if _RACK.search(line.what) and not names_a_model(
+            _RACK.sub(" ", line.what), "rack", "server", "rackmount", "from", "aliexpress", "ebay", "taobao"
+        ):
+            return None, line.quantity  # no record states the room of a chassis that has only a height
+        return self.by_name(Case, "case", line)
+
+    def nic(self, line: TypedLine) -> tuple[Part | None, int]:
+        found = by_words(line.what, parts.planner_parts(Nic))  # no rule needs one that no record holds
+        if found is not None:
+            self.note(line, found)
+        return found, line.quantity
+
+    def cooler_(self, line: TypedLine) -> tuple[Part | None, int]:
+        if LOOP_WORDS.search(line.what) and not re.search(r"\baio\b", line.what, re.IGNORECASE):
+            return None, line.quantity
+        return self.by_name(Cooler, "cooler", line)
+
+    def riser_(self, line: TypedLine) -> tuple[Part | None, int]:
+        link = link_in(line.what, usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None))
+        if link is not None:
+            return link, line.quantity
+        count = line.quantity
+        if count == 1 and _SEVERAL_RISERS.search(line.text):
+            count = max(
+                1, len(self._machine.get("cards", ()))
+            )  # "risers" without a number are those of all cards
+        return self._riser_in(line), count
+
+    @staticmethod
+    def _riser_in(line: TypedLine) -> Riser:
+        """Return the cable that a line names, with the generation and the length that it states."""
+        generation = _GENERATION.search(line.what)
+        length = _LENGTH.search(line.what)
+        usual = usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None)
+        figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
+        figures["pcie_generation"] = int(generation.group(1)) if generation else usual.pcie_generation
+        if length:
+            unit = 1000.0 if length.group(2).lower() == "mm" else 100.0
+            figures["length_m"] = float(length.group(1)) / unit
+        return usual.model_copy(update=figures)
+
+    def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
+        pool = [*parts.planner_parts(kind), *parts.parts_for_lists(kind)]
+        stated = {word.lower() for word in _SOCKET.findall(line.what)}
+        # A line that states sockets means no part that is made for others.
+        pool = [one for one in pool if not stated or _sockets_of(one) & stated or not _sockets_of(one)]
+        part = by_words(line.what, pool)
+        if part is None and not is_bare(line.what, category):
+            raise unknown_part(line, category, [each.name for each in pool])
+        if part is not None:
+            self.note(line, part)
+        return part, line.quantity
+
+
+RESOLVERS: Final[dict[str, Callable[[PartReader, TypedLine], tuple[Part | None, int]]]] = {
+    "gpu": PartReader.gpu,
+    "cpu": PartReader.cpu_,
+    "board": PartReader.board_,
+    "psu": PartReader.psu,
+    "ram": PartReader.ram,
+    "storage": PartReader.storage,
+    "case": PartReader.case_,
+    "cooler": PartReader.cooler_,
+    "riser": PartReader.riser_,
+    "bridge": PartReader.bridge,
+    "system": PartReader.system,
+    "nic": PartReader.nic,
+    "link": lambda reader, line: (parts.planner_parts(PsuLink)[0], line.quantity),
+}

@@ -1,0 +1,185 @@
+"""Laws of whole lists as people paste them: every part is read, and a fault is one that a builder would name."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.knee import speed_of
+from advisor.workstation.listing import Listing, read_listing, read_listings
+from advisor.workstation.performance import MachineLoad
+from advisor.workstation.plan import Question
+from advisor.workstation.verdict import Verdict, judge_listing
+
+
+def read(text: str) -> Listing:
+    return read_listing(None, price_book(), [text])
+
+
+def verdict_on(text: str, model: str = "qwen3-14b") -> Verdict:
+    question = Question(MachineLoad(models.get(model).record))
+    return judge_listing(read(text), question, price_book(), better=False)
+
+
+def faults_in(text: str) -> dict[str, str]:
+    return {check.rule: check.verdict for check in verdict_on(text).build.checks if not check.passed}
+
+
+SERVER = "board cpu ram psu"
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (
+            "Dell R730, 2x E5-2680 v4, 128GB DDR4 ECC, dual 1100W PSUs. 1TB SATA SSD. For 70B Q4.",
+            SERVER + " storage",
+        ),
+        ("HP Z8 Fury G5 - Xeon w9-3475X - 256GB DDR5 (8x32) - 2x RTX 6000 Ada - 2250W PSU", SERVER + " gpu"),
+        ("Dell R730XD 2x E5-2699v4 22 core 768GB (24x32GB) DDR4-2400 LRDIMM 2x750W PSU", SERVER),
+        ("Dell R740XD 2x Platinum 8168, 768GB DDR4, 2x 1100W, H740P, 2x L40S", SERVER + " gpu other"),
+        (
+            "used Dell T3620 i7-6700 16GB, 290W PSU + Tesla M40 24GB with 3D printed fan",
+            SERVER + " gpu other",
+        ),
+        (
+            "9900X, ProArt X870E-Creator, 2 x 48 GB DDR5-6000, 1000W Gold, eine 2 TB WD SN850X",
+            SERVER + " storage",
+        ),
+        (
+            "i5-10400, H510M, 16GB DDR4 2666, 450W bronze, GTX 1650 4GB. Will my PSU handle it?",
+            SERVER + " gpu",
+        ),
+        (
+            "X11DPG-QT, Gold 6248, 12x 32G DDR4 RECC, 2000W PSU, 4x V100 SXM2 32GB 带NVLink底板",
+            SERVER + " gpu bridge",
+        ),
+        ("EPYC 7402P, ROMED6U-2L2T, 6x32GB RDIMM, 1500W Gold, 1TB 970 EVO Plus", SERVER + " storage"),
+    ],
+)
+def test_every_part_of_a_pasted_line_is_read(text: str, kinds: str) -> None:
+    listing = read(text)
+    assert {line.category for line in listing.bill} == set(kinds.split())
+    assert not listing.unknown
+
+
+@pytest.mark.parametrize(
+    ("text", "modules", "gib"),
+    [
+        ("RAM: 金百达 32GB (16Gx2) DDR5 6000", 2, 16),
+        ("RAM: 64GB (32GB x 2) DDR5", 2, 32),
+        ("RAM: 32GB x 4 DDR4", 4, 32),
+        ("RAM: 12*16G 2933 ECC", 12, 16),
+    ],
+)
+def test_a_number_behind_a_size_counts_modules(text: str, modules: int, gib: int) -> None:
+    memory = read(text).machine.memory
+    assert memory is not None
+    assert (memory.num_modules, memory.kit.module_bytes / 2**30) == (modules, gib)
+
+
+@pytest.mark.parametrize(
+    ("text", "usd"),
+    [
+        ("2x NVIDIA DGX Spark 128GB, connected via QSFP112 DAC cable $8,000", [8000.0, 0.0]),
+        ("Carte: Gainward GeForce RTX 5060 Ti 16 Go 469€95", [None]),
+    ],
+)
+def test_a_price_behind_the_last_piece_is_that_of_the_whole(text: str, usd: list[float | None]) -> None:
+    bill = read(text).bill
+    assert [line.usd if line.price_basis == "user" else None for line in bill] == usd
+
+
+def test_a_part_that_an_export_repeats_counts_as_often(tmp_path: Path) -> None:
+    row = "**Video Card** | [PNY VCNRTX6000ADA-PB RTX 6000 Ada Generation 48 GB Video Card](x) | $6999.00\n"
+    path = tmp_path / "list.md"
+    path.write_text(row * 2 + "**Case** | [Phanteks Enthoo Pro 2 ATX Full Tower Case](x) | $169.99\n")
+    first = read_listing(path, price_book()).bill[0]
+    assert (first.quantity, first.usd) == (2, 13998.0)
+
+
+def test_the_only_price_in_a_title_is_that_of_all_parts(tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(
+        "Selling: AI rig, $2,900 OBO\nEPYC 7402P\nROMED6U-2L2T\n6x 32GB RDIMM\n3x RTX 3090\nHX1500i\n"
+    )
+    assert read_listing(path, price_book()).total_usd == 2900.0
+
+
+def test_a_row_that_names_a_part_by_its_kind_alone_keeps_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text("Component,Model,Qty,Cost\nGPU,RTX 3090,2,$1300\nAdd2PSU,,1,$10\n")
+    bill = read_listing(path, price_book()).bill
+    assert [(line.category, line.usd) for line in bill] == [("gpu", 1300.0), ("link", 10.0)]
+
+
+def test_each_machine_of_a_choice_has_the_parts_ahead_of_the_question() -> None:
+    host = "HP Z440, E5-2697 v3, 128GB ECC, 700W."
+    text = f"{host} Which is better, a used 3090 for $750 or 2x 5060 Ti 16GB at $430 each?"
+    listings = [listing for _, listing in read_listings(None, price_book(), [text])]
+    assert [listing.machine.board is not None for listing in listings] == [True, True]
+    assert [one.usd for listing in listings for one in listing.bill if one.category == "gpu"] == [
+        750.0,
+        860.0,
+    ]
+
+
+def test_a_question_for_the_next_part_names_the_command() -> None:
+    notes = read("Ryzen 9 7950X, RTX 4090, 96GB DDR5, 1000W Gold. What should I buy next for $1,200?").notes
+    assert any("--upgrade 1200" in note for note in notes)
+
+
+def test_a_better_machine_is_faster_than_a_list_that_works() -> None:
+    text = "i7-9700K, Z390 Aorus Pro, 32GB DDR4-3000, RTX 3090, EVGA 850 G3"
+    question = Question(MachineLoad(models.get("70b").record))
+    verdict = judge_listing(read(text), question, price_book(), better=True)
+    assert verdict.better is None or speed_of(verdict.better) > speed_of(verdict.build)
+    assert verdict.better is not None or verdict.why_no_better
+
+
+@pytest.mark.parametrize("more", ["RTX 3060 12GB", "RTX 5080", "RX 7900 XTX"])
+def test_another_card_never_makes_a_machine_slower(more: str) -> None:
+    host = "Ryzen 9 5900X, B550 board, 64GB DDR4, 1600W Gold, 2x RTX 3090"
+    alone, both = (verdict_on(text, "qwen3-32b").build.performance for text in (host, f"{host}, {more}"))
+    assert alone is not None
+    assert both is not None
+    assert both.decode_tokens_per_s.value >= 0.99 * alone.decode_tokens_per_s.value
+
+
+@pytest.mark.parametrize(
+    ("text", "verdicts"),
+    [
+        # 590 W behind 650 W that stand peaks: builders run it.
+        (
+            "i7-12700K, Z690 DDR4 board, 64gb ddr4 3200, 2x rtx 3060 12gb, 650w gold",
+            {"psu-headroom": "advice"},
+        ),
+        # Risers of one lane work, and load slowly.
+        (
+            "B250 Mining Expert, i3-7100, 2x8GB DDR4-2400, 6x RTX 3060 12GB, 6x USB risers, 1600W, open frame",
+            {"pcie-lanes": "advice", "riser-lanes": "advice"},
+        ),
+        (
+            "CSE-745 case, X11DPi-N, Xeon Gold 6230, 192GB RDIMM, 2x Tesla T4, 750W",
+            {"card-cooling": "unknown"},
+        ),
+        ("Mac mini M4 16GB + Razer Core X Chroma + RTX 4090", {"external-card": "broken"}),
+    ],
+)
+def test_a_fault_is_as_grave_as_a_builder_takes_it(text: str, verdicts: dict[str, str]) -> None:
+    found = faults_in(text)
+    assert verdicts.items() <= found.items()
+    assert {rule for rule, verdict in found.items() if verdict == "broken"} <= set(verdicts)
+
+
+def test_a_card_in_a_dock_beside_a_laptop_counts() -> None:
+    laptop = "Razer Blade 16 (RTX 4090 laptop 16GB, 64GB RAM)"
+    build = verdict_on(f"{laptop} + Razer Core X with RTX 3090", "qwen3-32b").build
+    assert build.performance is not None
+
+
+def test_a_laptop_runs_on_its_cpu_what_its_card_does_not_hold() -> None:
+    build = verdict_on("Legion 5 Pro: Ryzen 7 5800H, RTX 3070 8GB, 32GB DDR4-3200").build
+    assert build.performance is not None
+    assert "CPU" in build.performance.run.split
