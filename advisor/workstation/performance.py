@@ -13,6 +13,7 @@ from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.units import GB
 from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
+from advisor.simulator.host_layers import HOST_FRACTION, distinct_experts, without_experts
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_memory
@@ -21,14 +22,7 @@ from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
-from advisor.workstation.offload import (
-    CPU_ALONE_FRACTION,
-    HOST_FRACTION,
-    Offloaded,
-    distinct_experts,
-    offload_layers,
-    without_experts,
-)
+from advisor.workstation.offload import CPU_ALONE_FRACTION, Offloaded, offload_layers
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
 """Four-bit weight format that users run at home on each engine; taken if they name none."""
