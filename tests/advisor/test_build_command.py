@@ -312,3 +312,16 @@ def test_parts_are_listed_with_figures_and_prices(cli: Cli, golden: Golden) -> N
     golden("catalog-parts-systems", cli(f"advisor catalog parts --category system {DAY}").transcript())
     assert cli(f"advisor catalog parts --category gpuu {DAY}").code == 2
     assert cli(f"advisor catalog parts --name nothing-of-the-kind {DAY}").code == 3
+
+
+def test_a_list_pasted_in_place_of_a_file_is_judged_as_the_file(cli: Cli, here: Path) -> None:
+    words = "Ryzen 9 7950X, ASUS ProArt X670E, 2x RTX 3090, 64GB DDR5-6000, Corsair RM1000x"
+    (here / "mine.txt").write_text(words)
+    asked = f"advisor build check {{}} --model 8b --no-better --json {DAY}"
+    pasted, listed = (json.loads(cli(asked.format(place)).out) for place in (f"'{words}'", "mine.txt"))
+    for document in (pasted, listed):
+        document.pop("meta", None)
+    assert pasted == listed
+    missing = cli(asked.format("nothing.txt"))
+    assert missing.code != 0
+    assert "no such file" in missing.err

@@ -1,6 +1,7 @@
 """Ask the planner, judge a list, and hand over the answer."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from advisor.ask.options import SharedOptions
@@ -66,6 +67,12 @@ def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:
     return (f"the parts of --have run {question.load.model.id} at {speed:.3g} tokens/s ({run.split})",)
 
 
+def is_list_text(file: Path) -> bool:
+    """Return whether the name of a file is a list of parts that was pasted in its place: words with separators."""
+    text = str(file)
+    return " " in text and any(sign in text for sign in ",+;\n") and not file.exists()
+
+
 def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     """Return the verdict on a list of parts.
 
@@ -76,14 +83,18 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     from advisor.workstation.verdict import judge_listing
 
     conditions = asked.conditions
+    file = asked.file
     texts = tuple(asked.part or ())
+    if file is not None and is_list_text(file):
+        texts = (*str(file).splitlines(), *texts)
+        file = None
     book = price_book(conditions.price_file, shared.as_of, used=conditions.used)
-    if asked.file is None and not texts:
+    if file is None and not texts:
         raise AdvisorError(
             "there is no list to judge",
             fix="advisor build check MYBUILD.toml, or --part '2x RTX 5090 $4500' ...",
         )
-    listings = read_listings(asked.file, book, texts)
+    listings = read_listings(file, book, texts)
     if conditions.model is None:
         conditions = replace(conditions, model=DEFAULT_MODEL)
     question, notes = question_of(conditions, BuildInput(), shared)

@@ -13,9 +13,9 @@ SERVE = "advisor simulate serve --model 8b --gpu l40s --precision fp8 --rate 5 -
 
 
 def kinds_of(option: dict[str, Any]) -> dict[str, int]:
-    """Number of replicas of each kind of board."""
+    """Number of boards of each kind."""
     parts = option["parts"] or [option]
-    return {part["machine"]["accelerator"]: part["layout"]["num_replicas"] for part in parts}
+    return {part["machine"]["accelerator"]: part["machine"]["num_accelerators"] for part in parts}
 
 
 def test_a_small_board_helps_where_a_second_large_one_would_idle(cli: Cli) -> None:
