@@ -21,7 +21,7 @@ def kinds_of(option: dict[str, Any]) -> dict[str, int]:
 def test_a_small_board_helps_where_a_second_large_one_would_idle(cli: Cli) -> None:
     options = json.loads(cli(f"{OWN} --rate 6 --json").out)["options"]
     first, second = options
-    assert kinds_of(first) == {"l4": 1, "l40s": 1}
+    assert kinds_of(first) == {"l4": 2, "l40s": 1}
     assert kinds_of(second) == {"l40s": 2}
     assert first["bill"]["usd_per_hour"] < second["bill"]["usd_per_hour"]
     shares = [part["share_fraction"] for part in first["parts"]]
@@ -50,7 +50,8 @@ def test_a_budget_buys_what_a_load_costs(cli: Cli) -> None:
     bought = json.loads(cli(f"{OWN} --budget 0.14/h --json").out)["options"][0]
     assert kinds_of(bought) == {"l4": 2, "l40s": 1}
     assert bought["bill"]["usd_per_hour"] <= 0.14
-    carried = 0.98 * bought["performance"]["requests_per_s"]["value"]
+    # A capacity is up to 2 % off where it is led on from a load that was tried, in either question.
+    carried = 0.96 * bought["performance"]["requests_per_s"]["value"]
     asked = json.loads(cli(f"{OWN} --rate {carried:.4g} --json").out)["options"][0]
     assert asked["bill"]["usd_per_hour"] <= bought["bill"]["usd_per_hour"]
 
