@@ -88,7 +88,7 @@ def _read(word: str) -> tuple[Tuner, Settings] | None:
     settings = _settings_in(text)
     rated = {
         tuner.id: sum(key in _keys(tuner) for key in _as_named_by(tuner, settings))
-        + _LEAST_KNOWN * bool(tuner.models and _component(settings))
+        + _LEAST_KNOWN * (bool(tuner.models and _component(settings)) + _is_started_in(tuner, text))
         for tuner in tuners().values()
     }
     best = max(rated, key=lambda name: rated[name])
@@ -98,6 +98,11 @@ def _read(word: str) -> tuple[Tuner, Settings] | None:
     ):
         return None
     return tuners()[best], found
+
+
+def _is_started_in(tuner: Tuner, text: str) -> bool:
+    """Return whether a text is a command that starts the program of a framework."""
+    return bool(tuner.program and re.search(rf"(?:^|[\s/]){re.escape(tuner.program)} ", text))
 
 
 def _is_file(word: str) -> bool:
@@ -152,9 +157,9 @@ def _flat(found: Mapping[Any, Any], outer: str = "") -> Iterator[tuple[str, Any]
 
 
 def _as_named_by(tuner: Tuner, settings: Settings) -> Settings:
-    """Return settings by the keys of a framework; those of TRL's scripts by the arguments in Python."""
+    """Return settings by the keys of a framework's release; those of TRL's scripts by the arguments in Python."""
     if tuner.id != _PYTHON:
-        return settings
+        return {tuner.former_keys.get(key, key): value for key, value in settings.items()}
     if any("." in key for key in settings):
         recomputes = settings.get("args.gradient_checkpointing")
         return settings if recomputes is None else {"load.use_gradient_checkpointing": recomputes, **settings}
@@ -264,7 +269,8 @@ def _options(
         found["--sequence"] = str(sequence)
     checkpointing, is_said = _word_of(tuner.checkpointing, settings)
     if not is_said:
-        notes.append(f"recomputation is not stated: taken as {checkpointing.split()[0]}")
+        checkpointing = "full" if tuner.recomputes_unstated else "none"
+        notes.append(f"recomputation is not stated: {checkpointing}, the default of {tuner.release}")
     found["--recompute"] = checkpointing.split()[0]
     if sharding := _sharding(tuner, settings, gpus):
         found["--sharding"] = sharding

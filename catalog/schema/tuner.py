@@ -23,6 +23,10 @@ class Tuner(Record):
     id: str
     names: tuple[str, ...] = ()
     """Other names of the framework."""
+    program: str = ""
+    """Program by which a shell starts it; empty: a script of its user's."""
+    former_keys: Mapping[str, str] = Field(default_factory=dict)
+    """Keys of earlier releases, with the key of this one."""
     families: tuple[str, ...]
     """Families whose plans its settings say, as in `TrainingJob.framework`."""
     release: str
@@ -44,6 +48,8 @@ class Tuner(Record):
     given: as the data of another task than sft come."""
     checkpointing: Words
     """Recomputation of layers, and whether ranks divide the weights: `none`, `full`, `full divided`."""
+    recomputes_unstated: bool
+    """Whether layers are recomputed where the settings do not say it."""
     sharding: Words
     """alone: one rank; copies: whole states on every rank; zero2, zero3; `zero3 host`: divided weights in host
     memory."""

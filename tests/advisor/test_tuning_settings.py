@@ -133,3 +133,18 @@ def test_a_setting_that_no_word_of_the_framework_has_is_named() -> None:
     words, notes = with_tuning_settings([text], STEP, ())
     assert words[words.index("--method") + 1] == "lora"
     assert "quantization_bit 8 is not known, and not part of the plan" in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("swift sft --model Qwen/Qwen3-8B --train_type lora --per_device_train_batch_size 1", "full"),
+        (
+            "llamafactory-cli train --model_name_or_path Qwen/Qwen3-8B --finetuning_type lora --stage sft",
+            "full",
+        ),
+        ("base_model: Qwen/Qwen3-8B\nadapter: lora\nmicro_batch_size: 1\nsequence_len: 1024", "none"),
+    ],
+)
+def test_recomputation_that_is_not_stated_is_the_default_of_the_framework(text: str, expected: str) -> None:
+    assert understand(text)["--recompute"] == expected

@@ -131,7 +131,8 @@ class CheckInput:
     """Judge a list of parts: what does not fit, what is missing, what it runs, and what else the money buys."""
 
     file: Annotated[
-        Path | None, Argument(metavar="MYBUILD.toml", help="A list of parts, free text or fields; or the list itself.")
+        Path | None,
+        Argument(metavar="MYBUILD.toml", help="A list of parts, free text or fields; or the list itself."),
     ] = None
     part: Annotated[
         list[str] | None, Option(metavar="TEXT", help="A part, e.g. '2x RTX 5090 $4500'; repeat it.")
