@@ -75,6 +75,8 @@ _NO_CASE: Final = re.compile(
 )
 _FRAME_CARDS: Final = re.compile(r"\b(\d{1,2})[- ]?(?:gpus?|cards?|slots?)\b", re.IGNORECASE)
 _GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IGNORECASE)
+_ALL_IN_ONE: Final = re.compile(r"\baio\b", re.IGNORECASE)
+"""Words of a closed loop, which is one cooler and no part of an open one."""
 _ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
 _SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
 _ON_RISERS: Final = re.compile(r"\brisers?\b", re.IGNORECASE)
@@ -367,7 +369,7 @@ class PartReader:
         return found, line.quantity
 
     def cooler_(self, line: TypedLine) -> tuple[Part | None, int]:
-        if LOOP_WORDS.search(line.what) and not re.search(r"\baio\b", line.what, re.IGNORECASE):
+        if LOOP_WORDS.search(line.what) and not _ALL_IN_ONE.search(line.what):
             return None, line.quantity
         return self.by_name(Cooler, "cooler", line)
 

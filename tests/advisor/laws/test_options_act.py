@@ -81,7 +81,7 @@ VALUES = {
     "--shared-prefixes": "5000", "--sessions": "3", "--turn-gap": "2min", "--top": "1", "--fast": "",
     "--seed": "5", "--as-of": "2026-06-01", "--kv-precision": "fp8", "--goal": "", "--from": "", "--calibration": "",
     "--tokens": "2B", "--compute-optimal": "", "--sequence": "2048", "--mean-length": "300", "--global-batch": "64",
-    "--method": "full", "--lora-rank": "64", "--optimizer": "muon", "--teacher": "qwen2.5-7b", "--framework": "fsdp",
+    "--method": "qlora", "--lora-rank": "64", "--optimizer": "muon", "--teacher": "qwen2.5-7b", "--framework": "fsdp",
     "--gpus": "4", "--deadline": "2h", "--checkpoints": "sync", "--mtbf-hours": "500", "--restart": "40m",
     "--spot-losses-per-day": "5", "--elastic": "", "--stragglers": "0.1", "--algorithm": "ppo", "--prompts": "128",
     "--samples": "4", "--rl-steps": "50", "--placement": "disaggregated", "--off-policy": "2", "--reward-time": "20s",
