@@ -240,6 +240,7 @@ def test_an_output_with_gaps_or_of_another_shape_is_refused(name: str, device: t
 
 TWINS = {
     "attention_wgmma": "attention",
+    "fp8_block_gemm_wgmma": "fp8_block_gemm",
     "attention_backward_wgmma": "attention_backward",
     "ssd_wgmma": "ssd",
     "w4a16_mma": "w4a16",
