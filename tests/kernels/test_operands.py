@@ -138,7 +138,7 @@ def newer_cases(device: torch.device) -> dict[str, Case]:
             attention_backward.make_inputs(1, 16, 16, 2, 1, 64, 1, **half),
         ),
         "mla_decode": (mla_decode.run, mla_decode.make_inputs(2, [9, 20], 16, 1, **half)),
-        "fp8_block_gemm": (fp8_block_gemm.run, fp8_block_gemm.make_inputs(32, 128, 128, 1, device)),
+        "fp8_block_gemm": (fp8_block_gemm.run, fp8_block_gemm.make_inputs(32, 256, 256, 1, device)),
         "grouped_gemm_fp8": (
             grouped_gemm_fp8.run,
             grouped_gemm_fp8.make_inputs(8, 2, 32, 128, 1, device),
