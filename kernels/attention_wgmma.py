@@ -70,8 +70,8 @@ class GroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """What the kernel is compiled for: the width of a head's second part, what masks and changes scores, and how the
-    groups work together."""
+    """A variant that is compiled: the width of a head's second part, what masks and changes scores, and how the groups
+    work together."""
 
     tail: int
     causal: bool
@@ -456,15 +456,80 @@ def _store(descs, memory, result, first_query, queries_left, head, GROUP: gl.con
 
 
 @gluon.jit
+def _visible(reach, begin, end, BLOCK_N: gl.constexpr, MODE: gl.constexpr):
+    """Return the blocks of keys [left, whole) that every query of a group sees: no mask is computed for them."""
+    lowest, num_keys, window = reach
+    whole = num_keys // BLOCK_N
+    left = begin
+    if MODE.causal:
+        whole = min(whole, (lowest + 1) // BLOCK_N)
+    if MODE.has_window:
+        left = max(begin, (lowest + _ROWS - window + BLOCK_N - 1) // BLOCK_N)
+        if not MODE.causal:
+            whole = min(whole, (lowest + window) // BLOCK_N)
+    whole = max(begin, min(whole, end - 1))
+    return min(left, whole), whole
+
+
+@gluon.jit
+def _first_weights(
+    memory,
+    rings,
+    count,
+    step,
+    first_key,
+    reach,
+    scales,
+    sink_ptr,
+    MODE: gl.constexpr,
+    GROUP: gl.constexpr,
+    layout: gl.constexpr,
+):
+    """Return the weights of a tile's first block, and each query's maximum and sum."""
+    q_full, _q_empty, k_full, k_empty, _v_full, _v_empty = rings
+    STAGES: gl.constexpr = k_full.shape[0]
+    factor, softmax_scale = scales
+    row_layout: gl.constexpr = gl.SliceLayout(1, layout)
+    mbarrier.wait(q_full.index(GROUP), step & 1)
+    mbarrier.wait(k_full.index(count % STAGES), count // STAGES & 1)
+    scores = _start_scores(memory, count % STAGES, GROUP, MODE.tail, layout)
+    scores = warpgroup_mma_wait(0, deps=[scores])
+    mbarrier.arrive(k_empty.index(count % STAGES), count=1)
+    if MODE.has_cap:
+        scores = _cap(scores, factor)
+    scores = _hide(scores, first_key, reach, MODE, layout)
+    top = gl.full([_ROWS], -float("inf"), gl.float32, row_layout)
+    total = gl.zeros([_ROWS], gl.float32, row_layout)
+    if MODE.has_sinks:
+        # A sink is a key that was seen before all others, with values of zero.
+        top = gl.zeros([_ROWS], gl.float32, row_layout) + gl.load(sink_ptr).to(gl.float32) * _LOG2_E
+        total = gl.full([_ROWS], 1.0, gl.float32, row_layout)
+    weights, top, total, _scale = _exponentials(scores, top, total, softmax_scale, True)
+    return weights, top, total
+
+
+@gluon.jit
+def _last_values(state, memory, rings, TAIL: gl.constexpr, tail_layout: gl.constexpr):
+    """Return the sums of weighted values with those of a tile's last block."""
+    acc, acc_tail, weights, _top, _total, count = state
+    _q_full, _q_empty, _k_full, _k_empty, v_full, v_empty = rings
+    STAGES: gl.constexpr = v_full.shape[0]
+    last = (count - 1) % STAGES
+    mbarrier.wait(v_full.index(last), (count - 1) // STAGES & 1)
+    acc, acc_tail = _start_values(memory, weights, acc, acc_tail, last, TAIL, tail_layout)
+    acc, acc_tail = _await_values(acc, acc_tail, TAIL)
+    mbarrier.arrive(v_empty.index(last), count=1)
+    return acc, acc_tail
+
+
+@gluon.jit
 def _multiply(work, MODE: gl.constexpr, GROUP: gl.constexpr):
     """Compute 64 queries of every tile, as one group of four warps."""
     descs, memory, numbers, barriers, turns, sizes, sinks_ptr, logs_ptr, scales = work
     q_smem, k_smem, _v_smem, _q_tail, _k_tail, _v_tail = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty, given, taken = barriers
     tiles_ptr, counts_ptr, num_heads, _queries_per_kv, window, longest = sizes
-    factor, softmax_scale = scales
     GROUPS: gl.constexpr = q_smem.shape[0]
-    STAGES: gl.constexpr = k_smem.shape[0]
     BLOCK_N: gl.constexpr = k_smem.shape[-3]
     HEAD: gl.constexpr = k_smem.shape[-1]
     TAIL: gl.constexpr = MODE.tail
@@ -485,34 +550,20 @@ def _multiply(work, MODE: gl.constexpr, GROUP: gl.constexpr):
         first_query, queries_left, place, sequence, row = queries
         lowest = place + GROUP * _ROWS
         reach = (lowest, num_keys, window)
-        # Blocks of keys in [left, whole) are visible to every query of the group: no mask is computed for them.
-        whole = num_keys // BLOCK_N
-        left = begin
-        if MODE.causal:
-            whole = min(whole, (lowest + 1) // BLOCK_N)
-        if MODE.has_window:
-            left = max(begin, (lowest + _ROWS - window + BLOCK_N - 1) // BLOCK_N)
-            if not MODE.causal:
-                whole = min(whole, (lowest + window) // BLOCK_N)
-        whole = max(begin, min(whole, end - 1))
-        left = min(left, whole)
-        mbarrier.wait(q_full.index(GROUP), step & 1)
-        mbarrier.wait(k_full.index(count % STAGES), count // STAGES & 1)
-        scores = _start_scores(memory, count % STAGES, GROUP, TAIL, score_layout)
-        scores = warpgroup_mma_wait(0, deps=[scores])
-        mbarrier.arrive(k_empty.index(count % STAGES), count=1)
-        if MODE.has_cap:
-            scores = _cap(scores, factor)
-        scores = _hide(scores, (end - 1) * BLOCK_N, reach, MODE, score_layout)
-        top = gl.full([_ROWS], -float("inf"), gl.float32, row_layout)
-        total = gl.zeros([_ROWS], gl.float32, row_layout)
-        if MODE.has_sinks:
-            # A sink is a key that was seen before all others, with values of zero.
-            top = (
-                gl.zeros([_ROWS], gl.float32, row_layout) + gl.load(sinks_ptr + head).to(gl.float32) * _LOG2_E
-            )
-            total = gl.full([_ROWS], 1.0, gl.float32, row_layout)
-        weights_fp32, top, total, _scale = _exponentials(scores, top, total, softmax_scale, True)
+        left, whole = _visible(reach, begin, end, BLOCK_N, MODE)
+        weights_fp32, top, total = _first_weights(
+            memory,
+            rings,
+            count,
+            step,
+            (end - 1) * BLOCK_N,
+            reach,
+            scales,
+            sinks_ptr + head if MODE.has_sinks else sinks_ptr,
+            MODE,
+            GROUP,
+            score_layout,
+        )
         weights = gl.convert_layout(weights_fp32.to(q_smem.dtype), weight_layout)
         acc = gl.zeros([_ROWS, HEAD], gl.float32, acc_layout)
         acc_tail = gl.zeros([_ROWS, TAIL if TAIL else 1], gl.float32, tail_layout)
@@ -522,12 +573,8 @@ def _multiply(work, MODE: gl.constexpr, GROUP: gl.constexpr):
         state = _walk(state, left, whole, *context, MODE, GROUP, False, score_layout, tail_layout)
         if MODE.has_window:
             state = _walk(state, begin, left, *context, MODE, GROUP, True, score_layout, tail_layout)
-        acc, acc_tail, weights, top, total, count = state
-        last = (count - 1) % STAGES
-        mbarrier.wait(v_full.index(last), (count - 1) // STAGES & 1)
-        acc, acc_tail = _start_values(memory, weights, acc, acc_tail, last, TAIL, tail_layout)
-        acc, acc_tail = _await_values(acc, acc_tail, TAIL)
-        mbarrier.arrive(v_empty.index(last), count=1)
+        acc, acc_tail = _last_values(state, memory, rings, TAIL, tail_layout)
+        _acc, _tail, _weights, top, total, count = state
         group_row = GROUP * _ROWS
         if MODE.has_logs:
             rows = group_row + gl.arange(0, _ROWS, layout=row_layout)

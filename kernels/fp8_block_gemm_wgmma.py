@@ -211,7 +211,7 @@ def filled_fraction(num_rows: int, num_columns: int, sms: int) -> float:
 
 
 def fastest(a: torch.Tensor, num_columns: int) -> Callable[..., torch.Tensor]:
-    """Return the launch function that takes the least time for these activations and so many columns."""
+    """Return the launch function that takes the least time for activations and a number of columns."""
     if not is_supported(a.device):
         return fp8_block_gemm.run
     filled = filled_fraction(a.shape[0], num_columns, num_sms(a.device.index or 0))

@@ -227,25 +227,16 @@ def _options(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the options for which settings stand, and notes on what they leave open."""
     quantities = _quantities(tuner, settings)
-    model = _model(tuner, settings, quantities)
-    built = re.match(r"(full|q?lora|dora)_", _component(settings))
-    method, _ = _word_of(tuner.method, settings)
-    if built and (built[1] != "lora" or method == "full"):
-        method = built[1]
-    task = _task(tuner, settings)
+    found = _what_learns(tuner, settings, quantities)
+    method = found["--method"]
     notes = [
         f"{key} {value} is not known, and not part of the plan" for key, value in _unknown(tuner, settings)
     ]
-    found = {"--model": model, "--method": method}
-    if rank := quantities.get("rank"):
-        found["--lora-rank"] = str(rank)
-    for option, part in (("--optimizer", "optimizer"), ("--precision", "precision")):
-        word, stated = _word_of(getattr(tuner, part), settings)
-        if stated:
-            found[option] = word.split()[0]
+    task = _task(tuner, settings)
     searches = "--workload" in known
     if task in _LOOPS:
         if not searches:
+            model = found["--model"]
             raise AdvisorError(
                 f"the settings are of {task}, which is not one step of tuning",
                 why="it needs a reference model or pairs of answers",
@@ -258,14 +249,45 @@ def _options(
     gpus = _gpus(settings, typed)
     if "$gpus" in settings and "--own" not in typed:
         found["--gpus"] = str(settings["$gpus"])
+    step, told = _step(tuner, settings, quantities, gpus)
+    notes += told
+    if _word_of(tuner.sequences, settings)[0] == "padded" and "--mean-length" not in typed:
+        notes.append("sequences are padded and taken as full: --mean-length N says their mean")
+    found |= step
+    if not searches:
+        found.setdefault("--gpus", str(gpus))
+    return found, notes
+
+
+def _what_learns(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of the model, the method and the numbers that it is trained in."""
+    model = _model(tuner, settings, quantities)
+    built = re.match(r"(full|q?lora|dora)_", _component(settings))
+    method, _ = _word_of(tuner.method, settings)
+    if built and (built[1] != "lora" or method == "full"):
+        method = built[1]
+    found = {"--model": model, "--method": method}
+    if rank := quantities.get("rank"):
+        found["--lora-rank"] = str(rank)
+    for option, part in (("--optimizer", "optimizer"), ("--precision", "precision")):
+        word, stated = _word_of(getattr(tuner, part), settings)
+        if stated:
+            found[option] = word.split()[0]
+    return found
+
+
+def _step(
+    tuner: Tuner, settings: Settings, quantities: Mapping[str, Any], gpus: int
+) -> tuple[dict[str, str], list[str]]:
+    """Return the options of one step, and notes on its batch and on what is not stated."""
     micro = int(quantities.get("micro_batch") or 1)
-    found["--micro-batch"] = str(micro)
     accumulation = int(quantities.get("accumulation") or 1)
-    found["--global-batch"] = str(micro * accumulation * gpus)
+    sequence = quantities.get("sequence")
+    found = {"--micro-batch": str(micro), "--global-batch": str(micro * accumulation * gpus)}
     missing = [name for name in ("micro_batch", "accumulation", "sequence") if not quantities.get(name)]
     unsaid = f"; not stated: {', '.join(missing).replace('_', '-')}" if missing else ""
-    notes.append(f"batch: {micro} x {accumulation} passes x {gpus} accelerators{unsaid}")
-    if sequence := quantities.get("sequence"):
+    notes = [f"batch: {micro} x {accumulation} passes x {gpus} accelerators{unsaid}"]
+    if sequence:
         found["--sequence"] = str(sequence)
     checkpointing, is_said = _word_of(tuner.checkpointing, settings)
     if not is_said:
@@ -274,12 +296,8 @@ def _options(
     found["--recompute"] = checkpointing.split()[0]
     if sharding := _sharding(tuner, settings, gpus):
         found["--sharding"] = sharding
-    if _word_of(tuner.sequences, settings)[0] == "padded" and "--mean-length" not in typed:
-        notes.append("sequences are padded and taken as full: --mean-length N says their mean")
     if steps := quantities.get("steps"):
         found["--tokens"] = str(int(steps) * micro * accumulation * gpus * int(sequence or 1))
-    if not searches:
-        found.setdefault("--gpus", str(gpus))
     return found, notes
 
 

@@ -54,7 +54,10 @@ _COLUMNS: Final[Mapping[str, str]] = {
 
 
 def deepspeed_start(count: int, node_size: int, module: str) -> str:
-    """Return the start of a module by DeepSpeed's launcher, which reaches several machines over ssh."""
+    """Return the start of a module by DeepSpeed's launcher, which reaches several machines over ssh.
+
+    Source: DeepSpeed v0.17.6, deepspeed/launcher/runner.py (--hostfile, --num_nodes, --num_gpus, --module).
+    """
     in_node = ranks_in_node(count, node_size)
     nodes = count // in_node
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""

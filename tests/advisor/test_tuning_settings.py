@@ -42,10 +42,15 @@ def test_settings_that_are_written_are_read_as_the_same_plan(name: str) -> None:
         micro = draw.choice((1, 2, 4))
         passes = draw.choice((1, 3, 8))
         job = TrainingJob(
-            models.by_id("llama-3.1-8b"), draw.choice((1024, 4096)), micro * passes * count,
-            framework=record.families[0], software=name, method=method, optimizer=optimizer,
+            models.by_id("llama-3.1-8b"),
+            draw.choice((1024, 4096)),
+            micro * passes * count,
+            framework=record.families[0],
+            software=name,
+            method=method,
+            optimizer=optimizer,
             lora_rank=0 if method in ("full", "ia3") else draw.choice((8, 32)),
-        )  # fmt: skip
+        )
         plan = TrainingPlan(data_parallel=count, micro_batch=micro, recompute=recompute, sharding=sharding)
         if (count == 1 and sharding != "none") or not settings_run(job, plan):
             continue
