@@ -502,7 +502,7 @@ class _Build:
 
         Args:
             model: Id, size (70b), Hugging Face id or config.json.
-            file: A list of parts, free text or fields.
+            file: A list of parts, free text or fields; or the list itself.
             part: A part, e.g. '2x RTX 5090 $4500'; repeat it.
             better: Also look for a better machine for the money.
             workload: What the machine is for; finetune is QLoRA of the model.

@@ -190,13 +190,20 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     return min(able, key=lambda found: found.purchase.cost, default=None)
 
 
-def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole: bool = True) -> Decision:
+def recommend(
+    scenario: Scenario,
+    *,
+    progress: Report = lambda line: None,
+    whole: bool = True,
+    suggests: bool = True,
+) -> Decision:
     """Return which accelerator to take, how many, in which layout and precision, at which cost and with which
     latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
     by its optimistic bound. One that is screened only rests on short runs alone, and says so. Unless `whole`, what a
-    terminal does not show is left out: what would change the answer.
+    terminal does not show is left out: what would change the answer. With `suggests`, a refusal names the nearest
+    question that has an answer.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
@@ -208,7 +215,7 @@ def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole
         named, _ = model_catalog.get(scenario.model)
         done, refused = searched_largest(scenario, named, partial(search_scenario, progress=progress))
     else:
-        done = search_scenario(scenario, progress=progress, suggests=True)
+        done = search_scenario(scenario, progress=progress, suggests=suggests)
     with limit_effort(SHOW_WORK):
         plan = _build_decision(asked, refused, done, progress, whole=whole)
     return replace(plan, counts=done.counts(time.perf_counter() - started))

@@ -71,7 +71,7 @@ def read_picker_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, or a row's price is wrong.
     """
-    text = read_text(path, MOST_TOML_BYTES)
+    text = _read_rows(path)
     rows = [row for row in text.splitlines() if row.strip()]
     # A spreadsheet is pasted with tabs between its cells.
     is_table = len(rows) > 1 and all("\t" in row.strip() for row in rows[:2])
@@ -92,6 +92,14 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     return _merge_lines(_with_sum(_lines(text, path), _sum_of(text)))
 
 
+def _read_rows(path: Path) -> str:
+    """Return the text of a file whose rows are no longer than a part's: patterns take the square of a row's time."""
+    text = read_text(path, MOST_TOML_BYTES)
+    for number, row in enumerate(text.splitlines(), 1):
+        check_length(row, f"{path}: row {number}")
+    return text
+
+
 def read_table_text(path: Path) -> list[TypedLine]:
     """Return the parts of a table of comma-separated values, as shops, spreadsheets and `build -o bill.csv` write it.
 
@@ -99,9 +107,7 @@ def read_table_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
     """
-    text = read_text(path, MOST_TOML_BYTES)
-    for number, line in enumerate(text.splitlines(), 1):
-        check_length(line, f"{path}: row {number}")
+    text = _read_rows(path)
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
@@ -374,8 +380,6 @@ def _with_bars(text: str) -> str:
 
 
 def _lines(text: str, path: Path) -> Iterator[TypedLine]:
-    for number, row in enumerate(text.splitlines(), 1):
-        check_length(row, f"{path}: row {number}")
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(rows):
         if not _SKIPPED.match(row.strip()) and not _SUM.match(row):

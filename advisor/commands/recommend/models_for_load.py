@@ -107,7 +107,7 @@ def _find(asked: RecommendInput, shared: SharedOptions, scenario: Scenario) -> l
             line(f"{len(kept)} of {most} models found, asking about {one.model.id}")
             question, _ = serving_question(replace(asked, model=one.model.id), shared)
             try:
-                decision = recommend(question.model_copy(update={"top": 1}), whole=False)
+                decision = recommend(question.model_copy(update={"top": 1}), whole=False, suggests=False)
             except InfeasibleError:
                 continue
             kept.append(ModelForLoad(one.model.id, one.quality, decision.options[0]))
