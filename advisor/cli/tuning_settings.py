@@ -118,10 +118,7 @@ def _settings_in(text: str) -> dict[str, Any]:
         return of_python
     if (written := _HERE_DOCUMENT.search(text)) is not None:
         return _settings_in(text.replace(written[0], "")) | _settings_in(written["body"])
-    try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        document = None
+    document = _value_of(text)
     if isinstance(document, Mapping):
         return dict(_flat(document))
     try:
@@ -136,15 +133,23 @@ def _settings_in(text: str) -> dict[str, Any]:
         elif word.startswith("--") and not equals:
             behind = words[place + 1] if place + 1 < len(words) else ""
             found[name.replace("-", "_")] = (
-                True if behind.startswith("--") or not behind else yaml.safe_load(behind)
+                True if behind.startswith("--") or not behind else _value_of(behind)
             )
         elif equals and (word.startswith("--") or re.fullmatch(r"[\w.]+", name)):
-            found[name.replace("-", "_") if word.startswith("--") else name] = yaml.safe_load(value)
+            found[name.replace("-", "_") if word.startswith("--") else name] = _value_of(value)
     if match := re.search(
         r"--nproc[_-]per[_-]node[= ](\d+)|--num_(?:processes|gpus)[= ](\d+)|NPROC_PER_NODE=(\d+)", text
     ):
         found["$gpus"] = int(next(filter(None, match.groups())))
     return found
+
+
+def _value_of(text: str) -> Any:
+    """Return what a text is in YAML, or the text itself where it is none."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return text
 
 
 def _flat(found: Mapping[Any, Any], outer: str = "") -> Iterator[tuple[str, Any]]:

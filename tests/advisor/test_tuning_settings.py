@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -153,3 +154,9 @@ def test_a_setting_that_no_word_of_the_framework_has_is_named() -> None:
 )
 def test_recomputation_that_is_not_stated_is_the_default_of_the_framework(text: str, expected: str) -> None:
     assert understand(text)["--recompute"] == expected
+
+
+@pytest.mark.parametrize("value", ["}", "{", "[", "a: b: c", "'", "&x *y", "!!python/name:os", "2026-13-45"])
+def test_a_value_that_is_no_yaml_is_a_text(value: str) -> None:
+    text = f"swift sft --model Qwen/Qwen3-8B --train_type lora --output_dir={shlex.quote(value)} --max_length 2048"
+    assert understand(text)["--sequence"] == "2048"
