@@ -190,6 +190,23 @@ def _quantities(tuner: Tuner, settings: Settings) -> dict[str, Any]:
     return found
 
 
+def _count(quantities: Mapping[str, Any], name: str) -> int | None:
+    """Return a quantity that counts something; None if it is not stated.
+
+    Raises: AdvisorError: it is no whole number, or none that a run could have.
+    """
+    value = quantities.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d{0,8}(?:\.0)?", str(value)):
+        raise AdvisorError(
+            f"{name.replace('_', ' ')} {str(value)[:40]!r} of the settings is no count",
+            why="it must be a whole number from 1 to 999,999,999",
+            fix="correct it, or leave it out",
+        )
+    return int(float(value))
+
+
 def _component(settings: Settings) -> str:
     """Return the name of torchtune's builder of a model, such as lora_llama3_1_8b, which its configuration may say."""
     named = re.match(r"(\w+/[\w.]+?)_(full|q?lora|dora)", str(settings.get("config", "")))
@@ -272,7 +289,7 @@ def _what_learns(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]
     if built and (built[1] != "lora" or method == "full"):
         method = built[1]
     found = {"--model": model, "--method": method}
-    if rank := quantities.get("rank"):
+    if rank := _count(quantities, "rank"):
         found["--lora-rank"] = str(rank)
     for option, part in (("--optimizer", "optimizer"), ("--precision", "precision")):
         word, stated = _word_of(getattr(tuner, part), settings)
@@ -285,9 +302,9 @@ def _step(
     tuner: Tuner, settings: Settings, quantities: Mapping[str, Any], gpus: int
 ) -> tuple[dict[str, str], list[str]]:
     """Return the options of one step, and notes on its batch and on what is not stated."""
-    micro = int(quantities.get("micro_batch") or 1)
-    accumulation = int(quantities.get("accumulation") or 1)
-    sequence = quantities.get("sequence")
+    micro = _count(quantities, "micro_batch") or 1
+    accumulation = _count(quantities, "accumulation") or 1
+    sequence = _count(quantities, "sequence")
     found = {"--micro-batch": str(micro), "--global-batch": str(micro * accumulation * gpus)}
     missing = [name for name in ("micro_batch", "accumulation", "sequence") if not quantities.get(name)]
     unsaid = f"; not stated: {', '.join(missing).replace('_', '-')}" if missing else ""
@@ -301,8 +318,8 @@ def _step(
     found["--recompute"] = checkpointing.split()[0]
     if sharding := _sharding(tuner, settings, gpus):
         found["--sharding"] = sharding
-    if steps := quantities.get("steps"):
-        found["--tokens"] = str(int(steps) * micro * accumulation * gpus * int(sequence or 1))
+    if steps := _count(quantities, "steps"):
+        found["--tokens"] = str(steps * micro * accumulation * gpus * (sequence or 1))
     return found, notes
 
 

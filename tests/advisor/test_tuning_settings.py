@@ -160,3 +160,13 @@ def test_recomputation_that_is_not_stated_is_the_default_of_the_framework(text: 
 def test_a_value_that_is_no_yaml_is_a_text(value: str) -> None:
     text = f"swift sft --model Qwen/Qwen3-8B --train_type lora --output_dir={shlex.quote(value)} --max_length 2048"
     assert understand(text)["--sequence"] == "2048"
+
+
+@pytest.mark.parametrize("value", ["abc", "-3", "1e999", "[1, 2]", "true", "nan", ".inf", "9" * 40, "1.5"])
+@pytest.mark.parametrize(
+    "key", ["micro_batch_size", "gradient_accumulation_steps", "sequence_len", "lora_r", "max_steps"]
+)
+def test_a_count_that_is_none_is_named(key: str, value: str) -> None:
+    text = f"base_model: Qwen/Qwen3-8B\nadapter: lora\nsample_packing: true\n{key}: {value}\n"
+    with pytest.raises(AdvisorError, match="is no count"):
+        understand(text)
