@@ -137,6 +137,13 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
     reader = csv.DictReader(with_commas(read_lines(path)), strict=True)
     try:
         for row in reader:
+            beyond = row.pop(None, None)  # cells for which there is no title
+            if any(cell.strip() for cell in beyond or ()):
+                raise InputFileError(
+                    f"{path}: row {reader.line_num} has more cells than there are titles",
+                    why=f"{len(row)} titles are in the first row",
+                    fix="quote cells that hold commas, or add the missing titles",
+                )
             yield reader.line_num, row
     except csv.Error as error:
         raise InputFileError(

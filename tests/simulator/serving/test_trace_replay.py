@@ -150,3 +150,12 @@ def test_hashes_in_a_csv_file(tmp_path):
     path.write_text("arrived_at_s,input_tokens,output_tokens,hash_ids\n0,600,5,4 5\n1,600,5,4 6\n")
     assert read_trace(path).hash_ids == ((4, 5), (4, 6))
     assert fit_trace(read_trace(path)).block_hit_fraction == 0.25
+
+
+def test_cells_without_a_title_are_refused_unless_they_are_empty(tmp_path):
+    file = tmp_path / "trace.csv"
+    file.write_text("arrived_at_s,input_tokens,output_tokens\n0,100,10,\n1,200,20,,\n")
+    assert read_trace(file).pairs == ((100, 10), (200, 20))
+    file.write_text("arrived_at_s,input_tokens,output_tokens\n0,100,10,7\n")
+    with pytest.raises(InputFileError, match="row 2 has more cells"):
+        read_trace(file)
