@@ -42,8 +42,8 @@ _ROWS = gl.constexpr(64)
 _LOG2_E = gl.constexpr(attention.LOG2_E)
 _TILE_WORDS = gl.constexpr(TILE_WORDS)
 # Renamed in Triton 3.7.
-_barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
-_FAR = gl.constexpr(2**30)
+barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
+FAR = gl.constexpr(2**30)
 """Bound of the coordinate that the copy engine checks, and the coordinate that brings its sum back.
 
 Rows are addressed by three coordinates with strides 2^34 − s, s and s for rows of s elements. With the first at 2^30
@@ -94,6 +94,11 @@ SMALL_TILES: Final = GroupConfig(groups=2, block_n=128, stages=3, registers=240,
 """Configuration of head sizes up to 64 where tiles of 192 queries leave the last round of programs nearly empty."""
 _RATE_OF_SMALL_TILES: Final = 0.93
 """Rate of `SMALL_TILES` relative to the configuration with three groups when all programs are busy, as measured."""
+HEADS_AT_ONCE: Final = 4
+"""Least number of heads whose tiles are taken together when each query sees all keys: few, so that the L2 serves their
+keys to all programs."""
+HEADS_AT_ONCE_CAUSAL: Final = 16
+"""The same when a query sees the keys before it: the short tiles of more heads are left for the end."""
 COPY_REGISTERS: Final = 24
 """Number of registers of the copying warp's threads: the least that can be asked for."""
 
@@ -102,14 +107,21 @@ COPY_REGISTERS: Final = 24
 def _place(
     number,
     tiles_ptr,
-    num_heads,
+    walk,
     window,
     TILE: gl.constexpr,
     BLOCK_N: gl.constexpr,
     MODE: gl.constexpr,
 ):
-    """Return head, what the list says of queries and keys, and the blocks of keys [begin, end)."""
-    words = tiles_ptr + number // num_heads * _TILE_WORDS
+    """Return head, what the list says of queries and keys, and the blocks of keys [begin, end).
+
+    All tiles of `heads_at_once` heads come before those of the next.
+    """
+    num_tiles, num_heads, heads_at_once = walk
+    heads_before = number // (num_tiles * heads_at_once) * heads_at_once
+    heads = min(heads_at_once, num_heads - heads_before)
+    number -= heads_before * num_tiles
+    words = tiles_ptr + number // heads * _TILE_WORDS
     first_query = gl.load(words)
     queries_left = gl.load(words + 1)
     place = gl.load(words + 2)
@@ -128,7 +140,7 @@ def _place(
     # A tile without any key takes one block, all of which is hidden.
     end = max(begin + 1, (end + BLOCK_N - 1) // BLOCK_N)
     queries = (first_query, queries_left, place, sequence, row)
-    return number % num_heads, queries, first_key, num_keys, begin, end
+    return heads_before + number % heads, queries, first_key, num_keys, begin, end
 
 
 @gluon.jit
@@ -138,7 +150,7 @@ def _give(number, step, numbers, given, taken):
     mbarrier.wait(taken.index(place), (step // 2 & 1) ^ 1)
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     numbers.index(place).store(gl.zeros([1], gl.int32, layout) + number)
-    _barrier()
+    barrier()
     mbarrier.arrive(given.index(place), count=1)
 
 
@@ -167,12 +179,12 @@ def _copy_rows(descs, smems, full, empty, place, phase, first, rows_left, head, 
     mbarrier.expect(full.index(place), num_bytes + tail_bytes)
     end = first + rows_left
     tma.async_copy_global_to_shared(
-        desc, [_FAR, end, _FAR - rows_left, head, 0], full.index(place), smem.index(place)
+        desc, [FAR, end, FAR - rows_left, head, 0], full.index(place), smem.index(place)
     )
     if TAIL:
         column: gl.constexpr = desc.block_type.shape[4]
         tma.async_copy_global_to_shared(
-            tail_desc, [_FAR, end, _FAR - rows_left, head, column], full.index(place), tail_smem.index(place)
+            tail_desc, [FAR, end, FAR - rows_left, head, column], full.index(place), tail_smem.index(place)
         )
 
 
@@ -183,7 +195,7 @@ def _copy(copies, MODE: gl.constexpr):
     q_desc, k_desc, v_desc, q_tail_desc, k_tail_desc, v_tail_desc = descs
     q_smem, k_smem, v_smem, q_tail, k_tail, v_tail = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty, given, taken = barriers
-    tiles_ptr, counts_ptr, num_heads, queries_per_kv, window, _longest = sizes
+    tiles_ptr, counts_ptr, num_heads, heads_at_once, queries_per_kv, window, _longest = sizes
     GROUPS: gl.constexpr = q_smem.shape[0]
     STAGES: gl.constexpr = k_smem.shape[0]
     BLOCK_N: gl.constexpr = k_smem.shape[-3]
@@ -193,12 +205,14 @@ def _copy(copies, MODE: gl.constexpr):
     values_from = (v_desc, v_tail_desc)
     count = 0
     step = 0
-    num_items = gl.load(counts_ptr) * num_heads
+    num_tiles = gl.load(counts_ptr)
+    num_items = num_tiles * num_heads
+    walk = (num_tiles, num_heads, heads_at_once)
     number = gl.atomic_add(counts_ptr + 1, 1)
     _give(number, step, numbers, given, taken)
     while number < num_items:
         head, queries, first_key, num_keys, begin, end = _place(
-            number, tiles_ptr, num_heads, window, GROUPS * _ROWS, BLOCK_N, MODE
+            number, tiles_ptr, walk, window, GROUPS * _ROWS, BLOCK_N, MODE
         )
         first_query, queries_left, _first_place, _sequence, _row = queries
         kv_head = head // queries_per_kv
@@ -449,9 +463,9 @@ def _store(descs, memory, result, first_query, queries_left, head, GROUP: gl.con
         q_rest.reshape([_ROWS, TAIL]).store(_times(acc_tail, factor).to(q_smem.dtype))
     fence_async_shared()
     end = first_query + queries_left
-    tma.async_copy_shared_to_global(out_desc, [_FAR, end, _FAR - queries_left, head, 0], q)
+    tma.async_copy_shared_to_global(out_desc, [FAR, end, FAR - queries_left, head, 0], q)
     if TAIL:
-        tma.async_copy_shared_to_global(out_tail_desc, [_FAR, end, _FAR - queries_left, head, HEAD], q_rest)
+        tma.async_copy_shared_to_global(out_tail_desc, [FAR, end, FAR - queries_left, head, HEAD], q_rest)
     tma.store_wait(0)
 
 
@@ -528,7 +542,7 @@ def _multiply(work, MODE: gl.constexpr, GROUP: gl.constexpr):
     descs, memory, numbers, barriers, turns, sizes, sinks_ptr, logs_ptr, scales = work
     q_smem, k_smem, _v_smem, _q_tail, _k_tail, _v_tail = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty, given, taken = barriers
-    tiles_ptr, counts_ptr, num_heads, _queries_per_kv, window, longest = sizes
+    tiles_ptr, counts_ptr, num_heads, heads_at_once, _queries_per_kv, window, longest = sizes
     GROUPS: gl.constexpr = q_smem.shape[0]
     BLOCK_N: gl.constexpr = k_smem.shape[-3]
     HEAD: gl.constexpr = k_smem.shape[-1]
@@ -541,11 +555,13 @@ def _multiply(work, MODE: gl.constexpr, GROUP: gl.constexpr):
     rings = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
     count = 0
     step = 0
-    num_items = gl.load(counts_ptr) * num_heads
+    num_tiles = gl.load(counts_ptr)
+    num_items = num_tiles * num_heads
+    walk = (num_tiles, num_heads, heads_at_once)
     number = _take(step, numbers, given, taken)
     while number < num_items:
         head, queries, _first_key, num_keys, begin, end = _place(
-            number, tiles_ptr, num_heads, window, GROUPS * _ROWS, BLOCK_N, MODE
+            number, tiles_ptr, walk, window, GROUPS * _ROWS, BLOCK_N, MODE
         )
         first_query, queries_left, place, sequence, row = queries
         lowest = place + GROUP * _ROWS
@@ -603,7 +619,7 @@ def barriers_of(NUMBER: gl.constexpr, ARRIVALS: gl.constexpr):
     return found
 
 
-@gluon.jit(do_not_specialize=["num_heads", "queries_per_kv", "window", "longest"])
+@gluon.jit(do_not_specialize=["num_heads", "heads_at_once", "queries_per_kv", "window", "longest"])
 def _attention_kernel(
     q_desc,
     k_desc,
@@ -618,6 +634,7 @@ def _attention_kernel(
     sinks_ptr,
     logs_ptr,
     num_heads,
+    heads_at_once,
     queries_per_kv,
     window,
     longest,
@@ -657,7 +674,7 @@ def _attention_kernel(
     fence_async_shared()
     inputs = (q_desc, k_desc, v_desc, q_tail_desc, k_tail_desc, v_tail_desc)
     outputs = (out_desc, out_tail_desc)
-    sizes = (tiles_ptr, counts_ptr, num_heads, queries_per_kv, window, longest)
+    sizes = (tiles_ptr, counts_ptr, num_heads, heads_at_once, queries_per_kv, window, longest)
     scales = (factor, softmax_scale)
     work = (outputs, memory, numbers, barriers, turns, sizes, sinks_ptr, logs_ptr, scales)
     copies = (inputs, memory, numbers, barriers, sizes)
@@ -715,6 +732,12 @@ def choose_config(head_dim: int, num_queries: int, heads: int, sms: int) -> Grou
     return SMALL_TILES if rows_in_turn(SMALL_TILES) < _RATE_OF_SMALL_TILES * rows_in_turn(found) else found
 
 
+def choose_heads_at_once(queries_per_kv: int, causal: bool) -> int:
+    """Return the number of heads whose tiles programs take before those of the next, whole groups of shared keys."""
+    least = HEADS_AT_ONCE_CAUSAL if causal else HEADS_AT_ONCE
+    return int(triton.cdiv(least, queries_per_kv)) * queries_per_kv
+
+
 def widths(head_dim: int) -> tuple[int, int]:
     """Widths of the two parts of a head, each a power of two as tensors must be; the second may be zero."""
     if head_dim <= 64:
@@ -723,17 +746,20 @@ def widths(head_dim: int) -> tuple[int, int]:
     return head, triton.next_power_of_2(max(16, head_dim - head)) if head_dim > head else 0
 
 
-def _describe(tensor: torch.Tensor, rows: int, width: int) -> TensorDescriptor:
-    """Return how blocks of one head are copied, from rows that are counted from the end of a sequence."""
-    row, head, element = tensor.stride()
-    far = int(_FAR.value)
+def ragged_rows(tensor: torch.Tensor, rows: int, block: list[int]) -> TensorDescriptor:
+    """Return how blocks of some rows are copied that are counted from the end of a sequence.
+
+    Shapes: tensor [S, …]; `block` holds the sizes of a block in the other dimensions.
+    """
+    row, *others = tensor.stride()
+    far = int(FAR.value)
     most = 2**31 - 2**16
     return TensorDescriptor(
         tensor,
         [most, most, far, *tensor.shape[1:]],
-        [2**34 - row, row, row, head, element],
-        [1, 1, rows, 1, width],
-        gl.NVMMASharedLayout(min(128, 2 * width), 16, rank=5),
+        [2**34 - row, row, row, *others],
+        [1, 1, rows, *block],
+        gl.NVMMASharedLayout(min(128, tensor.element_size() * block[-1]), 16, rank=3 + len(block)),
     )
 
 
@@ -770,13 +796,14 @@ def _launch(
         turns=config.turns,
     )
     _attention_kernel[(min(tiles.shape[0] * num_heads, num_sms(q.device.index or 0)),)](
-        *(_describe(tensor, number, head) for tensor, number in blocks),
-        *(_describe(tensor, number, tail or head) for tensor, number in blocks),
+        *(ragged_rows(tensor, number, [1, head]) for tensor, number in blocks),
+        *(ragged_rows(tensor, number, [1, tail or head]) for tensor, number in blocks),
         tiles,
         counts,
         sinks,
         logs,
         num_heads,
+        choose_heads_at_once(num_heads // k.shape[1], causal),
         num_heads // k.shape[1],
         window or 0,
         0 if logs is None else logs.shape[2],

@@ -16,7 +16,6 @@ from advisor.kernels import fp8_block_gemm
 from advisor.kernels.backend import INTERPRET, check_formats, check_operands, normal, persistent_programs
 from advisor.kernels.fp8_block_gemm import (
     BLOCK,
-    check_sizes,
     choose_config,
     dequantize_rows,
     dequantize_weights,
@@ -99,6 +98,20 @@ def reference(
     return torch.cat([part @ weights[expert].T for expert, part in enumerate(parts)])
 
 
+def check_sizes(
+    a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor, b_scale: torch.Tensor, group_sizes: torch.Tensor
+) -> None:
+    """Refuse operands that do not fit together.
+
+    Raises: ValueError: no matrix of weights for each expert, or operands that `fp8_block_gemm.check_sizes` refuses.
+    """
+    if b.dim() != 3:
+        raise ValueError(f"b is {tuple(b.shape)}, and the kernel wants a matrix of weights for each expert")
+    fp8_block_gemm.check_sizes(a, a_scale, b, b_scale)
+    check_formats(None, a=a, group_sizes=group_sizes)
+    check_operands((torch.int32, torch.int64), group_sizes=(group_sizes, (b.shape[0],)))
+
+
 def run(
     a: torch.Tensor,
     a_scale: torch.Tensor,
@@ -113,15 +126,11 @@ def run(
 
     Shapes: a [R, K] fp8 sorted by expert, a_scale [⌈K / 128⌉, R] fp32, b [E, N, K] fp8, b_scale [E, ⌈N / 128⌉,
     ⌈K / 128⌉] fp32, group_sizes [E] with sum R -> [R, N].
-    Raises: ValueError: operands that `fp8_block_gemm.check_sizes` refuses.
+    Raises: ValueError: operands that `check_sizes` refuses.
     """
-    if b.dim() != 3:
-        raise ValueError(f"b is {tuple(b.shape)}, and the kernel wants a matrix of weights for each expert")
-    check_sizes(a, a_scale, b, b_scale)
+    check_sizes(a, a_scale, b, b_scale, group_sizes)
     num_rows, k = a.shape
     num_experts, n, _ = b.shape
-    check_formats(None, a=a, group_sizes=group_sizes)
-    check_operands((torch.int32, torch.int64), group_sizes=(group_sizes, (num_experts,)))
     check_operands((torch.bfloat16,), out=(out, (num_rows, n)))
     config = config or (_INTERPRETER_CONFIG if INTERPRET else choose_config(num_rows // num_experts))
     schedule = schedule or make_schedule(group_sizes, num_rows, config.block_m)

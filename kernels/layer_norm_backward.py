@@ -7,6 +7,10 @@ dx = (w − mean(w) − n · mean(w ∘ n)) / √(variance + ε),  dweight = Σ 
 Tiled: each program takes every P-th row of P programs. Kept on the chip: the row, so that mean and variance are
 computed again instead of being stored by the forward pass, and the program's parts of dweight and dbias. The next row
 is loaded while one is computed.
+
+The warps of a program meet once per row, for four sums at once. The variance is therefore that of the distances from
+the row's first element, less their mean squared: an element is as near to the mean as rows vary, so the difference
+keeps its digits, which it would lose around zero if the mean were large.
 """
 
 import torch
@@ -15,7 +19,12 @@ import triton.language as tl
 
 from advisor.kernels import layer_norm
 from advisor.kernels.backend import check_operands, normal
-from advisor.kernels.rms_norm_backward import WIDEST_ROW_AHEAD, add_pairs, row_programs
+from advisor.kernels.rms_norm_backward import FULL_MULTIPROCESSOR, WIDEST_ROW_AHEAD, row_programs, sum_parts
+
+
+@triton.jit
+def _add_four(a, b, c, d, other_a, other_b, other_c, other_d):
+    return a + other_a, b + other_b, c + other_c, d + other_d
 
 
 @triton.jit
@@ -39,33 +48,43 @@ def _backward_kernel(
     dw = tl.zeros((BLOCK,), tl.float32)
     db = tl.zeros((BLOCK,), tl.float32)
     first = tl.program_id(0)
-    offsets = first.to(tl.int64) * num_columns + columns
+    start = first.to(tl.int64) * num_columns
+    offsets = start + columns
     if AHEAD:
         x_ahead = tl.load(x_ptr + offsets, mask=mask, other=0.0)
         grad_ahead = tl.load(grad_ptr + offsets, mask=mask, other=0.0)
+        near_ahead = tl.load(x_ptr + start)
     for row in tl.range(first, num_rows, NUM_PROGRAMS):
-        after = offsets + NUM_PROGRAMS * num_columns
+        next_start = start + NUM_PROGRAMS * num_columns
+        after = next_start + columns
         if AHEAD:
             x = x_ahead.to(tl.float32)
             grad = grad_ahead.to(tl.float32)
-            is_there = mask & (row + NUM_PROGRAMS < num_rows)
+            near = near_ahead.to(tl.float32)
+            is_next = row + NUM_PROGRAMS < num_rows
+            is_there = mask & is_next
             x_ahead = tl.load(x_ptr + after, mask=is_there, other=0.0)
             grad_ahead = tl.load(grad_ptr + after, mask=is_there, other=0.0)
+            near_ahead = tl.load(x_ptr + next_start, mask=is_next, other=0.0)
         else:
             # The widest rows leave no registers for a second row, nor for the weights, which the caches hold.
             x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
             grad = tl.load(grad_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
             weight = tl.load(weight_ptr + columns, mask=mask, other=0.0).to(tl.float32)
+            near = tl.load(x_ptr + start).to(tl.float32)
         weighted = grad * weight
-        sum_x, sum_weighted = tl.reduce((x, weighted), 0, add_pairs)
-        centred = tl.where(mask, x - sum_x / num_columns, 0.0)
-        squares, product = tl.reduce((centred * centred, weighted * centred), 0, add_pairs)
-        scale = tl.rsqrt(squares / num_columns + epsilon)
-        normed = centred * scale
-        dx = (weighted - sum_weighted / num_columns - normed * (product / num_columns * scale)) * scale
+        x = tl.where(mask, x - near, 0.0)
+        sums = tl.reduce((x, x * x, weighted, weighted * x), 0, _add_four)
+        mean = sums[0] / num_columns
+        scale = tl.rsqrt(tl.maximum(sums[1] / num_columns - mean * mean, 0.0) + epsilon)
+        mean_weighted = sums[2] / num_columns
+        product = sums[3] / num_columns - mean_weighted * mean
+        normed = (x - mean) * scale
+        dx = (weighted - mean_weighted - normed * (product * scale)) * scale
         tl.store(dx_ptr + offsets, dx, mask=mask)
         dw += grad * normed
         db += grad
+        start = next_start
         offsets = after
     parts = parts_ptr + first * 2 * num_columns + columns
     tl.store(parts, dw, mask=mask)
@@ -120,13 +139,11 @@ def run(
         NUM_PROGRAMS=programs,
         AHEAD=block <= WIDEST_ROW_AHEAD,
         num_warps=num_warps,
+        **FULL_MULTIPROCESSOR,
     )
-    summed = parts.sum(dim=0)
-    return (
-        dx,
-        summed[0].to(weight.dtype) if dw is None else dw.copy_(summed[0]),
-        summed[1].to(weight.dtype) if db is None else db.copy_(summed[1]),
-    )
+    dw, db = (torch.empty_like(weight) if one is None else one for one in (dw, db))
+    sum_parts(parts, dw, db)
+    return dx, dw, db
 
 
 def flop(num_rows: int, num_columns: int) -> int:

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 from advisor.kernels import rms_norm
-from advisor.kernels.backend import check_operands, normal, persistent_programs
+from advisor.kernels.backend import INTERPRET, check_operands, normal, persistent_programs
 
 WIDEST_ROW: Final = 16384
 """Widest row whose gradients and weights' sums fit the registers of 32 warps; no published model's is wider."""
@@ -28,6 +28,10 @@ WIDEST_ROW_AHEAD: Final = 8192
 _ELEMENTS_PER_THREAD: Final = 16
 _WARPS_PER_SM: Final = 16
 """Number of warps that all programs of a multiprocessor have together: more would leave fewer than 128 registers."""
+FULL_MULTIPROCESSOR: Final = {"maxnreg": 128} if torch.version.cuda and not INTERPRET else {}
+"""Option with which all these programs are on a multiprocessor at once: with more registers each, some would wait."""
+_SUM_ROWS: Final = 32
+_SUM_COLUMNS: Final = 32
 
 
 @triton.jit
@@ -101,6 +105,51 @@ def row_programs(num_rows: int, num_columns: int, device: torch.device) -> tuple
     return max(1, min(num_rows, programs)), block, num_warps
 
 
+@triton.jit
+def _sum_kernel(
+    parts_ptr,
+    first_ptr,
+    second_ptr,
+    num_parts,
+    num_columns,
+    NUM_SUMS: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    which = tl.program_id(1)
+    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    is_column = columns < num_columns
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
+    for start in range(0, num_parts, ROWS):
+        parts = start + tl.arange(0, ROWS)
+        offsets = (parts * NUM_SUMS + which)[:, None] * num_columns + columns[None, :]
+        is_there = (parts < num_parts)[:, None] & is_column[None, :]
+        total += tl.load(parts_ptr + offsets, mask=is_there, other=0.0)
+    found = tl.sum(total, axis=0)
+    if which == 0:
+        tl.store(first_ptr + columns, found, mask=is_column)
+    else:
+        tl.store(second_ptr + columns, found, mask=is_column)
+
+
+def sum_parts(parts: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:
+    """Add what each program found and write it as weights are: one launch in place of a sum and conversions.
+
+    Shapes: parts [P, 1 or 2, C] fp32, first [C] for the first of the sums, second [C] for the second, if there is one.
+    """
+    num_parts, num_sums, num_columns = parts.shape
+    _sum_kernel[(triton.cdiv(num_columns, _SUM_COLUMNS), num_sums)](
+        parts,
+        first,
+        second,
+        num_parts,
+        num_columns,
+        NUM_SUMS=num_sums,
+        ROWS=_SUM_ROWS,
+        BLOCK=_SUM_COLUMNS,
+    )
+
+
 def reference(
     total: torch.Tensor,
     weight: torch.Tensor,
@@ -161,9 +210,11 @@ def run(
         NUM_PROGRAMS=programs,
         AHEAD=block <= WIDEST_ROW_AHEAD,
         num_warps=num_warps,
+        **FULL_MULTIPROCESSOR,
     )
-    summed = parts.sum(dim=0)
-    return dx, summed.to(weight.dtype) if dw is None else dw.copy_(summed)
+    dw = torch.empty_like(weight) if dw is None else dw
+    sum_parts(parts[:, None], dw, dw)
+    return dx, dw
 
 
 def flop(num_rows: int, num_columns: int) -> int:

@@ -14,7 +14,6 @@ from advisor.kernels import (
     gated_delta,
     gemm,
     grouped_gemm,
-    grouped_gemm_fp8,
     mla_decode,
     rms_norm,
     ssd_wgmma,
@@ -234,7 +233,8 @@ def grouped_gemm_fp8_op(
     Shapes: a [R, K] fp8, a_scale [⌈K / 128⌉, R], b [E, N, K] fp8, b_scale [E, ⌈N / 128⌉, ⌈K / 128⌉], group_sizes [E]
     -> [R, N].
     """
-    return grouped_gemm_fp8.run(a, a_scale, b, b_scale, group_sizes)
+    run = fp8_block_gemm_wgmma.fastest_grouped(a, *b.shape[:2])
+    return run(a, a_scale, b, b_scale, group_sizes)
 
 
 @grouped_gemm_fp8_op.register_fake

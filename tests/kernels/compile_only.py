@@ -192,10 +192,10 @@ def newer_calls() -> dict[str, Callable[[], object]]:
         "mla_decode": lambda: mla_decode.run(*mla_decode.make_inputs(128, [512], 64, 0, CPU)),
         "mla_decode_few": lambda: mla_decode.run(*mla_decode.make_inputs(16, [512], 64, 0, CPU)),
         "fp8_block": lambda: fp8_block_gemm.run(*blocks),
-        "wgmma_fp8_block": lambda: [
-            fp8_block_gemm_wgmma.run(*blocks, config=fp8_block_gemm_wgmma.TileConfig(turns=turns))
-            for turns in (False, True)
-        ],
+        "wgmma_fp8_block": lambda: fp8_block_gemm_wgmma.run(*blocks),
+        "wgmma_grouped_fp8": lambda: fp8_block_gemm_wgmma.run_grouped(
+            *grouped_gemm_fp8.make_inputs(2048, 4, 512, 512, 0, CPU)
+        ),
         "grouped_fp8": lambda: grouped_gemm_fp8.run(*grouped_gemm_fp8.make_inputs(2048, 4, 512, 512, 0, CPU)),
         "mxfp4": lambda: fp4.run("mxfp4", *fp4.make_inputs("mxfp4", 256, 512, 0, CPU)),
         "nvfp4": lambda: fp4.run("nvfp4", *fp4.make_inputs("nvfp4", 256, 512, 0, CPU)),

@@ -42,6 +42,15 @@ def test_layer_norm(dtype, shape, device, assert_close, poison):
     check_all(out, layer_norm_backward.reference(x, weight, grad), assert_close)
 
 
+@pytest.mark.parametrize("mean", [0.0, 1e3, -1e5])
+def test_layer_norm_keeps_its_digits_at_any_mean(mean, device, assert_close):
+    x, weight, grad = layer_norm_backward.make_inputs(4, 3000, 9, device, torch.float32)
+    # Rounded so that adding the mean loses nothing.
+    x = (x * 64).round() / 64 + mean
+    found = layer_norm_backward.run(x, weight, grad)
+    check_all(found, layer_norm_backward.reference(x, weight, grad), assert_close)
+
+
 @pytest.mark.parametrize("shape", [*SHAPES, (3, 5000), (2, 40000)], ids=str)
 @pytest.mark.parametrize("dtype", FORMATS, ids=str)
 def test_softmax(dtype, shape, device, assert_close, poison):

@@ -28,6 +28,12 @@ def run(request, device):
     return fp8_block_gemm_wgmma.run
 
 
+@pytest.fixture
+def run_grouped(run):
+    """Launch function of the grouped kernel that belongs to `run`."""
+    return fp8_block_gemm_wgmma.run_grouped if run is fp8_block_gemm_wgmma.run else grouped_gemm_fp8.run
+
+
 @pytest.mark.parametrize("sizes", SIZES + LARGE, ids=str)
 def test_matches_reference(run, sizes, device, on_gpu, assert_close):
     if sizes in LARGE and not on_gpu:
@@ -69,13 +75,25 @@ LARGE_CASES = [(4096, 8, 1024, 2048), (300, 64, 512, 512)]
 
 
 @pytest.mark.parametrize("case", CASES + LARGE_CASES, ids=str)
-def test_grouped_matches_reference(case, device, on_gpu, assert_close, poison):
+def test_grouped_matches_reference(run_grouped, case, device, on_gpu, assert_close, poison):
     if case in LARGE_CASES and not on_gpu:
         pytest.skip("large shape: GPU only")
     inputs = grouped_gemm_fp8.make_inputs(*case, 4, device)
     out = poison(torch.empty((case[0], case[2]), dtype=torch.bfloat16, device=device))
-    grouped_gemm_fp8.run(*inputs, out=out)
+    run_grouped(*inputs, out=out)
     assert_close(out, grouped_gemm_fp8.reference(*inputs), slack=2.0)
+
+
+@pytest.mark.parametrize("sizes", [[0, 0, 20], [20, 0, 0], [0, 1, 19], [7, 6, 7], [0, 0, 0]], ids=str)
+def test_groups_without_rows_and_of_unequal_sizes(run_grouped, sizes, device, assert_close, poison):
+    *operands, _ = grouped_gemm_fp8.make_inputs(max(1, sum(sizes)), 3, 32, 144, 5, device)
+    group_sizes = torch.tensor(sizes, device=device)
+    out = poison(torch.empty((max(1, sum(sizes)), 32), dtype=torch.bfloat16, device=device))
+    run_grouped(*operands, group_sizes, out=out)
+    if sum(sizes):
+        assert_close(out, grouped_gemm_fp8.reference(*operands, group_sizes), slack=2.0)
+    else:
+        assert bool(out.isnan().all()), "a row of no expert was written"
 
 
 def test_an_inner_size_that_the_copy_engine_cannot_read_is_refused(device):
