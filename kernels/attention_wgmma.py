@@ -98,7 +98,7 @@ HEADS_AT_ONCE: Final = 4
 """Least number of heads whose tiles are taken together when each query sees all keys: few, so that the L2 serves their
 keys to all programs."""
 HEADS_AT_ONCE_CAUSAL: Final = 16
-"""The same when a query sees the keys before it: the short tiles of more heads are left for the end."""
+"""Least number of heads when a query sees only the keys before it: more, so that short tiles are left for the end."""
 COPY_REGISTERS: Final = 24
 """Number of registers of the copying warp's threads: the least that can be asked for."""
 

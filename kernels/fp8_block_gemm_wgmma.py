@@ -292,7 +292,8 @@ def _launch(
     schedule: Schedule | None,
 ) -> None:
     """Compute the tiles of a schedule, or of all rows."""
-    (m, k), (_, n, _) = a.shape, b.shape
+    m, k = a.shape
+    n = b.shape[1]
     config = config or TileConfig()
     rows = int(_ROWS.value)
     tiles_m = schedule.expert.numel() if schedule else triton.cdiv(m, int(_TILE_ROWS.value))
@@ -334,9 +335,9 @@ def run(
     Raises: ValueError: operands that `fp8_block_gemm.check_sizes` refuses.
     """
     fp8_block_gemm.check_sizes(a, a_scale, b, b_scale)
-    m, n = a.shape[0], b.shape[0]
-    out = empty_output(m, n, torch.bfloat16, a.device) if out is None else out
-    check_output(out, m, n)
+    sizes = (a.shape[0], b.shape[0])
+    out = empty_output(*sizes, torch.bfloat16, a.device) if out is None else out
+    check_output(out, *sizes)
     _launch(a, a_scale, b[None], b_scale, out, config, None)
     return out
 
@@ -358,9 +359,9 @@ def run_grouped(
     Raises: ValueError: operands that `grouped_gemm_fp8.check_sizes` refuses.
     """
     grouped_gemm_fp8.check_sizes(a, a_scale, b, b_scale, group_sizes)
-    m, n = a.shape[0], b.shape[1]
-    out = empty_output(m, n, torch.bfloat16, a.device) if out is None else out
-    check_output(out, m, n)
-    schedule = schedule or make_schedule(group_sizes, m, int(_TILE_ROWS.value))
+    sizes = (a.shape[0], b.shape[1])
+    out = empty_output(*sizes, torch.bfloat16, a.device) if out is None else out
+    check_output(out, *sizes)
+    schedule = schedule or make_schedule(group_sizes, sizes[0], int(_TILE_ROWS.value))
     _launch(a, a_scale, b, b_scale, out, config, schedule)
     return out
