@@ -56,9 +56,11 @@ CONFIGS: Final[dict[int, BackwardConfig]] = {
 }
 """Configuration by head size: those of this kernel."""
 _COPY_REGISTERS: Final = 24
-_MOST_HEADS_AT_ONCE: Final = 64
-"""Number of heads whose queries and sums stream through the caches at once. With 128 heads of 4096 tokens each program
-had a head of its own, the caches held nothing for another, and the rate was half of that with 32 heads (H100)."""
+_HEADS_AT_ONCE: Final = 1
+"""Number of heads of keys whose blocks come before those of the next: few, so that the L2 holds the queries that all
+programs read and the sums to which they add."""
+_HEADS_AT_ONCE_CAUSAL: Final = 4
+"""Number of heads when a query sees only the keys before it: more, so that short blocks are left for the end."""
 
 
 @gluon.jit
@@ -326,7 +328,16 @@ def _multiply(
     gl.store(dv_ptr + offsets, dv.to(q_smem.dtype), mask=mask)
 
 
-@gluon.jit(do_not_specialize=["num_queries", "num_keys", "num_kv_heads", "queries_per_kv", "num_rows"])
+@gluon.jit(
+    do_not_specialize=[
+        "num_queries",
+        "num_keys",
+        "num_kv_heads",
+        "queries_per_kv",
+        "num_rows",
+        "heads_at_once",
+    ]
+)
 def _backward_kernel(
     q_desc,
     k_desc,
@@ -342,23 +353,26 @@ def _backward_kernel(
     num_kv_heads,
     queries_per_kv,
     num_rows,
+    heads_at_once,
     softmax_scale,
     STAGES: gl.constexpr,
     CAUSAL: gl.constexpr,
-    HEADS_IN_TURN: gl.constexpr,
     REGISTERS: gl.constexpr,
     COPY_REGISTERS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """Share the work among the groups of warps; `num_rows` counts sequences times key-value heads."""
-    # With a causal mask the first keys are seen by the most queries: they go first, of all heads or of each head.
+    """Share the work among the groups of warps; `num_rows` counts sequences times key-value heads.
+
+    All blocks of `heads_at_once` of them come before those of the next.
+    """
     program = gl.program_id(0)
-    block = program // num_rows
-    row = program % num_rows
-    if HEADS_IN_TURN:
-        blocks = (num_keys + 2 * _KEYS - 1) // (2 * _KEYS)
-        block = program % blocks
-        row = program // blocks
+    blocks = (num_keys + 2 * _KEYS - 1) // (2 * _KEYS)
+    heads_before = program // (blocks * heads_at_once) * heads_at_once
+    rows = min(heads_at_once, num_rows - heads_before)
+    program -= heads_before * blocks
+    # With a causal mask the first keys are seen by the most queries: they go first.
+    block = program // rows
+    row = heads_before + program % rows
     first_key = block * (2 * _KEYS)
     batch = row // num_kv_heads
     kv_head = row % num_kv_heads
@@ -489,10 +503,10 @@ def run(
         num_kv_heads,
         num_heads // num_kv_heads,
         rows,
+        _HEADS_AT_ONCE_CAUSAL if causal else _HEADS_AT_ONCE,
         scale,
         STAGES=config.stages,
         CAUSAL=causal,
-        HEADS_IN_TURN=rows > _MOST_HEADS_AT_ONCE,
         REGISTERS=config.registers,
         COPY_REGISTERS=_COPY_REGISTERS,
         num_warps=4,
