@@ -102,7 +102,8 @@ def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:
             raise AdvisorError("disaggregated serving needs the prefill workers' number and accelerators")
         size = case.prefill_gpus // case.num_prefill_workers
         tp, pp, dp = (1, 1, size) if decode_worker.data_parallel > 1 else (size, 1, 1)
-    ep = (case.prefill_ep or tp * dp) if is_moe(decode_worker.model) else 1
+    whole = dp > 1 or decode_worker.expert_parallel > 1
+    ep = (case.prefill_ep or (tp * dp if whole else 1)) if is_moe(decode_worker.model) else 1
     return replace(
         decode_worker,
         tensor_parallel=tp,
