@@ -27,7 +27,7 @@ from advisor.simulator.graph.model import (
     num_operators,
     parameter_count,
 )
-from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operator_library import OperatorLibrary, matmul_peak_flop_per_s
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.terms import TermCase, fill_record, find, value
 
@@ -424,7 +424,7 @@ class EraKernels:
     sequence_s: float = 0.0
     """Time added per sequence and decode step [s]."""
     row_fraction: float = 0.0
-    """Fraction of the 16-bit peak at which further rows of a decode step multiply; 0 adds nothing."""
+    """Fraction of the peak of the weights' format at which further rows of a decode step multiply; 0 adds nothing."""
     attention_repeat: float = 0.0
     """Number of times that each further query head of a group reads the cache again."""
     prefill_scale: float = 1.0
@@ -455,8 +455,9 @@ def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraK
     row_s = kernels.sequence_s
     if kernels.row_fraction > 0:
         flop = 2.0 * parameter_count(deployment.model).active / deployment.pipeline_parallel
-        peak = device_of(deployment.accelerator).peak_flop_per_s["bf16"] * kernels.row_fraction
-        row_s += flop / (peak * deployment.ranks_per_stage)
+        device = device_of(deployment.accelerator)
+        peak = matmul_peak_flop_per_s(deployment.weight_dtype, deployment.activation_dtype, device)
+        row_s += flop / (kernels.row_fraction * peak * deployment.ranks_per_stage)
     waits = num_collectives(deployment.model) if deployment.tensor_parallel > 1 else 0
     step_s = kernels.step_s + kernels.wait_s * waits / deployment.pipeline_parallel
     step_ps, row_ps = (round(seconds * PICOSECONDS_PER_S) for seconds in (step_s, row_s))
