@@ -346,9 +346,10 @@ def release_costs(
     Source: catalog/data/terms.csv.
     """
     engine = TermCase(deployment.engine.id, version, date, deployment.accelerator.architecture)
-    launch = find("engine", "eager_launch_s", engine)
-    if launch is not None and launch.name:
-        costs = replace(costs, eager_launch_s=launch.value)
+    for name in ("eager_launch_s", "eager_sequence_s"):
+        host = find("engine", name, engine)
+        if host is not None and host.name:
+            costs = replace(costs, **{name: host.value})
     experts = find("engine", "request_launch_s", replace(engine, dtype=deployment.weight_dtype))
     if experts is not None and experts.name:
         costs = replace(costs, request_launch_s=experts.value)
