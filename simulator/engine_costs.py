@@ -313,7 +313,9 @@ def request_latency_s(
 
     Its `prompt_tokens` pass the tokenizer and are computed in chunks of `chunk_tokens`. If ranks launch in step, n of
     them take (1 + log2 n) / 3 of the time of four ranks, and a single rank takes none: published first tokens of
-    TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. If the host runs ahead
+    TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. They wait less for each
+    other if experts are one operator of a layer with few: published first tokens of gpt-oss-120b come after 80 to 117 ms
+    on H200s, and on B200s after 41 ms with any number of ranks. If the host runs ahead
     and launches experts kernel by kernel, or launches each layer in turn, the time is part of the iteration. If each
     layer is launched while the device runs, a model with latent attention or a state, which has twice the kernels,
     waits once more than the iteration does. A prompt that is replayed from a captured graph waits for nothing.
@@ -323,15 +325,17 @@ def request_latency_s(
     """
     ranks = deployment.ranks_per_stage
     request_s = costs.request_s + costs.prompt_token_s * prompt_tokens
+    many = _is_latent(deployment.model) or has_state(deployment.model)
     if deployment.engine.prompt_launches == "each":
         if chunk_tokens <= deployment.engine.captured_prompt_tokens:
             return request_s
-        many = _is_latent(deployment.model) or has_state(deployment.model)
         return request_s + (prompt_launch_s(deployment, costs) if many else 0.0)
+    apart = launches_experts_apart(deployment)
+    in_step = (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0
     waits = {
-        "ahead": 0.0 if launches_experts_apart(deployment) else _COMPILED_SHARE,
+        "ahead": 0.0 if apart else _COMPILED_SHARE,
         "in_turns": 0.0,
-        "in_step": (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0,
+        "in_step": in_step * (1.0 if apart or many else _COMPILED_SHARE),
     }
     return request_s + waits[deployment.engine.prompt_launches] * prompt_launch_s(deployment, costs)
 

@@ -14,6 +14,7 @@ from advisor.evidence.serving.scripts import (
     all_decode_slots,
     all_formats,
     all_layouts,
+    all_pool_layouts,
     all_recipes,
     first_of,
 )
@@ -76,7 +77,11 @@ def as_laid_out(case: ServingCase) -> ServingCase:
     Raises: UnknownNameError: model or accelerator is not in the catalog.
     Source: evidence/data/layouts.toml.
     """
-    if not script_of(case) or case.mode != "agg" or (case.ep, case.dp) != (1, 1):
+    if not script_of(case):
+        return case
+    if case.mode == "disagg":
+        return _as_pools_laid_out(case)
+    if (case.ep, case.dp) != (1, 1):
         return case
     run = run_of(case, models.get(case.model).record.id, accelerators.by_id(case.gpu).architecture)
     layout = first_of(all_layouts(), run)
@@ -86,6 +91,20 @@ def as_laid_out(case: ServingCase) -> ServingCase:
     if layout.data_parallel_from is not None and clients >= layout.data_parallel_from:
         return replace(case, tp=1, dp=case.tp, ep=case.tp)
     return replace(case, ep=case.tp)
+
+
+def _as_pools_laid_out(case: ServingCase) -> ServingCase:
+    """Return a case whose table states the accelerators of its workers, but no degrees, with small decode workers laid
+    out as scripts did."""
+    stated = (case.prefill_tp, case.prefill_pp, case.prefill_dp) != (None, None, None)
+    if stated or not (case.decode_gpus and case.num_decode_workers):
+        return case
+    run = run_of(case, models.get(case.model).record.id, accelerators.by_id(case.gpu).architecture)
+    layout = first_of(all_pool_layouts(), run)
+    size = case.decode_gpus // case.num_decode_workers
+    if layout is None or size > layout.tensor_parallel_up_to:
+        return case
+    return replace(case, tp=size, dp=1, ep=1)
 
 
 def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:

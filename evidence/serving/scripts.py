@@ -158,6 +158,15 @@ class BenchmarkLayout(BenchmarkRuns):
         return super().concerns(run) and lengths and self.tensor_parallel in (None, run.tensor_parallel)
 
 
+class PoolLayout(BenchmarkRuns):
+    """Layout of decode workers in start-up scripts, if results state their number of accelerators and not their
+    degrees: the degrees of such rows were read from that number."""
+
+    tensor_parallel_up_to: int = Field(ge=1)
+    """Most accelerators of a decode worker that is tensor-parallel in attention and experts."""
+    source: Source
+
+
 class BenchmarkFormats(BenchmarkRuns):
     """Number formats of caches and states that start-up scripts set, if results do not state them."""
 
@@ -212,6 +221,12 @@ def all_recipes() -> tuple[BenchmarkRecipe, ...]:
 def all_layouts() -> tuple[BenchmarkLayout, ...]:
     """Return every layout that scripts chose and results do not state. Source: data/layouts.toml, each with its own."""
     return _records("layouts", "layout", BenchmarkLayout)
+
+
+@lru_cache(maxsize=1)
+def all_pool_layouts() -> tuple[PoolLayout, ...]:
+    """Return every layout of decode workers that results do not state. Source: data/layouts.toml, each with its own."""
+    return _records("layouts", "pool", PoolLayout)
 
 
 @lru_cache(maxsize=1)
