@@ -313,12 +313,12 @@ def request_latency_s(
 
     Its `prompt_tokens` pass the tokenizer and are computed in chunks of `chunk_tokens`. If ranks launch in step, n of
     them take (1 + log2 n) / 3 of the time of four ranks, and a single rank takes none: published first tokens of
-    TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. They wait less for each
-    other if experts are one operator of a layer with few: published first tokens of gpt-oss-120b come after 80 to 117 ms
-    on H200s, and on B200s after 41 ms with any number of ranks. If the host runs ahead
-    and launches experts kernel by kernel, or launches each layer in turn, the time is part of the iteration. If each
-    layer is launched while the device runs, a model with latent attention or a state, which has twice the kernels,
-    waits once more than the iteration does. A prompt that is replayed from a captured graph waits for nothing.
+    TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. Ranks wait less for
+    each other if experts are one operator of a layer with few: published first tokens of gpt-oss-120b come after 80 to
+    117 ms on H200s, and after 41 ms on B200s, whatever the number of ranks. If the host runs ahead and launches experts
+    kernel by kernel, or launches each layer in turn, the time is part of the iteration. If each layer is launched while
+    the device runs, a model with latent attention or a state, which has twice the kernels, waits once more than the
+    iteration does. A prompt that is replayed from a captured graph waits for nothing.
 
     Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical. An idle SGLang 0.5.17 on an H100
     answers 1 024 tokens of a dense model after 31 ms from a graph and after 40 without.

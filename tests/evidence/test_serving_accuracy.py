@@ -7,6 +7,7 @@ from advisor.evidence.serving.accuracy import (
     ServingAccuracy,
     copied_cases,
     engine_order,
+    has_short_latencies,
     is_core,
     serving_accuracy,
 )
@@ -125,3 +126,24 @@ def test_figures_that_a_source_prints_for_two_accelerators_count_for_neither() -
     assert copied_cases(rows) == {"a", "b"}
     assert serving_accuracy([JudgedRow(row, {}) for row in rows[:2]]) is None
     assert accuracy(*(JudgedRow(row, {}) for row in rows)).num_core_rows["tier"] == {"A1": 4}
+
+
+@pytest.mark.parametrize(
+    ("cells", "short"),
+    [
+        ({}, False),
+        ({"tpot_ms_mean": "0.1"}, True),
+        ({"tpot_ms_mean": "3.6"}, True),
+        ({"tpot_ms_mean": "3.6", "num_requests": "8"}, False),
+        ({"tpot_ms_mean": "3.6", "load": "poisson"}, False),
+        ({"tpot_ms_mean": "3.6", "output_tok_s": ""}, False),
+    ],
+)
+def test_latencies_that_leave_half_of_the_clients_idle_are_not_those_of_the_run(
+    cells: dict[str, str], short: bool
+) -> None:
+    """At 1 600 tokens/s, 101 tokens in 1 100 ms are 17 requests in flight, and 101 tokens in 460 ms are 7."""
+    run = {"concurrency": "16", "osl": "101", "output_tok_s": "1600", "ttft_ms_mean": "100"}
+    judged = judge_row(10, 11, **(run | cells))
+    assert has_short_latencies(judged.cells) is short
+    assert accuracy(judge_row(10, 11), judged).core["tpot_ms_mean"].overall.n == 2 - short
