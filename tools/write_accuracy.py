@@ -81,9 +81,9 @@ parameters are fitted on, under any load. All tables but *Left out* are of the s
 benchmarks of vendors and archives (A1 and A3 with their start-up scripts known), OWN our own runs; B are measurements
 of servers as people set them up, some with a client's or a server's limit in place of the load: their throughput is
 usable, their latencies are doubtful. A closed loop whose latencies are so short that more than half of its clients
-would be idle at its own throughput (Little's law) counts with its throughput alone. *Left out* covers rows of earlier tables and of blind rounds that are over: a
-campaign is an archive of runs that share scripts and machines, and is predicted by what the others say; the 80 %
-intervals are those of the same predictions.
+would be idle at its own throughput (Little's law) counts with its throughput alone. *Left out* covers rows of earlier
+tables and of blind rounds that are over: a campaign is an archive of runs that share scripts and machines, and is
+predicted by what the others say; the 80 % intervals are those of the same predictions.
 """
 STRANGER_HEADER = """
 # Serving, as a stranger's server

@@ -11,7 +11,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.releases import is_before
 from advisor.evidence.fit.base import by_key, published_rows
 from advisor.evidence.fit.engine_solver import Place
-from advisor.evidence.serving.accuracy import CORE_TIERS, copied_cases, is_core
+from advisor.evidence.serving.accuracy import CORE_TIERS, copied_cases, has_short_latencies, is_core
 from advisor.evidence.serving.case import ServingCase, parse_case, with_date
 from advisor.evidence.serving.prediction import predict_case
 from advisor.simulator.engine_costs import EngineCosts
@@ -49,13 +49,15 @@ class EngineRow:
 
 
 def read_rows(path: Path, tiers: Sequence[str] = CORE_TIERS) -> list[EngineRow]:
-    """Return aggregated runs of these tiers without speculative decoding whose conditions are all known."""
+    """Return aggregated runs of these tiers without speculative decoding whose conditions are all known; latencies that
+    contradict their throughput are left out."""
     rows = []
     published = list(published_rows(path))
     copied = copied_cases(raw for _, raw in published)
     for number, raw in published:
         if is_core(raw, tiers) and raw["case_id"] not in copied:
-            truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
+            told = ("throughput",) if has_short_latencies(raw) else tuple(METRICS)
+            truth = {name: float(raw[METRICS[name]]) for name in told if raw[METRICS[name]]}
             rows.append(EngineRow(parse_case(raw, number), raw["group"], raw["tier"], raw["source"], truth))
     return rows
 
