@@ -174,9 +174,7 @@ class Client:
         self.ahead: deque[Request] = deque()
         """Requests drawn and not yet sent."""
         self.api_ps = policy.api_overhead_ps
-        self._intake_ps = (
-            policy.intake_ps // num_front_ends if isinstance(workload.arrivals, ClosedLoop) else 0
-        )
+        self._intake_ps = policy.intake_ps // num_front_ends if isinstance(workload.arrivals, ClosedLoop) else 0
         self._intake_free_ps = 0
         """Instant at which the front end has taken in all requests that were sent [ps]."""
         self.intake_waits: dict[int, int] = {}

@@ -21,10 +21,9 @@ SURFACE = StepSurface(
     mixed_base_ps=[0] + [STEP_PS] * 4096,
     prefill_pair_ps=0.0,
 )
-SHORT = FixedLengths(4, 3)
 
 
-def serve(intake_ps, arrivals, lengths=SHORT, num_requests=8, **options):
+def serve(intake_ps, arrivals, lengths=FixedLengths(4, 3), num_requests=8, **options):
     policy = SchedulerPolicy(
         max_num_seqs=64, max_num_batched_tokens=4096, api_overhead_ps=500_000, intake_ps=intake_ps
     )
