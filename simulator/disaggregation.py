@@ -149,10 +149,8 @@ def join_pools(
     """
     _check(prefill, decode)
     # Pools are behind a router with processes of its own, as many as it needs.
-    prompts_only = replace(first.policy, intake_ps=0, delivery_ps=0)
-    whole_answers = replace(
-        second.policy, reserve_output_fraction=1.0, chunked_prefill=True, intake_ps=0, delivery_ps=0
-    )
+    prompts_only = replace(first.policy, delivery_ps=0)
+    whole_answers = replace(second.policy, reserve_output_fraction=1.0, chunked_prefill=True, delivery_ps=0)
     return DisaggregatedModel(
         first,
         second,

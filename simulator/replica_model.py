@@ -498,11 +498,6 @@ def policy_of(
         prefix_caching=engine.prefix_caching and not stateful,
         overlap_scheduling=engine.overlap_scheduling,
         # Each attention data-parallel rank has a front end of its own (vLLM, --api-server-count).
-        intake_ps=round(
-            (costs.intake_s + costs.prompt_token_s * inputs.mean_input_tokens)
-            / deployment.data_parallel
-            * PICOSECONDS_PER_S
-        ),
         delivery_ps=round(
             (costs.delivery_s + costs.message_s) / deployment.data_parallel * PICOSECONDS_PER_S
         ),

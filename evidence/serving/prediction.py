@@ -191,7 +191,7 @@ def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Mea
     """
     recipe = recipe_for(case, replica.deployment)
     if recipe is not None and recipe.in_process:
-        replica = replace(replica, policy=replace(replica.policy, api_overhead_ps=0, intake_ps=0))
+        replica = replace(replica, policy=replace(replica.policy, api_overhead_ps=0))
     return _LOADS[case.load](case, replica, seed)
 
 
@@ -222,7 +222,7 @@ def _online(replica: ReplicaModel, workload: Workload, seed: int) -> Measured:
 def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     # The run is so long that filling and draining the batch is a small part of it.
     num_requests = case.num_requests or 4 * replica.policy.num_slots
-    policy = replace(replica.policy, api_overhead_ps=0, intake_ps=0)
+    policy = replace(replica.policy, api_overhead_ps=0)
     if case.num_requests is None:
         # A highest throughput comes from the engine's own benchmark, without a server that streams outputs.
         policy = replace(policy, delivery_ps=0)
