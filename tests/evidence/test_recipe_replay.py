@@ -118,6 +118,29 @@ def test_a_stated_or_later_layout_stays() -> None:
     assert as_laid_out(case(**row, date="2025-11-02")).ep == 8
 
 
+@pytest.mark.parametrize(
+    ("cells", "layout"),
+    [
+        ({}, (4, 1, 1)),
+        ({"date": "2026-02-08"}, (1, 4, 4)),
+        ({"prefill_tp": "4"}, (1, 4, 4)),
+        (
+            {"n_gpus": "36", "decode_gpus": "32", "num_decode_workers": "1", "ep": "32", "dp": "32"},
+            (1, 32, 32),
+        ),
+        ({"num_requests": "50"}, (1, 4, 4)),
+    ],
+)
+def test_small_decode_workers_of_early_pools_are_tensor_parallel(
+    cells: dict[str, str], layout: tuple[int, int, int]
+) -> None:
+    pools = {"prefill_gpus": "4", "num_prefill_workers": "1", "decode_gpus": "16", "num_decode_workers": "4"}
+    degrees = {"tp": "1", "ep": "4", "dp": "4", "n_gpus": "20"}
+    early = {"date": "2025-12-21", "model": "deepseek-ai/DeepSeek-R1", "gpu": "gb200", "mode": "disagg"}
+    found = as_laid_out(case(**{**early, **degrees, **pools, "engine_version": "", **cells}))
+    assert (found.tp, found.dp, found.ep) == layout
+
+
 def test_attention_in_parallel_keeps_caches_that_fit() -> None:
     """256 clients of 8 192 tokens: eight ranks that each held all caches would let them queue for minutes."""
     row = {

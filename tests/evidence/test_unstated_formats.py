@@ -177,6 +177,18 @@ def test_workers_of_unstated_degrees_split_their_accelerators() -> None:
     assert [each.deployment.tensor_parallel for each in workers] == [8, 8]
 
 
+@pytest.mark.parametrize(("dp", "ep", "experts"), [("1", "1", 1), ("1", "8", 8), ("8", "8", 8)])
+def test_prompts_have_the_experts_of_the_engines_default_where_none_are_stated(
+    dp: str, ep: str, experts: int
+) -> None:
+    row = {"model": "Qwen/Qwen3-235B-A22B", "gpu": "h200-sxm", "n_gpus": "16", "mode": "disagg", "tp": "8"}
+    row |= {"tp": "1"} if dp != "1" else {}
+    pools = {"prefill_gpus": "8", "decode_gpus": "8", "num_prefill_workers": "1", "num_decode_workers": "1"}
+    stated = case(**row, **pools, dp=dp, ep=ep, weight_dtype="fp8", prefill_tp=row["tp"], prefill_dp=dp)
+    found = disaggregated_model(stated, deployment_of(stated))
+    assert found.prefill_worker.deployment.expert_parallel == experts
+
+
 def test_two_pools_store_what_one_does() -> None:
     pools = case(engine="tensorrt-llm", model="deepseek-ai/DeepSeek-R1", mode="disagg", date="2026-01-29")
     assert deployment_of(pools).kv_dtype == "fp8"

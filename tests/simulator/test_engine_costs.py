@@ -11,6 +11,7 @@ from advisor.simulator.engine_costs import (
     engine_costs,
     engine_in_turns,
     launches_experts_apart,
+    request_latency_s,
 )
 from advisor.simulator.graph.model import num_operators
 from advisor.simulator.terms import TermCase, find
@@ -139,3 +140,16 @@ def test_experts_in_four_bits_are_one_operator_where_the_device_multiplies_in_fo
 ) -> None:
     deployment = named_deployment("gpt-oss-20b", gpu, "vllm", weight_dtype="mxfp4")
     assert launches_experts_apart(deployment) is apart
+
+
+def test_ranks_hardly_wait_for_each_other_if_experts_are_one_operator() -> None:
+    """Four-bit experts of TensorRT-LLM are one operator on a B200 and several on an H200; latent attention has many."""
+
+    def wait_s(model: str, gpu: str, weight_dtype: str) -> float:
+        chosen = named_deployment(model, gpu, "tensorrt-llm", weight_dtype=weight_dtype, tensor_parallel=8)
+        costs = engine_costs(chosen.engine)
+        return request_latency_s(chosen, costs, 1024, 8192) - costs.request_s
+
+    several_s = wait_s("gpt-oss-120b", "h200-sxm", "mxfp4")
+    assert 0.0 < wait_s("gpt-oss-120b", "b200-sxm", "mxfp4") < 0.2 * several_s
+    assert wait_s("deepseek-r1", "b200-sxm", "nvfp4") > several_s

@@ -1,5 +1,7 @@
 """Terms of early engines: each changes the part of the surface that its name says, and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.simulator.deployment import named_deployment
@@ -36,6 +38,13 @@ def test_rows_multiply_at_a_fraction_of_the_peak() -> None:
     short, long, prompt = era_seconds(row_fraction=0.05)
     assert (short, long) == pytest.approx((32 * row_s, 32 * row_s), rel=1e-6)
     assert prompt == 0.0
+
+
+def test_rows_multiply_at_the_rate_of_their_format() -> None:
+    eight = replace(LAYOUT, weight_dtype="fp8", activation_dtype="fp8")
+    surface = with_era_kernels(SURFACE, eight, EraKernels(row_fraction=0.05))
+    added_s = decode_iteration_s(surface, 32, 1) - decode_iteration_s(SURFACE, 32, 1)
+    assert added_s == pytest.approx(era_seconds(row_fraction=0.05)[0] / 2.0, rel=1e-3)
 
 
 def test_heads_of_a_group_read_their_cache_again() -> None:
