@@ -54,9 +54,9 @@ What is known of the remaining error:
   63 %, by 37 % if a token takes 45 µs to deliver and not 25. No other source sends as many tokens, so 25 is kept.
 - **The engine.** SGLang's first tokens come later than predicted in three sources, most behind long prompts of
   recurrent models. TensorRT-LLM's of gpt-oss-120b on B200s take 41 ms with one, two, four and eight ranks, and are
-  predicted 10 to 15 % earlier. A new server's first burst took up to 84 s longer than its second in runs of 2025
-  (SGLang on B200s, by their 99th percentiles) and 1 to 6 s (TensorRT-LLM, and SGLang on MI300X and MI355X): a tenth of
-  that is in their means, and none in those that are predicted.
+  predicted 10 to 15 % earlier. By their 99th percentiles, the first burst of a new server waited 68 to 98 s in
+  DeepSeek-R1's runs of 2025 under SGLang on B200s, and 1 to 6 s in those under TensorRT-LLM and on MI300X and MI355X. A
+  tenth of that is in their means, and nothing in the predicted ones.
 
 Tried and not taken: the median of up to 16 draws of a closed loop's lengths (21.6 to 21.0 % in the core, 12.0 to 11.9 %
 in blind round 1); outputs of conversations from an exponential distribution, or of at most 1,000 tokens (throughput of
