@@ -236,7 +236,9 @@ def _settings(
         max_num_seqs=_whole(stated.get("max_num_seqs")) or log.max_num_seqs,
         max_num_batched_tokens=_whole(stated.get("max_num_batched_tokens")) or log.max_num_batched_tokens,
         memory_fraction=fraction or None,
-        host=HostLayers(log.gpu_layers) if log.gpu_layers is not None else None,
+        host=HostLayers(log.gpu_layers, offloaded_bytes=log.offloaded_bytes)
+        if log.gpu_layers is not None or log.offloaded_bytes
+        else None,
         enforce_eager=log.enforce_eager or bool(stated.get("enforce_eager")),
         version=stated.get("engine_version") or log.version,
     )

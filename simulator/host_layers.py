@@ -1,4 +1,4 @@
-"""Layers in main memory: a model of which accelerators hold some layers, and what the others add to its steps."""
+"""Weights in main memory: layers that the processors compute, or weights that accelerators read over their link."""
 
 import math
 from collections.abc import Sequence
@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.schema import Model
+from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.schema.model import DenseFeedForward, LayerGroup, MoeFeedForward
 from advisor.catalog.units import GIGA, PICOSECONDS_PER_S
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
+from advisor.simulator.memory import layer_weight_bytes
 from advisor.simulator.step_cost import StepSurface
 
 HOST_FRACTION: Final = 0.65
@@ -26,7 +27,7 @@ _LEAST_COPIED: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class HostLayers:
-    """Layers that a server keeps in main memory, as it was started."""
+    """Layers or weights that a server keeps in main memory, as it was started."""
 
     gpu_layers: int | None = None
     """Number of layers on the accelerators, the output layer counted as one; None for all."""
@@ -34,6 +35,16 @@ class HostLayers:
     """Number of layers, from the first, whose routed experts are in main memory."""
     bytes_per_s: float = USUAL_HOST_BYTES_PER_S
     """Bandwidth of the main memory [bytes/s]."""
+    offloaded_bytes: float = 0.0
+    """Weights of each accelerator that lie in main memory and that it reads over its link in each iteration [bytes]."""
+
+    def offloaded(self, deployment: Deployment) -> float:
+        """Weights of the fullest accelerator that lie in main memory, those of its layers at most [bytes].
+
+        Source: vLLM v0.11.0, model_executor/models/utils.py (maybe_offload_to_cpu); SGLang v0.5.0, utils/offloader.py
+        (OffloaderV1): parameters of layers, from the first, until their size reaches the limit.
+        """
+        return min(self.offloaded_bytes, layer_weight_bytes(deployment))
 
     def model_on_accelerators(self, model: Model) -> Model:
         """Return the part of a model that the accelerators hold.
@@ -80,9 +91,7 @@ def with_host_layers(
 
     caches = (kv_bytes_per_token(one.model, whole.kv_dtype).full_bytes_per_token for one in (whole, part))
     cached_s = (next(caches) - next(caches)) / rate
-    chip = whole.accelerator
-    link = PCIE_LANE_BYTES_PER_S[chip.pcie_generation or 4] * (chip.pcie_lanes or 16) * PCIE_FRACTION
-    sent_s = (every.total - held.total) * each / link
+    sent_s = (every.total - held.total) * each / link_bytes_per_s(whole.accelerator)
     factor = every.active / max(held.active, 1.0)
 
     def mixed_ps(num_tokens: int, own_ps: int) -> int:
@@ -98,6 +107,32 @@ def with_host_layers(
         prefill_pair_ps=factor * surface.prefill_pair_ps,
         prefill_window_pair_ps=factor * surface.prefill_window_pair_ps,
     )
+
+
+def with_offloaded_weights(surface: StepSurface, deployment: Deployment, host: HostLayers) -> StepSurface:
+    """Return the surface with the time in which each iteration reads the weights that lie in main memory.
+
+    bytes / rate of the link, in every iteration, whatever it computes
+
+    Assumes: nothing overlaps the reading; accelerators read at once, each over its own link.
+    Source: own composition; see `HostLayers.offloaded`.
+    """
+    read_s = host.offloaded(deployment) / link_bytes_per_s(deployment.accelerator)
+    return replace(
+        surface,
+        decode_base_ps=_add_to_each(surface.decode_base_ps, read_s),
+        mixed_base_ps=_add_to_each(surface.mixed_base_ps, read_s),
+    )
+
+
+def link_bytes_per_s(accelerator: Accelerator) -> float:
+    """Rate at which an accelerator reads weights from main memory [bytes/s].
+
+    Assumes: a usual slot of 16 lanes of PCIe 4 where the record does not say it.
+    Source: own estimate, PCIE_FRACTION.
+    """
+    lanes = accelerator.pcie_lanes or 16
+    return PCIE_LANE_BYTES_PER_S[accelerator.pcie_generation or 4] * lanes * PCIE_FRACTION
 
 
 def with_wide_stage(model: Model, factor: float) -> Model:

@@ -82,14 +82,6 @@ def weight_bytes(deployment: Deployment) -> float:
     model = deployment.model
     tp = deployment.tensor_parallel
     stages = deployment.pipeline_parallel
-    layers = sum(
-        layer.copies
-        * (
-            dense_weight_bytes(model, layer, deployment.weight_dtype, tp)
-            + expert_weight_bytes(model, layer, deployment.weight_dtype) / _expert_ranks(deployment, layer)
-        )
-        for layer in layers_of(model)
-    )
     elements = model.vocab_size * model.hidden_size / tp
     table = elements * stored_element_bytes(model, deployment.weight_dtype, "embedding")
     head = elements * stored_element_bytes(model, deployment.weight_dtype, "head")
@@ -101,7 +93,26 @@ def weight_bytes(deployment: Deployment) -> float:
     table = max(table, head)
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp
-    return layers / stages + (tables if stages == 1 else table) + extra + vision
+    return layer_weight_bytes(deployment) + (tables if stages == 1 else table) + extra + vision
+
+
+def layer_weight_bytes(deployment: Deployment) -> float:
+    """Size of the layers on the fullest accelerator, without embeddings, head and towers [bytes].
+
+    Assumes: stages of equal layers; routed experts split over all accelerators of a stage.
+    Source: own definition.
+    """
+    model = deployment.model
+    dtype = deployment.weight_dtype
+    layers = sum(
+        layer.copies
+        * (
+            dense_weight_bytes(model, layer, dtype, deployment.tensor_parallel)
+            + expert_weight_bytes(model, layer, dtype) / _expert_ranks(deployment, layer)
+        )
+        for layer in layers_of(model)
+    )
+    return layers / deployment.pipeline_parallel
 
 
 def expert_padding_bytes(deployment: Deployment) -> float:
@@ -184,13 +195,15 @@ def plan_memory(
     mean_context_tokens: float = 4096.0,
     kv_cache_bytes: float | None = None,
     has_graphs: bool = True,
+    offloaded_bytes: float = 0.0,
     version: str = "",
 ) -> MemoryPlan:
     """Divide the memory of the fullest accelerator as the engine would, and count the KV tokens that fit into the rest.
 
     `mean_context_tokens` spreads windowed layers and recurrent states, which a sequence owns once, over its tokens.
-    `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them. `version` is
-    the release of the engine; an earlier one may reserve less.
+    `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them.
+    `offloaded_bytes` of its layers lie in main memory. `version` is the release of the engine; an earlier one may
+    reserve less.
 
     Raises:
         TooLittleMemoryError: weights and reserves do not fit; says by how much.
@@ -202,7 +215,7 @@ def plan_memory(
     total = accelerator.memory_bytes
     if total is None:
         raise InfeasibleError(f"{accelerator.id}: its memory size has no source")
-    weights = weight_bytes(deployment)
+    weights = weight_bytes(deployment) - offloaded_bytes
     activations = activation_bytes(deployment, num_batched_tokens, num_seqs, version)
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction

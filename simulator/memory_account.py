@@ -185,11 +185,10 @@ def account_memory(
         held = math.floor(plan.kv_capacity_tokens / deployment.data_parallel / kept + 1e-9)
         fitting = held * deployment.data_parallel
     towers = deployment.model.vision.parameters if deployment.model.vision else 0.0
-    weights = weight_bytes(deployment)
-    planned = weights + plan.activation_bytes + plan.runtime_bytes + plan.kv_bytes
+    planned = plan.weight_bytes + plan.activation_bytes + plan.runtime_bytes + plan.kv_bytes
     return MemoryAccount(
         total_bytes=total,
-        weight_bytes=weights,
+        weight_bytes=plan.weight_bytes,
         vision_bytes=towers * bytes_per_element("bf16") / deployment.tensor_parallel,
         activation_bytes=plan.activation_bytes,
         runtime_bytes=plan.runtime_bytes,

@@ -24,7 +24,7 @@ from advisor.simulator.engine_costs import (
 )
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state
-from advisor.simulator.host_layers import HostLayers, with_host_layers, with_wide_stage
+from advisor.simulator.host_layers import HostLayers, with_host_layers, with_offloaded_weights, with_wide_stage
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
@@ -64,7 +64,7 @@ class EngineSettings:
     stage_fraction: float | None = None
     """Layers of the fullest pipeline stage over all layers; None for equal stages."""
     host: HostLayers | None = None
-    """Layers that stay in main memory; None where the accelerators hold the model."""
+    """Layers or weights that stay in main memory; None where the accelerators hold the model."""
     version: str = ""
     """Release of the engine; empty takes the one that the engine's record names, else the newest that was read."""
     date: str = ""
@@ -173,7 +173,9 @@ def model_replica(
         max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs, captured, context_spread
     )
     surface = _surface(deployment, library, costs, inputs, settings)
-    if settings.host is not None:
+    if settings.host is not None and settings.host.offloaded_bytes:
+        surface = with_offloaded_weights(surface, deployment, settings.host)
+    elif settings.host is not None:
         micro = settings.micro_batch_tokens or _micro_batch(engine) or num_batched_tokens
         surface = with_host_layers(surface, whole, deployment, settings.host, micro)
     policy = policy_of(deployment, memory, costs, inputs)
@@ -215,6 +217,7 @@ def replica_memory(
         mean_context_tokens=mean_context_tokens,
         kv_cache_bytes=settings.kv_cache_bytes,
         has_graphs=not settings.enforce_eager,
+        offloaded_bytes=settings.host.offloaded(deployment) if settings.host else 0.0,
         version=settings.version,
     )
 

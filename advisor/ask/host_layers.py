@@ -1,4 +1,4 @@
-"""Layers and experts that a server of llama.cpp keeps in main memory, as typed."""
+"""Layers, experts and weights that a server keeps in main memory, as typed."""
 
 import math
 import re
@@ -9,11 +9,19 @@ from advisor.ask.measures import parse_bytes
 from advisor.ask.options import EngineFlags
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema.model import MoeFeedForward
-from advisor.catalog.units import GB
+from advisor.catalog.units import GB, GIB
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.host_layers import HOST_FRACTION, USUAL_HOST_BYTES_PER_S, HostLayers, num_expert_layers
+from advisor.simulator.host_layers import (
+    HOST_FRACTION,
+    USUAL_HOST_BYTES_PER_S,
+    HostLayers,
+    link_bytes_per_s,
+    num_expert_layers,
+)
 from advisor.simulator.memory import weight_bytes
 
+_READERS: Final = ("vllm", "sglang")
+"""Engines whose accelerators read weights in main memory over their link: --cpu-offload-gb."""
 _ALL: Final = ("all", "max", "auto", "-1")
 _DIVIDES: Final = "llama.cpp"
 """Engine that keeps layers in main memory and multiplies them there."""
@@ -27,6 +35,8 @@ def host_layers(flags: EngineFlags, deployment: Deployment) -> HostLayers | None
 
     Raises: AdvisorError: a value is malformed, or no layer is on the accelerators. InfeasibleError: another engine.
     """
+    if flags.cpu_offload_gb:
+        return _offloaded(flags.cpu_offload_gb, deployment)
     typed = {"--gpu-layers": flags.gpu_layers, "--host-experts": flags.host_experts}
     given = [name for name, value in typed.items() if value is not None]
     if not given:
@@ -55,16 +65,36 @@ def host_layers(flags: EngineFlags, deployment: Deployment) -> HostLayers | None
     return HostLayers(layers, experts, rate)
 
 
+def _offloaded(size_gib: float, deployment: Deployment) -> HostLayers | None:
+    """Return the weights that each accelerator reads from main memory; None where both have one memory.
+
+    Raises: InfeasibleError: the engine keeps none there.
+    """
+    if deployment.engine.id not in _READERS:
+        raise InfeasibleError(
+            f"--cpu-offload-gb means nothing for {deployment.engine.name}",
+            why=f"{' and '.join(_READERS)} alone read weights from main memory",
+            fix="--gpu-layers N or --host-experts N, or drop --cpu-offload-gb"
+            if deployment.engine.id == _DIVIDES
+            else "drop --cpu-offload-gb",
+        )
+    return None if deployment.accelerator.unified_memory else HostLayers(offloaded_bytes=size_gib * GIB)
+
+
 def host_notes(flags: EngineFlags, deployment: Deployment, *, reads: bool = True) -> tuple[str, ...]:
     """Return what stays in main memory in words, and with `reads` at which rate it is read.
 
     Raises: AdvisorError and its kinds: as host_layers.
     """
-    given = flags.gpu_layers is not None or flags.host_experts is not None
+    given = flags.gpu_layers is not None or flags.host_experts is not None or bool(flags.cpu_offload_gb)
     found = host_layers(flags, deployment)
     if found is None:
         is_one = given and deployment.accelerator.unified_memory
         return (f"{deployment.accelerator.id} has one memory, which holds all layers",) if is_one else ()
+    if found.offloaded_bytes:
+        link = link_bytes_per_s(deployment.accelerator) / GB
+        reading = f", read over its link at {link:.0f} GB/s in each iteration" if reads else ""
+        return (f"in main memory: {found.offloaded(deployment) / GB:.1f} GB of each accelerator's weights{reading}",)
     part = found.model_on_accelerators(deployment.model)
     alone = replace(deployment, tensor_parallel=1, pipeline_parallel=1, data_parallel=1, expert_parallel=1)
     size = (weight_bytes(alone) - weight_bytes(replace(alone, model=part))) / GB

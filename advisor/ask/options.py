@@ -519,6 +519,10 @@ class EngineFlags:
     host_bandwidth: Annotated[
         str | None, ENGINE("SIZE/s", "Bandwidth of the host's memory, with such layers.", "90GB/s")
     ] = None
+    cpu_offload_gb: Annotated[
+        float | None,
+        ENGINE("N", "GiB of each accelerator's weights in main memory, as vLLM and SGLang count.", "0", min=0.0),
+    ] = None
     engine_version: Annotated[str | None, ENGINE("V", "Release of the engine: 0.11.0.", "the newest")] = None
 
 

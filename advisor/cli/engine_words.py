@@ -62,6 +62,7 @@ STATED_BY_A_COMMAND: Final = frozenset(
         "--gpu-layers",
         "--host-experts",
         "--tensor-split",
+        "--cpu-offload-gb",
         "--enable-dp-attention",
         "--enable-expert-parallel",
         "--swap-space",
@@ -80,6 +81,7 @@ _OF_A_SERVER: Final = (
     "--gpu-layers",
     "--host-experts",
     "--tensor-split",
+    "--cpu-offload-gb",
 )
 """Options that set one server; commands that search for a deployment choose these values themselves."""
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {

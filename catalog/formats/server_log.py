@@ -44,6 +44,8 @@ class ServerLog:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     enforce_eager: bool = False
+    offloaded_bytes: float = 0.0
+    """Weights of each accelerator that lie in main memory [bytes]."""
     prefix_caching: bool = False
     """Whether the log says that the prefix cache is on."""
     device: str = ""
@@ -135,6 +137,12 @@ def _word_of(text: str, *names: str) -> str:
     return "" if value in ("None", "auto", "null") else value
 
 
+def _offloaded_bytes(text: str) -> float:
+    """Return the weights of each accelerator that vLLM and SGLang keep in main memory, which they count in GiB."""
+    found = _word_of(text, "cpu_offload_gb", "cpu-offload-gb")
+    return float(found) * GIB if re.fullmatch(r"\d+(?:\.\d+)?", found) else 0.0
+
+
 def _vllm(text: str) -> ServerLog:
     tokens = [int(found.replace(",", "")) for found in re.findall(r"GPU KV cache size:\s*([\d,]+)", text)]
     notes = []
@@ -182,6 +190,7 @@ def _vllm(text: str) -> ServerLog:
         max_num_seqs=_whole(_setting("max_num_seqs", "max-num-seqs"), text),
         max_num_batched_tokens=_whole(_setting("max_num_batched_tokens", "max-num-batched-tokens"), text),
         enforce_eager=_word_of(text, "enforce_eager").lower() == "true" or "--enforce-eager" in text,
+        offloaded_bytes=_offloaded_bytes(text),
         prefix_caching=_word_of(text, "enable_prefix_caching").lower() == "true"
         or "--enable-prefix-caching" in text,
         has_failed=bool(
@@ -223,6 +232,7 @@ def _sglang(text: str) -> ServerLog:
         max_num_seqs=_whole(_setting("max_running_requests"), text),
         max_num_batched_tokens=_whole(_setting("chunked_prefill_size"), text),
         enforce_eager=_word_of(text, "disable_cuda_graph").lower() == "true",
+        offloaded_bytes=_offloaded_bytes(text),
         has_failed="Not enough memory. Please try to increase --mem-fraction-static" in text,
         notes=("SGLang's GB are 2^30 bytes",),
     )

@@ -229,3 +229,32 @@ def test_an_uneven_split_fills_the_card_that_gets_most(cli: Cli) -> None:
 )
 def test_a_split_that_cannot_be_is_refused(cli: Cli, options: str, words: str) -> None:
     assert words in cli(f"advisor memory --model llama-3.1-8b --gpu rtx-4090 {options}").err
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_offloaded_weights_leave_the_accelerator_and_are_read_in_every_iteration(
+    cli: Cli, engine: str
+) -> None:
+    """A pass takes as long as before, and as the link needs for the weights in main memory."""
+    server = f"--model qwen2.5-32b --gpu rtx-a6000 --precision int8 --engine {engine}"
+    offload = f"{server} --cpu-offload-gb 10"
+    held, less = (parts_of(cli, words)["weight_bytes"] for words in (server, offload))
+    assert held - less == pytest.approx(10 * 2**30)
+    load = "--input-tokens 500 --output-tokens 100"
+    before, after = (
+        simulate(cli, f"{words} {load}")["metrics"]["tpot_s"]["mean"] for words in (server, offload)
+    )
+    assert after["value"] - before["value"] == pytest.approx(10 * 2**30 / (16 * 2e9 * 0.8), rel=0.05)
+    assert after["basis"] == "assumed"
+
+
+def test_no_more_than_the_layers_is_offloaded(cli: Cli) -> None:
+    pasted = "advisor memory --gpu rtx-4090 --json vllm serve Qwen/Qwen3-0.6B --cpu-offload-gb 500"
+    held = cli(pasted).document()["per_accelerator"]["weight_bytes"]
+    assert held == pytest.approx(2.0 * 151_936 * 1024, rel=0.01)
+
+
+def test_an_engine_that_reads_no_weights_from_main_memory_says_so(cli: Cli) -> None:
+    run = cli("advisor memory --gpu rtx-4090 --model qwen3-8b --engine tensorrt-llm --cpu-offload-gb 4")
+    assert run.code == 3
+    assert "--cpu-offload-gb" in run.stderr

@@ -63,6 +63,7 @@ class MemoryInput:
             "gpu_layers",
             "host_experts",
             "tensor_split",
+            "cpu_offload_gb",
             "engine_version",
         ),
     ] = EngineFlags()
