@@ -170,6 +170,8 @@ class CatalogueRows(NamedTuple):
     """Names of accelerators that the catalog does not have; their rows are left out."""
     periods_hours: tuple[float, ...]
     """Hours by which prices of other periods than the hour were divided."""
+    num_lower_bounds: int
+    """Number of prices that their rows state as the lowest of several."""
 
 
 def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str] | None) -> tuple[str, ...]:
@@ -186,6 +188,11 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
     if found.periods_hours:
         hours = ", ".join(f"{period:,.6g}" for period in found.periods_hours)
         notes.append(f"prices of other periods than the hour are divided by their hours: {hours}")
+    if found.num_lower_bounds:
+        notes.append(
+            f"of {found.num_lower_bounds} of {len(found.prices):,} prices only the lowest is stated (from, a range): "
+            "ask for yours"
+        )
     if found.unknown:
         notes.append(
             f"rows of accelerators that the catalog does not have are left out: {', '.join(found.unknown)}"
@@ -202,6 +209,7 @@ def _catalogue_rows(
     taken: dict[str, str] = {}
     unknown: dict[str, None] = {}
     periods = {1.0: None}
+    lowest: set[Offer] = set()
     for row in catalogue_prices(path, catalogue):
         provider = PROVIDER_ALIASES.get(row.provider, row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
@@ -232,6 +240,7 @@ def _catalogue_rows(
         rival = prices.get(offer_of(price))
         if rival is None or price.usd_per_hour < rival.usd_per_hour:
             prices[offer_of(price)] = price
+            (lowest.add if row.is_lower_bound else lowest.discard)(offer_of(price))
     if not prices:
         raise InputFileError(
             f"{path}: no price of an accelerator that the catalog has",
@@ -240,7 +249,7 @@ def _catalogue_rows(
             else "no row has a number of accelerators and a price",
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
-    return CatalogueRows(tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:])
+    return CatalogueRows(tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest))
 
 
 @cache
@@ -283,6 +292,7 @@ def _catalogue_price(
         "is_dated": False,
         "price_kind": "list",
         "currency": row.currency,
+        "min_quantity": row.smallest_order,
     }
     return _own_price(values, where, day)
 

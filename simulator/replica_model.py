@@ -24,7 +24,12 @@ from advisor.simulator.engine_costs import (
 )
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state
-from advisor.simulator.host_layers import HostLayers, with_host_layers, with_offloaded_weights, with_wide_stage
+from advisor.simulator.host_layers import (
+    HostLayers,
+    with_host_layers,
+    with_offloaded_weights,
+    with_wide_stage,
+)
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary

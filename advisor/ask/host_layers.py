@@ -94,7 +94,9 @@ def host_notes(flags: EngineFlags, deployment: Deployment, *, reads: bool = True
     if found.offloaded_bytes:
         link = link_bytes_per_s(deployment.accelerator) / GB
         reading = f", read over its link at {link:.0f} GB/s in each iteration" if reads else ""
-        return (f"in main memory: {found.offloaded(deployment) / GB:.1f} GB of each accelerator's weights{reading}",)
+        return (
+            f"in main memory: {found.offloaded(deployment) / GB:.1f} GB of each accelerator's weights{reading}",
+        )
     part = found.model_on_accelerators(deployment.model)
     alone = replace(deployment, tensor_parallel=1, pipeline_parallel=1, data_parallel=1, expert_parallel=1)
     size = (weight_bytes(alone) - weight_bytes(replace(alone, model=part))) / GB

@@ -521,7 +521,9 @@ class EngineFlags:
     ] = None
     cpu_offload_gb: Annotated[
         float | None,
-        ENGINE("N", "GiB of each accelerator's weights in main memory, as vLLM and SGLang count.", "0", min=0.0),
+        ENGINE(
+            "N", "GiB of each accelerator's weights in main memory, as vLLM and SGLang count.", "0", min=0.0
+        ),
     ] = None
     engine_version: Annotated[str | None, ENGINE("V", "Release of the engine: 0.11.0.", "the newest")] = None
 

@@ -1,5 +1,6 @@
 """Conversion of typed traffic, objectives and limits into a frozen scenario."""
 
+import re
 from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
@@ -69,7 +70,8 @@ def parse_own(text: str) -> ListedMachine:
     if (listed := listed_machine(text, "--own")) is not None:
         return listed
     nodes, text, assumed = nodes_in(text)
-    own = []
+    text, alternatives = _EITHER.subn(",", text)
+    own: list[tuple[int, str]] = []
     notes = list(assumed)
     for part in names_of(text, "--own"):
         number, id_ = count_accelerators(part)
@@ -78,7 +80,11 @@ def parse_own(text: str) -> ListedMachine:
         if number == 0:
             raise AdvisorError(f"--own {part}: none of them", fix=f"--own 1x{id_}, or no --own")
         own.append((nodes * (1 if number is None else number), id_))
-    return ListedMachine(tuple(own), tuple(notes))
+    return ListedMachine(tuple(own), tuple(notes), are_alternatives=bool(alternatives))
+
+
+_EITHER: Final = re.compile(r",?\s+or\s+", re.IGNORECASE)
+"""Word between machines of which one is taken."""
 
 
 def _regions(text: str | None) -> tuple[str, ...]:
@@ -152,6 +158,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         kv_dtype=cache or "",
         terms=terms,
         own=own.counts,
+        takes_one=own.are_alternatives,
         tenancies=cast(tuple[Tenancy, ...], tenancies),
         regions=_regions(where.region),
         countries=_countries(where.residency),

@@ -5,7 +5,7 @@ import functools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
 from advisor.ask.options import ItemInput, ObjectiveOptions
@@ -58,6 +58,9 @@ _BOARDS: Final = re.compile(
     r"(?:(?P<front>\d{1,3})\s*[x×]\s*)?(?P<name>\S.*?)(?:\s+[x×]\s*(?P<behind>\d{1,3}))?(?: (?:gpu|card|board)s?)?"
 )
 """Accelerators as people count them: 2x rtx 4090, rtx 4090 x2."""
+_FIRST_MARK: Final = "\ue000"
+"""First of the signs that stand in a text where accelerators were named."""
+_MARK: Final = "[\ue000-\uf8ff]"
 _SIZE: Final = re.compile(r"(?:\bllama\s)?\b(?P<size>\d+(?:\.\d+)?b)\b")
 _NAME_WORDS: Final = 4
 
@@ -89,10 +92,27 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
             why="advisor recommend ranks machines for a load",
             fix=f"advisor memory {named}{gpu}, or name a load: for 20 users",
         )
-    notes = [f"understood as: {shlex.join(options)}", *(reader.notes if "--own" in options else ())]
+    notes = [
+        f"understood as: {shlex.join(options)}",
+        *(reader.notes if {"--own", "--gpu"} & {*options} else ()),
+    ]
     if left := reader.left():
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
+
+
+class _Named(NamedTuple):
+    """An accelerator as a question names it."""
+
+    mark: str
+    """Sign that stands in the text in its place."""
+    typed: str
+    number: int
+    id: str
+    is_own: bool
+    """Whether its number or its owner is told."""
+    has_article: bool
+    """Whether an article stands before it, which counts one where another is compared with it."""
 
 
 class _Reader:
@@ -181,9 +201,7 @@ class _Reader:
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the accelerators that are named, and the place of those that are rented."""
-        named: dict[str, str] = {}
-        for option, name in self._every_hardware():
-            named[option] = ",".join(filter(None, (named.get(option), name)))
+        named = self._hardware()
         if self.nodes > 1 and "--own" not in named:
             self.typed += f" {self.nodes} nodes"
         if found.get("--workload") == "diffusion" and (
@@ -404,52 +422,74 @@ class _Reader:
             found["--deadline"] = _check(time["time"], functools.partial(parse_seconds, option="--deadline"))
         return found
 
-    def _every_hardware(self) -> Iterator[tuple[str, str]]:
-        """Yield the accelerators that are named, with the option of the first; others stay in the text."""
-        first = ""
-        before = self.typed
-        while found := self._hardware():
-            ((option, named),) = found.items()
-            if first not in ("", option):
-                self.typed = before
-                return
-            yield option, named
-            first = option
-            before = self.typed
-
     def _hardware(self) -> dict[str, str]:
-        """Return the accelerators that are named, in any number of words; owned if their number or owner is told."""
+        """Return the accelerators that are named: owned if their number or owner is told, and nothing says that they
+        are rented. Of alternatives each is planned alone; others than those of the first option stay in the text."""
+        named: list[_Named] = []
+        while (found := self._next_hardware(mark=chr(ord(_FIRST_MARK) + len(named)))) is not None:
+            named.append(found)
+        named.sort(key=lambda one: self.typed.index(one.mark))
+        if not named:
+            return {}
+        may_be_either = len(re.findall(_MARK, self.typed)) > 1 and re.search(
+            rf"{_MARK}[^{_MARK[1:-1]}]*\b(?:{_any('before', 'either')})(?!\w)", self.typed
+        )
+        is_rented = self._take(rf"\b(?:{_any('before', 'rented')})\b") is not None
+        kept = named if may_be_either else [one for one in named if one.is_own == named[0].is_own]
+        for one in named:
+            self.typed = self.typed.replace(one.mark, "" if one in kept else one.typed)
+        ids = list(dict.fromkeys(one.id for one in kept))
+        counts = [f"{self.nodes * one.number}x{one.id}" for one in kept]
+        is_own = any(one.is_own or (may_be_either and one.has_article) for one in kept)
+        if is_own and is_rented:
+            self.notes = (f"rented are as many as a load needs, not {' or '.join(counts)}",)
+        if is_own and not is_rented:
+            return {"--own": (" or " if may_be_either else ",").join(counts)}
+        return {"--gpu": ",".join(ids)}
+
+    def _next_hardware(self, mark: str) -> "_Named | None":
+        """Return the next accelerator that is named, in any number of words, and leave a mark in its place."""
         words = self.typed.split()
         for count in range(min(_NAME_WORDS, len(words)), 0, -1):
             for place in range(len(words) - count + 1):
                 found = _BOARDS.fullmatch(" ".join(words[place : place + count]).strip(" .,:;?!()"))
-                if found is None:
+                if found is None or re.search(_MARK, found[0]):
                     continue
                 before = " ".join(words[:place])
-                number = rf"(?P<number>\d{{1,5}}|{_any('before', 'one')})"
+                counted = rf"(?P<number>\d{{1,5}}|an?|{_any('before', 'one')})"
                 told = re.search(
-                    rf"(?:\b(?:{_any('before', 'owner')}|the|an?) )*(?:{number} ?[x×]? ?)?$",
+                    rf"(?:\b(?:{_any('before', 'owner')}|the) )*(?:{counted} ?[x×]? ?)?$",
                     f"{before} ",
                 )
                 assert told is not None
                 rest = before[: told.start()].split()
                 is_behind = rest[-1:] != [] and rest[-1] in _words()["before"]["hardware"]
-                number = found["front"] or found["behind"] or told["number"]
-                number = "1" if number in _words()["before"]["one"] else number
+                number: str | None = found["front"] or found["behind"] or told["number"]
+                has_article = number in ("a", "an")
+                number = None if has_article else "1" if number in _words()["before"]["one"] else number
                 is_own = bool(number or re.search(rf"\b(?:{_any('before', 'owner')})\b", told[0]))
                 is_alone = (
                     "," in f",{before}"[-1:]
                     and "," in f"{words[place + count - 1]},"[-1:]
                     and place + count == len(words)
                 )
-                is_name = any(sign.isdigit() for sign in found["name"]) and (
-                    not found["name"].isdigit() or is_alone
+                is_either = bool(
+                    {*words[place + count : place + count + 1], *rest[-1:]} & {*_words()["before"]["either"]}
                 )
-                if not (is_name or is_behind or is_own) or (known := _accelerator(found["name"])) is None:
+                is_name = any(sign.isdigit() for sign in found["name"]) and (
+                    not found["name"].isdigit() or is_alone or is_either
+                )
+                if (
+                    not (is_name or is_behind or is_own or (has_article and len(found["name"]) > 3))
+                    or (known := _accelerator(found["name"])) is None
+                ):
                     continue
-                self.typed = " ".join((*(rest[:-1] if is_behind else rest), *words[place + count :]))
-                return {"--own": f"{self.nodes * int(number or 1)}x{known}"} if is_own else {"--gpu": known}
-        return {}
+                typed = " ".join((told[0].strip(), found[0]))
+                end = re.search(r"[,.;?!]*$", words[place + count - 1])
+                marked = mark + (end[0] if end else "")
+                self.typed = " ".join((*(rest[:-1] if is_behind else rest), marked, *words[place + count :]))
+                return _Named(mark, typed, int(number or 1), known, is_own, has_article)
+        return None
 
     def _model(self) -> str:
         """Return the model that the words name."""

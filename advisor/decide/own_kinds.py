@@ -82,6 +82,8 @@ def explain_alone(scenario: Scenario) -> str:
     """Return why own boards of several kinds are each tried alone for this traffic; empty where they serve together."""
     if len(_names(scenario)) < 2:
         return ""
+    if scenario.constraints.takes_one:
+        return "each of the alternatives is planned alone"
     if scenario.traffic.conversations is not None:
         return "each kind of own boards is tried alone, as a router with weights keeps no conversation on a replica"
     if demands_of(scenario)[-1].kind == "clients":

@@ -37,6 +37,10 @@ class CataloguePrice:
     """Whether the price is that of one accelerator."""
     period_hours: float = 1.0
     """Hours that the price in the catalogue pays for."""
+    smallest_order: int | None = None
+    """Number of accelerators of the smallest order; None if the row does not state it."""
+    is_lower_bound: bool = False
+    """Whether the row states the lowest of several prices: "from $2"."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:

@@ -71,6 +71,8 @@ class ListedMachine:
     counts: tuple[tuple[int, str], ...]
     """Number and id of each kind of accelerator, in the order of the listing."""
     notes: tuple[str, ...] = ()
+    are_alternatives: bool = False
+    """Whether one kind of these is taken, not all."""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,14 @@ from typing import Final
 from advisor.catalog.formats.accelerator_names import accelerator_named
 from advisor.catalog.formats.catalogue_price import CataloguePrice, dollars_of
 from advisor.catalog.formats.meanings import plain_words
-from advisor.catalog.formats.rental_terms import ONE_ACCELERATOR, UNIT_WORDS, period_hours, term_in, term_of
+from advisor.catalog.formats.rental_terms import (
+    ONE_ACCELERATOR,
+    UNIT_WORDS,
+    conditions_of,
+    period_hours,
+    term_in,
+    term_of,
+)
 from advisor.catalog.schema.price import Term
 
 _IN_LINE: Final = re.compile(
@@ -37,6 +44,7 @@ def priced_lines(text: str) -> Iterator[CataloguePrice]:
         counted = re.search(r"(?<!\S)\d{1,3}\s*[x×]\s*\S.*", before)  # behind the name of an instance
         parts = (
             before,
+            conditions_of(before).rest,
             re.split(r"\s[-–—]\s|[:|(,]", before)[0],
             counted[0] if counted else "",
             line[amounts[-1].end() :],
@@ -50,14 +58,29 @@ def priced_lines(text: str) -> Iterator[CataloguePrice]:
         for amount, period in zip(amounts, periods, strict=True):
             if period != 1.0 and 1.0 in periods:
                 continue
-            words = plain_words(_part_around(amount.start(), line) if len(amounts) > 1 else line)
+            part = _part_around(amount.start(), line) if len(amounts) > 1 else line
+            stated = conditions_of(part)
+            words = plain_words(part)
             term = term_of(words) or term_in(period, "on_demand")
             usd = dollars_of(amount[1]) / period
             is_each = (
                 bool(set(re.findall(r"[a-z]+", amount[2].lower())) & ONE_ACCELERATOR) or "per gpu" in words
             )
             row = CataloguePrice(
-                number, "", "", "", term, repr(usd), str(named[0]), named[1], None, "", is_each, period
+                number,
+                "",
+                "",
+                "",
+                term,
+                repr(usd),
+                str(named[0]),
+                named[1],
+                None,
+                "",
+                is_each,
+                period,
+                stated.smallest_order,
+                stated.is_lower_bound,
             )
             found.setdefault(term, row)
         yield from found.values()

@@ -18,7 +18,14 @@ from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.price_columns import MEANS_A_PRICE, PriceColumns, PriceKind, columns_of, own_name
 from advisor.catalog.formats.price_lines import priced_lines
 from advisor.catalog.formats.records import Record, read_records
-from advisor.catalog.formats.rental_terms import ONE_ACCELERATOR, UNIT_WORDS, period_hours, term_in, term_of
+from advisor.catalog.formats.rental_terms import (
+    ONE_ACCELERATOR,
+    UNIT_WORDS,
+    conditions_of,
+    period_hours,
+    term_in,
+    term_of,
+)
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import GIB, MIB
 
@@ -187,12 +194,14 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         divisor = (100.0 if kind.is_cents else 1.0) * hours * amount.hours
         one = replace(
             plain,
-            term=kind.term or term_in(amount.hours, term),
+            term=amount.term or kind.term or term_in(amount.hours, term),
             usd_per_hour=repr(amount.usd / divisor)
             if divisor != 1 or amount.usd != number_of(cell)
             else cell,
             is_each=plain.is_each or amount.is_each or _is_of_one(names[0], cells, columns),
             period_hours=hours * amount.hours,
+            smallest_order=amount.smallest_order,
+            is_lower_bound=amount.is_lower_bound,
         )
         rival = found.get(one.term)
         if rival is None or (rival.is_each and not one.is_each):
@@ -289,6 +298,9 @@ class _Amount(NamedTuple):
     """Whether it is the price of one accelerator."""
     hours: float
     """Hours that it pays for."""
+    term: Term | None
+    smallest_order: int | None
+    is_lower_bound: bool
 
 
 def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
@@ -296,7 +308,8 @@ def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
 
     Raises: InputFileError: it is no number of dollars for a period.
     """
-    found = _PRICE.fullmatch(cell)
+    stated = conditions_of(cell)
+    found = _PRICE.fullmatch(stated.rest)
     unit = set(re.findall(r"[a-z]+", found[3].lower())) if found else {""}
     if found is None or not unit <= UNIT_WORDS:
         raise InputFileError(
@@ -305,7 +318,9 @@ def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
             fix="write the number of dollars per hour",
         )
     usd = dollars_of(found[1]) / (100.0 if found[2] else 1.0)
-    return _Amount(usd, kind.is_each or bool(unit & ONE_ACCELERATOR), period_hours(unit) or kind.hours)
+    is_each = kind.is_each or bool(unit & ONE_ACCELERATOR)
+    hours = period_hours(unit) or kind.hours
+    return _Amount(usd, is_each, hours, stated.term, stated.smallest_order, stated.is_lower_bound)
 
 
 def _memory_bytes(cells: Mapping[str, str], record: Record, columns: PriceColumns) -> float | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, HOURS_PER_MONTH, MINUTE_S
@@ -53,3 +53,54 @@ def term_in(period_hours: float, term: Term) -> Term:
     """Return the term of a price that pays for a period, given the one that is stated otherwise."""
     stated = (each for hours, each in _PERIOD_TERMS if period_hours >= hours)
     return next(stated, term) if term == "on_demand" else term
+
+
+_BOARDS: Final = r"(?:gpus?|cards?|accelerators?|units?|boards?)"
+_SMALLEST_ORDER: Final = re.compile(
+    r"\b(?:min(?:imum|\.)?|at least)(?: (?:of|order(?: of)?|quantity(?: of)?|rental(?: of)?))?[\s:=]*"
+    rf"(\d{{1,5}})\b(?:\s*[x×])?(?:\s*{_BOARDS}\b)?"
+    rf"|\b(\d{{1,5}})\s*(?:\+|or more)\s*{_BOARDS}\b"
+    rf"|\b(\d{{1,5}})\s*{_BOARDS}\s*(?:min(?:imum|\.)?(?!\w)|or more|and up|\+)",
+    re.IGNORECASE,
+)
+_LOWER_BOUND: Final = re.compile(
+    r"\b(?:from|starting(?: at| from)?|starts (?:at|from)|as low as|ab|à partir de)\b|(?<=\d)\+(?=\s*(?:/|$))",
+    re.IGNORECASE,
+)
+_RANGE: Final = re.compile(r"(?<=\d)\s*(?:-|–|—|\bto\b)\s*(?:US)?\$?\s*\d[\d.,]*", re.IGNORECASE)
+_LEFT: Final = re.compile(
+    r"[()\[\]*;·]+|,(?!\d)|(?<!\S)[-–—](?!\S)|\b(?:price|pricing|only|billed|with|term|contract|orders?)\b",
+    re.IGNORECASE,
+)
+"""Signs and words around a price that say nothing more."""
+
+
+class RentalConditions(NamedTuple):
+    """Conditions that a text states of a price."""
+
+    term: Term | None
+    smallest_order: int | None
+    """Number of accelerators of the smallest order; None if the text states none."""
+    is_lower_bound: bool
+    """Whether the price is the lowest of several: "from", or the first of a range."""
+    rest: str
+    """The text without them."""
+
+
+def conditions_of(text: str) -> RentalConditions:
+    """Return the conditions that a text states beside a price: term, smallest order, and whether it is the lowest."""
+    rest = _RANGE.sub("", text)
+    is_lower_bound = rest != text or _LOWER_BOUND.search(rest) is not None
+    rest = _LOWER_BOUND.sub(" ", rest)
+    order = _SMALLEST_ORDER.search(rest)
+    rest = _SMALLEST_ORDER.sub(" ", rest)
+    plain = re.sub(r"(?<=[A-Za-z\d])-(?=[A-Za-z])", " ", rest)
+    term = term_of(plain.lower())
+    for _, form in TERMS if term else ():
+        plain = re.sub(form, " ", plain, flags=re.IGNORECASE)
+    return RentalConditions(
+        term,
+        int(next(filter(None, order.groups()))) if order else None,
+        is_lower_bound,
+        " ".join(_LEFT.sub(" ", plain if term else rest).split()),
+    )

@@ -90,6 +90,22 @@ def understand(text: str) -> dict[str, str]:
             },
         ),
         ("chat on H100 or H200", {"--use-case": "chatbot", "--gpu": "h100-sxm,h200-sxm"}),
+        (
+            "a 5090 or two 3090s for a 70B at Q4",
+            {"--precision": "q4_k_m", "--own": "1xrtx-5090 or 2xrtx-3090", "--model": "70b"},
+        ),
+        (
+            "is a 4090 better than a 3090 for qwen3-8b",
+            {"--own": "1xrtx-4090 or 1xrtx-3090", "--model": "qwen3-8b"},
+        ),
+        (
+            "rent 2x H100 or 1x H200: llama-3.1-70b",
+            {"--gpu": "h100-sxm,h200-sxm", "--model": "llama-3.1-70b"},
+        ),
+        (
+            "H100 vs H200 vs B200 for qwen3-32b",
+            {"--gpu": "h100-sxm,h200-sxm,b200-sxm", "--model": "qwen3-32b"},
+        ),
         ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
         ("train a 3B model on 300B tokens", {"--workload": "train", "--tokens": "300b", "--model": "3b"}),
         (

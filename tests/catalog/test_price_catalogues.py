@@ -133,3 +133,30 @@ def test_a_number_of_accelerators_behind_the_name_of_an_instance_is_read() -> No
         ("8", "h200-sxm", "63.296"),
         ("8", "h200-sxm", "84.8"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "term", "smallest"),
+    [
+        ("$2.10/h (min 8 GPUs)", "on_demand", 8),
+        ("from $2.10 per hour", "on_demand", None),
+        ("$2.10/hr, 1-year commit", "reserved_1y", None),
+        ("$2.10 spot", "spot", None),
+        ("starting at $2.10/hr - 8 GPUs minimum, 3 months", "reserved_3m", 8),
+        ("$2.10–$3.50", "on_demand", None),
+        ("On-demand $2.10/hr", "on_demand", None),
+        ("$2.10/hr [16+ GPUs] reserved", "reserved_unspecified", 16),
+    ],
+)
+@pytest.mark.parametrize("container", ['gpu,price\nH100 SXM,"{}"\n', "H100 SXM: {}\n"])
+def test_conditions_beside_a_price_hold_in_any_container(
+    tmp_path: Path, words: str, term: str, smallest: int | None, container: str
+) -> None:
+    """A cell and a line state the same term, the same smallest order, and whether it is the lowest price."""
+    path = file_of(tmp_path, container.format(words))
+    (row,) = prices.read_prices(path, DAY, ["acme"])
+    assert (row.usd_per_hour, row.term, row.min_quantity) == (2.10, term, smallest)
+    notes = prices.catalogue_notes(path, DAY, ["acme"])
+    assert any("only the lowest" in note for note in notes) == bool(
+        {"from", "starting", "$2.10–$3.50"} & set(words.split())
+    )

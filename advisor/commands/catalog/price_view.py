@@ -164,16 +164,19 @@ def stale_warnings(prices: Sequence[Price], as_of: datetime.date) -> tuple[str, 
 
 
 def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
+    order = price.min_quantity or 0
     return (
         price.accelerator,
         price.provider,
         price.sku,
         price.region,
-        str(price.num_accelerators),
+        f"{price.num_accelerators}, from {order}"
+        if order > price.num_accelerators
+        else str(price.num_accelerators),
         ", ".join(
             [term_words(price.term), *([] if price.price_kind == "list" else [words_of(price.price_kind)])]
         ),
         usd(price.usd_per_hour),
         usd(price.usd_per_accelerator_hour),
-        str(age_days(price, as_of)),
+        str(age_days(price, as_of)) if price.is_dated else "undated",
     )

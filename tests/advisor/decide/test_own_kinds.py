@@ -32,6 +32,18 @@ def test_a_small_board_helps_where_a_second_large_one_would_idle(cli: Cli) -> No
     assert again["tpot_s"]["p99"] == first["performance"]["tpot_s"]["p99"]
 
 
+def test_alternatives_never_serve_together(cli: Cli) -> None:
+    """A or B: each is an option of its own, and a load that both would carry together is refused."""
+    either = OWN.replace("2xl4,2xl40s", "'2xl4 or 1xl40s'")
+    assert [kinds_of(one) for one in json.loads(cli(f"{either} --rate 1 --json").out)["options"]] == [
+        {"l4": 1},
+        {"l40s": 1},
+    ]
+    together = OWN.replace("2xl4,2xl40s", "2xl4,1xl40s")
+    assert cli(f"{together} --rate 6").code == 0
+    assert cli(f"{either} --rate 6").code == 3
+
+
 def test_a_power_budget_holds_for_all_kinds_together(cli: Cli) -> None:
     run = cli(f"{OWN} --rate 12.3 --power-budget 0.5kW")
     assert run.code == 3
