@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from advisor.catalog import hub
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_json, read_toml, toml_names
+from advisor.catalog.hf.fields import PASTED, is_pasted
 from advisor.catalog.home import expand_home
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, drop_separators, resolve
@@ -68,6 +69,11 @@ def get(ref: str) -> Chosen[Model]:
     Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
         InputFileError: the config.json cannot be read as a model.
     """
+    if is_pasted(ref):
+        from advisor.catalog.hf.config import model_from_hf_config
+
+        record = model_from_hf_config(ref)
+        return Chosen(record, f"shape read from {PASTED}{_formats_in_words(record)}")
     if (base := _adapter_base(ref)) is not None:
         chosen = get(base)
         note = f"{ref} is an adapter: its base {base} is read, and the adapter's own weights are not counted"
@@ -292,8 +298,10 @@ def _name_elsewhere(ref: str) -> str:
 
 
 def reference(typed: str, record: Model) -> str:
-    """Return a name under which `get` finds the record again: the path that was typed, the checkpoint, or the id."""
-    return typed if is_path(typed) else record.checkpoint or record.repository or record.id
+    """Return a name under which `get` finds the record again: a typed path or text, the checkpoint, or the id."""
+    return (
+        typed if is_pasted(typed) or is_path(typed) else record.checkpoint or record.repository or record.id
+    )
 
 
 def _as_checkpoint(model_id: str, ref: str, note: str) -> Chosen[Model]:

@@ -33,7 +33,16 @@ _SECONDS: Final = {
     "month": units.HOURS_PER_MONTH * units.HOUR_S,
 }
 _WATTS: Final = {"w": 1.0, "kw": units.KILO}
-_COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
+_COUNT: Final = {
+    "": 1.0,
+    "k": units.KILO,
+    "m": units.MEGA,
+    "b": units.GIGA,
+    "g": units.GIGA,
+    "t": units.TERA,
+    "ki": units.KIB,
+    "mi": units.MIB,
+}
 _PERIOD: Final = re.compile(
     r"(?P<number>.*?)\s*(?:/|\bper\b|\ban?\b)\s*(?P<period>[A-Za-z]*)\s*", re.IGNORECASE
 )

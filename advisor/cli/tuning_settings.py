@@ -16,6 +16,7 @@ from advisor.catalog.training import tuners
 from advisor.cli.engine_words import places_of_lone_words
 from advisor.cli.launch_files import is_notebook, python_and_shell
 from advisor.cli.python_source import settings_of_python
+from advisor.cli.trainer_settings import options_of_training
 
 Settings = Mapping[str, Any]
 _PYTHON: Final = "unsloth"
@@ -46,6 +47,13 @@ _STARTS: Final = re.compile(
 )
 
 
+_LAUNCHERS: Final = re.compile(
+    r"(?:\S*/)?(?:axolotl|llamafactory-cli|swift|tune|xtuner|trl|accelerate|torchrun|deepspeed|nemo|srun|mpirun|python3?|bash)"
+    r"|[A-Z]\w*=\S+"
+)
+"""First word of a start command, or a variable in front of it."""
+
+
 def with_tuning_settings(
     arguments: Sequence[str], known: Collection[str], flags: Collection[str]
 ) -> tuple[list[str], tuple[str, ...]]:
@@ -55,27 +63,58 @@ def with_tuning_settings(
     Raises: AdvisorError: the settings are of a loop of preferences, or a text holds none, and the command plans one
         step.
     """
+    arguments = _with_command_in_one(arguments, flags)
     for place in places_of_lone_words(arguments, flags):
         word = arguments[place]
-        found = _read(word)
-        if found is None and "--workload" not in known and len(word.split()) > 1 and not _is_file(word):
+        typed = [one for at, one in enumerate(arguments) if at != place]
+        options = _options_of_word(word, known, typed)
+        if options is None and "--workload" not in known and len(word.split()) > 1 and not _is_file(word):
             raise AdvisorError(
-                "no settings of a framework that tunes models in the text",
-                why=f"settings and commands of {', '.join(tuners())} and TRL are read",
+                "no settings of a framework that trains models in the text",
+                why=f"settings and commands of {', '.join(tuners())}, TRL, Megatron-LM, NeMo and torchtitan are read",
                 fix="type the plan as options: --model 8b --gpus 8 --micro-batch 1",
             )
-        if found is None:
+        if options is None:
             continue
-        tuner, settings = found
-        typed = [one for at, one in enumerate(arguments) if at != place]
         given = {one.partition("=")[0] for one in typed if one.startswith("-")}
-        options, notes = _options(tuner, settings, known, typed)
-        shown = word if len(word.split()) == 1 else "the command"
-        notes.insert(0, f"{shown}: settings of {'TRL' if tuner.id == _PYTHON else tuner.id}")
-        return [*typed, *(one for pair in options.items() if pair[0] not in given for one in pair)], tuple(
-            notes
-        )
+        pairs = (pair for pair in options[0].items() if pair[0] not in given)
+        return [*typed, *(one for pair in pairs for one in pair if one)], tuple(options[1])
     return list(arguments), ()
+
+
+def _with_command_in_one(arguments: Sequence[str], flags: Collection[str]) -> list[str]:
+    """Return what was typed with the words of a start command, from its launcher on, as one."""
+    lone = places_of_lone_words(arguments, flags)
+    start = next((place for place in lone if _LAUNCHERS.fullmatch(arguments[place])), None)
+    if start is None or start + 2 > len(arguments):
+        return list(arguments)
+    return [*arguments[:start], shlex.join(arguments[start:])]
+
+
+def _options_of_word(
+    word: str, known: Collection[str], typed: Sequence[str]
+) -> tuple[dict[str, str], list[str]] | None:
+    """Return the options for which a file or a text stands, and notes; None if it is of no framework."""
+    shown = word if len(word.split()) == 1 else "the command"
+    if (found := _read(word)) is None:
+        options = _trained(word, known, typed)
+    else:
+        tuner, settings = found
+        options = _options(tuner, settings, known, typed)
+        options[1].insert(0, f"settings of {'TRL' if tuner.id == _PYTHON else tuner.id}")
+    if options is not None:
+        options[1][0] = f"{shown}: {options[1][0]}"
+    return options
+
+
+def _trained(
+    word: str, known: Collection[str], typed: Sequence[str]
+) -> tuple[dict[str, str], list[str]] | None:
+    """Return the options for which a file or text of a framework that trains from scratch stands, and notes."""
+    if not (_is_file(word) or len(word.split()) > 1):
+        return None
+    text = read_text(Path(word)) if _is_file(word) else word
+    return options_of_training(text, known, typed, _typed_gpus(typed))
 
 
 def _read(word: str) -> tuple[Tuner, Settings] | None:
@@ -370,6 +409,11 @@ def _framework(tuner: Tuner, settings: Settings, method: str) -> str:
 
 def _gpus(settings: Settings, typed: Sequence[str]) -> int:
     """Return the number of accelerators, as typed or as the command starts processes; one if nothing says it."""
+    return _typed_gpus(typed) or int(settings.get("$gpus", 1))
+
+
+def _typed_gpus(typed: Sequence[str]) -> int | None:
+    """Return the number of accelerators that is typed; None if none is."""
     for place, word in enumerate(typed):
         name, equals, value = word.partition("=")
         text = value if equals else next(iter(typed[place + 1 :]), "")
@@ -377,7 +421,7 @@ def _gpus(settings: Settings, typed: Sequence[str]) -> int:
             return int(text)
         if name == "--own" and (count := re.match(r"\d+", text)):
             return int(count[0])
-    return int(settings.get("$gpus", 1))
+    return None
 
 
 def _deepspeed_stage(settings: Settings) -> str | None:

@@ -15,7 +15,7 @@ from advisor.catalog.hf import diffusion as hf_diffusion
 from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
 from advisor.catalog.hf import linear as hf_linear
 from advisor.catalog.hf.feed_forward import expert_part, feed_forwards, is_gated
-from advisor.catalog.hf.fields import ConfigFields, read_config
+from advisor.catalog.hf.fields import PASTED, ConfigFields, read_config
 from advisor.catalog.hf.mixers import NUM_HEADS, attention, layer_kinds, mamba, mixers
 from advisor.catalog.hf.vision import tower_of
 from advisor.catalog.hf.weights import published_weights
@@ -91,7 +91,8 @@ def model_from_hf_config(path: str | Path) -> Model:
     except ValidationError as error:
         first = error.errors()[0]
         config.fail(".".join(map(str, first["loc"])), f"makes no model: {first['msg']}")
-    return model.model_copy(update={"folder": str(_folder(Path(config.file).parent))})
+    is_file = config.file != PASTED
+    return model.model_copy(update={"folder": str(_folder(Path(config.file).parent))}) if is_file else model
 
 
 def model_from_gguf(path: Path, shape: Mapping[str, Any], storage: Mapping[str, Any]) -> Model:
@@ -395,7 +396,7 @@ def _identity(config: ConfigFields) -> Line:
     """Return a name from the file's own words: its repository name, else its folder or file name."""
     name = config.text("_name_or_path").rstrip("/").rsplit("/", 1)[-1]
     if not name or name in (".", "main"):
-        file = Path(config.file).resolve()
+        file = Path("given-shape" if config.file == PASTED else config.file).resolve()
         name = file.parent.name if file.name == "config.json" else re.sub(r"[_.-]?config$", "", file.stem)
     if len(name) > _MOST_NAME_CHARACTERS:
         raise InputFileError(

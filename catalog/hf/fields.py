@@ -17,6 +17,8 @@ _MOST_LAYERS: Final = 10_000
 """Maximum number of layers that is read: ten times the deepest published model, because each layer costs work here."""
 _MOST_CHARACTERS: Final = 200
 """Characters of a refusal, which quotes the file: of longer ones the middle is left out."""
+PASTED: Final = "the given text"
+"""Name of a config.json whose text is given in place of its path."""
 _LAYERS: Final = ("layers", "n_layer", "depth")
 _TEXT_TOWER_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
 
@@ -142,17 +144,23 @@ class ConfigFields:
         return value
 
 
+def is_pasted(text: str) -> bool:
+    """Whether a text is that of a config.json, not its path."""
+    return text.lstrip().startswith("{")
+
+
 def read_config(path: str | Path) -> ConfigFields:
-    """Return the fields of a config.json, given as the file or as its folder.
+    """Return the fields of a config.json, given as the file, as its folder or as its text.
 
     Raises: InputFileError: the file is missing, unreadable, not JSON, or not an object.
     Source: layout of Hugging Face model repositories.
     """
-    file = Path(path)
-    if file.is_dir():
+    pasted = str(path) if is_pasted(str(path)) else None
+    file = Path(PASTED if pasted else path)
+    if not pasted and file.is_dir():
         file = file / "config.json"
     try:
-        values = parsed_json(read_text(file))
+        values = parsed_json(pasted or read_text(file))
     except InputFileError as error:
         raise InputFileError(
             error.what, why=error.why, fix="give the path of a config.json or of the folder that holds it"

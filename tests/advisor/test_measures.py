@@ -37,7 +37,8 @@ def test_seconds(text: str, amount: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "amount"), [("4096", 4096), ("128k", 128e3), ("70B", 70e9), ("1.4T", 1.4e12), ("1e6", 1e6)]
+    ("text", "amount"),
+    [("4096", 4096), ("128k", 128e3), ("70B", 70e9), ("1.4T", 1.4e12), ("1e6", 1e6), ("128Ki", 131_072)],
 )
 def test_count(text: str, amount: float) -> None:
     assert parse_count(text, "--tokens") == pytest.approx(amount, rel=1e-12)

@@ -108,8 +108,8 @@ def test_preferences_are_a_loop_that_a_search_takes_and_a_step_refuses(cli: Cli,
 
 
 def test_a_command_of_another_framework_is_refused_by_a_step() -> None:
-    with pytest.raises(AdvisorError, match="no settings of a framework"):
-        understand("torchrun pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1")
+    with pytest.raises(AdvisorError, match="no settings of a framework that trains"):
+        understand("torchrun --nproc_per_node 8 train_gpt2.py --batch_size 32 --sequence_length 1024")
 
 
 def test_a_file_of_settings_is_a_plan_or_a_search(cli: Cli, tmp_path: Path) -> None:
