@@ -65,8 +65,11 @@ class _Trainer(NamedTuple):
 
     def meant(self, table: Mapping[str, str]) -> dict[str, str]:
         """Return the values that settings give to what words of a table mean."""
-        pairs = ((own, self.settings.get(word, "")) for word, own in table.items())
-        return {own: value for own, value in reversed(list(pairs)) if value not in ("", "-1")}
+        found: dict[str, str] = {}
+        for word, own in table.items():
+            if self.settings.get(word, "") not in ("", "-1"):
+                found.setdefault(own, self.settings[word])
+        return found
 
     def is_on(self, name: str) -> bool:
         return name in self.settings and self.settings[name].lower() in _ON
