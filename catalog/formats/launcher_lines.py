@@ -18,6 +18,8 @@ _PREFIX: Final = re.compile(
     )""",
     re.VERBOSE,
 )
+_WITHIN: Final = re.compile(r"(?<=\d)\[\d{1,4}\](?=\s)")
+"""Tag of a rank that wrote a line in pieces, of which each has it: 536870912 float sum -1[0] 193909."""
 ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 """Colours and movements of a terminal."""
 
@@ -28,4 +30,4 @@ def without_prefixes(text: str) -> Iterator[str]:
         rest = ESCAPE.sub("", line)
         while found := _PREFIX.match(rest):
             rest = rest[found.end() :]
-        yield rest
+        yield _WITHIN.sub(" ", rest)

@@ -14,7 +14,7 @@ from advisor.catalog.formats.benchmark_result import number_of, whole_of
 from advisor.catalog.formats.documents import json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.units import NANOSECOND_S
+from advisor.catalog.units import GIGA, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
@@ -23,6 +23,10 @@ _DEVICE: Final = re.compile(
     re.MULTILINE,
 )
 """First device as the backends print it: CUDA and ROCm, Vulkan, Metal."""
+_INTEGRATED: Final = re.compile(r"^ggml_vulkan: \d+ = .*\buma: 1\b", re.MULTILINE)
+"""Device that shares the memory of the processors, which beside a card computes nothing."""
+_FILE: Final = re.compile(r"(?:^|\s)(?:-m|--model)[ =](?:\S*[/\\])?([^\s,/\\]+\.gguf)(?![^\s])")
+"""File of the model in the command that printed a table."""
 _INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")
 _TIMINGS: Final = (
     re.compile(r"\bprompt eval time =.*?/\s*(\d+) tokens.*?([\d.]+) tokens per second"),
@@ -165,7 +169,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
     if not rate or (prompt or 0) * (output or 0) or not (prompt or output):
         return None
     stem = PurePosixPath(str(one.get("model_filename", "")).replace("\\", "/")).name.removesuffix(".gguf")
-    model = str(one.get("model_type", ""))
+    model = _with_size(str(one.get("model_type", "")), one.get("model_n_params"), GIGA)
     return LlamaBenchRow(
         model=model,
         file_stem=stem,
@@ -180,6 +184,12 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
     )
+
+
+def _with_size(model: str, parameters: Any, unit: float) -> str:
+    """Return the name of a model whose size llama.cpp does not know (?B) with that of its parameters."""
+    number = number_of(parameters)
+    return model.replace("?B", f"{number / unit:.0f}B") if number else model
 
 
 def _of_answer(one: Mapping[str, Any]) -> Iterator[LlamaBenchRow]:
@@ -214,7 +224,10 @@ def _of_answer(one: Mapping[str, Any]) -> Iterator[LlamaBenchRow]:
 def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
     device = device_of(text)
     counted = re.search(r"found (\d+) \w+ devices", text, re.IGNORECASE)
-    num_gpus = max(1, int(counted[1])) if counted else 1
+    shared = len(_INTEGRATED.findall(text)) if counted and int(counted[1]) > 1 else 0
+    num_gpus = max(1, int(counted[1]) - shared) if counted else 1
+    files = set(_FILE.findall(text))
+    stem = PurePosixPath(files.pop().replace("\\", "/")).name.removesuffix(".gguf") if len(files) == 1 else ""
     names: list[str] = []
     for line in without_prefixes(text):
         if not line.strip().startswith("|"):
@@ -223,7 +236,7 @@ def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
         if "test" in cells and any(cell.startswith("t/s") for cell in cells):
             names = cells
         elif names and len(cells) == len(names) and not set(line) <= set("|-: "):
-            yield _of_cells(dict(zip(names, cells, strict=True)), device, num_gpus)
+            yield _of_cells(dict(zip(names, cells, strict=True)), device, num_gpus, stem)
 
 
 def device_of(text: str) -> str:
@@ -232,16 +245,16 @@ def device_of(text: str) -> str:
     return found[1].strip() if found else ""
 
 
-def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int) -> LlamaBenchRow | None:
+def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: str) -> LlamaBenchRow | None:
     test = _TEST.match(cells.get("test", ""))
     rate = number_of(cells.get("t/s", "").partition("±")[0].strip())
     if test is None or not rate:
         return None
     tokens = int(test[2])
-    model = cells.get("model", "")
+    model = _with_size(cells.get("model", ""), cells.get("params", "").removesuffix("B").strip(), 1.0)
     return LlamaBenchRow(
         model=model,
-        file_stem="",
+        file_stem=file_stem,
         weight_dtype=format_of(model),
         backend=cells.get("backend", ""),
         device=device,
@@ -297,7 +310,7 @@ def format_of(name: str) -> str:
 
 
 def _is_table(text: str) -> bool:
-    return bool(re.search(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE))
+    return bool(re.search(r"^[ \t]*\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE))
 
 
 def _is_llama_bench(text: str) -> bool:
