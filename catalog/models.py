@@ -29,7 +29,7 @@ _VARIANT: Final = re.compile(
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
     r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
     r"|qat|ct|(mixed[-_]\d[-_])?[1-8]-?bit(gs\d{2,3})?|mixed([-_]\d){0,2}|e8prvq|cloud|onnx|(smol|pure)-i?q\d\w*|preview"
-    r"|abliterated(-v\d(\.\d)?)?|uncensored|heretic|dpo|simpo|orpo|grpo|sft|v0\.\d|test|e2e|ctx\d+k?|20\d{6}|(?!2507)\d{4})$"
+    r"|abliterated(-v\d(\.\d)?)?|uncensored|heretic|dpo|simpo|orpo|grpo|sft|v0\.\d|test|e2e|mtp|ctx\d+k?|20\d{6}|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""

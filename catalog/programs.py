@@ -40,6 +40,8 @@ class EngineProgram(Record):
     """Engine whose releases declare its options; empty if no list of them fits."""
     config: tuple[str, ...] = ()
     """Options that name a file of options."""
+    always: Mapping[str, str] = {}
+    """Options that it sets itself."""
     words: Mapping[str, str] = {}
     """Words for options, by the program's own."""
     values: Mapping[str, Mapping[str, str]] = {}

@@ -300,7 +300,13 @@ def _model_of(test: LlamaBenchRow) -> str:
     if test.weight_dtype and test.weight_dtype in stem:
         stem = stem[: stem.index(test.weight_dtype)]
     printed = _PRINTED_MODEL.match(test.model.lower())
-    named = f"{printed[1].removesuffix('moe')}-{printed[2].replace('.', '-', 1)}" if printed else ""
+    architecture = printed and f"{printed[1]} {printed[2]}"
+    named = (
+        _ARCHITECTURES.get(architecture or "")
+        or f"{printed[1].removesuffix('moe')}-{printed[2].replace('.', '-', 1)}"
+        if printed
+        else ""
+    )
     stems = (stem.rstrip("-._").removesuffix(end) for end in ("-instruct", "-it", "-chat", ""))
     for name in filter(None, (*stems, named)):
         try:
@@ -310,6 +316,12 @@ def _model_of(test: LlamaBenchRow) -> str:
     return ""
 
 
+_ARCHITECTURES: Final = {
+    "deepseek2 671b": "deepseek-r1",
+    "deepseek2 16b": "deepseek-v2-lite",
+    "deepseek2 1024b": "kimi-k2",
+}
+"""Model of the catalog with the shape that llama.cpp calls by another name. Source: llama.cpp, llama-model.cpp."""
 _PRINTED_MODEL: Final = re.compile(r"([a-z][\w.-]*) (\d+b(?:\.a\d+b)?)\b")
 """Architecture and size as llama-bench prints them: gpt-oss 120B, qwen3moe 30B.A3B."""
 

@@ -134,6 +134,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
     """Return what the options of a command say in this program's words."""
     program = start.program
     found = _Options(program.engine, {}, {}, [], [])
+    typed_names = {word.partition("=")[0] for word in start.words}
     for typed, value in _options_of(start):
         name = program.words.get(kebab(typed), kebab(typed))
         if name in (*_MODEL, _FILE_OF_MODEL, _SIZE_OF_MODEL):
@@ -154,11 +155,23 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         is_told = is_told and not (own in _DEGREES and _SEARCH in known)
         if is_told and (own != "--precision" or _is_format(translated)):
             found.said.setdefault(own, translated)
+        elif name in program.config and value and not Path(value).is_file():
+            found.left.append(f"{typed} {value}, which is not on this machine,")
         elif name != _LOADER and name not in program.config:
             found.left.append(typed)
             options = program.takes_value
-            is_known = program.knows(name) or typed in options or _LEVEL.fullmatch(typed) or not options
+            is_known = (
+                typed not in typed_names
+                or program.knows(name)
+                or typed in options
+                or _LEVEL.fullmatch(typed)
+                or not options
+            )
             found.unknown.extend([] if is_known else [typed])
+    if "--enable-dp-attention" in found.said and "--tp" in found.said:
+        found.said.setdefault(
+            "--dp", found.said["--tp"]
+        )  # TensorRT-LLM has as many attention ranks as accelerators
     return found
 
 
@@ -362,7 +375,8 @@ def _options_of(start: _Start) -> Iterator[tuple[str, str | None]]:
 
     An option that the release does not have takes the word behind it as its value.
     """
-    words = [*start.words, *_words_of_config(start)]
+    own = (f"--{name}={value}" for name, value in start.program.always.items())
+    words = [*start.words, *_words_of_config(start), *own]
     options = start.program.takes_value
     while words:
         word = words.pop(0)
@@ -387,7 +401,8 @@ def _words_of_config(start: _Start) -> list[str]:
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         if kebab(name) in start.program.config and (equals or words[place + 1 : place + 2]):
-            return launch_files.options_of_file(Path(value if equals else words[place + 1]))
+            path = Path(value if equals else words[place + 1])
+            return launch_files.options_of_file(path) if path.is_file() else []
     return []
 
 

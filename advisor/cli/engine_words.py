@@ -105,8 +105,10 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
 """Format by the engines' word for it, by option."""
 
 
-_OF_NODE: Final = re.compile(r"([A-Za-z][\w.-]*):(\d+)")
-"""An accelerator and how many of it, as SkyPilot writes them: H100:8."""
+_OF_NODE: Final = re.compile(
+    r"(?P<name>[A-Za-z][\w.-]*):(?P<behind>\d+)|(?P<front>\d{1,4})\s?[x×]\s?(?P<named>[A-Za-z\d][\w. -]*)"
+)
+"""An accelerator and how many of it, as SkyPilot and people write them: H100:8, 8xH100."""
 _COUNTED_BY: Final = ("--gpus", "--parallel", "--tp")
 """Options that take the number of accelerators, in the order in which a command is asked for them."""
 _SEARCHES: Final = "--max-gpus"
@@ -153,7 +155,9 @@ def _split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
         if counted is None or not is_gpu or option is None:
             found.append(word)
             continue
-        found += [f"--gpu={counted[1]}" if word.startswith("--gpu=") else counted[1], option, counted[2]]
+        name = counted["name"] or counted["named"]
+        count = counted["behind"] or counted["front"]
+        found += [f"--gpu={name}" if word.startswith("--gpu=") else name, option, count]
     return found
 
 

@@ -49,6 +49,8 @@ _ASSIGNED: Final = re.compile(
 """A line that sets a variable and does nothing else: of a shell, make, PowerShell, a batch file or a file .env."""
 _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--?[A-Za-z])")
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
+_LISTED: Final = re.compile(r"(?<=\s)\[(?=[A-Za-z/][^\]\n]*\s--?[A-Za-z])(.*)\](?=\s*$)")
+"""Command in brackets at the end of a line of a log."""
 _SHELL_LINE: Final = re.compile(r"^(?P<indent>[ \t]*)[!%](?=[\w./])(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Line of a notebook for a shell or for the notebook itself, with the lines that it goes on in."""
 _CELL_MAGIC: Final = re.compile(r"\s*%%(?P<name>[\w!]+)")
@@ -62,6 +64,12 @@ _HERE_DOCUMENT: Final = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """File that a script writes from lines of its own: cat > FILE <<EOF."""
+_ECHOED: Final = re.compile(
+    r"^[ \t]*(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?(?P<quote>['\"])(?P<body>[^'\"]*)(?P=quote)"
+    r"[ \t]*>+[ \t]*(?P<file>[^\s'\"]+)",
+    re.MULTILINE,
+)
+"""File that a script writes from one text: echo -e "a: 1\\nb: 2" > FILE."""
 _BLOCK: Final = re.compile(r"\b(\w+)\s*=\s*(\[[^\[\]]*\]|\"(?:[^\"\\\n]|\\.)*\")")
 """Field of a block of Terraform or Nomad: a text, or a list of texts."""
 _PARAMETER_OF_TRITON: Final = re.compile(
@@ -532,6 +540,8 @@ def _of_script(text: str, variables: Variables) -> Iterator[list[str]]:
     A text of nothing but variables, as env files are, is one line.
     """
     written = {found["file"] or found["behind"]: found["body"] for found in _HERE_DOCUMENT.finditer(text)}
+    for found in _ECHOED.finditer(text):
+        written[found["file"]] = found["body"].replace("\\n", "\n")
     joined = _JOINED.sub(" ", _COMMENT.sub("", _HERE_DOCUMENT.sub("", text)))
     stated = {**variables, **_variables_set_in(joined, variables)}
     own = {name: value for name, value in stated.items() if name not in variables}
@@ -563,6 +573,7 @@ def _with_written_files(words: list[str], written: Mapping[str, str]) -> list[st
     for place, word in enumerate(words):
         _, equals, value = word.partition("=")
         file = value if equals else word
+        file = file if file in written else file.removeprefix("./")
         if file in written and (equals or (place and words[place - 1].startswith("-"))):
             options = _options_in(written[file], file)
             return [*words[: place if equals else place - 1], *options, *words[place + 1 :]]
@@ -639,6 +650,7 @@ def _python_and_shell(source: str) -> tuple[str, str]:
 
 def _words(text: str) -> list[str]:
     """Return the words of a line; what holds a path of Windows keeps its backslashes."""
+    text = _LISTED.sub(r"\1", text)
     is_windows = re.search(r"[A-Za-z]:\\|%\w+%|\.exe\b", text) is not None
     try:
         words = shlex.split(text, comments=True, posix=not is_windows)

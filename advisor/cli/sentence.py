@@ -83,15 +83,14 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
             why="it names no use case, number of people, amount of work, model or budget",
             fix="advisor recommend --use-case chatbot --users 1000",
         )
-    if _MEMORY.search(text.lower()) and not _LOADS.intersection(options):
-        pairs = [words for words in zip(options[::2], options[1::2], strict=True) if words[0] in _OF_MEMORY]
-        named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in pairs)
-        gpu = "" if "--gpu" in options else " --gpu ID"
-        raise AdvisorError(
-            f"'{text}' asks for memory alone",
-            why="advisor recommend ranks machines for a load",
-            fix=f"advisor memory {named}{gpu}, or name a load: for 20 users",
-        )
+    asks_memory = _MEMORY.search(text.lower()) and not {*_LOADS, "--own"}.intersection(options)
+    asks_fit = (
+        _FITS.search(text.lower())
+        and {"--model", "--own"} <= {*options}
+        and not {*_LOADS, "--concurrency", "--items"}.intersection(options)
+    )
+    if asks_memory or (asks_fit and not re.search(r",| or ", options[options.index("--own") + 1])):
+        raise _asks_memory(text, dict(zip(options[::2], options[1::2], strict=True)))
     notes = [
         f"understood as: {shlex.join(options)}",
         *(reader.notes if {"--own", "--gpu"} & {*options} else ()),
@@ -99,6 +98,17 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
     if left := reader.left():
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
+
+
+def _asks_memory(text: str, options: Mapping[str, str]) -> AdvisorError:
+    """Return the refusal of a question about memory alone, with the command that answers it."""
+    named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in options.items() if name in _OF_MEMORY)
+    gpu = f" --gpu {options['--own']}" if "--own" in options else "" if "--gpu" in options else " --gpu ID"
+    return AdvisorError(
+        f"'{text}' asks for memory alone",
+        why="advisor recommend ranks machines for a load",
+        fix=f"advisor memory {named}{gpu}, or name a load: for 20 users",
+    )
 
 
 class _Named(NamedTuple):
@@ -532,6 +542,12 @@ _MEMORY: Final = re.compile(
     r"\bhow much (?:gpu |video |graphics )?(?:v?ram|memory)\b"
     r"|\b(?:v?ram|memory) (?:requirements?|needed|required|usage)\b|\bwie ?viel (?:v?ram|speicher)\b"
 )
+_FITS: Final = re.compile(
+    r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"
+    r"|(?:can|could|will|would) (?:i|we|it|they|my)\b.*\b(?:run|load|handle)"
+    r"|passt|passen|reicht|reichen|genügt|suffit|tient|alcanza|cabe|basta|bastano)\b"
+)
+"""Words of a question whether machines hold a model, where it names no load."""
 _OF_MEMORY: Final = {
     "--model": "--model",
     "--gpu": "--gpu",
@@ -541,7 +557,7 @@ _OF_MEMORY: Final = {
     "--concurrency": "--concurrency",
 }
 """Options of `advisor memory` by those of a question."""
-_LOADS: Final = frozenset(("--rate", "--users", "--workload", "--budget", "--own", "--use-case"))
+_LOADS: Final = frozenset(("--rate", "--users", "--workload", "--budget", "--use-case"))
 _NAMES_OF_METRICS: Final = {"e2e": "whole requests", "latency": "the latency of items"}
 _LEARNING: Final = ("train", "finetune")
 _OF_CLUSTERS: Final = (*_LEARNING, "distill", "rl")

@@ -11,8 +11,9 @@ _PREFIX: Final = re.compile(
     | \[(?:rank|default)\d+\]:[ ]?                              # torchrun
     | [A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S+\s[\w.@-]+\[\d+\]:[ ]   # journald
     | (?:stdout|stderr)\s[FP][ ]                                # container runtimes, behind the time
-    | \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ ]   # kubectl logs --timestamps
+    | \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ ]   # kubectl logs --timestamps
     | \[(?:pod|container)/[^\]]+\][ ]                           # kubectl logs --prefix
+    | >[ ]                                                      # quotations of mail and of forums
     | [\w./-]+(?:\s[\w./-]+)?\s*[|│][ ]                        # docker compose, stern, kubetail
     | \([\w\s=.-]*(?:pid|rank|ip)[\w\s=.,-]*\)[ ]?              # Ray workers and engine processes
     )""",

@@ -18,6 +18,8 @@ from advisor.catalog.units import GIGA, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
+_FIRST: Final = ("model", "size", "params", "backend", "ngl")
+"""Columns with which each table of llama-bench begins."""
 _DEVICE: Final = re.compile(
     r"(?:Device 0:|ggml_(?:vulkan|sycl|cann): 0 =|GPU name:|ggml_metal_init: found device:)\s*(.+?)(?:,| \(|$)",
     re.MULTILINE,
@@ -235,6 +237,9 @@ def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if "test" in cells and any(cell.startswith("t/s") for cell in cells):
             names = cells
+        elif not names and len(cells) >= len(_FIRST) + 2 and _TEST.match(cells[-2]) and "±" in cells[-1]:
+            first = dict(zip(_FIRST, cells, strict=False))  # a table whose title was cut off
+            yield _of_cells({**first, "test": cells[-2], "t/s": cells[-1]}, device, num_gpus, stem)
         elif names and len(cells) == len(names) and not set(line) <= set("|-: "):
             yield _of_cells(dict(zip(names, cells, strict=True)), device, num_gpus, stem)
 
@@ -310,6 +315,8 @@ def format_of(name: str) -> str:
 
 
 def _is_table(text: str) -> bool:
+    if re.search(r"^[ \t]*\|.*\|\s*(?:pp|tg)\d+\s*\|[^|]*±[^|]*\|\s*$", text, re.MULTILINE):
+        return True
     return bool(re.search(r"^[ \t]*\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE))
 
 

@@ -331,6 +331,9 @@ def _result(reading: _Reading) -> BenchmarkResult:
     engine = reading.words.get("engine", "")
     inputs = reading.of("input_tokens") or _ratio(reading.of("total_input_tokens"), count)
     outputs = reading.of("output_tokens") or _ratio(reading.of("total_output_tokens"), count)
+    per_s = reading.of("requests_per_s")
+    inputs = inputs or _ratio(reading.of("input_tokens_per_s"), per_s)
+    outputs = outputs or _ratio(reading.of("output_tokens_per_s"), per_s)
     whole: dict[str, int] = {
         str(name): round(value) for name in _WHOLE if (value := reading.of(name)) is not None
     }

@@ -23,6 +23,7 @@ from advisor.catalog.formats import (
 )
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.formats.surroundings import complete
 
 FORMATS: Final[tuple[FileFormat, ...]] = (
     prometheus_text.FORMAT,
@@ -61,7 +62,7 @@ def read(text: str, name: str) -> tuple[FileFormat, Any]:
     """
     found, plain = _unwrap(text, name)
     try:
-        return found, found.read(plain)
+        return found, complete(found.read(plain), plain)
     except InputFileError as error:
         raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None
 

@@ -299,10 +299,16 @@ def _llama_cpp(text: str) -> ServerLog:
         buffers[name] = max(buffers.get(name, 0.0), float(size) * MIB)
     for name, size, unit in re.findall(rf'msg="model weights" device=(?!CPU)(\w+) size="{_SIZE}"', text):
         buffers[name] = float(size) * _UNITS[unit]
+    layers = re.findall(r"offloaded (\d+)/(\d+) layers", text)
+    layers = layers or [
+        (some, every) for every, some in re.findall(r"layers\.model=(\d+) layers\.offload=(\d+)", text)
+    ]
     for size, unit in re.findall(rf'memory\.weights\.total="{_SIZE}"', text):
         buffers = buffers or {"all": float(size) * _UNITS[unit]}
+    if buffers.keys() == {"all"} and layers and layers[-1][0] != layers[-1][1]:
+        repeated = _bytes(r'memory\.weights\.repeating="', text) or 0.0
+        buffers = {"all": repeated * int(layers[-1][0]) / max(int(layers[-1][1]) - 1, 1)}
     held = {name: size for name, size in buffers.items() if size}
-    layers = re.findall(r"offloaded (\d+)/(\d+) layers", text)
     is_whole = all(some == every for some, every in layers)
     counts_output = "offloading output layer to GPU" in text  # releases before 0.5 place it last, not first
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
@@ -315,7 +321,7 @@ def _llama_cpp(text: str) -> ServerLog:
         weight_bytes=max(held.values()) if held else None,
         gpu_layers=None if is_whole else int(layers[-1][0]) + (not counts_output),
         kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
-        kv_tokens=_whole(r"\bn_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)", text)
+        kv_tokens=_whole(r"\bn_ctx\s*=\s*(\d+)|Operation:commit .*KvSize:(\d+)|--ctx-size (\d+)", text)
         or _whole(r"kv_cache\w*: size = .*\(\s*(\d+) cells", text),
         max_model_len=_whole(r"n_ctx(?:_per)?_seq\s*=\s*(\d+)", text),
         tensor_parallel=1,

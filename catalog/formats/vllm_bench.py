@@ -201,7 +201,14 @@ def _is_vllm_bench(text: str) -> bool:
             return False
         whole = json_object(text)  # another program may have the same names deeper within its file
         return whole is None or "mean_ttft_ms" in whole or "total_output_tokens" in whole
-    return bool(_HEAD.search(text) or _OFFLINE.search(text))
+    if _OFFLINE.search(text):
+        return True
+    head = _HEAD.search(text)  # other programs print that title above names of their own
+    printed = (
+        (_PRINTED.match(line.strip()) for line in without_prefixes(text[head.start() :])) if head else ()
+    )
+    named = [line for line in printed if line is not None]
+    return head is not None and (not named or any(line[1].lower() in _LOWERED for line in named))
 
 
 FORMAT: Final = FileFormat("vllm-bench", _TITLE, "serving benchmark", _is_vllm_bench, read_vllm_bench)

@@ -655,3 +655,22 @@ def test_one_command_in_several_forms_is_one_and_a_node_selector_names_the_accel
         words, notes = with_pasted_command([text], KNOWN)
         assert words[words.index("--gpu") + 1] == "h100-sxm"
         assert not any("start commands" in note for note in notes)
+
+
+def test_a_command_in_brackets_of_a_log_is_read() -> None:
+    line = "2026-08-14 14:00:23 - worker - INFO - image: x/y:1, command: [vllm serve x/y --max-model-len=4096 -tp 2]"
+    assert understand(line)["--tp"] == "2"
+
+
+def test_a_file_of_options_that_a_script_echoes_is_read(tmp_path: Path) -> None:
+    written = 'echo -e "enable_attention_dp: true\\nmax_seq_len: 4096" > a.yml\n'
+    script = f"{written}trtllm-serve x/y --tp_size 8 --extra_llm_api_options ./a.yml\n"
+    assert understand(script)["--context"] == "4096"
+
+
+def test_a_file_of_options_that_is_not_here_is_named_and_left_out() -> None:
+    words, notes = with_pasted_command(
+        ["vllm", "serve", "x/y", "--config", "far/away.yml", "-tp", "2"], KNOWN
+    )
+    assert words[words.index("--tp") + 1] == "2"
+    assert any("far/away.yml, which is not on this machine" in note for note in notes)

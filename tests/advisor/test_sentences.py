@@ -385,3 +385,23 @@ def test_a_question_about_memory_alone_is_told_which_command_answers_it() -> Non
     for words in ("--model qwen3-32b", "--context 32k", "--kv-precision fp8"):
         assert words in (caught.value.fix or "")
     assert understand("how much vram for 20 users of qwen3-32b")["--users"] == "20"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            "Is 2x RTX 3060 12GB enough for Qwen3 14B Q8 with 32k context?",
+            "--context 32k --precision q8_0 --model qwen3-14b --gpu 2xrtx-3060-12gb",
+        ),
+        ("will gpt-oss-120b fit on 2x 5090", "--model gpt-oss-120b --gpu 2xrtx-5090"),
+    ],
+)
+def test_whether_machines_hold_a_model_is_a_question_of_memory(text: str, command: str) -> None:
+    with pytest.raises(AdvisorError, match="memory alone") as caught:
+        understand(text)
+    assert (caught.value.fix or "").startswith(f"advisor memory {command},")
+
+
+def test_a_load_makes_it_a_question_of_speed() -> None:
+    assert understand("are 2x L40S enough for qwen3-32b and 20 users")["--users"] == "20"

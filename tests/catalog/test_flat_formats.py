@@ -632,3 +632,36 @@ def test_a_folder_of_a_sweep_is_each_of_its_results(tmp_path: Path) -> None:
         )
     (tmp_path / "summary.json").write_text("[]")
     assert [one.concurrency for one in read_vllm_bench(text_of(tmp_path))] == [1, 8]
+
+
+HEAD = "| model | size | params | backend | ngl | test | t/s |\n| --- | ---: | ---: | --- | --: | ---: | ---: |\n"
+ROW = "| qwen3 8B Q4_K - Medium | 4.68 GiB | 8.19 B | CUDA | 99 | tg128 | 130.33 ± 0.50 |\n"
+
+
+@pytest.mark.parametrize("text", [ROW, HEAD + ROW, "    " + HEAD.replace("\n", "\n    ") + ROW])
+def test_a_table_of_llama_bench_is_read_with_and_without_its_title(text: str) -> None:
+    (test,) = read_llama_bench(text)
+    assert (test.model, test.weight_dtype) == ("qwen3 8B Q4_K - Medium", "q4_k_m")
+    assert (test.num_output_tokens, test.tokens_per_s, test.num_gpu_layers) == (128, 130.33, 99)
+
+
+def test_a_size_that_llama_cpp_does_not_know_is_that_of_the_parameters() -> None:
+    (test,) = read_llama_bench(HEAD + ROW.replace("qwen3 8B", "gemma4 ?B").replace("8.19 B", "11.91 B"))
+    assert test.model.startswith("gemma4 12B")
+
+
+def test_the_command_of_a_table_names_the_file_and_processors_graphics_are_no_card() -> None:
+    command = "$ llama-bench -m models/Qwen2.5-14B-Instruct-Q4_K_M.gguf -n 128\n"
+    devices = (
+        "ggml_vulkan: Found 2 Vulkan devices:\n"
+        "ggml_vulkan: 0 = AMD Radeon RX 7900 XT (RADV NAVI31) (radv) | uma: 0 | fp16: 1\n"
+        "ggml_vulkan: 1 = V3D 7.1.10.2 (V3DV Mesa) | uma: 1 | fp16: 0\n"
+    )
+    (test,) = read_llama_bench(command + devices + HEAD + ROW)
+    assert (test.file_stem, test.num_gpus) == ("Qwen2.5-14B-Instruct-Q4_K_M", 1)
+
+
+def test_tags_within_a_line_of_nccl_tests_are_skipped() -> None:
+    line = "536870912 134217728 float sum -1 193909 2.77 5.31 0 192903 2.78 5.33 0"
+    tagged = "[0] 536870912 134217728 float sum -1[0] 193909 2.77 5.31 0[0] 192903 2.78 5.33 0"
+    assert parse_nccl_tests(tagged) == parse_nccl_tests(line)

@@ -1,0 +1,115 @@
+"""Conditions of a measured server in the text around its result: commands that were run, headings, settings."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.formats.benchmark_result import BenchmarkResult
+
+_VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
+_MODEL: Final = re.compile(
+    r"(?:(?<!\S)-m|--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|vllm serve|trtllm-serve"
+    r"|\bMODEL(?:_\w+)?|_MODEL)" + _VALUE
+)
+"""Model in a command; that of the tokenizer is the same."""
+_TENSOR: Final = re.compile(r"(?:--tensor[-_]parallel[-_]size|--tp[-_]size|--tp|(?<!\S)-tp|\bTP)[ =](\d+)\b")
+_CLIENTS: Final = re.compile(
+    r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$", re.MULTILINE
+)
+_RATE: Final = re.compile(r"--request[-_]rate[ =](inf|[\d.]+)")
+_SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.py|\bbench_serving\b")
+"""Programs that send all requests at once unless a rate or a number of clients is typed."""
+_HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
+_BOARDS: Final = re.compile(
+    r"(?<![\w.])(\d{1,4})\s*[x×]\s*([A-Za-z][A-Za-z0-9-]*\d\w*)|(?:\bGPU|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*([A-Za-z][\w-]*)"
+)
+_WORD: Final = re.compile(r"[A-Za-z][\w./-]*\d[\w./-]*")
+_Value = TypeVar("_Value")
+
+
+def complete(results: Any, text: str) -> Any:
+    """Return results with what the text around them says of their conditions, where they state none themselves.
+
+    A condition that the text states with several values is left open. Anything but results is returned as it is.
+    """
+    is_document = text.lstrip()[:1] in ("{", "[")
+    if is_document or not (
+        isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
+    ):
+        return results
+    headings = _HEADING.findall(text)
+    model = _one(
+        (*_MODEL.findall(text), *(word for line in headings for word in _WORD.findall(line))), _model_id
+    )
+    gpu, count = _boards(text)
+    tensor = _one(_TENSOR.findall(text), int) or count
+    clients = (
+        _one((first or second for first, second in _CLIENTS.findall(text)), int)
+        if len(results) == 1
+        else None
+    )
+    rate = _one(_RATE.findall(text), float)
+    if rate is None and clients is None and _SENDS_AT_ONCE.search(text):
+        rate = float("inf")
+    return tuple(_with(one, model, gpu, tensor, clients, rate) for one in results)
+
+
+def _with(
+    one: BenchmarkResult,
+    model: str | None,
+    gpu: str | None,
+    tensor: int | None,
+    clients: int | None,
+    rate: float | None,
+) -> BenchmarkResult:
+    """Return a result with the conditions that it lacks, and a note on them."""
+    added: dict[str, Any] = {}
+    if not one.model and model:
+        added["model"] = model
+    if not one.gpu and gpu:
+        added["gpu"] = gpu
+    if one.tensor_parallel is None and one.num_gpus is None and tensor:
+        added["tensor_parallel"] = tensor
+    if one.concurrency is None and one.request_rate_per_s is None:
+        if clients:
+            added["concurrency"] = clients
+        elif rate is not None:
+            added["request_rate_per_s"] = rate
+    if not added:
+        return one
+    words = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp"}
+    said = ", ".join(
+        "all requests at once" if value == float("inf") else f"{words.get(name, name)} {value}"
+        for name, value in added.items()
+    )
+    return dataclasses.replace(one, **added, notes=(*one.notes, f"the text around the result says: {said}"))
+
+
+def _one(found: Iterable[str], read: Callable[[str], _Value | None]) -> _Value | None:
+    """Return the value that all texts mean which mean any; None if there is none, or several."""
+    values = {value for text in found if text and (value := read(text)) is not None}
+    return values.pop() if len(values) == 1 else None
+
+
+def _model_id(name: str) -> str | None:
+    found = models.find(models.name_in_path(name))
+    return found.id if found is not None else None
+
+
+def _boards(text: str) -> tuple[str | None, int | None]:
+    """Return the one accelerator that a text names with its number or as a setting, and that number."""
+    found: set[tuple[str, int | None]] = set()
+    for count, counted, named in _BOARDS.findall(text):
+        try:
+            id_ = accelerators.get(counted or named).record.id
+        except UnknownNameError:
+            continue
+        found.add((id_, int(count) if count else None))
+    names = {id_ for id_, _ in found}
+    counts = {count for _, count in found if count}
+    return (names.pop() if len(names) == 1 else None), (
+        counts.pop() if len(counts) == 1 and len(found) == 1 else None
+    )

@@ -1,0 +1,84 @@
+"""What the text around a result says of its conditions: commands, headings, settings; and wrappings of whole texts."""
+
+import pytest
+
+from advisor.catalog.formats import registry
+from advisor.catalog.formats.benchmark_result import BenchmarkResult
+
+SUMMARY = """\
+============ Serving Benchmark Result ============
+Successful requests:                     1000
+Benchmark duration (s):                  33.94
+Total input tokens:                      215312
+Total generated tokens:                  197922
+Request throughput (req/s):              29.46
+Output token throughput (tok/s):         5831.00
+Mean TTFT (ms):                          6173.79
+Mean TPOT (ms):                          49.48
+==================================================
+"""
+TABLE = """\
+| ISL | OSL | Concurrency | TTFT (ms) | TPOT (ms) |
+|-----|-----|-------------|-----------|-----------|
+| 128 | 128 |           1 |     208.5 |      31.2 |
+"""
+
+
+def only(text: str) -> BenchmarkResult:
+    _, (found,) = registry.read(text, "text")
+    assert isinstance(found, BenchmarkResult)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("around", "model", "gpu", "tensor", "rate", "clients"),
+    [
+        (
+            "vllm serve gpt-oss-20b -tp 2\nvllm bench serve --model gpt-oss-20b\n",
+            *("gpt-oss-20b", "", 2, float("inf"), None),
+        ),
+        (
+            "$ MODEL=openai/gpt-oss-20b SERVE_IMAGE_GPU=H100 TP=1 modal run bench.py --max-concurrency 32\n",
+            *("gpt-oss-20b", "h100-sxm", 1, None, 32),
+        ),
+        (
+            "python benchmark_serving.py --model Qwen/Qwen3-32B --request-rate 12\n",
+            *("qwen3-32b", "", None, 12.0, None),
+        ),
+        ("# gpt-oss-120b on 8xH200\n", "gpt-oss-120b", "h200-sxm", 8, None, None),
+        ("vllm serve qwen3-8b\nvllm serve qwen3-14b\n", "", "", None, None, None),
+    ],
+)
+def test_commands_and_headings_say_what_a_result_leaves_open(
+    around: str, model: str, gpu: str, tensor: int | None, rate: float | None, clients: int | None
+) -> None:
+    """A condition that the text states with two values is left open."""
+    found = only(around + SUMMARY)
+    assert (found.model, found.gpu, found.tensor_parallel) == (model, gpu, tensor)
+    assert (found.request_rate_per_s, found.concurrency) == (rate, clients)
+    assert bool(found.notes) == bool(model)
+
+
+def test_what_a_result_states_itself_counts_before_its_surroundings() -> None:
+    found = only(
+        "vllm bench serve --max-concurrency 8\n"
+        + SUMMARY.replace("Successful", "Max request concurrency: 64\nSuccessful")
+    )
+    assert found.concurrency == 64
+
+
+@pytest.mark.parametrize("text", ["# deepseek-r1 on 16xH100\n\n" + TABLE, "vllm serve qwen3-8b\n" + SUMMARY])
+@pytest.mark.parametrize("mark", ["> ", "2024/07/11 23:37:56 "])
+def test_quotations_and_times_before_each_line_change_nothing(text: str, mark: str) -> None:
+    quoted = "".join(f"{mark}{line}\n" for line in text.splitlines())
+    assert only(quoted) == only(text)
+
+
+def test_a_title_of_another_program_is_read_by_the_names_below_it() -> None:
+    """Mean lengths are the rates of tokens over that of requests."""
+    found = only(
+        "=== Serving Benchmark Result ===\nConcurrency: 5\nRequest throughput (req/sec): 3.0\n"
+        "Prompt throughput (tokens/second) avg: 2250\nGeneration throughput (tokens/second) avg: 12\n"
+        "End to End Latency (ms) avg: 1607\n"
+    )
+    assert (found.mean_input_tokens, found.mean_output_tokens, found.concurrency) == (750.0, 4.0, 5)
