@@ -94,12 +94,24 @@ def _run(arguments: list[str], is_closed: bool) -> int:
     except Exception as error:
         if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
             return _interrupted_exit_code()
+        _name_misplaced_file(error, arguments)
         code = report(error, verbose="-v" in arguments or "--verbose" in arguments)
         if isinstance(error, UnreadAnswerError):
             lose(sys.stdout)
     if code == 130:
         return _interrupted_exit_code()
     return code if isinstance(code, int) else 0
+
+
+def _name_misplaced_file(error: Exception, arguments: list[str]) -> None:
+    """Add to an error of usage which command takes a file among the arguments that the failed one does not."""
+    from advisor.catalog.errors import AdvisorError
+    from advisor.cli.errors import USAGE
+
+    if isinstance(error, AdvisorError) and error.exit_code == USAGE:
+        from advisor.cli.misplaced import hint_of
+
+        error.hint = hint_of(arguments) or error.hint
 
 
 def _delivered_exit_code(delivery: Callable[[], int]) -> int:

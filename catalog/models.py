@@ -196,7 +196,7 @@ def _words_in(name: str) -> frozenset[str]:
 
 def _as_reference(typed: str) -> str:
     """Return a repository, with its branch or file behind a colon, for an address of the hub or `name@branch`."""
-    typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", typed))
+    typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", _POINT.sub(".", typed)))
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
         branch = "" if found["branch"] in (None, "main", "master") else found["branch"]
@@ -207,6 +207,8 @@ def _as_reference(typed: str) -> str:
     return typed.replace("@", ":", 1) if "/" in typed else typed
 
 
+_POINT: Final = re.compile(r"(?<=\d)_{2,3}(?=\d)")
+"""Signs for a point in the folders of ModelScope's cache: Qwen2___5-7B-Instruct."""
 _OLLAMA_TAG: Final = re.compile(r"(?P<name>[a-z][\w.-]*):(?P<tag>[\w.-]+)", re.IGNORECASE)
 _OLLAMA_TYPE: Final = re.compile(r"(?:^|-)(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
 

@@ -45,6 +45,8 @@ _OPERATOR: Final = re.compile(r"[|&;]+|\d?>.*|[(){}]")
 """Word with which the command of a shell ends."""
 _STARTS_IMAGE: Final = re.compile(r"-|[\w.-]+/[\w.-]+$")
 """First word behind the image of a container that starts its engine: an option, or a repository."""
+_PLACEHOLDER: Final = re.compile(r"^(?:<[^<>]*>|\{\{[^{}]*\}\})[\\/]?")
+"""Word in brackets for a folder or a name that a reader fills in."""
 _NO_NAME: Final = re.compile(r"[\[\]{}\"'=$<>|]")
 """Signs that no name of a model has."""
 _MODEL: Final = ("model-source", "model", "model-path", "model-id", "hf-repo", "")
@@ -101,7 +103,14 @@ def with_pasted_command(
     found = _read_options(start, known)
     said = found.said
     _check_is_planned(found.engine, given)
-    if model := _name_of_model(found.names):
+    model = _PLACEHOLDER.sub("", _name_of_model(found.names))
+    if _name_of_model(found.names) and not model and "--model" not in given:
+        raise AdvisorError(
+            f"the command has {_name_of_model(found.names)} where its model stands",
+            why="a placeholder names no model",
+            fix="--model NAME in front of the command",
+        )
+    if model:
         said["--model"] = models.name_in_path(model)
     if found.engine == "llama.cpp":
         _divide_among_slots(said, known, each_has_all=program.slots == "whole")
@@ -272,6 +281,13 @@ def _find_in_files(
                 fix="paste the command itself, or name the file that holds it",
             )
     return None, []
+
+
+def starts_an_engine(text: str, path: Path) -> bool:
+    """Whether a file holds a start command of an engine. Raises: InputFileError: its name says another form."""
+    from advisor.cli import launch_files
+
+    return any(_find_start(words) is not None for words in launch_files.commands_in(text, path))
 
 
 def _installed_release(text: str, engine: str) -> str:

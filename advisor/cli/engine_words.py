@@ -203,6 +203,15 @@ _ENGINE: Final = "--engine"
 _RELEASE: Final = "--engine-version"
 
 
+_SIGNS: Final = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "\u00a0": " "})
+_DASHES: Final = re.compile(r"(?<!\S)[–—−](?=[A-Za-z])")
+
+
+def plain_signs(text: str) -> str:
+    """Return a text with the quotation marks and hyphens that were typed before a page or a word processor set them."""
+    return _DASHES.sub("--", text.translate(_SIGNS))
+
+
 def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     """Return what was typed with the engines' options as the command's own; `known` are the options of the command.
 

@@ -17,6 +17,7 @@ import yaml
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import WORDS, EngineProgram, all_programs, kebab, name_at
+from advisor.cli.engine_words import plain_signs
 from advisor.cli.python_source import commands_of_python
 
 _NAMES: Final = re.compile(
@@ -150,6 +151,7 @@ def commands_in(text: str, path: Path | None = None) -> Iterator[list[str]]:
     Source: specifications of compose (services), Kubernetes (Container), systemd (service), Dockerfile and Modelfile;
         mostlygeek/llama-swap (models.cmd, macros), SkyPilot (run, envs), charts of vLLM's production stack and KServe.
     """
+    text = plain_signs(text)
     suffix = path.suffix.lower() if path else ""
     beside = path.with_name(".env") if path else None
     variables = _set_by_job(text)

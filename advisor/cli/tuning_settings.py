@@ -13,7 +13,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_text
 from advisor.catalog.schema.tuner import Tuner
 from advisor.catalog.training import tuners
-from advisor.cli.engine_words import places_of_lone_words
+from advisor.cli.engine_words import places_of_lone_words, plain_signs
 from advisor.cli.launch_files import is_notebook, python_and_shell
 from advisor.cli.python_source import settings_of_python
 from advisor.cli.trainer_settings import options_of_training
@@ -117,10 +117,15 @@ def _trained(
     return options_of_training(text, known, typed, _typed_gpus(typed))
 
 
+def holds_settings(path: Path) -> bool:
+    """Whether a file has settings of a framework that trains. Raises: AdvisorError: they name no model."""
+    return _read(str(path)) is not None or _trained(str(path), (), ()) is not None
+
+
 def _read(word: str) -> tuple[Tuner, Settings] | None:
     """Return the framework whose settings a file or a command holds, and the settings by dotted keys, or None."""
     is_file = _is_file(word)
-    text = read_text(Path(word)) if is_file else word
+    text = plain_signs(read_text(Path(word)) if is_file else word)
     text = python_and_shell(text)[0] if is_notebook(text) else text
     if len(text) > _MOST_CHARACTERS or not (is_file or "\n" in text or _STARTS.search(text)):
         return None

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from advisor.ask.measures import parse_count
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.engine_words import own_words, places_of_lone_words
+from advisor.cli.engine_words import own_words, places_of_lone_words, plain_signs
 from advisor.cli.notes import note
 
 
@@ -22,6 +22,7 @@ class _Once:
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _convert_what_is_given(self)
+        args = [plain_signs(argument) for argument in args]
         known = {text for option in self.params for text in (*option.opts, *option.secondary_opts)}  # type: ignore[attr-defined]
         is_of_subcommand = bool(getattr(self, "commands", {}).keys() & set(args[:1]))
         flags = {text for option in self.params if getattr(option, "is_flag", False) for text in option.opts}  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from advisor.catalog.formats.benchmark_result import number_of, whole_of
 from advisor.catalog.formats.documents import json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.units import GIGA, NANOSECOND_S
+from advisor.catalog.units import GIGA, MILLISECOND_S, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
@@ -132,7 +132,7 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
     elif _is_table(text):
         rows = list(_of_table(text))
     else:
-        rows = list(_of_timings("\n".join(without_prefixes(text))))
+        rows = list(_of_timings(_with_rates("\n".join(without_prefixes(text)))))
     found = tuple(row for row in rows if row is not None)
     if not found:
         raise InputFileError(
@@ -273,6 +273,19 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
     )
 
 
+def _with_rates(text: str) -> str:
+    """Return the timings of early releases, which have the time of a token alone, with the rate behind it."""
+    return _TIME_ALONE.sub(
+        lambda found: (
+            f"({found[1]} ms per token, {1.0 / (float(found[1]) * MILLISECOND_S):.4g} tokens per second)"
+        ),
+        text,
+    )
+
+
+_TIME_ALONE: Final = re.compile(r"\(\s*(\d*[1-9][\d.]*|0?\.\d*[1-9]\d*) ms per token\)")
+
+
 def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
     """Yield the prompt and the output of the last request whose timings a text holds."""
     of_prompt, of_output = next((pair for pair in _PRINTED if pair[1].search(text)), _TIMINGS)
@@ -327,6 +340,7 @@ def _is_llama_bench(text: str) -> bool:
     if (
         _is_table(text)
         or any(each.search(text) for each in timings)
+        or (_TIME_ALONE.search(text) and any(each.search(_with_rates(text)) for each in _TIMINGS))
         or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text)
     ):
         return True

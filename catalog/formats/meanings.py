@@ -97,7 +97,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             "decode step",
         ),
     ),
-    ("num_failed", (r"\bfail\w*", r"\berrors?\b", "error count", "unsuccessful")),
+    ("num_failed", (r"\bfail\w*", r"\bnon 2xx\b", r"\berrors?\b", "error count", "unsuccessful")),
     ("total_tokens_per_s", (rf"{_BOTH}.*(?:{_TOKENS} {_PER_S}|throughput|tps)", rf"throughput.*{_BOTH}")),
     (
         "input_tokens_per_s",
@@ -202,7 +202,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"^tok\w* in$",
         ),
     ),
-    ("request_rate_per_s", (r"\brate$", r"\bload$")),
+    ("request_rate_per_s", (r"(?<!transfer )\brate$", r"\bload$")),
     (
         "num_requests",
         (

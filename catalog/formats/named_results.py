@@ -180,7 +180,9 @@ def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
         number, unit = _number_in(cell, _TOKENS_PER_K if meaning.quantity in _LENGTHS else _SCALES["k"])
         if meaning.quantity == "request_rate_per_s" and (rate := rate_of(cell)) is not None:
             number = rate
-        if number is None or (place in found.numbers and not _SUCCEEDED.search(name)):
+        if number is not None and meaning.quantity == "num_failed":
+            number = max(number, found.numbers.get(place, 0.0))  # refused connections and refused requests
+        elif number is None or (place in found.numbers and not _SUCCEEDED.search(name)):
             continue
         if meaning.is_phase and unit not in UNITS_S:
             continue
@@ -320,6 +322,7 @@ def _result(reading: _Reading) -> BenchmarkResult:
         notes.append(f"means and percentiles are over {reading.num_listed:,} requests")
     if reading.num_instants > 1:
         notes.append(f"figures are means over {reading.num_instants:,} instants")
+    _check_succeeded(reading)
     gpu, num_gpus = _accelerator(reading)
     tensor = reading.of("tensor_parallel")
     if num_gpus and not (tensor or reading.of("data_parallel")):
@@ -357,6 +360,18 @@ def _result(reading: _Reading) -> BenchmarkResult:
         notes=tuple(notes),
         **fields,
     )
+
+
+def _check_succeeded(reading: _Reading) -> None:
+    """Refuse figures of requests that failed. Raises: InputFileError: as many failed as are counted."""
+    failed = reading.of("num_failed") or 0.0
+    count = reading.of("num_requests")
+    if count and failed >= count:
+        raise InputFileError(
+            f"{failed:,.0f} requests failed, of {count:,.0f}",
+            why="times of refused requests say nothing of the model",
+            fix="read the answers of the server, mend the request, and measure again",
+        )
 
 
 def _words(reading: _Reading) -> str:

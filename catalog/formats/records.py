@@ -438,6 +438,11 @@ def _of_grid(table: Sequence[Sequence[str]]) -> Iterator[Record]:
             number = (load[2] or load[3]) if load else ""
             yield {label: number, **{row[0]: row[place] for row in rows if row[place]}}
         return
+    is_of_runs = bool(names[0]) and bool(_MEASURE.fullmatch(names[0])) and not statistics and len(others) > 1
+    if is_of_runs and not any(_UNIT.fullmatch(name) or _VALUE.fullmatch(name) for name in names):
+        for place in others:
+            yield {"run": names[place], **{row[0]: row[place] for row in rows if row[place]}}
+        return
     by_row = bool(_MEASURE.fullmatch(names[0])) or (not others and not _is_all_numbers(rows))
     if not by_row or not (statistics or len(names) == 2):
         yield from (dict(zip(names, row, strict=True)) for row in rows)

@@ -1,5 +1,6 @@
 """Registry of the formats that are read, and recognition of a text by its content."""
 
+import re
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
@@ -70,6 +71,9 @@ def read(text: str, name: str) -> tuple[FileFormat, Any]:
 def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:
     """Return the format of a text, and the text without the prefixes of launchers if only so it is in a format."""
     stripped = "\n".join(without_prefixes(text))
+    lines = [line for line in stripped.splitlines() if line.strip()]
+    if lines and all(line.lstrip().startswith("#") for line in lines):  # pasted below a command as comments
+        stripped = re.sub(r"^[ \t]*#[ \t]?", "", stripped, flags=re.MULTILINE)
     is_wrapped = text.lstrip("\n")[:1] != stripped.lstrip("\n")[:1]
     for one in FORMATS:
         for plain in (stripped, text) if is_wrapped else (text, stripped):

@@ -14,6 +14,7 @@ from advisor.catalog.engines import all_ids
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.programs import EngineProgram, all_programs
 from advisor.cli.engine_command import with_pasted_command
+from advisor.cli.engine_words import plain_signs
 from advisor.cli.launch_files import commands_in
 
 KNOWN = frozenset(
@@ -674,3 +675,23 @@ def test_a_file_of_options_that_is_not_here_is_named_and_left_out() -> None:
     )
     assert words[words.index("--tp") + 1] == "2"
     assert any("far/away.yml, which is not on this machine" in note for note in notes)
+
+
+@pytest.mark.parametrize("dash", ["–", "—", "--"])
+def test_signs_that_a_page_set_are_those_that_were_typed(dash: str) -> None:
+    """Web pages and word processors turn two hyphens into a dash and straight quotation marks into round ones."""
+    typed = f"vllm serve “x/y” {dash}tensor-parallel-size 2 {dash}max-model-len “4096”"
+    assert understand(plain_signs(typed)) == understand(
+        "vllm serve x/y --tensor-parallel-size 2 --max-model-len 4096"
+    )
+    script = f"#!/bin/bash\n{typed}\n"
+    assert understand(script) == understand("vllm serve x/y --tensor-parallel-size 2 --max-model-len 4096")
+
+
+def test_a_folder_that_a_reader_fills_in_is_no_part_of_the_model() -> None:
+    assert (
+        understand("llama-server.exe -m <path-to>\\qwen3-8b-q4_0.gguf -c 4096")["--model"]
+        == "qwen3-8b-q4_0.gguf"
+    )
+    with pytest.raises(AdvisorError, match="where its model stands"):
+        understand("llama-server.exe -m <gguf> -c 4096")

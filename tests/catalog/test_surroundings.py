@@ -2,6 +2,7 @@
 
 import pytest
 
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import registry
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
 
@@ -82,3 +83,43 @@ def test_a_title_of_another_program_is_read_by_the_names_below_it() -> None:
         "End to End Latency (ms) avg: 1607\n"
     )
     assert (found.mean_input_tokens, found.mean_output_tokens, found.concurrency) == (750.0, 4.0, 5)
+
+
+APACHE = """\
+Concurrency Level:      20
+Complete requests:      589
+Failed requests:        0
+{refused}Requests per second:    19.55 [#/sec] (mean)
+Time per request:       1023.088 [ms] (mean)
+Transfer rate:          1.43 [Kbytes/sec] received
+"""
+
+
+@pytest.mark.parametrize("mark", ["", "# "])
+def test_figures_of_refused_requests_are_no_measurement(mark: str) -> None:
+    """A rate of transfer is none of requests."""
+    for refused, is_refused in (("", False), ("Non-2xx responses:      589\n", True)):
+        text = "".join(f"{mark}{line}\n" for line in APACHE.format(refused=refused).splitlines())
+        if is_refused:
+            with pytest.raises(InputFileError, match="589 requests failed"):
+                only(text)
+        else:
+            found = only(text)
+            assert (found.concurrency, found.request_rate_per_s, found.requests_per_s) == (20, None, 19.55)
+
+
+def test_columns_beside_names_of_figures_are_a_run_each() -> None:
+    table = "| Metric | main | branch |\n|---|---|---|\n| Successful requests | 50 | 50 |\n"
+    table += "| Mean TTFT (ms) | 240 | 180 |\n| Mean TPOT (ms) | 40 | 38 |\n"
+    _, found = registry.read(table, "text")
+    assert [(one.ttft.mean_s, one.tpot.mean_s) for one in found] == [(0.24, 0.04), (0.18, 0.038)]
+
+
+def test_a_time_of_a_token_is_a_rate() -> None:
+    text = (
+        "llama_print_timings: prompt eval time = 10762.28 ms /  1245 tokens (    8.64 ms per token)\n"
+        "llama_print_timings:        eval time = 34006.30 ms /   110 runs   (  309.15 ms per token)\n"
+    )
+    _, (prompt, output) = registry.read(text, "text")
+    assert (prompt.num_prompt_tokens, output.num_output_tokens) == (1245, 110)
+    assert output.tokens_per_s == pytest.approx(1000 / 309.15, rel=1e-3)

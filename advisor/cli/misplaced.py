@@ -1,0 +1,102 @@
+"""Files that were given to a command that does not take them: what such a file is, and which command takes it."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import read_text
+
+_MOST_BYTES: Final = 5_000_000
+"""Largest file that is looked at after an error."""
+_Found = TypeVar("_Found")
+_CONFIG: Final = re.compile(r'\s*\{[^{}]*"(?:model_type|architectures|_class_name)"', re.DOTALL)
+
+
+_OF_A_MACHINE: Final = ("collectives", "links")
+"""Content that `advisor probe read` judges too."""
+
+
+class _Kind(NamedTuple):
+    """A kind of file, with the words of a command that takes it."""
+
+    title: str
+    words: tuple[str, ...]
+    """Words of which a command that takes it has one."""
+    example: str
+
+
+_MODEL: Final = _Kind("the config.json of a model", ("--model",), "--model {file}")
+_TRACE: Final = _Kind(
+    "recorded traffic", ("trace", "--trace"), "advisor simulate trace {file}, or --trace {file}"
+)
+_PRICES: Final = _Kind("a list of prices", ("--price-file",), "--price-file {file}")
+_MACHINE: Final = _Kind("a listing of a machine", ("--own", "--gpu", "read"), "--own {file}")
+_START: Final = _Kind("a start command of an engine", ("memory", "serve"), "advisor memory --gpu ID {file}")
+_TRAINING: Final = _Kind("settings of training", ("train", "recommend"), "advisor simulate train {file}")
+
+
+def hint_of(arguments: Sequence[str]) -> str:
+    """Return which command takes a file among the words of a command that failed; empty where none is misplaced."""
+    for place, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        file = value if equals and name.startswith("--") else argument
+        option = name if equals else arguments[place - 1] if place else ""
+        if option in ("-o", "--output", "--calibration") or not _is_small_file(file):
+            continue
+        kind = _kind_of(Path(file))
+        around = {option, *(word for word in arguments[:place] if not word.startswith("-"))}
+        if kind is not None and not around.intersection(kind.words):
+            return f"{file}: {kind.title}, taken by {kind.example.format(file=file)}"
+    return ""
+
+
+def _is_small_file(name: str) -> bool:
+    try:
+        path = Path(name)
+        return path.is_file() and path.stat().st_size <= _MOST_BYTES
+    except (OSError, ValueError):  # a text that no system takes for a name
+        return False
+
+
+def _kind_of(path: Path) -> _Kind | None:
+    """Return what a file is, the most specific kind first; None if nothing recognises it."""
+    try:
+        text = read_text(path)
+    except AdvisorError:
+        return None
+    if _CONFIG.match(text):
+        return _MODEL
+    return next((kind for kind in _kinds(path, text) if kind is not None), None)
+
+
+def _kinds(path: Path, text: str) -> Iterator[_Kind | None]:
+    """Yield what each reader makes of a file."""
+    from advisor.catalog.formats import named_results, registry
+    from advisor.catalog.formats.machine_listing import read_machine
+    from advisor.catalog.formats.price_rows import catalogue_of
+    from advisor.cli.engine_command import starts_an_engine
+    from advisor.cli.tuning_settings import holds_settings
+    from advisor.simulator.serving.trace_files import read_trace
+
+    found = _reads(lambda: registry.recognise(text, str(path)))
+    judged = None
+    if found is not None:
+        words = ("file", "calibrate", "nccl-tests", *(("read",) if found.holds in _OF_A_MACHINE else ()))
+        judged = _Kind(found.title, words, "advisor validate file {file}")
+    yield None if found is named_results.FORMAT else judged
+    yield _TRACE if _reads(lambda: read_trace(path)) else None
+    yield _PRICES if _reads(lambda: catalogue_of(path)) else None
+    yield _MACHINE if _reads(lambda: read_machine(text, str(path))) else None
+    yield judged
+    yield _TRAINING if _reads(lambda: holds_settings(path)) else None
+    yield _START if _reads(lambda: starts_an_engine(text, path)) else None
+
+
+def _reads(read: Callable[[], _Found]) -> _Found | None:
+    """Return what a reader finds; None if it refuses the file."""
+    try:
+        return read()
+    except (AdvisorError, ValueError, LookupError):
+        return None
