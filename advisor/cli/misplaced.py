@@ -86,10 +86,11 @@ def _kinds(path: Path, text: str) -> Iterator[_Kind | None]:
         words = ("file", "calibrate", "nccl-tests", *(("read",) if found.holds in _OF_A_MACHINE else ()))
         judged = _Kind(found.title, words, "advisor validate file {file}")
     yield None if found is named_results.FORMAT else judged
-    yield _TRACE if _reads(lambda: read_trace(path)) else None
+    recorded = _reads(lambda: read_trace(path))
+    yield _TRACE if recorded and recorded.has_times else None
     yield _PRICES if _reads(lambda: catalogue_of(path)) else None
-    yield _MACHINE if _reads(lambda: read_machine(text, str(path))) else None
     yield judged
+    yield _MACHINE if _reads(lambda: read_machine(text, str(path))) else None
     yield _TRAINING if _reads(lambda: holds_settings(path)) else None
     yield _START if _reads(lambda: starts_an_engine(text, path)) else None
 

@@ -83,14 +83,7 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
             why="it names no use case, number of people, amount of work, model or budget",
             fix="advisor recommend --use-case chatbot --users 1000",
         )
-    asks_memory = _MEMORY.search(text.lower()) and not {*_LOADS, "--own"}.intersection(options)
-    asks_fit = (
-        _FITS.search(text.lower())
-        and {"--model", "--own"} <= {*options}
-        and not {*_LOADS, "--concurrency", "--items"}.intersection(options)
-    )
-    if asks_memory or (asks_fit and not re.search(r",| or ", options[options.index("--own") + 1])):
-        raise _asks_memory(text, dict(zip(options[::2], options[1::2], strict=True)))
+    _refuse_without_load(text, dict(zip(options[::2], options[1::2], strict=True)))
     notes = [
         f"understood as: {shlex.join(options)}",
         *(reader.notes if {"--own", "--gpu"} & {*options} else ()),
@@ -98,6 +91,33 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
     if left := reader.left():
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
+
+
+def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
+    """Refuse a question about memory, or about the speed of one request, with the command that answers it.
+
+    Raises: AdvisorError: it is one.
+    """
+    lower = text.lower()
+    if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
+        raise _asks_memory(text, options)
+    own = options.get("--own", "")
+    has_load = {*_LOADS, "--concurrency", "--items"} & options.keys()
+    if "--model" not in options or not own or re.search(r",| or ", own) or has_load:
+        return
+    if _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
+        in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
+        precision = options.get("--precision", "q4_k_m" if in_host else "")
+        format_ = f" --precision {precision}" if precision else ""
+        format_ += " --host-experts all" if in_host else ""
+        raise AdvisorError(
+            f"'{text}' asks for the speed of one request",
+            why="advisor recommend ranks machines for a load within limits of latency",
+            fix=f"advisor simulate serve --model {options['--model']}{format_} --gpu {own} --concurrency 1 "
+            "--input-tokens 1000 --output-tokens 300",
+        )
+    if _FITS.search(lower):
+        raise _asks_memory(text, options)
 
 
 def _asks_memory(text: str, options: Mapping[str, str]) -> AdvisorError:
@@ -202,7 +222,7 @@ class _Reader:
         for name, words in _words()["counts"].items():
             if learns and name != "concurrency":
                 continue
-            count = self._take(rf"{_AMOUNT}[\s-]+(?:{_join(words)})\b")
+            count = self._take(rf"{_AMOUNT}[\s-]+(?:(?:de|di|of)\s+)?(?:{_join(words)})\b")
             if count is None and name == "max-context":
                 count = self._take(rf"\b(?:{_join(words)})\s+(?:of\s+|:\s*)?{_AMOUNT}(?!\s*[^\W\d])")
             if count is not None:
@@ -381,7 +401,9 @@ class _Reader:
     def _work(self, workload: str) -> dict[str, str]:
         """Return a rate, or an amount of work with its deadline; of a model that learns its tokens and deadline."""
         if workload in _LEARNING:
-            return self._tokens() | self._deadline()
+            number = self._take(rf"(?:\bon\s+)?{_AMOUNT}\s*(?:gpus|accelerators|cards)\b")
+            gpus = {"--gpus": number["amount"].strip()} if number else {}
+            return self._tokens() | gpus | self._deadline()
         units = _join(word for words in _words()["audio"].values() for word in words)
         recorded = rf"(?:(?:of|de|di)\s+)?(?:{_any('items', 'audio')})\b"
         audio = rf"{_AMOUNT}\s*(?P<unit>{units})\s+{recorded}"
@@ -548,6 +570,10 @@ _FITS: Final = re.compile(
     r"|passt|passen|reicht|reichen|genügt|suffit|tient|alcanza|cabe|basta|bastano)\b"
 )
 """Words of a question whether machines hold a model, where it names no load."""
+_SPEED: Final = re.compile(
+    r"\bhow (?:fast|many (?:tokens?|toks?|t/s|tps))\b|\b(?:what|which) (?:speed|tokens? per second|tps|t/s|tok/s)\b"
+    r"|\bwie schnell\b|\bqué velocidad\b|\bquelle vitesse\b"
+)
 _OF_MEMORY: Final = {
     "--model": "--model",
     "--gpu": "--gpu",

@@ -13,6 +13,7 @@ _PREFIX: Final = re.compile(
     | (?:stdout|stderr)\s[FP][ ]                                # container runtimes, behind the time
     | \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ ]   # kubectl logs --timestamps
     | \[(?:pod|container)/[^\]]+\][ ]                           # kubectl logs --prefix
+    | \+(?=\|)                                                 # lines of a diff
     | >[ ]                                                      # quotations of mail and of forums
     | [\w./-]+(?:\s[\w./-]+)?\s*[|│][ ]                        # docker compose, stern, kubetail
     | \([\w\s=.-]*(?:pid|rank|ip)[\w\s=.,-]*\)[ ]?              # Ray workers and engine processes

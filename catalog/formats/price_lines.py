@@ -8,6 +8,7 @@ from advisor.catalog.formats.accelerator_names import accelerator_named
 from advisor.catalog.formats.catalogue_price import CataloguePrice, dollars_of
 from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.rental_terms import (
+    MACHINE,
     ONE_ACCELERATOR,
     UNIT_WORDS,
     conditions_of,
@@ -28,7 +29,7 @@ _BEFORE_PRICE: Final = re.compile(
 """Words between an accelerator and its price."""
 _LONGEST_LINE: Final = 1000
 """Characters of a line with a price that are read."""
-_LINE_DIVIDERS: Final = re.compile(r"[;|]|,(?!\d{3})|\s{2,}|\t")
+_LINE_DIVIDERS: Final = re.compile(r"[;|]|,(?!\d{3})|\s{2,}|\t|\s/\s")
 
 
 def priced_lines(text: str) -> Iterator[CataloguePrice]:
@@ -41,6 +42,8 @@ def priced_lines(text: str) -> Iterator[CataloguePrice]:
             above = accelerator_named(line) or above
             continue
         before = _BEFORE_PRICE.sub("", line[: amounts[0].start()])
+        whole = MACHINE.search(before)
+        before = MACHINE.sub("", before).rstrip(" ,:-–—")
         counted = re.search(r"(?<!\S)\d{1,3}\s*[x×]\s*\S.*", before)  # behind the name of an instance
         parts = (
             before,
@@ -53,6 +56,8 @@ def priced_lines(text: str) -> Iterator[CataloguePrice]:
         above = None
         if named is None:
             continue
+        if whole and named[0] == 1:
+            named = (int(whole[1]), named[1])
         found: dict[Term, CataloguePrice] = {}
         periods = [period_hours(re.findall(r"[a-z]+", one[2].lower())) or 1.0 for one in amounts]
         for amount, period in zip(amounts, periods, strict=True):

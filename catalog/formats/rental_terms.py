@@ -68,8 +68,12 @@ _LOWER_BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 _RANGE: Final = re.compile(r"(?<=\d)\s*(?:-|–|—|\bto\b)\s*(?:US)?\$?\s*\d[\d.,]*", re.IGNORECASE)
+MACHINE: Final = re.compile(
+    r"\b(\d{1,3})[ -]?(?:x |× )?gpus? (?:node|server|instance|cluster|pod|system|vm)s?\b", re.IGNORECASE
+)
+"""Number of accelerators of the machine that is priced, where it stands behind their name."""
 _LEFT: Final = re.compile(
-    r"[()\[\]*;·]+|,(?!\d)|(?<!\S)[-–—](?!\S)|\b(?:price|pricing|only|billed|with|term|contract|orders?)\b",
+    r"[()\[\]*;·]+|\.{2,}|\bnvlink\b|,(?!\d)|(?<!\S)[-–—](?!\S)|\b(?:price|pricing|only|billed|with|term|contract|orders?)\b",
     re.IGNORECASE,
 )
 """Signs and words around a price that say nothing more."""

@@ -106,6 +106,12 @@ def understand(text: str) -> dict[str, str]:
             "H100 vs H200 vs B200 for qwen3-32b",
             {"--gpu": "h100-sxm,h200-sxm,b200-sxm", "--model": "qwen3-32b"},
         ),
+        (
+            "H100 or MI300X for training a 13B on 300B tokens, 64 GPUs",
+            {"--tokens": "300b", "--workload": "train", "--gpus": "64", "--gpu": "h100-sxm,mi300x"}
+            | {"--model": "13b"},
+        ),
+        ("mistral-small-24b avec 32k de contexte", {"--max-context": "32k", "--model": "mistral-small-24b"}),
         ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
         ("train a 3B model on 300B tokens", {"--workload": "train", "--tokens": "300b", "--model": "3b"}),
         (
@@ -405,3 +411,14 @@ def test_whether_machines_hold_a_model_is_a_question_of_memory(text: str, comman
 
 def test_a_load_makes_it_a_question_of_speed() -> None:
     assert understand("are 2x L40S enough for qwen3-32b and 20 users")["--users"] == "20"
+
+
+def test_the_speed_of_one_request_is_a_question_of_a_simulation() -> None:
+    with pytest.raises(AdvisorError, match="speed of one request") as caught:
+        understand("how many tokens per second will llama 3.3 70b q4 do on 2x 3090")
+    assert (caught.value.fix or "").startswith(
+        "advisor simulate serve --model llama-3.3-70b --precision q4_k_m --gpu 2xrtx-3090 --concurrency 1"
+    )
+    with pytest.raises(AdvisorError, match="speed of one request") as caught:
+        understand("can I run Qwen3 235B on 2x 3090 and 128GB RAM, what tokens per second to expect")
+    assert "--host-experts all" in (caught.value.fix or "")

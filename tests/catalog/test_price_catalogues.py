@@ -136,6 +136,28 @@ def test_a_number_of_accelerators_behind_the_name_of_an_instance_is_read() -> No
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "RTX 4090 24GB .......... $0.34/hr (community) / $0.69/hr (secure)",
+            {("rtx-4090", 1, "community", 0.34), ("rtx-4090", 1, "on_demand", 0.69)},
+        ),
+        ("2×A100 80GB NVLink – $2.38 per hour, billed per second", {("a100-sxm-80gb", 2, "on_demand", 2.38)}),
+        (
+            "H200 SXM, 8-GPU node: $28.00/hr | 6-month reserve $22.40/hr",
+            {("h200-sxm", 8, "on_demand", 28.0), ("h200-sxm", 8, "reserved_unspecified", 22.4)},
+        ),
+        ("L40S 48GB on-demand $0.79/hr", {("l40s", 1, "on_demand", 0.79)}),
+    ],
+)
+def test_lines_of_pages_state_machine_term_and_price(
+    tmp_path: Path, line: str, expected: set[tuple[str, int, str, float]]
+) -> None:
+    found = prices.read_prices(file_of(tmp_path, f"{line}\n"), DAY, ["acme"])
+    assert {(one.accelerator, one.num_accelerators, one.term, one.usd_per_hour) for one in found} == expected
+
+
+@pytest.mark.parametrize(
     ("words", "term", "smallest"),
     [
         ("$2.10/h (min 8 GPUs)", "on_demand", 8),
