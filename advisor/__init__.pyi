@@ -606,6 +606,7 @@ def memory(
     gpu_layers: float | str | None = ...,
     host_experts: float | str | None = ...,
     tensor_split: str | Sequence[str] | None = ...,
+    cpu_offload_gb: float | str | None = ...,
     engine_version: str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
@@ -638,6 +639,7 @@ def memory(
         gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
         host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
         tensor_split: Layers of each stage of --pp, in proportion: 3,1.
+        cpu_offload_gb: GiB of each accelerator's weights in main memory, as vLLM and SGLang count.
         engine_version: Release of the engine: 0.11.0.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
@@ -1146,6 +1148,7 @@ class _Simulate:
         host_experts: float | str | None = ...,
         tensor_split: str | Sequence[str] | None = ...,
         host_bandwidth: float | str | None = ...,
+        cpu_offload_gb: float | str | None = ...,
         engine_version: str | None = ...,
         power_cap: float | str | None = ...,
         swap_space: float | str | None = ...,
@@ -1221,6 +1224,7 @@ class _Simulate:
             host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
             tensor_split: Layers of each stage of --pp, in proportion: 3,1.
             host_bandwidth [B/s]: Bandwidth of the host's memory, with such layers.
+            cpu_offload_gb: GiB of each accelerator's weights in main memory, as vLLM and SGLang count.
             engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
             swap_space [B]: Host memory of each accelerator for the cache of preempted requests, where the engine

@@ -38,7 +38,7 @@ class HostLayers:
     offloaded_bytes: float = 0.0
     """Weights of each accelerator that lie in main memory and that it reads over its link in each iteration [bytes]."""
 
-    def offloaded(self, deployment: Deployment) -> float:
+    def weights_in_host(self, deployment: Deployment) -> float:
         """Weights of the fullest accelerator that lie in main memory, those of its layers at most [bytes].
 
         Source: vLLM v0.11.0, model_executor/models/utils.py (maybe_offload_to_cpu); SGLang v0.5.0, utils/offloader.py
@@ -115,9 +115,9 @@ def with_offloaded_weights(surface: StepSurface, deployment: Deployment, host: H
     bytes / rate of the link, in every iteration, whatever it computes
 
     Assumes: nothing overlaps the reading; accelerators read at once, each over its own link.
-    Source: own composition; see `HostLayers.offloaded`.
+    Source: own composition; see `HostLayers.weights_in_host`.
     """
-    read_s = host.offloaded(deployment) / link_bytes_per_s(deployment.accelerator)
+    read_s = host.weights_in_host(deployment) / link_bytes_per_s(deployment.accelerator)
     return replace(
         surface,
         decode_base_ps=_add_to_each(surface.decode_base_ps, read_s),

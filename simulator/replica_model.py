@@ -222,7 +222,7 @@ def replica_memory(
         mean_context_tokens=mean_context_tokens,
         kv_cache_bytes=settings.kv_cache_bytes,
         has_graphs=not settings.enforce_eager,
-        offloaded_bytes=settings.host.offloaded(deployment) if settings.host else 0.0,
+        offloaded_bytes=settings.host.weights_in_host(deployment) if settings.host else 0.0,
         version=settings.version,
     )
 

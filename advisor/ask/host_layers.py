@@ -36,7 +36,7 @@ def host_layers(flags: EngineFlags, deployment: Deployment) -> HostLayers | None
     Raises: AdvisorError: a value is malformed, or no layer is on the accelerators. InfeasibleError: another engine.
     """
     if flags.cpu_offload_gb:
-        return _offloaded(flags.cpu_offload_gb, deployment)
+        return _weights_in_host(flags.cpu_offload_gb, deployment)
     typed = {"--gpu-layers": flags.gpu_layers, "--host-experts": flags.host_experts}
     given = [name for name, value in typed.items() if value is not None]
     if not given:
@@ -65,7 +65,7 @@ def host_layers(flags: EngineFlags, deployment: Deployment) -> HostLayers | None
     return HostLayers(layers, experts, rate)
 
 
-def _offloaded(size_gib: float, deployment: Deployment) -> HostLayers | None:
+def _weights_in_host(size_gib: float, deployment: Deployment) -> HostLayers | None:
     """Return the weights that each accelerator reads from main memory; None where both have one memory.
 
     Raises: InfeasibleError: the engine keeps none there.
@@ -95,7 +95,7 @@ def host_notes(flags: EngineFlags, deployment: Deployment, *, reads: bool = True
         link = link_bytes_per_s(deployment.accelerator) / GB
         reading = f", read over its link at {link:.0f} GB/s in each iteration" if reads else ""
         return (
-            f"in main memory: {found.offloaded(deployment) / GB:.1f} GB of each accelerator's weights{reading}",
+            f"in main memory: {found.weights_in_host(deployment) / GB:.1f} GB of each accelerator's weights{reading}",
         )
     part = found.model_on_accelerators(deployment.model)
     alone = replace(deployment, tensor_parallel=1, pipeline_parallel=1, data_parallel=1, expert_parallel=1)

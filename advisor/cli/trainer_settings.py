@@ -63,7 +63,7 @@ class _Trainer(NamedTuple):
     settings: Mapping[str, str]
     text: str
 
-    def meant(self, table: Mapping[str, str]) -> dict[str, str]:
+    def values_of(self, table: Mapping[str, str]) -> dict[str, str]:
         """Return the values that settings give to what words of a table mean."""
         found: dict[str, str] = {}
         for word, own in table.items():
@@ -93,10 +93,12 @@ def options_of_training(
     found = {"--model": model, "--framework": trainer.framework}
     found |= {
         name: value
-        for name, value in trainer.meant(_table().options).items()
+        for name, value in trainer.values_of(_table().options).items()
         if re.fullmatch(r"[1-9]\d*", value)
     }
-    counts = {name: int(value) for name, value in trainer.meant(_table().counts).items() if value.isdigit()}
+    counts = {
+        name: int(value) for name, value in trainer.values_of(_table().counts).items() if value.isdigit()
+    }
     if layers := counts.get("layers_per_chunk"):
         total = int(trainer.settings.get("num_layers", "0"))
         found["--vpp"] = str(max(1, total // int(found.get("--pp", "1")) // layers))
@@ -154,11 +156,11 @@ def _flat(found: Mapping[Any, Any], outer: str = "") -> dict[str, str]:
         if isinstance(value, Mapping):
             flat |= _flat(value, str(key))
         else:
-            flat |= _named(f"{outer}.{key}", str(value))
+            flat |= _by_name(f"{outer}.{key}", str(value))
     return flat
 
 
-def _named(key: str, value: str) -> dict[str, str]:
+def _by_name(key: str, value: str) -> dict[str, str]:
     parts = key.lower().replace("-", "_").split(".")
     return {parts[-1]: value, ".".join(parts[-2:]): value}
 
@@ -172,9 +174,9 @@ def _of_words(words: Sequence[str]) -> dict[str, str]:
             continue
         behind = words[place + 1] if place + 1 < len(words) else "--"
         if match["value"] is not None:
-            found |= _named(match["name"], match["value"].strip("'\""))
+            found |= _by_name(match["name"], match["value"].strip("'\""))
         elif word.startswith("-"):
-            found |= _named(match["name"], "true" if behind.startswith("-") else behind)
+            found |= _by_name(match["name"], "true" if behind.startswith("-") else behind)
     return found
 
 
@@ -242,7 +244,7 @@ def _model(trainer: _Trainer, notes: list[str]) -> str:
     if (found := models.find(flavor)) is not None:
         return found.id
     for name in (
-        *trainer.meant(_table().names).values(),
+        *trainer.values_of(_table().names).values(),
         said.get("job.config_file", ""),
         *re.findall(r"[\w.-]+\.(?:toml|ya?ml)\b", trainer.text),
     ):
@@ -254,7 +256,9 @@ def _model(trainer: _Trainer, notes: list[str]) -> str:
         )
         if name != said.get("tokenizer_model") and (found := models.find(bare)) is not None:
             return found.id
-    shape = {field: int(value) for field, value in trainer.meant(_table().shape).items() if value.isdigit()}
+    shape = {
+        field: int(value) for field, value in trainer.values_of(_table().shape).items() if value.isdigit()
+    }
     if {"num_hidden_layers", "hidden_size", "num_attention_heads"} <= shape.keys():
         return _of_shape(trainer, shape, notes)
     raise AdvisorError(

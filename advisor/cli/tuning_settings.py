@@ -97,7 +97,7 @@ def _options_of_word(
     """Return the options for which a file or a text stands, and notes; None if it is of no framework."""
     shown = word if len(word.split()) == 1 else "the command"
     if (found := _read(word)) is None:
-        options = _trained(word, known, typed)
+        options = _options_of_trainer(word, known, typed)
     else:
         tuner, settings = found
         options = _options(tuner, settings, known, typed)
@@ -107,7 +107,7 @@ def _options_of_word(
     return options
 
 
-def _trained(
+def _options_of_trainer(
     word: str, known: Collection[str], typed: Sequence[str]
 ) -> tuple[dict[str, str], list[str]] | None:
     """Return the options for which a file or text of a framework that trains from scratch stands, and notes."""
@@ -119,7 +119,7 @@ def _trained(
 
 def holds_settings(path: Path) -> bool:
     """Whether a file has settings of a framework that trains. Raises: AdvisorError: they name no model."""
-    return _read(str(path)) is not None or _trained(str(path), (), ()) is not None
+    return _read(str(path)) is not None or _options_of_trainer(str(path), (), ()) is not None
 
 
 def _read(word: str) -> tuple[Tuner, Settings] | None:

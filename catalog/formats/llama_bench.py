@@ -26,7 +26,7 @@ _DEVICE: Final = re.compile(
 )
 """First device as the backends print it: CUDA and ROCm, Vulkan, Metal."""
 _INTEGRATED: Final = re.compile(r"^ggml_vulkan: \d+ = .*\buma: 1\b", re.MULTILINE)
-"""Device that shares the memory of the processors, which beside a card computes nothing."""
+"""Graphics of a processor, which computes nothing where a card is too."""
 _FILE: Final = re.compile(r"(?:^|\s)(?:-m|--model)[ =](?:\S*[/\\])?([^\s,/\\]+\.gguf)(?![^\s])")
 """File of the model in the command that printed a table."""
 _INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")

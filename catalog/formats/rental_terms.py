@@ -92,7 +92,7 @@ class RentalConditions(NamedTuple):
 
 
 def conditions_of(text: str) -> RentalConditions:
-    """Return the conditions that a text states beside a price: term, smallest order, and whether it is the lowest."""
+    """Return the conditions that a text states of a price: term, smallest order, and whether it is the lowest."""
     rest = _RANGE.sub("", text)
     is_lower_bound = rest != text or _LOWER_BOUND.search(rest) is not None
     rest = _LOWER_BOUND.sub(" ", rest)

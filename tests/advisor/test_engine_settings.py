@@ -255,6 +255,6 @@ def test_no_more_than_the_layers_is_offloaded(cli: Cli) -> None:
 
 
 def test_an_engine_that_reads_no_weights_from_main_memory_says_so(cli: Cli) -> None:
-    run = cli("advisor memory --gpu rtx-4090 --model qwen3-8b --engine tensorrt-llm --cpu-offload-gb 4")
+    run = cli("advisor memory --gpu h100-sxm --model qwen3-8b --engine tensorrt-llm --cpu-offload-gb 4")
     assert run.code == 3
-    assert "--cpu-offload-gb" in run.stderr
+    assert "--cpu-offload-gb" in run.err

@@ -9,9 +9,15 @@ import pytest
 
 Cli = Callable[[str], Any]
 BENCH: Final = {
-    "model_id": "Qwen/Qwen3-32B", "max_concurrency": 1, "completed": 100, "total_input_tokens": 102400,
-    "total_output_tokens": 12800, "output_throughput": 31.2, "mean_ttft_ms": 129.0, "mean_tpot_ms": 31.0,
-}  # fmt: skip
+    "model_id": "Qwen/Qwen3-32B",
+    "max_concurrency": 1,
+    "completed": 100,
+    "total_input_tokens": 102400,
+    "total_output_tokens": 12800,
+    "output_throughput": 31.2,
+    "mean_ttft_ms": 129.0,
+    "mean_tpot_ms": 31.0,
+}
 CONFIG: Final = {"model_type": "llama", "hidden_size": 512, "num_hidden_layers": 2}
 FILES: Final = {
     "bench.json": json.dumps(BENCH),

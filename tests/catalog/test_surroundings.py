@@ -1,4 +1,4 @@
-"""What the text around a result says of its conditions: commands, headings, settings; and wrappings of whole texts."""
+"""Conditions of a result that the text around it states: commands, headings, settings; and wrappings of texts."""
 
 import pytest
 
