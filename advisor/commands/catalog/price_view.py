@@ -165,6 +165,7 @@ def stale_warnings(prices: Sequence[Price], as_of: datetime.date) -> tuple[str, 
 
 def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
     order = price.min_quantity or 0
+    age = age_days(price, as_of)
     return (
         price.accelerator,
         price.provider,
@@ -178,5 +179,5 @@ def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
         ),
         usd(price.usd_per_hour),
         usd(price.usd_per_accelerator_hour),
-        str(age_days(price, as_of)) if price.is_dated else "undated",
+        str(age) if age or price.is_dated else "undated",
     )
