@@ -14,7 +14,7 @@ _MARKUP: Final = re.compile(
 )
 """Marks of BBCode and HTML."""
 _EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
-_DOTS: Final = re.compile(r"(?<=\S)\s[·•|]\s(?=\S)")
+_DOTS: Final = re.compile(r"(?<=\S)\s[·•]\s(?=\S)")
 """Signs between the parts of a list that stands in one line."""
 _LEADERS_OF_LABEL: Final = re.compile(r"^(\s*(?:[-*•]\s*)?[A-Za-z]{2,12})\s*\.{3,}\s*(?=\S)")
 """Dots that lead from a label to its part."""
@@ -56,7 +56,8 @@ def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
     """
     if "<tr" in text.lower():
         text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
-    text = _DOTS.sub("\n", text) if len(_DOTS.findall(text)) > 1 else text
+    if len(_DOTS.findall(text)) > 1 and "\n" not in text.strip():
+        text = _DOTS.sub("\n", text)
     rows = [_without_marks(row) for row in text.splitlines()]
     plain = "\n".join(rows)
     if _INXI_MARK.search(plain):

@@ -8,6 +8,7 @@ import pytest
 from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.pasted_text import plain_rows
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
 from advisor.workstation.typed_line import read_line
@@ -306,3 +307,8 @@ def test_more_memory_than_an_old_record_states_is_unknown() -> None:
         found = next(check for check in checks if check.rule == "memory-size")
         assert found.is_unknown == (verdict == "unknown")
         assert found.passed == (verdict == "ok")
+
+
+def test_dots_divide_a_list_of_one_line() -> None:
+    rows = [row for _, row, _ in plain_rows("2x RTX 3090 · 1000W Platinum PSU · 64GB DDR5\n")]
+    assert rows == ["2x RTX 3090", "1000W Platinum PSU", "64GB DDR5"]
