@@ -1,5 +1,6 @@
 """Names of CPUs: which CPU of the catalog typed words mean, by its model number."""
 
+import functools
 import re
 from typing import Final
 
@@ -14,56 +15,29 @@ _VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)s?\b", re.IGNORECASE)
 _SAMPLE: Final = re.compile(r"(\d{4}[a-z]?)[- ]?(es|qs)\b", re.IGNORECASE)
 """Engineering or qualification sample: EPYC 9554ES has the sockets, channels and lanes of the CPU that is sold."""
 _VERSION: Final = re.compile(r"v\d")
+_GENERATION: Final = re.compile(
+    r"\b(epyc|xeon|ryzen|threadripper|core)\s+(?:(?:\d(?:st|nd|rd|th)[- ]gen(?:eration)?|naples|rome|milan(?:-x)?"
+    r"|genoa(?:-x)?|bergamo|siena|turin|skylake|cascade\s?lake|ice\s?lake|(?:sapphire|emerald|granite)\s+rapids)\s+)+",
+    re.IGNORECASE,
+)
 
 
 _FAMILIES: Final = frozenset(
     ("threadripper", "epyc", "xeon", "ryzen", "i3", "i5", "i7", "i9", "athlon", "celeron", "pentium")
 )
 """Families of CPUs that a line may state; several use the same numbers."""
-_FAMILY_CODES: Final = frozenset(("e5", "e7", "gold", "silver", "platinum", "bronze"))
+_FAMILY_CODES: Final = frozenset(("e3", "e5", "e7", "fx", "gold", "silver", "platinum", "bronze"))
 """Words that stand for a family of Xeons without that name: E5-2690v4, Gold 6138."""
-_SERIES_BY_NUMBER: Final = (
-    (re.compile(r"\be5[- ]?[124]6\d\d[a-z]?[- ]?v[34]\b", re.IGNORECASE), "lga2011-3"),
-    (re.compile(r"\be5[- ]?[124]6\d\d[a-z]?[- ]?v2\b", re.IGNORECASE), "lga2011"),
-    (
-        re.compile(r"\b(?:gold|silver|platinum|bronze)\s+(?:[3-6]|8)[12]\d\d[a-z]{0,2}\b", re.IGNORECASE),
-        "lga3647",
-    ),
-    (
-        re.compile(r"\b(?:gold|silver|platinum|bronze)\s+(?:[3-6]|8)3\d\d[a-z]{0,2}\b", re.IGNORECASE),
-        "lga4189",
-    ),
-    (
-        re.compile(
-            r"\b(?:gold|silver|platinum|bronze|max)\s+(?:[3-6]|8|9)[45]\d\d[a-z]{0,2}\b", re.IGNORECASE
-        ),
-        "lga4677",
-    ),
-    (re.compile(r"\bi[3579][- ]?(?:[6-8][1-7]|9[1-79])\d\d[kfst]{0,2}\b", re.IGNORECASE), "lga1151"),
-    (
-        re.compile(
-            r"\b(?:i[3579][- ]?\d{4,5}|ultra\s+[579]\s+\d{3})(?:[uph]|hx|hk|hq|g[1-7])\b"
-            r"|\bryzen\s+(?:ai\s+)?[3579]\s+(?:pro\s+)?(?:hx\s+\d{3}|\d{3,4}(?:u|hs|hx|h|hx3d))\b",
-            re.IGNORECASE,
-        ),
-        "mobile",
-    ),
-    (re.compile(r"\bepyc\s+7[0-9][0-9fh]1p?\b", re.IGNORECASE), "epyc-sp3-naples"),
-    (re.compile(r"\bepyc\s+7[0-9a-z][0-9a-z][23][px]?\b", re.IGNORECASE), "epyc-sp3"),
-    (re.compile(r"\bepyc\s+9[0-9a-z][0-9a-z]4[pxf]?\b", re.IGNORECASE), "epyc-sp5"),
-    (re.compile(r"\bepyc\s+9[0-9a-z][0-9a-z]5[pxf]?\b", re.IGNORECASE), "epyc-sp5-turin"),
-)
-"""Series of a server's CPU by its number, as the makers number them: the digit of the generation tells the socket."""
 
 
 def cpu_by_number(text: str) -> Cpu | None:
-    """Return a server's CPU that is in no record, by its number: socket, memory and lanes of its series, cores and
-    power of the CPU in the middle of the series by power. None if the number is of no series.
+    """Return a CPU that is in no record, by its number: socket, memory and lanes of its series, cores and power of the
+    CPU in the middle of the series by power. None if the number is of no series.
 
     Source: makers' numbering; flagged `figures_assumed`.
     """
-    for pattern, series in _SERIES_BY_NUMBER:
-        found = pattern.search(text)
+    for pattern, series in _numbers_of_series():
+        found = pattern.search(_without_generation(text))
         if found is None:
             continue
         pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
@@ -85,9 +59,29 @@ def cpu_by_number(text: str) -> Cpu | None:
     return None
 
 
+@functools.cache
+def _numbers_of_series() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return the patterns of model numbers, each with the id of the series."""
+    return tuple(
+        (re.compile(rf"\b{number}(?![\w])", re.IGNORECASE), series.id)
+        for series in parts.cpu_series().values()
+        for number in series.numbers
+    )
+
+
+def _without_generation(text: str) -> str:
+    """Return a text without the generation and the code name that people write between a family and a number: `EPYC 5th
+    gen 9135`, `EPYC Milan 7713`."""
+    return _GENERATION.sub(r"\1 ", text)
+
+
 def plain_words(text: str) -> str:
     """Return the words in the form in which they are compared: lower case, without makers that users do not type."""
-    return " ".join(re.findall(r"[a-z0-9.+]+", text.lower().replace("geforce", " ").replace("nvidia", " ")))
+    return " ".join(
+        re.findall(
+            r"[a-z0-9+]+(?:\.[a-z0-9+]+)*", text.lower().replace("geforce", " ").replace("nvidia", " ")
+        )
+    )
 
 
 def find_cpu(text: str, *, is_labelled: bool = False) -> Cpu | None:

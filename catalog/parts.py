@@ -179,6 +179,25 @@ def _boards() -> Iterator[Board]:
     for cells, where in _rows("boards.csv"):
         yield _listed_board(cells, where, completed.get(cells["id"]))
     yield from (_own_board(entry) for entry in reviewed if "opendb" not in entry)
+    yield from (_own_board(entry) for entry in _machine_boards())
+
+
+def _machine_boards() -> Iterator[dict[str, Any]]:
+    """Yield the boards of the servers and workstations of `machines.csv`, in the form of reviewed boards."""
+    of_case = ("psu_w", "plugs", "max_gpu_mm", "expansion_slots", "cpu")
+    for cells, _ in _rows("machines.csv"):
+        yield {
+            **{key: cell for key, cell in cells.items() if key not in of_case},
+            "id": re.sub(r"[^a-z0-9]+", "-", cells["name"].lower()),
+            "form_factor": "server",
+            "sockets": int(cells["sockets"]),
+            "slots": cells["slots"].split(),
+            "lane_modes": cells["lane_modes"].split("; "),
+            "num_eps": 0,
+            "ecc": cells["registered"],
+            "flags": ("server", *(("tower",) if cells["psu_w"] else ()), "layout_assumed", "unverified"),
+            "source": f"{cells['name']}: the maker's specifications (unverified)",
+        }
 
 
 @functools.cache
@@ -322,6 +341,16 @@ def supply_and_case_of(board: Board) -> tuple[Psu, Case] | None:
     return _read_towers().get(board.name)
 
 
+def cpu_of(board: Board) -> Cpu | None:
+    """Return the CPU with which every machine of a board's name is sold; None if the board is sold with several.
+
+    Raises: InputFileError: the bundled file is damaged.
+    """
+    names = {cells["name"]: cells["cpu"] for cells, _ in _rows("machines.csv")}
+    pool = (*planner_parts(Cpu), *parts_for_lists(Cpu))
+    return next((cpu for cpu in pool if cpu.name == names.get(board.name)), None)
+
+
 @functools.cache
 def _read_towers() -> dict[str, tuple[Psu, Case]]:
     tables = read_toml(_USED_MACHINES)
@@ -329,7 +358,37 @@ def _read_towers() -> dict[str, tuple[Psu, Case]]:
     for entry in (*tables["machine"], *tables["tower"]):
         pieces = _pieces_sold_with(entry, entry["board"])
         found[entry["board"]] = (pieces["psu"], pieces["case"])
+    for cells, _ in _rows("machines.csv"):
+        if cells["psu_w"]:
+            pieces = _pieces_sold_with(_sold_pieces(cells), cells["name"])
+            found[cells["name"]] = (pieces["psu"], pieces["case"])
     return found
+
+
+def _sold_pieces(cells: Mapping[str, str]) -> dict[str, Any]:
+    """Return the supply and the case with which a machine of `machines.csv` is usually sold."""
+    maker = cells["manufacturer"]
+    is_small = float(cells["max_gpu_mm"]) < _LEAST_FULL_HEIGHT_MM
+    psu = {
+        "name": f"{maker} {cells['psu_w']} W supply",
+        "power_w": cells["psu_w"],
+        "grade": "gold" if cells["registered"] == "true" else "bronze",
+        "num_eps": 1,
+        "num_8_pin": cells["plugs"],
+    }
+    case = {
+        "name": f"{cells['name']} case",
+        "form_factor": "Mini-ITX" if is_small else "ATX Mid Tower",
+        "boards": ["server"],
+        "max_gpu_mm": cells["max_gpu_mm"],
+        "expansion_slots": cells["expansion_slots"],
+    }
+    return {"psu": psu, "case": case, "source": f"{cells['name']}: the maker's specifications (unverified)"}
+
+
+_LEAST_FULL_HEIGHT_MM: Final = 200.0
+"""Room for cards below which a case takes half-height cards only [mm]: their boards are up to 168 mm long (PCIe card
+electromechanical specification)."""
 
 
 def _pieces_sold_with(entry: Mapping[str, Any], machine: str) -> dict[str, Any]:

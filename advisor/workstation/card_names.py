@@ -36,6 +36,12 @@ _RATES: Final = frozenset(
 """Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
 _DRIVE_WORDS: Final = frozenset(("evo", "pro", "qvo"))
 """Words behind the number of a drive, which is also that of a card: a 970 EVO is no GTX 970."""
+_NUMBERED_OTHERWISE: Final = re.compile(
+    r"i[3579]|e[357]|[wx]|fx|optiplex|precision|xps|latitude|inspiron|vostro|alienware|thinkcentre|elitedesk|prodesk"
+    r"|pavilion|ryzen|epyc|xeon|threadripper|gold|silver|platinum|bronze"
+)
+"""Families of CPUs and lines of desktops whose numbers are those of cards too: an i7-6700 and an OptiPlex 3060 are no
+cards."""
 _MODIFIED: Final = "modified"
 _MEMORY_KIND: Final = re.compile(r"(?:gddr|hbm)\d[a-z]?")
 """Kind of memory, which tells products of one number apart: of the H100 with 80 GB, HBM3 is that of the SXM module."""
@@ -78,6 +84,7 @@ def find_card_name(text: str) -> CardName | None:
             # Round thousands are also rates, cases and professional cards, whose family is written: 4000D, RTX 5000.
             is_other = is_bare and (
                 CPU_WORDS & set(words)
+                or (start > 0 and _NUMBERED_OTHERWISE.fullmatch(bare[start - 1]))
                 or following in _DRIVE_WORDS
                 or window[0] in _RATES
                 or window[0].endswith("000")

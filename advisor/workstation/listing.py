@@ -405,6 +405,9 @@ class _ListingReader(PartReader):
                     f"no supply is listed: {supply.name}, with which {board.name} is usually sold"
                 )
             held.setdefault("case", case)
+        if board is not None and "cpu" not in held and (cpu := parts.cpu_of(board)) is not None:
+            held["cpu"] = cpu
+            self._notes.append(f"no CPU is listed: {cpu.name}, with which {board.name} is sold")
         links = held.pop("link", [])
         return Assembly(
             cards=Cards(tuple(held.pop("cards")), self._power_fraction) if "cards" in held else None,

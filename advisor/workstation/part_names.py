@@ -477,7 +477,7 @@ def server_in(text: str) -> Board | None:
                 "r750",
             }
         )
-        if numbers <= words and (is_own or names & words):
+        if numbers and numbers <= words and (is_own or names & words):
             matches.append((len(numbers), len(names & words), board))
     # An EliteDesk 800 G5 is sold as a small one and as a tower.
     return max(matches, key=lambda match: match[:2])[2] if matches else None

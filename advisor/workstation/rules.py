@@ -113,6 +113,8 @@ class SumRule:
     """Function from the quantity that adds up to the one that is shown (decibels)."""
     required: tuple[str, ...] = ()
     """Places without which the rule has no result."""
+    concerns: Callable[[Assembly], bool] = lambda machine: True
+    """Whether the rule says anything about a listed machine; the planner's machines are all concerned."""
     in_doubt: Callable[[Assembly], bool] = lambda machine: False
     """Whether the figure that makes a machine fail is in no record."""
     error: float = 0.0
@@ -133,7 +135,7 @@ class SumRule:
 
     def check(self, machine: Assembly, setting: Setting) -> Check | None:
         """Return the check of a machine; None if a part that the rule requires is missing."""
-        if any(getattr(machine, place) is None for place in self.required):
+        if any(getattr(machine, place) is None for place in self.required) or not self.concerns(machine):
             return None
 
         def total(base: float, amounts: dict[str, Callable[[Choice, Setting], float]]) -> float:

@@ -79,6 +79,12 @@ def _stands_peaks(machine: Assembly, setting: Setting) -> bool:
     return check is None or check.passed
 
 
+def _has_added_load(machine: Assembly) -> bool:
+    """Whether a machine has cards, or a supply that its builder chose: makers size those of whole machines."""
+    has_cards = machine.cards is not None and bool(machine.cards.cards)
+    return has_cards or machine.supplies is None or not all(psu.sold_with for psu in machine.supplies.psus)
+
+
 @_power_rule(
     "psu-headroom",
     "supply under sustained load",
@@ -86,6 +92,7 @@ def _stands_peaks(machine: Assembly, setting: Setting) -> bool:
     required=("cards", "supplies"),
     error=HEADROOM_ERROR,
     is_lenient=_stands_peaks,
+    concerns=_has_added_load,
 )
 def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""

@@ -11,7 +11,7 @@ from advisor.catalog.files import read_toml
 from advisor.catalog.schema.part import System
 from advisor.workstation.typed_line import TypedLine
 
-_MEMORY: Final = re.compile(r"(\d{2,4})gb")
+_MEMORY: Final = re.compile(r"(\d{1,4})gb")
 
 
 def find_systems(text: str) -> tuple[System, ...]:
@@ -99,7 +99,7 @@ def with_other_memory(text: str, systems: tuple[System, ...]) -> tuple[System, .
 def _identity(name: str) -> set[str]:
     """Return the words of a name that tell its product line: without maker, memory and what stands in brackets."""
     bare = re.sub(r"\(.*?\)|^Used .*", " ", name)
-    ignored = {"nvidia", "amd", "apple", "developer", "kit"}
+    ignored = {"nvidia", "amd", "apple", "asus", "lenovo", "developer", "kit"}
     return {word for word in _words_of(bare) if word not in ignored and not _MEMORY.fullmatch(word)}
 
 
@@ -108,7 +108,7 @@ def _sizes_of(text: str) -> set[str]:
 
 
 def _words_of(text: str) -> list[str]:
-    plain = re.sub(r"\b(\d{2,4})\s*(?:gb|gib|g)\b", r"\1gb", text.lower())
+    plain = re.sub(r"\b(\d{1,4})\s*(?:gb|gib|g)\b", r"\1gb", text.lower())
     plain = re.sub(r"\b(?:mobile|notebook|laptops?(?: gpu)?)\b", "laptop", plain)
     plain = re.sub(r"\brtx(?=\d)", "rtx ", plain)
     plain = re.sub(r"\b(\d{4})(?=ti\b)", r"\1 ", plain)

@@ -236,7 +236,7 @@ def missing_places(listing: Listing) -> list[str]:
     categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}
     board = listing.machine.board
     if board is not None and SERVER in board.flags:
-        listed |= {"case", "cooler", "psu"}
+        listed |= {"case", "cooler", "psu"} | ({"cpu"} if listing.machine.cpu is not None else set())
     return [place for place in PLACES if categories.get(place, place) not in listed]
 
 
@@ -329,11 +329,11 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         wanted = each * cards.num
         why = (
             f"{cards.num} cards at x{each} want {wanted} lanes on any board; {machine.cpu.name} gives "
-            f"{given} to slots"
+            f"{given} to slots, so some links have fewer lanes or those of the chipset"
         )
-        remedy = "a CPU with more lanes (HEDT, server), or fewer cards"
+        remedy = "for tensor parallelism a CPU with more lanes (HEDT, server); nothing for layers in turn"
         lanes = Check(
-            "cpu-lanes", "PCIe lanes of the CPU", wanted, given, "lanes", False, "hard", why, remedy
+            "cpu-lanes", "PCIe lanes of the CPU", wanted, given, "lanes", False, "advice", why, remedy
         )
         found += [lanes] if wanted > given else []
     if machine.case is not None and machine.board is None:

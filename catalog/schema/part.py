@@ -80,7 +80,7 @@ class CpuSeries(Record):
     """Number of CPU lanes that boards can lead to expansion slots; lanes of the chipset and of M.2 are not included."""
     older_slot_lanes: int = Field(default=0, ge=0, le=64)
     """Number of CPU lanes of the generation before that boards can lead to slots too."""
-    pcie_generation: int = Field(ge=3, le=6)
+    pcie_generation: int = Field(ge=2, le=6)
     channels: int = Field(ge=1, le=12)
     ram_types: tuple[str, ...]
     registered: bool
@@ -95,6 +95,8 @@ class CpuSeries(Record):
     resizable_bar: bool = True
     """Whether boards for these CPUs map the whole memory of a card."""
     source: str = ""
+    numbers: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
+    """Patterns of the model numbers of the series, by which a CPU that no record holds is known."""
 
     @property
     def all_slot_lanes(self) -> int:

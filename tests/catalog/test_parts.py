@@ -187,7 +187,7 @@ def test_a_typo_gets_near_misses(tmp_path: Path) -> None:
 def test_boards_that_take_registered_modules_are_those_of_servers_and_workstations() -> None:
     registered: set[str] = {board.socket for board in parts.planner_parts(Board) if board.registered}
     servers = {"SP3", "SP5", "SP6", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"}
-    assert registered == servers | {"sTR5", "sWRX8", "LGA2066"}
+    assert registered == servers | {"sTR5", "sWRX8", "LGA2066", "LGA1366"}
     assert all(isinstance(board, Board) for board in parts.planner_parts(Board))
 
 

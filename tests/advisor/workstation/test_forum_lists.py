@@ -94,7 +94,7 @@ LINES: Final[dict[str, Bill]] = {
         ("gpu", 1, "RTX 3090"),
     ],
     "Minisforum UM790 Pro (Ryzen 9 7940HS, 64GB DDR5)": [
-        ("unknown", 1, "UM790"),
+        ("board", 1, "UM790"),
         ("cpu", 1, "7940HS"),
         ("ram", 1, "2 x 32 GB DDR5"),
     ],
