@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from advisor.catalog import parts
-from advisor.catalog.schema.part import Cpu
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu
 
 CPU_WORDS: Final = frozenset(
     ("ryzen", "epyc", "xeon", "core", "threadripper", "cpu", "processor", "athlon", "celeron", "pentium")
@@ -45,7 +45,7 @@ def cpu_by_number(text: str) -> Cpu | None:
             (cpu for cpu in pool if cpu.series.id == series), key=lambda cpu: (cpu.power_w, cpu.name)
         )
         usual = alike[len(alike) // 2]
-        flags = (*usual.flags, "figures_assumed")
+        flags = (*usual.flags, FIGURES_ASSUMED)
         source = f"number of the series; cores and power of {usual.name}"
         return usual.model_copy(
             update={

@@ -128,6 +128,7 @@ def _read_planner_parts(kind: type[Part]) -> tuple[Part, ...]:
         found = [_with_rated_power(card) for card in found if isinstance(card, GpuCard)]
     if kind in (GpuCard, Cpu, Psu, Case, Cooler):
         found = _merge_spellings(found)
+    found = [_with_places(part) if isinstance(part, Case) else part for part in found]
     return tuple(sorted(found, key=lambda part: (part.name, part.id))) if kind in _FILES else tuple(found)
 
 
@@ -170,7 +171,22 @@ def _read_named_parts(kind: type[Part]) -> tuple[Part, ...]:
     if kind is Board:
         return tuple(_listed_board(cells, where) for cells, where in _rows(file))
     found = tuple(check_record(kind, _si(cells), where) for cells, where in _rows(file))
+    found = tuple(_with_places(part) if isinstance(part, Case) else part for part in found)
     return tuple(with_line_figures(part) if isinstance(part, Psu) else part for part in found)
+
+
+def _with_places(case: Case) -> Case:
+    """Return a case with the places for supplies that its product line has."""
+    words = set(_NAME_WORD.findall(f"{case.manufacturer} {case.name}".lower()))
+    places = next((num for line, num in _read_case_lines() if line <= words), case.num_psus)
+    return case if places <= case.num_psus else case.model_copy(update={"num_psus": places})
+
+
+@functools.cache
+def _read_case_lines() -> tuple[tuple[frozenset[str], int], ...]:
+    """Return the product lines of cases: the words of each, and its places for supplies."""
+    rows = read_csv(FOLDER / "case_lines.csv", ("words", "num_psus"))
+    return tuple((frozenset(cells["words"].split()), int(cells["num_psus"])) for _, cells in rows)
 
 
 def _boards() -> Iterator[Board]:
@@ -180,6 +196,10 @@ def _boards() -> Iterator[Board]:
         yield _listed_board(cells, where, completed.get(cells["id"]))
     yield from (_own_board(entry) for entry in reviewed if "opendb" not in entry)
     yield from (_own_board(entry) for entry in _machine_boards())
+
+
+_RACK: Final = re.compile(r"\b(?:PowerEdge R|ProLiant DL|ThinkSystem SR|System x|SYS-|AS-|G\d{3}-|XL\d{3})")
+"""Names of machines for a rack, whose fans cool cards without any."""
 
 
 def _machine_boards() -> Iterator[dict[str, Any]]:
@@ -195,7 +215,12 @@ def _machine_boards() -> Iterator[dict[str, Any]]:
             "lane_modes": cells["lane_modes"].split("; "),
             "num_eps": 0,
             "ecc": cells["registered"],
-            "flags": ("server", *(("tower",) if cells["psu_w"] else ()), "layout_assumed", "unverified"),
+            "flags": (
+                "server",
+                *(() if _RACK.search(cells["name"]) else ("tower",)),
+                "layout_assumed",
+                "unverified",
+            ),
             "source": f"{cells['name']}: the maker's specifications (unverified)",
         }
 
@@ -295,15 +320,31 @@ def with_line_figures(psu: Psu) -> Psu:
         for line, figures in (_read_psu_lines() if lacks else ())
         if line <= words and figures["power_w"] == psu.power_w
     )
-    line = next(named, None)
+    line = next(named, None) or (_usual_figures(psu) if _ATX3.search(psu.name) else None)
     if line is None:
         return psu
     plugs = {key: line[key] for key in ("num_eps", "num_16_pin", "num_8_pin")}
     grade = {"grade": line["grade"]}
+    lacks = lacks if line["grade"] != psu.grade else lacks - {GRADE_UNKNOWN}
     flags = tuple(flag for flag in psu.flags if flag not in lacks)
     flags += (PLUGS_OF_LINE,) if PLUGS_UNKNOWN in lacks else ()
     changes = (plugs if PLUGS_UNKNOWN in lacks else {}) | (grade if GRADE_UNKNOWN in lacks else {})
     return psu.model_copy(update={**changes, "flags": flags})
+
+
+_ATX3: Final = re.compile(
+    r"\bATX\s?3(?:\.\d)?\b|\bPCI-?E\s?5(?:\.\d)?\b|\b12V-?2X6\b|\b12VHPWR\b", re.IGNORECASE
+)
+"""Words by which makers name supplies with a 16-pin plug of their own (ATX 3.0, section 3.2)."""
+
+
+def _usual_figures(psu: Psu) -> dict[str, Any]:
+    """Return the plugs of a supply whose name says that it has a 16-pin plug: the fewest that are usual for its size.
+
+    Source: own choice, after the counted supplies of the catalog; the grade stays that of the record.
+    """
+    num = max(2, int(psu.power_w // 300))
+    return {"num_eps": 1 + (psu.power_w >= 750), "num_16_pin": 1, "num_8_pin": num, "grade": psu.grade}
 
 
 @functools.cache

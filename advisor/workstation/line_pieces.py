@@ -17,6 +17,7 @@ from advisor.workstation.part_names import (
     from_start,
     is_known,
     is_title,
+    kind_in,
     link_in,
     names_something,
     server_in,
@@ -41,7 +42,7 @@ _BRIDGE_ALONE: Final = re.compile(
 )
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(
-    r"\s+(?:\+|&|with|w/|and|plus|under|beneath|inside|into|cooled\s+by|powered\s+by|fed\s+by|housed\s+in"
+    r"\s+(?:\+|&|(?:(?:paired|combined|coupled|mated|along|together)\s+)?with|w/|and|plus|under|beneath|inside|into|cooled\s+by|powered\s+by|fed\s+by|housed\s+in"
     r"|in(?=\s+(?:an?|my|the|our)\s+[A-Z]))\s+",
     re.IGNORECASE,
 )
@@ -73,7 +74,7 @@ _LEAD_IN: Final = re.compile(
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
-    r"^(?:none|budget|everything\s+else|the\s+rest)\b"
+    r"^(?:it|this|the\s+(?:machine|build|rig|server))\s+(?:consists?|comprises)\b[^\d]*$|^(?:none|budget|everything\s+else|the\s+rest)\b"
     r"|^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
     r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
@@ -99,6 +100,15 @@ BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)",
 _NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
 
 
+_SOFTWARE: Final = re.compile(
+    r"^(?:on|running|runs|using|with|os:?|under|via|\s)*\b(?:ubuntu|debian|fedora|arch|manjaro|linux|mint|pop!?_?os|nixos|rocky|windows"
+    r"|win1[01]|wsl2?|macos|proxmox|unraid|truenas|esxi|docker|ollama|llama\.?cpp|lm\s?studio|koboldcpp|vllm|exllama\w*|comfyui"
+    r"|cuda|rocm|nvidia[- ]driver|driver|python|pytorch|kernel|open\s?webui)\b[^$€£]*$",
+    re.IGNORECASE,
+)
+"""Software of a machine, which is no part."""
+
+
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
     is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None
@@ -106,6 +116,7 @@ def names_no_part(text: str) -> bool:
         is_of_price
         or (_OF_A_QUESTION.match(text) is not None and not (re.search(r"\d", text) and is_known(text)))
         or _ABSENT.match(text) is not None
+        or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
         or (_MODEL.search(text) is not None and not is_known(text))
     )
 
@@ -136,12 +147,34 @@ def _split_line(line: TypedLine) -> list[TypedLine]:
         listed = _pieces_of(line) or _bracketed_pieces_of(line)
     if listed or (listed := _run_on_pieces_of(line)):
         return [part for piece in listed for part in split_line(piece)]
-    joined = _joined_pieces_of(line)
+    joined = _addition_pieces_of(line) or _joined_pieces_of(line)
     if joined:
         return [part for piece in joined for part in split_line(piece)]
     if BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
         return _split_off_bridge(line)
     return _split_off_board(line)
+
+
+_ADDED: Final = re.compile(
+    r"^(?:can|could|should|would|will|may|is\s+it|does\s+it|thinking|planning|want|how)\b.*?"
+    r"\b(?:add|put|attach|connect|hook(?:ing)?\s+up|install|fit|use|run|plug|drop|throw|stick)(?:t?ing)?\s+(?:in\s+)?"
+    r"(?:an?\s+|my\s+|the\s+)?(?P<new>.+?)\s+(?:to|in|into|inside|onto|on|with|alongside)\s+(?:my|the|this|an?|our)\s+"
+    r"(?P<host>.+?)[?.!]*$",
+    re.IGNORECASE,
+)
+"""Question for a card in a machine: `Can I add an RTX 3090 via USB4 to my EVO-X2?`."""
+
+
+def _addition_pieces_of(line: TypedLine) -> list[TypedLine]:
+    """Return the card and the machine of a question that adds one to the other; none of any other line."""
+    found = _ADDED.match(line.text)
+    if found is None or line.category is not None:
+        return []
+    try:
+        pieces = [replace(read_line(found[part], line.where), text=found[part]) for part in ("new", "host")]
+    except InputFileError:
+        return []
+    return pieces if kind_of(pieces[0]) == "gpu" and kind_of(pieces[1]) not in (None, "gpu") else []
 
 
 def _is_one_system(line: TypedLine) -> bool:
@@ -168,6 +201,10 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     hidden = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), text)
     pieces = [_LEAD_IN.sub("", piece.replace("\ue000", " ").strip()) for piece in _JOINED.split(hidden)]
     pieces = [_ARTICLE.sub("", piece) for piece in pieces if piece]
+    parts_alone = [piece for piece in pieces if not _SOFTWARE.match(piece) or not names_no_part(piece)]
+    if len(parts_alone) == 1 < len(pieces):
+        return [replace(read_line(parts_alone[0], line.where), text=parts_alone[0])]
+    pieces = parts_alone
     # A complete machine comes with its chip, by which others are named too: `ROG Flow Z13 with Ryzen AI Max+ 395`.
     if len(pieces) < 2 or all(map(find_systems, pieces)):
         return []
@@ -440,7 +477,10 @@ def kind_of(line: TypedLine) -> str | None:
         return None
 
 
-_MEMORY_OF_CPU: Final = re.compile(rf"^({_CPU_FAMILIES}\S*(?:\s\S+)*?)\s+(\d{{1,4}}\s?GB)$", re.IGNORECASE)
+_MEMORY_OF_CPU: Final = re.compile(
+    rf"^({COUNT_AHEAD}?{_CPU_FAMILIES}\S*(?:\s\S+)*?)\s+(\d{{1,4}}\s?GB(?:\s+(?:RAM|ECC|memory))?)$",
+    re.IGNORECASE,
+)
 """CPU with a size alone behind it, which is that of the memory: `i7-6700 16GB`."""
 _COUNT_ALONE: Final = re.compile(
     rf"(?:\d{{1,2}}\s*[x×]?|{'|'.join(NUMBER_WORDS)}|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE

@@ -217,6 +217,29 @@ def with_additions(
     return found, tuple(notes)
 
 
+_WISH: Final = re.compile(
+    r"\bwhat\b[^.?!]{0,60}\b(?:upgrade|improve|add|buy|get|change|swap|replace)\b[^.?!]{0,60}(?:\bfirst\b|\bnext\b|\$)"
+    r"|\b(?:next|best|first)\s+(?:upgrade|part|step|purchase)\b|\bupgrade\s+(?:path|first|next|for|advice)\b"
+    r"|\b(?:next|upgrade|improve|add)\b[^.?!$]{0,40}(?:for|with|under|budget(?:\s+of)?)\s*\$\s?\d[\d,]*[^.?!]*\?",
+    re.IGNORECASE,
+)
+"""Question for the next part of a machine: `What should I upgrade first?`, `What should I buy next for $800?`."""
+_SUM_OF_WISH: Final = re.compile(
+    r"\b(?:budget|for|with|under|spend|have|about|around|up\s+to|max(?:imum)?)\b[^.?!$\d]{0,20}\$\s?(\d[\d,]*)(?!\s?\d)"
+    r"|\$\s?(\d[\d,]*)\s+(?:budget|to\s+spend|max\b)",
+    re.IGNORECASE,
+)
+
+
+def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
+    """Return the sum for which a list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
+    if not any(_WISH.search(line.text) for line in lines):
+        return None
+    found = (_SUM_OF_WISH.search(line.text) for line in lines)
+    named = next((one for one in found if one is not None), None)
+    return float((named[1] or named[2]).replace(",", "")) if named is not None else 0.0
+
+
 _VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus)\s+", re.IGNORECASE)
 _CHOICE: Final = re.compile(
     r"\b(?:should|which|better|choos\w+|choice|pick|decid\w+|between|torn|get|buy|compare)\b", re.IGNORECASE
@@ -226,6 +249,12 @@ _BETWEEN: Final = re.compile(r"\bbetween\b.*?\band\b", re.IGNORECASE)
 _END_OF_CHOICE: Final = re.compile(
     r"\s+(?:(?:for|under|around|at)(?!\s+\$)|to\s+run|if|when|as|which|running|given)\s|[,;:?!]|\.\s|\s[-–—]\s|$",
     re.IGNORECASE,
+)
+_HOST_OF: Final = re.compile(r"\s+(?:on|in|with|inside)\s+", re.IGNORECASE)
+"""Words between the cards of a machine and its host."""
+_END_OF_SENTENCE_ALONE: Final = re.compile(r"[.?!](?:\s|$)")
+_PURPOSE: Final = re.compile(
+    r"\s+(?:(?:for|under|around|at)(?!\s+\$)|to\s+run|if|when|which|running|given)\s|\s[-–—]\s", re.IGNORECASE
 )
 _LONGEST_CHOICE: Final = 6
 """Largest number of words ahead of a choice that its question may have."""
@@ -268,12 +297,33 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         *(_END_OF_CHOICE.split(side, maxsplit=1)[0].strip() for side in sides[1:]),
     ]
     names = [re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE) for name in names]
-    if not all(kind_in(name) in ("gpu", "system") for name in names):
+    kinds = [_kind_of_choice(name) for name in names]
+    if not all(kind in ("gpu", "system", "board") for kind in kinds) or set(kinds) == {"board"}:
         return [], "", ""
+    if set(kinds[:-1]) == {"system"} and kinds[-1] != "system":
+        # A complete machine takes no further parts: those behind the last choice are its own.
+        own = _PURPOSE.split(_END_OF_SENTENCE_ALONE.split(sides[-1], maxsplit=1)[0], maxsplit=1)[0].rstrip(
+            "? "
+        )
+        return [*names[:-1], own], "", before if kind_in(before) is not None else ""
     behind = re.sub(
         r"^(?:my|the|this|an?)\s+", "", _END_OF_CHOICE.split(f"{sides[-1]} ", maxsplit=1)[-1].strip()
     )
     return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
+
+
+def _kind_of_choice(name: str) -> str | None:
+    """Return the kind of part that a choice names first; a PC with parts is one with a board."""
+    own = _HOST_OF.split(name, maxsplit=1)[0]
+    return "board" if _ANY_PC.fullmatch(own) else kind_in(own)
+
+
+_ANY_PC: Final = re.compile(
+    r"(?:an?\s+|my\s+|the\s+)?(?:(?:custom|self-?built|diy|gaming|desktop|used|new|ai)\s+)*"
+    r"(?:pc|rig|build|desktop|workstation|server|machine|tower)",
+    re.IGNORECASE,
+)
+"""Machine that a choice names by no model: `a PC with an RTX 4090`."""
 
 
 def _choice_at_end(text: str) -> str:

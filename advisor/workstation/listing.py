@@ -19,6 +19,7 @@ from advisor.workstation.list_remarks import (
     split_off_additions,
     split_off_circuit,
     split_off_swaps,
+    upgrade_sum,
     with_additions,
     with_shared_names,
     with_swaps,
@@ -50,14 +51,11 @@ MOST_PARTS: Final = 256
 """Largest number of parts in one list. A tower of eight cards has about 40."""
 MOST_CARDS: Final = 20
 """Largest number of cards in one list. Boards with the most slots, for mining, have 19."""
+MOST_SOCKETS: Final = 8
+"""Largest number of CPUs of one machine (eight Xeons of the 8800 series); a larger number counts threads."""
 _LABELS_OF_A_LIST: Final = 3
 """Number of labelled rows from which a row without a label that speaks of a build is the title, whatever it names."""
 _RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
-_NEXT_PART: Final = re.compile(
-    r"\b(?:next|upgrade|improve|add)\b[^.?!$]{0,40}(?:for|with|under|budget(?:\s+of)?)\s*\$\s?(\d[\d,]*)[^.?!]*\?",
-    re.IGNORECASE,
-)
-"""Question for the next part of a machine, with its sum: `What should I buy next for $800?`."""
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
@@ -92,6 +90,8 @@ class Listing:
     """Number of such machines in the list."""
     circuit: Circuit | None = None
     """Wall circuit that the list states; None if it states none."""
+    upgrade_usd: float | None = None
+    """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for no parts."""
 
     @property
     def total_usd(self) -> float:
@@ -233,12 +233,7 @@ class _ListingReader(PartReader):
         typed, swaps = split_off_swaps(typed)
         typed, additions = split_off_additions(typed)
         self._notes += map(str, swaps)
-        wishes = (_NEXT_PART.search(line.text) for line in typed)
-        self._notes += [
-            f"the best next parts for ${wish[1]}: advisor build --have FILE --upgrade {wish[1].replace(',', '')}"
-            for wish in wishes
-            if wish is not None
-        ]
+        upgrade_usd = upgrade_sum(typed)
         present = self._without_title(typed)
         lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
         lines, added = with_additions(with_laptop_cards(lines), additions)
@@ -246,7 +241,7 @@ class _ListingReader(PartReader):
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._note_counts_and_prices(lines, typed)
-        lines = [self._with_bare_memory(line, lines) for line in lines]
+        lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
@@ -294,6 +289,7 @@ class _ListingReader(PartReader):
             system=system,
             num_systems=num_systems,
             circuit=circuit,
+            upgrade_usd=upgrade_usd,
         )
 
     def _without_title(self, typed: Sequence[TypedLine]) -> list[TypedLine]:
@@ -351,6 +347,13 @@ class _ListingReader(PartReader):
         kinds = {one.category or kind_of(one) for one in lines if one is not line}
         return replace(line, category="ram") if kinds & {"cpu", "board"} and "ram" not in kinds else line
 
+    def _without_threads(self, line: TypedLine) -> TypedLine:
+        """Return a line of a CPU whose number is that of its threads as one CPU: `16 × Core i7-13700K`."""
+        if line.quantity <= MOST_SOCKETS or (line.category or kind_of(line)) != "cpu":
+            return line
+        self._notes.append(f"{line.text.strip()!r}: {line.quantity} is read as the number of threads")
+        return replace(line, quantity=1)
+
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
         try:
@@ -397,6 +400,9 @@ class _ListingReader(PartReader):
         held = self._machine
         psus = tuple(held.pop("psus", ()))
         board = self.board
+        risers = held.get("risers")
+        # A card in an external dock stands outside the case.
+        is_docked = risers is not None and risers.riser is not None and risers.riser.id == "typed-dock"
         if board is not None and (sold := parts.supply_and_case_of(board)) is not None:
             supply, case = sold
             if not psus:
@@ -404,7 +410,8 @@ class _ListingReader(PartReader):
                 self._notes.append(
                     f"no supply is listed: {supply.name}, with which {board.name} is usually sold"
                 )
-            held.setdefault("case", case)
+            if not is_docked:
+                held.setdefault("case", case)
         if board is not None and "cpu" not in held and (cpu := parts.cpu_of(board)) is not None:
             held["cpu"] = cpu
             self._notes.append(f"no CPU is listed: {cpu.name}, with which {board.name} is sold")

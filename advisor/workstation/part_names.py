@@ -13,6 +13,7 @@ from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import (
+    FIGURES_ASSUMED,
     GRADE_UNKNOWN,
     PLUGS_UNKNOWN,
     Board,
@@ -32,13 +33,30 @@ from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import COUNT_AHEAD, TypedLine, read_line
 
 FILLER: Final = frozenset(
-    ("new", "used", "the", "a", "with", "and", "combo", "bundle", "gpu", "cpu", "card", "cards", "processor")
+    (
+        *(
+            "new",
+            "used",
+            "the",
+            "a",
+            "with",
+            "and",
+            "combo",
+            "bundle",
+            "gpu",
+            "cpu",
+            "card",
+            "cards",
+            "processor",
+        ),
+        *("old", "from", "aliexpress", "ebay", "taobao", "amazon", "refurbished"),
+    )
 )
 _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
     "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
-    "pc|eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
+    "pc|eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|ram|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
 )
 """Words that name the kind of a part, not the model."""
 _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
@@ -119,7 +137,8 @@ _SWITCH: Final = re.compile(
 )
 """Switch board, which leads one slot to several cards, and the series of its chip: 87 is PCIe 3.0, 88 and 89 newer."""
 _CARRIER: Final = re.compile(
-    r"\baom-sxm\w*|\b(?:nv-?link|sxm2?)\s+(?:carrier\s+|base)?board\b|\bcarrier\s+board\b", re.IGNORECASE
+    r"\baom-sxm\w*|\b\w+-sxm[2-5]-\w+|\b1catai\b|\bquad\s+(?:sxm2\s+)?board\b|\b(?:nv-?link|sxm2?)\s+(?:carrier\s+|base)?board\b|\bcarrier\s+board\b",
+    re.IGNORECASE,
 )
 """Board with NVLink that carries modules."""
 _SWITCH_PORTS: Final = re.compile(
@@ -409,7 +428,7 @@ _DOCK_ADAPTER: Final = re.compile(
 )
 FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
-    r"|(?:mining|custom|gpu|rig)\s+(?:frame|rig|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
+    r"|(?:mining|custom|gpu|rig)[- ]+(?:frame|rig|rack|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
     r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b|\b(?:veddha|aaawave|kingwin|mintcell)\b",
     re.IGNORECASE,
 )
@@ -817,7 +836,7 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
             slots_known=size == "I",
             num_long_slots=1 if size else 2,
             m2_slots=1,
-            flags=("figures_assumed", "layout_assumed"),
+            flags=(FIGURES_ASSUMED, "layout_assumed"),
             source="chipset in the name",
         )
         return parts.with_line_lanes(board)

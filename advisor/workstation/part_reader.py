@@ -9,6 +9,7 @@ from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import cpu_by_number, find_cpu, plain_words
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import (
+    FIGURES_ASSUMED,
     PLUGS_UNKNOWN,
     Board,
     Bridge,
@@ -109,6 +110,10 @@ _FRAME_TERMS: Final = (
 """Words of an open frame that name no model."""
 _CARDS_OF_A_SUPPLY: Final = 4
 """Cards of an open frame for which it has a place for a supply (class of frames for 6, 8 and 12 cards)."""
+_OWN_FRAME: Final = re.compile(
+    r"\b(?:custom|diy|home-?made|self-?built|wood(?:en)?|extrusions?|profiles?|2020|3d[- ]printed)\b",
+    re.IGNORECASE,
+)
 _RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
 _SMALL_FORM: Final = re.compile(r"\b[abhxz]\d{3}[mi]\b")
 _SOCKET: Final = re.compile(r"\b(?:sp[356]|s?trx?[45]|swrx8|lga\s?\d{4}|am[45])\b", re.IGNORECASE)
@@ -162,14 +167,19 @@ class PartReader:
         board = self.board
         if cpu is None or self._num_cpus != 2:
             return cpu
-        is_pair = board.sockets == 2 if board is not None else cpu.series.socket in PAIRED_SOCKETS
+        is_known = board is not None and FIGURES_ASSUMED not in board.flags
+        is_pair = (
+            board.sockets == 2 if is_known and board is not None else cpu.series.socket in PAIRED_SOCKETS
+        )
         return pair_of(cpu) if is_pair else cpu
 
     def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
         accelerator = accelerator_of(line)
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
-        card = by_words(write_out(line.what), cards) or typical_card(maker or cards)
+        # The size tells the accelerator, which is found: makers write it in several ways.
+        words = GIGABYTES.sub(" ", write_out(line.what))
+        card = by_words(write_out(line.what), cards) or by_words(words, cards) or typical_card(maker or cards)
         self.note(line, card)
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())
@@ -349,6 +359,8 @@ class PartReader:
             is_large = bool(stated) and not any(case.expansion_slots >= wanted for case in frames)
             choose = max if is_large or (is_bare_frame and not stated) else min
             frame = choose(able, key=lambda case: case.expansion_slots)
+            if _OWN_FRAME.search(line.what) and not stated:  # its builder makes it as large as the machine
+                frame = frame.model_copy(update={"expansion_slots": 40, "num_psus": 4})
             if is_large:  # frames have a place for a supply for every four cards
                 num_psus = max(frame.num_psus, -(-wanted // (3 * _CARDS_OF_A_SUPPLY)))
                 frame = frame.model_copy(update={"expansion_slots": wanted, "num_psus": num_psus})

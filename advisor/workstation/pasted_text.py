@@ -34,7 +34,25 @@ _SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
 _SMI_MARK: Final = re.compile(r"\bNVIDIA-SMI\b")
 _INXI_MARK: Final = re.compile(r"\bMobo: \S+.*\bmodel: |\bDevice-1: ", re.MULTILINE)
 _FETCH_MARK: Final = re.compile(
-    r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)):", re.MULTILINE
+    r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)|KDE Plasma Version"
+    r"|Qt Version|Kernel Version|Graphics (?:Platform|Processor)|Windowing System|Firmware Version|Hardware Model"
+    r"|OS Name|System (?:Manufacturer|Model|Type)|Card name|Total Number of Cores"
+    r"|Installed Physical Memory \(RAM\))\s*:",
+    re.MULTILINE,
+)
+"""Labels of reports of a machine: neofetch, lscpu, the settings of KDE, GNOME and macOS, msinfo32 and dxdiag."""
+_CARD_MEMORY: Final = re.compile(
+    r"^\W*(?:VRAM|GPU (?:memory|VRAM)|video (?:memory|RAM)|(?:dedicated|display) (?:video |GPU )?memory(?: \(VRAM\))?)"
+    r"\s*(?:\([^)]*\))?\s*[:=]\s*([\d.,]+)\s*([MG])i?B",
+    re.IGNORECASE,
+)
+"""Memory of the card that the row above names."""
+_WHOLE_MAKERS: Final = re.compile(
+    r"\b(?:dell|hp|hewlett|hpe|lenovo|alienware|supermicro|fujitsu|apple)\b", re.IGNORECASE
+)
+"""Makers of whole machines, whose product tells more than the number of its board."""
+_IS_CARD: Final = re.compile(
+    r"\b(?:GPU|graphics|RTX|GTX|Radeon|GeForce|Tesla|Quadro|Arc|RX)\b", re.IGNORECASE
 )
 
 _INXI_CPU: Final = re.compile(
@@ -49,7 +67,24 @@ _USED_OF: Final = re.compile(r"([\d.]+)\s*([MG])i?B\s*(?:\(\d+%\))?\s*$", re.IGN
 
 
 def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield number and text of each row that may name a part, and whether a program printed it.
+    """Yield number and text of each row that may name a part, and whether a program printed it; memory of a card in a
+    row of its own joins the row of the card."""
+    held: tuple[int, str, bool] | None = None
+    for row in _rows_of_parts(text):
+        size = _CARD_MEMORY.match(row[1])
+        if size is None:
+            if held is not None:
+                yield held
+            held = row
+        elif held is not None and _IS_CARD.search(held[1]) and not re.search(r"\d\s?Gi?B\b", held[1]):
+            amount = float(size[1].replace(",", "")) / (1024 if size[2] in "Mm" else 1)
+            held = (held[0], f"{held[1].rstrip()} {round(amount)}GB", held[2])
+    if held is not None:
+        yield held
+
+
+def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the rows of a text that may name a part.
 
     Marks of forums are left out; of what lspci, lshw, inxi, nvidia-smi, lscpu and neofetch print, only the rows that
     name parts are kept, as a list would name them.
@@ -66,6 +101,7 @@ def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
     is_smi = _SMI_MARK.search(plain) is not None
     is_fetch = _FETCH_MARK.search(plain) is not None
     has_modules = any("DIMM" in row for row in rows if _LSHW.match(row))
+    is_sold_whole = any(_lshw_machine(row) for row in rows)
     for number, row in enumerate(rows, 1):
         if not row.strip() or _HEADING.match(row):
             continue
@@ -73,7 +109,9 @@ def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
         if _PCI.match(row) or _SMI_LIST.match(row) or (is_smi and _SMI_OTHER.match(row)):
             found = _card(row)
         elif (lshw := _LSHW.match(row)) is not None:
-            found = _lshw_part(row, lshw.group(1), lshw.group(2), has_modules=has_modules)
+            found = _lshw_machine(row) or _lshw_part(
+                row, lshw.group(1), lshw.group(2), has_modules=has_modules, is_sold_whole=is_sold_whole
+            )
         elif is_fetch:
             found = _fetch_part(row, plain)
         if found:
@@ -97,14 +135,22 @@ def _card(row: str) -> str | None:
     return f"GPU: {name}" if name else None
 
 
-def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool) -> str | None:
+def _lshw_machine(row: str) -> str | None:
+    """Return the machine that a row of `lshw -short` names by a maker who sells it whole; None for any other row."""
+    found = _LSHW.match(row)
+    if found is None or found.group(1) != "system" or not _WHOLE_MAKERS.search(found.group(2)):
+        return None
+    return f"Motherboard: {re.sub(r' *[(][^)]*[)] *$', '', found.group(2).strip())}"
+
+
+def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool, is_sold_whole: bool) -> str | None:
     """Return the part of a row of `lshw -short`; None for what no list names."""
     what = what.strip()
     if kind == "display":
         return _card(row)
     if kind == "processor":
         return f"CPU: {what}"
-    if kind == "bus" and re.match(r"/0\s", row):
+    if kind == "bus" and re.match(r"/0\s", row) and not is_sold_whole:
         return f"Motherboard: {what}"
     if kind == "memory" and ("DIMM" in what or ("System Memory" in what and not has_modules)):
         return None if "empty" in what.lower() else f"RAM: {what}"
@@ -113,34 +159,53 @@ def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool) -> str | No
     return None
 
 
+_REPORT_LABELS: Final = {
+    **dict.fromkeys(("model name", "processor", "processors", "chip"), "cpu"),
+    **dict.fromkeys(("gpu", "graphics", "graphics processor", "card name", "chipset model"), "gpu"),
+    **dict.fromkeys(("memory", "mem", "ram", "installed physical memory", "total physical memory"), "ram"),
+    **dict.fromkeys(("host", "motherboard", "board", "hardware model", "system model", "model"), "board"),
+    **dict.fromkeys(("disk capacity",), "storage"),
+}
+"""Kind of part by the label of a report; `cpu` is one where no number follows, which counts threads."""
+_THREADS: Final = re.compile(r"^\d+\s*[x×]\s*|\s*(?:[x×]\s*\d+|\(\d+ CPUs?\).*)$|,?\s*~?[\d.]+\s*[GM]Hz.*$")
+"""Number of threads beside the name of a CPU: `16 × 13th Gen`, `i7-7700 × 8`, `(8 CPUs), ~3.6GHz`."""
+
+
 def _fetch_part(row: str, whole: str) -> str | None:
-    """Return the part of a row of lscpu, neofetch or fastfetch; None for what names none."""
+    """Return the part of a row of lscpu, neofetch or the report of a system; None for what names none."""
     label, colon, what = row.partition(":")
     name = re.sub(r"^\W*|\s*\d*\s*(?:\(.*\))?\s*$", "", label).strip().lower()
     what = what.strip()
     if not colon or not what:
         return row if not colon and re.search(r"\d", row) and "@" not in row else None
-    if name == "model name" or (name == "cpu" and not what.isdigit()):
+    kind = _REPORT_LABELS.get(name) if "Installed." not in what else None
+    if kind == "cpu" or (name == "cpu" and not what.isdigit()):
         sockets = re.search(r"^\s*Socket\(s\):\s*(\d+)", whole, re.MULTILINE)
         count = f"{sockets.group(1)}x " if sockets and sockets.group(1) != "1" else ""
-        return f"CPU: {count}{re.sub(r' *(?:[(][0-9]+[)])? *@.*$', '', what)}"
-    if name == "gpu":
-        return _card(row)
-    if name in ("memory", "mem"):
-        total = re.match(r"([\d.]+)\s*([MG])i\b", what) or _USED_OF.search(what)
+        return f"CPU: {count}{_THREADS.sub('', re.sub(r' *(?:[(][0-9]+[)])? *@.*$', '', what))}"
+    if kind == "gpu":
+        return _card(f"GPU: {re.split('/PCIe|/SSE2', what)[0]}")
+    if kind == "ram":
+        what = re.sub(r"(?<=\d),(?=\d{3})", "", what)
+        total = _USED_OF.search(what) or re.match(r"([\d.]+)\s*([MG])i?B?\b", what)
         return (
             f"RAM: {_round_gib(float(total.group(1)) / (1024 if total.group(2) in 'Mm' else 1))}GB"
             if total
             else None
         )
-    if name in ("host", "motherboard", "board"):
+    if kind == "board":
         return f"Motherboard: {what}"
+    if kind == "storage":
+        return f"Storage: {what}"
+    if _CARD_MEMORY.match(row):
+        return row
     return row if name in ("psu", "power supply", "case", "cooler", "storage", "ram") else None
 
 
 def _inxi_rows(rows: list[str]) -> Iterator[tuple[int, str]]:
     """Yield the parts of a report of inxi: pairs of key and value under headings of sections."""
     section = ""
+    is_whole = False
     has_modules = any(re.search(r"\bDevice-\d+:.*\btype: DDR", row) for row in rows)
     for number, row in enumerate(rows, 1):
         head = re.match(r"^([A-Z]\w+):\s*(.*)$", row)
@@ -148,11 +213,20 @@ def _inxi_rows(rows: list[str]) -> Iterator[tuple[int, str]]:
             section = head.group(1).lower()
             row = head.group(2)
         row = row.strip()
+        sold = re.search(
+            r"\bSystem: (\S+)(?: \S+)? product: (.*?)(?: v(?:er)?: (.*?))?(?: serial: .*)?$", row
+        )
+        if sold is not None and _WHOLE_MAKERS.search(sold[1]):
+            is_number = re.match(r"[A-Z0-9]{8,}$", sold[2]) is not None  # Lenovo writes the name behind it
+            yield number, f"Motherboard: {sold[1]} {sold[3] if is_number and sold[3] else sold[2]}"
+            is_whole = True
+            continue
         board = re.search(
             r"\bMobo: (\S+(?: \S+)*?) model: (.*?)(?: v(?:er)?: .*| serial: .*| BIOS: .*)?$", row
         )
         if board is not None:
-            yield number, f"Motherboard: {board.group(1)} {board.group(2)}"
+            if not is_whole:
+                yield number, f"Motherboard: {board.group(1)} {board.group(2)}"
         elif section == "cpu" and (cpu := _INXI_CPU.search(row)):
             times = re.search(r"\b(\d)x\b", row)
             yield number, f"CPU: {times.group(1) + 'x ' if times else ''}{cpu.group(1)}"

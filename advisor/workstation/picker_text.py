@@ -20,6 +20,7 @@ from advisor.workstation.typed_line import (
     check_length,
     read_line,
     with_factor,
+    write_limits,
 )
 
 _OTHERS: Final = (
@@ -52,7 +53,7 @@ _SKIPPED: Final = re.compile(
     r"|(?:sub-?|grand |asking |order )?(?:total|price|sum)\b(?! *each)|(?:zwischen|gesamt|rechnungs)?(?:gesamt|summe"
     r"|betrag)\w*\b|(?:preis|prix|precio|prezzo|prijs|cena|totaal|totale|montant|importe|importo|suma|razem|цена|итого)"
     r"\w*\b|(?:合计|总价|總價|总计|合計|価格|价格)|https?://\S+\s*$"
-    r"|(?:invoice|order|receipt|rechnung|bestellung|facture|commande|factura|pedido|fattura|ordine|faktura)"
+    r"|(?:invoice|order|receipt|quotation|quote|offer|angebot|devis|rechnung|bestellung|facture|commande|factura|pedido|fattura|ordine|faktura)"
     r"(?:s?-?(?:nr|no|nummer|number|id|date|datum)?\b|\s*#)[^|]{0,40}\d[\d./ -]*$"
     r"|(?:lead time|valid until|payment|sold by|shipped by"
     r"|ships from|dispatched|condition|delivery|sku|item (?:no|number|model)|model #|seller|gift)"
@@ -83,13 +84,43 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     if len(plain) > 1 and all(row.count("|") > 1 for _, row in plain):
         cells = [(number, [cell.strip() for cell in row.strip("| ").split("|")]) for number, row in plain]
         places = _columns_of(cells[0][1])
-        if {"name", "quantity"} <= set(places):
+        if {"name", "quantity"} <= set(places) or (
+            "](" not in text and _is_priced_table(cells[0][1], places)
+        ):
             return [
                 _table_line(row, places, f"{path}: row {number}")
                 for number, row in cells[1:]
                 if _cell(row, places, "name") and not _SKIPPED.match(row[0])
             ]
     return _merge_lines(_with_sum(_lines(text, path), _sum_of(text)))
+
+
+def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
+    """Whether every column of a table is the name, the price or a remark."""
+    known = {place for column, place in places.items() if column != "build"}
+    others = [cell.strip(" *").lower() for place, cell in enumerate(header) if place not in known]
+    return {"name", "price"} <= set(places) and all(cell in _REMARKS for cell in others)
+
+
+_REMARKS: Final = frozenset(
+    (
+        *(
+            "source",
+            "notes",
+            "note",
+            "link",
+            "url",
+            "where",
+            "comment",
+            "comments",
+            "why",
+            "condition",
+            "shop",
+        ),
+        *("store", "vendor", "seller", "status", "bought", "from", "remarks", "reason", ""),
+    )
+)
+"""Names of columns that tell nothing about a part."""
 
 
 def _read_rows(path: Path) -> str:
@@ -172,6 +203,10 @@ _COLUMNS: Final = {
         "what",
         "part",
         "part name",
+        "detail",
+        "details",
+        "pick",
+        "specification",
         "artikel",
         "produkt",
     ),
@@ -288,8 +323,9 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
 _SUM: Final = re.compile(
     r"^\W*(?:sub-?|grand |asking |order )?(?:total|price|sum)\b[^$|]{0,30}[|\s*:]*\$\s?([\d,]+(?:\.\d\d)?)\W*$"
     r"|^\W*(?:asking|all[- ]in|everything|together|in total)\b[^$|\d]{0,30}\$\s?([\d,]+(?:\.\d\d)?)\W*$"
-    r"|^\W*\$\s?([\d,]+(?:\.\d\d)?)\s+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
-    r"|total|obo|firm)\b",
+    r"|^\W*(?:US\s?)?\$\s?([\d,]+(?:\.\d\d)?)\s+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
+    r"|total|obo|firm|or best offer|asking|cash|local pickup"
+    r"|(?:plus\s+|\+\s*|free\s+|incl\w*\.?\s+)?shipp(?:ed|ing))\b",
     re.IGNORECASE | re.MULTILINE,
 )
 """Row with the price of a whole list."""
@@ -379,7 +415,14 @@ def _with_bars(text: str) -> str:
     return "\n".join(" | ".join(row) for row in cells) if is_table else text
 
 
+_DASH: Final = re.compile(r"^(\s*)[-•–](?=[^\s$-])")
+_LEAST_DASHES: Final = 2
+"""Number of rows with a dash directly before their text from which dashes are bullets, and no signs of numbers."""
+
+
 def _lines(text: str, path: Path) -> Iterator[TypedLine]:
+    if sum(_DASH.match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
+        text = "\n".join(_DASH.sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(rows):
         if not _SKIPPED.match(row.strip()) and not _SUM.match(row):
@@ -389,7 +432,7 @@ def _lines(text: str, path: Path) -> Iterator[TypedLine]:
 def _line(row: str, where: str) -> TypedLine:
     """Return one row as a line: a kind of part before a colon or in bold, the part, and its price in brackets or in a
     column."""
-    row = write_in_english(row)
+    row = write_limits(write_in_english(row))
     found = _MARKDOWN.match(row)
     if found is not None:
         kind = found["kind"]
@@ -411,7 +454,10 @@ def _line(row: str, where: str) -> TypedLine:
     )
     name = kind.strip().lower()
     line = read_line(priced, where)
-    return replace(line, text=row, category=_KINDS.get(name) if kind else line.category)
+    is_cells = found is None and kind and "|" in row
+    return replace(
+        line, text=what.strip() if is_cells else row, category=_KINDS.get(name) if kind else line.category
+    )
 
 
 _KINDS: Final = {**LABELS, **dict.fromkeys(_OTHERS, "other"), CUSTOM: None}

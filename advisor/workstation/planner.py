@@ -142,7 +142,7 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
     found: list[Solution] = []
     if question.target_tokens_per_s is not None:
         target = question.target_tokens_per_s
-        first = _cheapest(program, money, target, used=question.used)
+        first = cheapest_for(program, money, target, used=question.used)
         return _faster(program, first, money, question) if first else []
     while len(found) < max(question.top, LEAST_FRONTIER):
         solution = (
@@ -170,13 +170,13 @@ def fastest_for(program: Program, money: float, *, least: float = 0.0, used: boo
     if fastest is None:
         return None
     enough = SAME_SPEED * fastest.tokens_per_s
-    cheapest = _cheapest(program, money, enough, used=used)
+    cheapest = cheapest_for(program, money, enough, used=used)
     if cheapest is None:
         return fastest
     return replace(cheapest, gap=max(fastest.gap, cheapest.gap))
 
 
-def _cheapest(program: Program, money: float, least: float, *, used: bool = False) -> Solution | None:
+def cheapest_for(program: Program, money: float, least: float, *, used: bool = False) -> Solution | None:
     """Return the cheapest machine of at least a speed [tokens/s]: of usual parts, else of any."""
     usual = program.solve(max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used)
     if usual is not None:
@@ -225,7 +225,7 @@ def _second_hand(
         return []  # whoever takes second-hand parts has them among the others
     if target is not None:
         # A machine with second-hand parts counts if it costs less than the new one.
-        cheapest = _cheapest(program, new[0].usd if new else money, target, used=True)
+        cheapest = cheapest_for(program, new[0].usd if new else money, target, used=True)
         found = [cheapest] if cheapest is not None else []
     else:
         found = []
@@ -249,7 +249,7 @@ def _faster(program: Program, first: Solution, money: float, question: Question)
     found = [first]
     while len(found) < question.top:
         target = 1.25 * found[-1].tokens_per_s
-        solution = _cheapest(program, money, target, used=question.used)
+        solution = cheapest_for(program, money, target, used=question.used)
         if solution is None:
             break
         found.append(solution)
@@ -332,7 +332,7 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
     wanted = f" at {target:g} tokens/s" if target else ""
     open_question = replace(question, budget_usd=None)
     wide = program_for(open_question, book)
-    cheapest = _cheapest(wide, math.inf, target)
+    cheapest = cheapest_for(wide, math.inf, target)
     offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
     if question.systems:
         complete = _systems(open_question, book, RentMarket(()))

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from typing import Final
 
 from advisor.catalog import accelerators
-from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, Storage
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Board, Case, Cooler, Cpu, Storage
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.workstation.assembly import (
     SERVER,
@@ -63,14 +63,15 @@ def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
     "memory slots",
     "modules",
     memory=lambda memory: memory.num_modules,
-    board=lambda board: board.ram_slots,
+    board=lambda board: (board.ram_slots, FIGURES_ASSUMED in board.flags),
 )
 def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
-    """Compare the number of modules with the board's slots."""
+    """Compare the number of modules with the board's slots; those of a board that no record holds are not known."""
     num = memory.num_modules
-    return at_most(
-        num, board.ram_slots, f"{num} modules for {board.ram_slots} slots", "fewer, larger modules"
-    )
+    why = f"{num} modules for {board.ram_slots} slots"
+    is_assumed = FIGURES_ASSUMED in board.flags
+    found = at_most(num, board.ram_slots, f"{why}, as usual" if is_assumed else why, "fewer, larger modules")
+    return found._replace(is_unknown=is_assumed and not found.passed)
 
 
 LATER_MODULE_BYTES: Final = 64 * GIB

@@ -317,14 +317,14 @@ def psu_reset(actual: float, limit: float, machine: Assembly, setting: Setting) 
     "second supply",
     "supplies",
     supplies=lambda supplies: (len(supplies.psus), supplies.link is not None),
-    case=lambda case: (case.num_psus, UNVERIFIED in case.flags),
+    case=lambda case: (case.num_psus, case.open_frame, UNVERIFIED in case.flags),
 )
 def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
     """Judge a second supply, which needs a place and a lead that starts it."""
     num = len(supplies.psus)
     if num == 1:
         return None
-    if num > case.num_psus:
+    if num > case.num_psus and not case.open_frame:  # beside a frame there is room for any supply
         is_unknown = UNVERIFIED in case.flags
         why = f"{case.name} holds {case.num_psus} supply" + (
             ", as far as a record says" if is_unknown else ""

@@ -9,6 +9,7 @@ from typing import Final
 from advisor.catalog import accelerators, parts
 from advisor.catalog.files import read_toml
 from advisor.catalog.schema.part import System
+from advisor.workstation.card_names import find_card_name
 from advisor.workstation.typed_line import TypedLine
 
 _MEMORY: Final = re.compile(r"(\d{1,4})gb")
@@ -34,13 +35,17 @@ def with_laptop_cards(lines: Sequence[TypedLine]) -> list[TypedLine]:
     """Return the lines of a list with the card of a laptop named as the laptop's: `Razer Blade 16`, `RTX 5090` is the
     laptop's RTX 5090. The line that names the laptop alone goes; its price is that of the machine.
 
-    A card in an external dock is no card of the laptop.
+    A card in an external dock is no card of the laptop, whose own may stand beside it.
     """
     named = [line for line in lines if _laptop_lines().search(line.text)]
-    if not named or any(_EXTERNAL.search(line.text) for line in lines):
+    if not named:
         return list(lines)
-    cards = [line for line in lines if find_systems(f"{line.what} laptop")]
-    if len(cards) != 1:
+    inside = [line for line in lines if not _EXTERNAL.search(line.text)]
+    cards = [line for line in inside if find_systems(f"{line.what} laptop")]
+    has_dock = len(inside) < len(lines)
+    in_dock = any(find_card_name(line.what) for line in lines if _EXTERNAL.search(line.text))
+    # A dock in a line of its own holds the only card of the list.
+    if len(cards) != 1 or (has_dock and not in_dock):
         return list(lines)
     alone = [line for line in named if line is not cards[0] and line.category in (None, "case", "gpu")]
     prices = [line.usd for line in (cards[0], *alone) if line.usd is not None]

@@ -10,7 +10,9 @@ from advisor.workstation.foreign_words import write_in_english
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
 _LEADING: Final = re.compile(
-    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z]|\d{{3,4}}\s?W)",
+    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]{{3}})"
+    r"|^\s*(\d{1,2})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]|\d{3,4}\s?W)"
+    r"|^\s*(\d{1,2})X(?=(?:RTX|GTX|RX|TESLA|NVIDIA|AMD|INTEL|XEON|EPYC)\b)",
     re.IGNORECASE,
 )
 _LEADING_BARE: Final = re.compile(
@@ -41,14 +43,14 @@ _TRAILING: Final = re.compile(
 """Number at the end of a line. Three or four digits directly after an X are a chipset (X870), two above 16 after a
 capital one a model (Core X71, Kraken X63); after a PCIe generation they are lanes."""
 _INSIDE: Final = re.compile(
-    r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×]\s?(\d{1,2})"
+    r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×*]\s?(\d{1,2})"
     r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|redundant|with|w/|in|on|and|plus|for)\b))",
     re.IGNORECASE,
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
 _UNIT_WORDS: Final = re.compile(
     r"(\d)\s*(?:gigs?|gbs|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
-    r"|(?:(?<![\w./])|(?<=\d[x×]))((?:[4-8]|1[0126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
+    r"|(?:(?<![\w./])|(?<=\d[x×]))((?:[4-8]|(?<=3080\s)10|1[126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
     r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
     re.IGNORECASE,
 )
@@ -85,6 +87,18 @@ _BREAKOUT: Final = re.compile(
     re.IGNORECASE,
 )
 """Board that leads the power of a server's supply to plugs, named with the supply."""
+_REMARK: Final = re.compile(
+    r"\s\((?:because|since|which|as|so|but|not|I|we|it|it's|this|still|already|probably|maybe|for now|will|would|got"
+    r"|bought)\b[^()]*\)",
+    re.IGNORECASE,
+)
+"""Remark in brackets behind a part: `(because it has four slots)`."""
+_LIMIT_BEHIND: Final = re.compile(
+    r"\s*[,(]?\s*\b(?:each\s+|all\s+|both\s+)?(?:(?:with|at|on|under|sipping|set\s+to|running\s+at)\s+)?(?:an?\s+)?(?:conservative\s+)?"
+    r"(\d{2,3})\s?W\s+(?:power[- ]?)?(?:limit|cap)\b(?:\s+each)?\)?",
+    re.IGNORECASE,
+)
+"""Power limit of cards that is named behind them: `each with a 270W power limit`."""
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
 _KIND_OF_MODULE: Final = re.compile(
@@ -312,6 +326,11 @@ def read_line(text: str, where: str) -> TypedLine:
     return line if price is None else with_price(line, price)
 
 
+def write_limits(text: str) -> str:
+    """Return a line with the power limits of its cards in one form, directly behind them."""
+    return _LIMIT_BEHIND.sub(r" limited to \1W", text)
+
+
 def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
     text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
@@ -321,7 +340,10 @@ def write_units(text: str) -> str:
     text = _BREAKOUT.sub(r"\1", text)
     text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
-    text = re.sub(r"(?<=\d)\s?\*\s?(?=\d)", "x", _ARTICLE.sub(" ", text))
+    text = _ARTICLE.sub(" ", _REMARK.sub(" ", text))
+    text = re.sub(
+        r"(?<=\d)\s?\*\s?(?=\d+(?:\s?[GT]i?B?\b|\s?\d*\s*$))(?!\d{1,2}\s*$)|(?<=\d)\*(?=\d)", "x", text
+    )
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
         text = _BARE_MODULES.sub(r"\1x\2GB", text)
     text = _TERABYTES.sub(r"\1TB", _UNIT_WORDS.sub(lambda found: f"{found[1] or found[2]}GB", text))

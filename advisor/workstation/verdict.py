@@ -6,17 +6,17 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
-from advisor.catalog.schema.part import Cpu
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
-from advisor.workstation.knee import speed_of
+from advisor.workstation.knee import WORTH_IT, speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import complete_question, fastest_for, machine_name, plan
+from advisor.workstation.planner import cheapest_for, complete_question, fastest_for, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import planning_rules, worst_first
 from advisor.workstation.rules_links import lanes_of
@@ -119,10 +119,17 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
     fastest = max(found.builds, key=speed_of)
-    if not build.broken and speed_of(fastest) <= speed_of(build):
-        why = "no parts with a price are faster for the money of the list"
+    if speed_of(fastest) <= (_SPEED_OF_SOUND_PARTS if build.broken else 1.0) * speed_of(build):
+        unpriced = sum(line.unit_price_usd is None for line in listing.bill)
+        left_out = f", which leaves out {unpriced} of its lines without a price" if unpriced else ""
+        why = f"no parts with a price are faster for the money of the list{left_out}"
         return Verdict(build, total, repaired, None, why)
     return Verdict(build, total, repaired, fastest)
+
+
+_SPEED_OF_SOUND_PARTS: Final = 0.8
+"""Fraction of the predicted speed of a list that breaks a rule from which a machine that breaks none is shown. Own
+choice."""
 
 
 def _as_of_a_list(check: Check) -> Check:
@@ -148,7 +155,7 @@ def _with_circuit(question: Question, listing: Listing) -> Question:
 
 def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
     """Return the cheapest machine that keeps every rule with as many of the list's accelerators and runs them at full
-    speed; None if there is none."""
+    speed, or at `_NEARLY_FULL_SPEED` where the rest is not worth its money; None if there is none."""
     cards = listing.machine.cards
     if cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
@@ -156,10 +163,21 @@ def repair(listing: Listing, question: Question, book: PriceBook, market: RentMa
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits)
     candidates = all_candidates(same.load, same.setting, book, limits)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    solution = fastest_for(Program(candidates, planning_rules(same.setting), same.setting), math.inf)
+    program = Program(candidates, planning_rules(same.setting), same.setting)
+    solution = fastest_for(program, math.inf)
     if solution is None:
         return None
+    nearly = cheapest_for(program, math.inf, _NEARLY_FULL_SPEED * solution.tokens_per_s)
+    if nearly is not None and nearly.tokens_per_s > 0.0:
+        gain = solution.tokens_per_s / nearly.tokens_per_s - 1.0
+        dearer = solution.cost / nearly.cost - 1.0 if nearly.cost else 0.0
+        solution = nearly if gain < WORTH_IT * dearer else solution
     return build_of(machine_name(solution.machine), solution.machine, same, book, market, gap=solution.gap)
+
+
+_NEARLY_FULL_SPEED: Final = 0.75
+"""Fraction of the full speed from which a cheaper machine for the same cards is proposed. Own choice: a host with lanes
+of the generation before costs a third and keeps as much."""
 
 
 def unknown_checks(listing: Listing) -> list[Check]:
@@ -286,10 +304,15 @@ def cpu_count_checks(listing: Listing) -> list[Check]:
     limit = board.sockets if board is not None else 1
     if num <= limit:
         return []
-    is_unknown = board is None and (machine.cpu is None or machine.cpu.series.socket in PAIRED_SOCKETS)
+    is_assumed = board is None or FIGURES_ASSUMED in board.flags
+    is_unknown = is_assumed and (machine.cpu is None or machine.cpu.series.socket in PAIRED_SOCKETS)
     name = board.name if board is not None else machine.cpu.series.socket if machine.cpu else "the board"
     sockets = "one socket" if limit == 1 else f"{limit} sockets"
-    why = f"{num} CPUs on an unknown board" if is_unknown else f"{num} CPUs are listed, {name} has {sockets}"
+    why = (
+        f"{num} CPUs on a board that no record holds"
+        if is_unknown
+        else f"{num} CPUs are listed, {name} has {sockets}"
+    )
     remedy = "fewer CPUs, or a server board with as many sockets"
     return [
         Check(

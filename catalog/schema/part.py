@@ -15,6 +15,8 @@ user: from the user's own file or list."""
 Cooling = Literal["open", "blower", "passive", "liquid"]
 LANES_USUAL: Final = "lanes_usual"
 """Flag of a board whose slots no source describes: its lanes are those that boards of its line usually have."""
+FIGURES_ASSUMED: Final = "figures_assumed"
+"""Flag of a board or a CPU that no record holds: its figures are those of its chipset or of its series."""
 PLUGS_UNKNOWN: Final = "plugs_unknown"
 """Flag of supplies whose plugs no source counts."""
 PLUGS_OF_LINE: Final = "plugs_of_line"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.part_prices import price_book
+from advisor.catalog.part_prices import PriceBook, price_book
 from advisor.commands.build.options import BuildInput, CheckInput
 from advisor.commands.build.question import question_of
 from advisor.commands.build.view import plan_answer
@@ -20,6 +20,7 @@ from advisor.workstation.valuation import best_use
 
 if TYPE_CHECKING:
     from advisor.workstation.listing import Listing
+    from advisor.workstation.upgrades import Upgrades
 
 DEFAULT_MODEL: Final = "70b"
 """Model that a list is tried with if none is named: the usual reason for two cards."""
@@ -43,9 +44,11 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     if asked.have is not None:
         # Patterns of lists take a tenth of a second to compile, which a question without a list does not need.
         from advisor.workstation.listing import read_listing
+        from advisor.workstation.upgrades import with_unnamed_rest
 
         listing = read_listing(asked.have, book)
-        question = replace(question, have=listing.machine, systems=False)
+        machine = with_unnamed_rest(listing.machine) if asked.upgrade is not None else listing.machine
+        question = replace(question, have=machine, systems=False)
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
         notes = (*notes, *listing.notes, *unread, *present_words(listing, question))
     found = plan(question, book)
@@ -55,6 +58,15 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     if asked.what_if:
         answer = with_what_if(answer, found.builds, question, asked.conditions.resale)
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
+
+
+def _upgrades_of(listing: "Listing", question: Question, book: PriceBook) -> "Upgrades | None":
+    """Return the next parts for the machine of a list that asks for them; None if it asks for none."""
+    from advisor.workstation.upgrades import best_upgrades
+
+    if listing.upgrade_usd is None or listing.machine.cpu is None:
+        return None
+    return best_upgrades(listing.machine, question, book, listing.upgrade_usd)
 
 
 def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:
@@ -100,11 +112,18 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     question, notes = question_of(conditions, BuildInput(), shared)
     is_choice = len(listings) > 1
     verdicts = [
-        judge_listing(listing, question, book, better=asked.better and not is_choice)
+        judge_listing(
+            listing,
+            question,
+            book,
+            better=asked.better and not is_choice and listing.upgrade_usd is None,
+        )
         for _, listing in listings
     ]
     answers = [
-        verdict_answer(verdict, listing, question, (*notes, *listing.notes))
+        verdict_answer(
+            verdict, listing, question, (*notes, *listing.notes), _upgrades_of(listing, question, book)
+        )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]
     model = question.load.model.id

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
+    basis_words,
     bill_table,
     checks_table,
     economics_words,
@@ -15,16 +16,24 @@ from advisor.commands.build.view import (
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, usd
+from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Question
+from advisor.workstation.upgrades import Upgrades
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
 
 EXIT_BROKEN = 3
 """A list that breaks a hard rule cannot be built: nothing satisfies the request."""
 
 
-def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes: tuple[str, ...]) -> Answer:
-    """Return the answer about a list of parts, the broken rules first."""
+def verdict_answer(
+    verdict: Verdict,
+    listing: Listing,
+    question: Question,
+    notes: tuple[str, ...],
+    upgrades: Upgrades | None = None,
+) -> Answer:
+    """Return the answer about a list of parts, the broken rules first, and the next parts if the list asks for them."""
     build = verdict.build
     blocks: list[Block] = [Paragraph(_headline(verdict), emphasis=True)]
     failed = [check for check in build.checks if not check.passed]
@@ -41,6 +50,7 @@ def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes
         blocks.append(Paragraph(economics_words(build)))
     if listing.unjudged:
         blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
+    blocks += _upgrade_blocks(upgrades, question)
     if verdict.repaired is not None and verdict.broken:
         text = f"The same cards in a machine that works: {headline(verdict.repaired, question)}"
         blocks.append(Paragraph(text, emphasis=True))
@@ -48,7 +58,9 @@ def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes
         if verdict.repaired.note:
             blocks.append(Paragraph(f"Note: {verdict.repaired.note}."))
     if verdict.better is not None:
-        blocks.append(Paragraph(f"Better for the money: {headline(verdict.better, question)}", emphasis=True))
+        is_faster = speed_of(verdict.better) > speed_of(build)
+        what = "Better for the money" if is_faster else "For the money, without a broken rule"
+        blocks.append(Paragraph(f"{what}: {headline(verdict.better, question)}", emphasis=True))
         blocks += machine_blocks(verdict.better, explain=False)
     elif verdict.why_no_better:
         blocks.append(Paragraph(f"No better machine for the money: {verdict.why_no_better}."))
@@ -67,6 +79,7 @@ def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes
             ],
             "repaired": None if verdict.repaired is None else build_record(verdict.repaired),
             "better": None if verdict.better is None else build_record(verdict.better),
+            "upgrades": None if upgrades is None else [build_record(build) for build in upgrades.builds],
         },
         inputs={"parts": [line.text for line in listing.lines], **question_inputs(question)},
         blocks=tuple(blocks),
@@ -78,6 +91,25 @@ def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes
         notes=notes,
         exit_code=EXIT_BROKEN if verdict.broken else 0,
     )
+
+
+def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:
+    """Return what a sum adds to the machine of the list: each machine, and what to buy for it."""
+    if upgrades is None:
+        return []
+    sum_words = usd(upgrades.usd) + (", as the question names no sum" if upgrades.is_usual else "")
+    if not upgrades.builds:
+        return [Paragraph(f"Next parts for {sum_words}: none with a price makes it faster.", emphasis=True)]
+    blocks: list[Block] = [Paragraph(f"Next parts for {sum_words}:", emphasis=True)]
+    for build in upgrades.builds:
+        bought = [line for line in build.parts if line.unit_price_usd]
+        words = ", ".join(
+            f"{line.quantity} x {line.name} ({usd((line.unit_price_usd or 0.0) * line.quantity)}, "
+            f"{basis_words(line)})"
+            for line in bought
+        )
+        blocks.append(Paragraph(f"{headline(build, question)}. Buy: {words}."))
+    return blocks
 
 
 def choice_answer(

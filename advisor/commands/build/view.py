@@ -247,7 +247,7 @@ def _bill_row(line: PartLine, *, is_planned: bool) -> tuple[str, ...]:
         like + line.name + (f" [{', '.join(map(words_of, line.flags))}]" if line.flags else ""),
         MISSING if unit is None else usd_exact(unit),
         MISSING if unit is None else usd_exact(line.usd),
-        _basis_words(line),
+        basis_words(line),
     )
 
 
@@ -256,7 +256,7 @@ def usd_exact(value: float) -> str:
     return f"${value:,.2f}"
 
 
-def _basis_words(line: PartLine) -> str:
+def basis_words(line: PartLine) -> str:
     if line.price_basis is None:
         return "not known"
     if line.source == IN_THE_MACHINE:

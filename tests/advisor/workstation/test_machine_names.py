@@ -1,6 +1,7 @@
 """Names of whole machines and of CPUs: every record is read by its name, and numbers are those of their family."""
 
 import csv
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -9,9 +10,11 @@ from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import cpu_by_number, find_cpu
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.schema.part import Cpu
+from advisor.workstation.assembly import Setting
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.listing import read_listing
+from advisor.workstation.listing import read_listing, read_listings
 from advisor.workstation.part_names import kind_in, server_in
+from advisor.workstation.rules_power import psu_headroom, two_supplies
 
 CPUS: Final = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
 TABLE: Final = parts.FOLDER / "machines.csv"
@@ -67,3 +70,82 @@ def test_a_mini_pc_has_its_own_cpu() -> None:
     machine = read_listing(None, price_book(), ["Minisforum UM890 Pro", "64GB DDR5"]).machine
     assert machine.cpu is not None
     assert machine.cpu.name == "AMD Ryzen 9 8945HS"
+
+
+@pytest.mark.parametrize("name", ["2x RTX 3090", "RTX 4090", "4x MI50 32GB"])
+@pytest.mark.parametrize("behind", ["via USB4 eGPU", "over OCuLink", "in a dock on Thunderbolt"])
+def test_a_card_that_a_question_adds_to_a_whole_machine_is_read(name: str, behind: str) -> None:
+    listing = read_listing(None, price_book(), [f"Can I add {name} {behind} to my Framework Desktop 128GB?"])
+    assert listing.system is not None
+    assert listing.machine.cards is not None
+    assert listing.machine.cards.num == (int(name[0]) if name[1] == "x" else 1)
+
+
+@pytest.mark.parametrize("num", [3, 5, 6])
+def test_supplies_beside_an_open_frame_have_room(num: int) -> None:
+    machine = read_listing(
+        None, price_book(), ["6x RTX 3090", "6 GPU mining frame", f"{num}x 850W Gold PSU"]
+    ).machine
+    check = two_supplies.check(machine, Setting())
+    assert check is not None
+    assert "holds" not in check.why
+
+
+@pytest.mark.parametrize("cpu", ["Core i7-13700K", "Ryzen 9 9950X", "Core Ultra 7 265K"])
+@pytest.mark.parametrize("threads", [16, 24, 32])
+def test_the_number_of_threads_is_no_number_of_cpus(cpu: str, threads: int) -> None:
+    listing = read_listing(None, price_book(), [f"{threads} × {cpu}", "64GB RAM", "RTX 3090"])
+    assert listing.num_cpus == 1
+    assert listing.notes
+
+
+REPORT: Final = """Processors: 16 × {cpu}
+Memory: 62.5 GiB of RAM
+Graphics Processor: {card}/PCIe/SSE2
+VRAM: 16GiB
+Manufacturer: ASUS
+"""
+
+
+@pytest.mark.parametrize("card", ["NVIDIA GeForce RTX 4060 Ti", "NVIDIA GeForce RTX 5060 Ti"])
+def test_a_report_of_a_desktop_names_cpu_memory_and_the_card_with_its_memory(
+    card: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(REPORT.format(cpu="Intel® Core™ i7-13700K", card=card), encoding="utf-8")
+    listing = read_listing(path, price_book())
+    assert [(line.category, line.quantity) for line in listing.bill] == [("cpu", 1), ("ram", 1), ("gpu", 1)]
+    assert not listing.unknown
+    assert listing.machine.cards is not None
+    assert listing.machine.cards.accelerators[0].endswith("16gb")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "Mac Studio M3 Ultra 256GB or 4x RTX 3090 on a ROMED8-2T with EPYC 7302, two 1200W PSUs?",
+            ["Mac Studio M3 Ultra 256GB", "4x RTX 3090 on a ROMED8-2T with EPYC 7302, two 1200W PSUs"],
+        ),
+        (
+            "DGX Spark vs a PC with Ryzen 9 7900X, 64GB DDR5-6000, RTX 4090 for gpt-oss-120b",
+            ["DGX Spark", "a PC with Ryzen 9 7900X, 64GB DDR5-6000, RTX 4090"],
+        ),
+    ],
+)
+def test_the_parts_behind_the_last_choice_are_its_own(text: str, names: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(text)
+    found = read_listings(path, price_book())
+    assert [name for name, _ in found] == names
+    assert found[0][1].system is not None
+    assert found[0][1].machine.cards is None
+    assert found[1][1].machine.cards is not None
+
+
+def test_a_whole_machine_without_cards_is_never_short_of_its_own_supply() -> None:
+    for name in MACHINES:
+        machine = read_listing(None, price_book(), [name, "64GB RAM", "Xeon E5-2690 v4"]).machine
+        if machine.supplies is not None:
+            check = psu_headroom.check(machine, Setting())
+            assert check is None or check.passed, name

@@ -10,6 +10,7 @@ from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
+from advisor.workstation.upgrades import best_upgrades
 from advisor.workstation.verdict import Verdict, judge_listing
 
 
@@ -125,9 +126,29 @@ def test_each_machine_of_a_choice_has_the_parts_ahead_of_the_question() -> None:
     ]
 
 
-def test_a_question_for_the_next_part_names_the_command() -> None:
-    notes = read("Ryzen 9 7950X, RTX 4090, 96GB DDR5, 1000W Gold. What should I buy next for $1,200?").notes
-    assert any("--upgrade 1200" in note for note in notes)
+@pytest.mark.parametrize(
+    ("question", "usd"),
+    [
+        ("What should I buy next for $1,200?", 1200.0),
+        ("What should I upgrade first? Budget $900", 900.0),
+        ("What is the best upgrade for under $1500?", 1500.0),
+        ("What should I upgrade first?", 0.0),
+        ("Will it run a 70B?", None),
+    ],
+)
+def test_a_question_for_the_next_part_states_its_sum(question: str, usd: float | None) -> None:
+    assert read(f"Ryzen 9 7950X, RTX 4090, 96GB DDR5, 1000W Gold. {question}").upgrade_usd == usd
+
+
+def test_next_parts_make_the_machine_faster_for_no_more_than_the_sum() -> None:
+    listing = read("Ryzen 7 5800X, B550 Tomahawk, 32GB DDR4-3200, RTX 3060 12GB, 750W Gold")
+    question = Question(MachineLoad(models.get("qwen3-32b").record))
+    upgrades = best_upgrades(listing.machine, question, price_book(), 900.0)
+    present = judge_listing(listing, question, price_book(), better=False).build
+    assert upgrades.builds
+    for build in upgrades.builds:
+        assert build.total_usd <= 900.0
+        assert speed_of(build) > speed_of(present)
 
 
 def test_a_better_machine_is_faster_than_a_list_that_works() -> None:
