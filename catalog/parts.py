@@ -314,10 +314,12 @@ _NAME_WORD: Final = re.compile(r"[a-z0-9.+]+")
 def with_line_figures(psu: Psu) -> Psu:
     """Return a supply whose plugs or grade no record states with those of its product line, if the line is known."""
     lacks = {PLUGS_UNKNOWN, GRADE_UNKNOWN} & set(psu.flags)
+    if not lacks:
+        return psu
     words = set(_NAME_WORD.findall(psu.name.lower()))
     named = (
         figures
-        for line, figures in (_read_psu_lines() if lacks else ())
+        for line, figures in _read_psu_lines()
         if line <= words and figures["power_w"] == psu.power_w
     )
     line = next(named, None) or (_usual_figures(psu) if _ATX3.search(psu.name) else None)

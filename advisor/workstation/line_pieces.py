@@ -111,7 +111,7 @@ _SOFTWARE: Final = re.compile(
 
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
-    is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None
+    is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None  # a sign alone names nothing either
     return (
         is_of_price
         or (_OF_A_QUESTION.match(text) is not None and not (re.search(r"\d", text) and is_known(text)))
@@ -119,6 +119,20 @@ def names_no_part(text: str) -> bool:
         or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
         or (_MODEL.search(text) is not None and not is_known(text))
     )
+
+
+def without_questions(line: TypedLine) -> TypedLine:
+    """Return a line without the questions behind its parts that name none: `... Can it fit and power them?`."""
+    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z])", line.text)
+    kept = [
+        text
+        for text in sentences
+        if not (text.endswith("?") and _OF_A_QUESTION.match(text) and not re.search(r"\d", text))
+    ]
+    if not kept or len(kept) == len(sentences):
+        return line
+    text = " ".join(kept)
+    return replace(read_line(text, line.where), text=text, usd=line.usd, category=line.category)
 
 
 def split_line(line: TypedLine) -> list[TypedLine]:
@@ -156,25 +170,36 @@ def _split_line(line: TypedLine) -> list[TypedLine]:
 
 
 _ADDED: Final = re.compile(
-    r"^(?:can|could|should|would|will|may|is\s+it|does\s+it|thinking|planning|want|how)\b.*?"
-    r"\b(?:add|put|attach|connect|hook(?:ing)?\s+up|install|fit|use|run|plug|drop|throw|stick)(?:t?ing)?\s+(?:in\s+)?"
-    r"(?:an?\s+|my\s+|the\s+)?(?P<new>.+?)\s+(?:to|in|into|inside|onto|on|with|alongside)\s+(?:my|the|this|an?|our)\s+"
+    r"^(?:can|could|should|would|will|may|is\s+it|does\s+it|thinking|planning|want|how|looking|considering|about)\b.*?"
+    r"\b(?:add|put|get|buy|attach|connect|hook(?:ing)?\s+up|install|fit|use|run|plug|drop|throw|stick)(?:[nt]?ing)?\s+(?:in\s+)?"
+    r"(?:an?\s+|my\s+|the\s+)?(?P<new>.+?)\s+(?:to|in|into|inside|onto|on|with|for|alongside)\s+(?:my|the|this|an?|our)\s+"
     r"(?P<host>.+?)[?.!]*$",
     re.IGNORECASE,
 )
 """Question for a card in a machine: `Can I add an RTX 3090 via USB4 to my EVO-X2?`."""
 
 
+_ENOUGH: Final = re.compile(
+    r"^(?:will|would|is|can|does|could|should)\s+(?:an?\s+|my\s+|the\s+|this\s+)?(?P<new>.+?)\s+(?:be\s+)?"
+    r"(?:enough|sufficient|ok(?:ay)?|fine|adequate|handle|power|run|support|cope)\s+(?:for\s+|with\s+|to\s+\w+\s+)?"
+    r"(?P<host>.+?)[?.!]*$",
+    re.IGNORECASE,
+)
+"""Question whether one part is enough for others: `Will a 1000W PSU be enough for 2x RTX 4090 + 7950X?`."""
+
+
 def _addition_pieces_of(line: TypedLine) -> list[TypedLine]:
-    """Return the card and the machine of a question that adds one to the other; none of any other line."""
-    found = _ADDED.match(line.text)
+    """Return the two sides of a question that adds a card to a machine, or asks if a supply is enough for cards; none
+    of any other line."""
+    found = _ADDED.match(line.text) or _ENOUGH.match(line.text)
     if found is None or line.category is not None:
         return []
     try:
         pieces = [replace(read_line(found[part], line.where), text=found[part]) for part in ("new", "host")]
     except InputFileError:
         return []
-    return pieces if kind_of(pieces[0]) == "gpu" and kind_of(pieces[1]) not in (None, "gpu") else []
+    kinds = [kind_of(piece) for piece in pieces]
+    return pieces if kinds[0] in ("gpu", "psu") and kinds[1] not in (None, kinds[0]) else []
 
 
 def _is_one_system(line: TypedLine) -> bool:
@@ -267,7 +292,7 @@ def _split_off_board(line: TypedLine) -> list[TypedLine]:
         return [line]
     return (
         [found[0], replace(found[1], is_included=line.is_included or line.usd is not None)]
-        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] in ("board", "bridge")
+        if kinds[0] in ("cpu", "ram", "gpu") and kinds[1] in ("board", "bridge", "psu")
         else [line]
     )
 

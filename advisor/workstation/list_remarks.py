@@ -240,6 +240,22 @@ def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
     return float((named[1] or named[2]).replace(",", "")) if named is not None else 0.0
 
 
+_OWN: Final = re.compile(
+    r"\bmy\s+(?:current\s+|existing\s+|old\s+|present\s+)?(?:rig|pc|machine|setup|build|server|workstation|desktop|system|box)\b"
+    r"|\b(?:I|we)\s+(?:currently\s+)?(?:have|own|run|use|am\s+running|'m\s+running)\b|\bI(?:'ve|\s+have)\s+got\b|\bI'm\s+running\b",
+    re.IGNORECASE,
+)
+
+
+def speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
+    """Whether a question speaks of a machine that its owner uses: `my rig is a 5800X3D w/ ...`."""
+    return any(
+        _OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text) for line in lines
+    )
+
+
+_SHORT_TITLE: Final = 60
+"""Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
 _VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus)\s+", re.IGNORECASE)
 _CHOICE: Final = re.compile(
     r"\b(?:should|which|better|choos\w+|choice|pick|decid\w+|between|torn|get|buy|compare)\b", re.IGNORECASE
@@ -287,6 +303,7 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         sides = _EITHER.split(text)
     if len(sides) < 2:
         return [], "", ""
+    sides[0] = sides[0].rstrip(" ,")
     ends = [end.end() for end in _END_OF_SENTENCE.finditer(sides[0])]
     start = ends[-1] if ends else 0
     first = sides[0][start:]

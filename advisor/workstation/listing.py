@@ -13,8 +13,16 @@ from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
-from advisor.workstation.line_pieces import BARE_SIZE, kind_of, names_no_part, split_line, with_price_of_title
+from advisor.workstation.line_pieces import (
+    BARE_SIZE,
+    kind_of,
+    names_no_part,
+    split_line,
+    with_price_of_title,
+    without_questions,
+)
 from advisor.workstation.list_remarks import (
+    speaks_of_own_machine,
     split_alternatives,
     split_off_additions,
     split_off_circuit,
@@ -32,6 +40,7 @@ from advisor.workstation.part_names import (
     from_start,
     is_known,
     is_title,
+    server_in,
     with_fans,
 )
 from advisor.workstation.part_reader import RESOLVERS, PartReader
@@ -92,6 +101,10 @@ class Listing:
     """Wall circuit that the list states; None if it states none."""
     upgrade_usd: float | None = None
     """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for no parts."""
+    is_running: bool = False
+    """Whether the list speaks of a machine that its owner uses."""
+    has_unnamed_cards: bool = False
+    """Whether a line names a card by its accelerator alone."""
 
     @property
     def total_usd(self) -> float:
@@ -234,6 +247,7 @@ class _ListingReader(PartReader):
         typed, additions = split_off_additions(typed)
         self._notes += map(str, swaps)
         upgrade_usd = upgrade_sum(typed)
+        is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
         present = self._without_title(typed)
         lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
         lines, added = with_additions(with_laptop_cards(lines), additions)
@@ -242,6 +256,7 @@ class _ListingReader(PartReader):
         self._ram_type = named[0] if named else ""
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
+        lines = _with_board_of_server(lines)
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
@@ -290,10 +305,13 @@ class _ListingReader(PartReader):
             num_systems=num_systems,
             circuit=circuit,
             upgrade_usd=upgrade_usd,
+            is_running=is_running,
+            has_unnamed_cards=self._has_unnamed_cards,
         )
 
     def _without_title(self, typed: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines that name parts; a title above them is noted, and its price is that of all."""
+        typed = [without_questions(line) for line in typed]
         present = [line for line in typed if not names_no_part(line.what)] or list(typed)
         present = with_price_of_title(present)
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
@@ -461,6 +479,22 @@ class _ListingReader(PartReader):
         usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))
         stated = replace(found, unit_price_usd=usd, price_low_usd=low, price_high_usd=high)
         return replace(stated, price_basis="user", source="your list")
+
+
+def _with_board_of_server(lines: Sequence[TypedLine]) -> list[TypedLine]:
+    """Return lines with a server that the list names as its chassis as the machine; the number of the board in it tells
+    no more."""
+    cases = [
+        line for line in lines if line.category in ("case", "other") and server_in(line.what) is not None
+    ]
+    if not cases:
+        return list(lines)
+    boards = [line for line in lines if line.category == "board" and server_in(line.what) is None]
+    return [
+        replace(line, category="board") if line is cases[0] else line
+        for line in lines
+        if line not in boards or line.usd is not None
+    ]
 
 
 def _check_number_of_cards(found: Iterable[_ReadLine], where: str) -> None:

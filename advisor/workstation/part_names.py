@@ -49,7 +49,7 @@ FILLER: Final = frozenset(
             "cards",
             "processor",
         ),
-        *("old", "from", "aliexpress", "ebay", "taobao", "amazon", "refurbished"),
+        *("old", "box", "from", "aliexpress", "ebay", "taobao", "amazon", "refurbished"),
     )
 )
 _GENERIC: Final = re.compile(

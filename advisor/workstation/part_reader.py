@@ -145,6 +145,8 @@ class PartReader:
         self._unjudged: list[str] = []
         self._machine: dict[str, Any] = {}
         self._power_fraction = 1.0
+        self._has_unnamed_cards = False
+        """Whether a line names a card by its accelerator alone, which several makers sell in several sizes."""
         self._ram_type = ""
         """Kind of module that a line of the list names; empty if none does."""
         self._num_cpus = 0
@@ -180,6 +182,8 @@ class PartReader:
         # The size tells the accelerator, which is found: makers write it in several ways.
         words = GIGABYTES.sub(" ", write_out(line.what))
         card = by_words(write_out(line.what), cards) or by_words(words, cards) or typical_card(maker or cards)
+        named = all_by_words(words, cards)
+        self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())

@@ -89,6 +89,8 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     Marks of forums are left out; of what lspci, lshw, inxi, nvidia-smi, lscpu and neofetch print, only the rows that
     name parts are kept, as a list would name them.
     """
+    if len(_LSHW_LONG.findall(text)) >= _LEAST_ROWS_OF_LSHW:
+        text = _LSHW_LONG.sub(_write_lshw, text)
     if "<tr" in text.lower():
         text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
     if len(_DOTS.findall(text)) > 1 and "\n" not in text.strip():
@@ -116,6 +118,23 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
             found = _fetch_part(row, plain)
         if found:
             yield number, found, found is not row
+
+
+_LSHW_LONG: Final = re.compile(
+    r"^[ \t*-]*(product|vendor|size|description|capacity|clock|width|slot|serial|version|physical id|bus info)"
+    r"\s*:[ \t]*(.*)$",
+    re.MULTILINE,
+)
+"""Row of the long report of lshw, or of a summary in its form."""
+_LEAST_ROWS_OF_LSHW: Final = 3
+
+
+def _write_lshw(row: re.Match[str]) -> str:
+    """Return the part that a row of the long report of lshw names; nothing for what names none."""
+    if row[1] == "product":
+        return str(row[2])
+    size = re.fullmatch(r"(\d+)\s?GiB(?:\s.*)?", row[2]) if row[1] == "size" else None
+    return f"RAM: {size[1]}GB" if size is not None else ""
 
 
 def _without_marks(row: str) -> str:

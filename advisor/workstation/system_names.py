@@ -35,7 +35,7 @@ def with_laptop_cards(lines: Sequence[TypedLine]) -> list[TypedLine]:
     """Return the lines of a list with the card of a laptop named as the laptop's: `Razer Blade 16`, `RTX 5090` is the
     laptop's RTX 5090. The line that names the laptop alone goes; its price is that of the machine.
 
-    A card in an external dock is no card of the laptop, whose own may stand beside it.
+    A card in an external dock is no card of the laptop, which may have its own too.
     """
     named = [line for line in lines if _laptop_lines().search(line.text)]
     if not named:

@@ -231,7 +231,7 @@ _EACH: Final = (
     r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
 )
 _PRICE: Final = re.compile(
-    rf"(for|at|@|:|=|,)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
+    rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
     rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
     rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both|the\s+(?:pair|lot|set))))?",
     re.IGNORECASE,

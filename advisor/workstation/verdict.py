@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
-from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, GpuCard
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
@@ -19,7 +20,9 @@ from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import cheapest_for, complete_question, fastest_for, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import planning_rules, worst_first
+from advisor.workstation.rules_fit import card_length, slots
 from advisor.workstation.rules_links import lanes_of
+from advisor.workstation.rules_power import psu_plugs
 from advisor.workstation.system_names import can_join
 from advisor.workstation.valuation import build_from_lines, build_of, system_as_listed
 
@@ -100,7 +103,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
     kept = [
         _as_of_a_list(check)
-        for check in build.checks
+        for check in (_without_width(check, listing, question.setting) for check in build.checks)
         if not (check.is_unknown and check.rule in bounds)
         and check.rule not in skipped
         and not _fills_board(check, listing)
@@ -113,7 +116,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     )
     if not better or not build.total_usd:
         return Verdict(build, total, None, None)
-    repaired = repair(listing, question, book, market)
+    is_of_place = {check.rule for check in build.broken} <= {"circuit"}
+    # Another machine draws as much from the wall: the check names what helps.
+    repaired = None if build.broken and is_of_place else repair(listing, question, book, market)
     try:
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
@@ -125,6 +130,34 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         why = f"no parts with a price are faster for the money of the list{left_out}"
         return Verdict(build, total, repaired, None, why)
     return Verdict(build, total, repaired, fastest)
+
+
+_OF_CARD_SIZE: Final = {"slots": slots, "card-length": card_length, "psu-plugs": psu_plugs}
+"""Rules by id that read the width, the length and the plugs of cards."""
+
+
+def _without_width(check: Check, listing: Listing, setting: Setting) -> Check:
+    """Return a check that fails by the size of cards whose model the list does not name as unknown, if the smallest
+    cards of these accelerators keep the rule."""
+    cards = listing.machine.cards
+    rule = _OF_CARD_SIZE.get(check.rule)
+    if rule is None or check.passed or check.is_unknown or cards is None or not listing.has_unnamed_cards:
+        return check
+    smallest = replace(cards, cards=tuple(_smallest_of(card.accelerator) for card in cards.cards))
+    found = rule.check(replace(listing.machine, cards=smallest), setting)
+    if found is None or not (found.passed or found.is_unknown):
+        return check
+    return replace(
+        check, is_unknown=True, remedy=f"write the model of the card: its size decides; {check.remedy}"
+    )
+
+
+def _smallest_of(accelerator: str) -> GpuCard:
+    """Return the narrowest and shortest card of an accelerator, with the fewest plugs of any."""
+    sold = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
+    fewest = min(sold, key=lambda card: card.num_8_pin + 2 * card.num_16_pin)
+    plugs = {name: getattr(fewest, name) for name in ("num_8_pin", "num_16_pin", "num_6_pin")}
+    return min(sold, key=lambda card: (card.slots, card.length_m, card.name)).model_copy(update=plugs)
 
 
 _SPEED_OF_SOUND_PARTS: Final = 0.8
@@ -262,7 +295,7 @@ def missing_checks(listing: Listing) -> list[Check]:
     """Return the check for parts without which nothing starts; a line that names no model counts as present.
 
     A list with half of the kinds or more is a machine, which does not start without a CPU, a board, memory or a supply;
-    a shorter list is a selection of parts.
+    a shorter list is a selection of parts, and a machine that its owner uses has what the list leaves out.
     """
     if listing.system is not None:
         return []
@@ -272,7 +305,8 @@ def missing_checks(listing: Listing) -> list[Check]:
     # A line of an unknown kind may be the part that seems to be missing.
     is_printed = any(line.is_printed for line in listing.lines)
     is_unknown = bool(missing) and (is_printed or "unknown" in listed)
-    severity: Severity = "hard" if is_machine and STARTS_WITH & set(missing) else "advice"
+    is_whole = is_machine and not listing.is_running
+    severity: Severity = "hard" if is_whole and STARTS_WITH & set(missing) else "advice"
     names = ", ".join(PLACES[place] for place in missing)
     return [
         Check(
@@ -364,8 +398,8 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         room = machine.case.expansion_slots
         why = f"{cards.num} cards cover {width} slots on any board; {machine.case.name} has {room}"
         remedy = "narrower cards, or an open frame with risers"
-        slots = Check("slots", "card width", width, room, "slots", False, "hard", why, remedy)
-        found += [slots] if width > room else []
+        too_wide = Check("slots", "card width", width, room, "slots", False, "hard", why, remedy)
+        found += [_without_width(too_wide, listing, setting)] if width > room else []
     return found
 
 
