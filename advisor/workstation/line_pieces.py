@@ -42,7 +42,7 @@ _BRIDGE_ALONE: Final = re.compile(
 )
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(
-    r"\s+(?:\+|&|(?:(?:paired|combined|coupled|mated|along|together)\s+)?with|w/|and|plus|under|beneath|inside|into|cooled\s+by|powered\s+by|fed\s+by|housed\s+in"
+    r"\s+(?:\+|&|(?:(?:paired|combined|coupled|mated|along|together)\s+)?with|w/|and|plus|next\s+to|alongside|under|beneath|inside|into|cooled\s+by|powered\s+by|fed\s+by|housed\s+in"
     r"|in(?=\s+(?:an?|my|the|our)\s+[A-Z]))\s+",
     re.IGNORECASE,
 )
@@ -88,7 +88,7 @@ _LIMIT_ALONE: Final = re.compile(
 )
 """Power limit of cards in a piece of its own, behind a comma."""
 _OF_A_QUESTION: Final = re.compile(
-    r"(?:is|are|good|ok(?:ay)?|enough|worth|will|would|can|could|should|does|do|what|which|how|why|where|any(?:one|body|thing)?|thoughts|help|thanks|thank"
+    r"(?:is|are|next|good|ok(?:ay)?|enough|worth|will|would|can|could|should|does|do|what|which|how|why|where|any(?:one|body|thing)?|thoughts|help|thanks|thank"
     r"|cheers|tia|please|looking\s+for|hi|hey|hello|edit|update|let\s+me\s+know|currently|my\s+(?:current|build|setup|specs?|rig))\b"
     r"(?!\s*[:=])",
     re.IGNORECASE,
@@ -121,18 +121,24 @@ def names_no_part(text: str) -> bool:
     )
 
 
+_SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
+
+
 def without_questions(line: TypedLine) -> TypedLine:
     """Return a line without the questions behind its parts that name none: `... Can it fit and power them?`."""
     sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z])", line.text)
     kept = [
         text
         for text in sentences
-        if not (text.endswith("?") and _OF_A_QUESTION.match(text) and not re.search(r"\d", text))
+        if not (
+            text.endswith("?") and _OF_A_QUESTION.match(text) and not re.search(r"\d", _SUM.sub(" ", text))
+        )
     ]
     if not kept or len(kept) == len(sentences):
         return line
-    text = " ".join(kept)
-    return replace(read_line(text, line.where), text=text, usd=line.usd, category=line.category)
+    text = " ".join(kept).rstrip(".")
+    usd = line.usd if _SUM.search(text) or line.is_included else None  # the sum of the question is no price
+    return replace(read_line(text, line.where), text=text, usd=usd, category=line.category)
 
 
 def split_line(line: TypedLine) -> list[TypedLine]:

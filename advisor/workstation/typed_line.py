@@ -226,7 +226,7 @@ _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", 
 """Price in thousands: `$22k`."""
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
 """Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
-_AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
+_AMOUNT: Final = r"-?\d(?:[\d.]|,(?=\d)|[ \u202f\xa0](?=\d{3}(?!\d)))*"
 _EACH: Final = (
     r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
 )

@@ -52,13 +52,17 @@ class Upgrades:
     """Machines with the next parts, the fastest first; none if no part for the money makes it faster."""
 
 
-def best_upgrades(machine: Assembly, question: Question, book: PriceBook, usd: float) -> Upgrades:
-    """Return the machines that a sum of money [USD], or the usual sum if it is 0, makes of one that the user has."""
+def best_upgrades(
+    machine: Assembly, question: Question, book: PriceBook, usd: float, present_tokens_per_s: float = 0.0
+) -> Upgrades:
+    """Return the machines that a sum of money [USD], or the usual sum if it is 0, makes of one that the user has, if
+    they are faster than it is now [tokens/s]."""
     spent = usd or USUAL_UPGRADE_USD
     asked = replace(question, have=with_unnamed_rest(machine), budget_usd=spent, systems=False)
     try:
         found = plan(asked, book).builds
     except InfeasibleError:
         found = ()
-    kept = sorted((build for build in found if build.total_usd), key=speed_of, reverse=True)
+    faster = (build for build in found if build.total_usd and speed_of(build) > present_tokens_per_s)
+    kept = sorted(faster, key=speed_of, reverse=True)
     return Upgrades(spent, not usd, tuple(kept[:_SHOWN]))

@@ -13,6 +13,7 @@ from advisor.commands.build.view import plan_answer
 from advisor.commands.build.what_if import with_what_if
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
+from advisor.workstation.knee import speed_of
 from advisor.workstation.performance import best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
@@ -21,6 +22,7 @@ from advisor.workstation.valuation import best_use
 if TYPE_CHECKING:
     from advisor.workstation.listing import Listing
     from advisor.workstation.upgrades import Upgrades
+    from advisor.workstation.verdict import Verdict
 
 DEFAULT_MODEL: Final = "70b"
 """Model that a list is tried with if none is named: the usual reason for two cards."""
@@ -60,13 +62,15 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
 
 
-def _upgrades_of(listing: "Listing", question: Question, book: PriceBook) -> "Upgrades | None":
+def _upgrades_of(
+    listing: "Listing", verdict: "Verdict", question: Question, book: PriceBook
+) -> "Upgrades | None":
     """Return the next parts for the machine of a list that asks for them; None if it asks for none."""
     from advisor.workstation.upgrades import best_upgrades
 
     if listing.upgrade_usd is None or listing.machine.cpu is None:
         return None
-    return best_upgrades(listing.machine, question, book, listing.upgrade_usd)
+    return best_upgrades(listing.machine, question, book, listing.upgrade_usd, speed_of(verdict.build))
 
 
 def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:
@@ -122,7 +126,11 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     ]
     answers = [
         verdict_answer(
-            verdict, listing, question, (*notes, *listing.notes), _upgrades_of(listing, question, book)
+            verdict,
+            listing,
+            question,
+            (*notes, *listing.notes),
+            _upgrades_of(listing, verdict, question, book),
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]

@@ -149,3 +149,23 @@ def test_a_whole_machine_without_cards_is_never_short_of_its_own_supply() -> Non
         if machine.supplies is not None:
             check = psu_headroom.check(machine, Setting())
             assert check is None or check.passed, name
+
+
+@pytest.mark.parametrize("question", ["Will a 1000W PSU be enough for", "Is a 1000W supply ok for"])
+@pytest.mark.parametrize("num", [2, 3])
+def test_a_question_whether_a_supply_is_enough_names_both_sides(question: str, num: int) -> None:
+    machine = read_listing(None, price_book(), [f"{question} {num}x RTX 4090?", "Ryzen 9 7950X"]).machine
+    assert machine.supplies is not None
+    assert machine.supplies.power_w == 1000.0
+    assert machine.cards is not None
+    assert machine.cards.num == num
+
+
+@pytest.mark.parametrize("name", ["SYS-421GE-TNRT", "Dell PowerEdge R750xa", "Supermicro AS-4124GS-TNR"])
+def test_a_chassis_that_is_a_server_is_the_machine(name: str) -> None:
+    listing = read_listing(
+        None, price_book(), [f"Chassis: {name}", "Motherboard: Quarble X17", "4x L40S", "512GB DDR5"]
+    )
+    assert listing.machine.board is not None
+    assert server_in(name) == server_in(listing.machine.board.name)
+    assert not listing.unknown

@@ -50,3 +50,10 @@ def test_a_bad_line_is_told(text: str, says: str) -> None:
         read_line(text, "mybuild.toml: part 3")
     assert raised.value.what.startswith("mybuild.toml: part 3: ")
     assert says in raised.value.what
+
+
+@pytest.mark.parametrize("number", [2, 8, 16])
+@pytest.mark.parametrize("usd", ["650", "1,250", "1 250"])
+def test_a_number_behind_the_comma_of_a_price_is_that_of_the_next_part(number: int, usd: str) -> None:
+    line = read_line(f"EPYC 7302P ${usd}, {number}x 16GB DDR4", "--part 1")
+    assert line.usd == float(usd.replace(",", "").replace(" ", ""))
