@@ -318,9 +318,7 @@ def with_line_figures(psu: Psu) -> Psu:
         return psu
     words = set(_NAME_WORD.findall(psu.name.lower()))
     named = (
-        figures
-        for line, figures in _read_psu_lines()
-        if line <= words and figures["power_w"] == psu.power_w
+        figures for line, figures in _read_psu_lines() if line <= words and figures["power_w"] == psu.power_w
     )
     line = next(named, None) or (_usual_figures(psu) if _ATX3.search(psu.name) else None)
     if line is None:
