@@ -72,13 +72,18 @@ def split_off_swaps(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], list[S
     return rest, swaps
 
 
+_THEM: Final = re.compile(r"(?:it|them|these|those|both)(?:\s+(?:cards?|gpus?))?", re.IGNORECASE)
+"""Words for the parts that a sentence before a swap names."""
+
+
 def _swap_of(found: re.Match[str], where: str) -> Swap | None:
     try:
         old, new = read_line(found["old"], where), read_line(found["new"], where)
     except InputFileError:
         return None
-    kind = kind_in(old.what)
-    return Swap(old, new, kind) if kind is not None and kind == kind_in(new.what) else None
+    kind = kind_in(new.what)
+    is_named = kind_in(old.what) == kind
+    return Swap(old, new, kind) if kind is not None and (is_named or _THEM.fullmatch(old.what)) else None
 
 
 def _lines_of(texts: Iterable[str], line: TypedLine) -> list[TypedLine]:
@@ -95,6 +100,8 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
     """Return the parts of a list after its swaps: the old part leaves by its number, the new one joins."""
     found = list(lines)
     for swap in swaps:
+        if _THEM.fullmatch(swap.old.what):  # all parts of that kind
+            found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
         place = next((n for n, line in enumerate(found) if _is_alike(line, swap.old)), None)
         if place is not None:
             left = found[place].quantity - swap.old.quantity
@@ -256,7 +263,7 @@ def speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
 
 _SHORT_TITLE: Final = 60
 """Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
-_VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus)\s+", re.IGNORECASE)
+_VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus|compared\s+(?:to|with))\s+", re.IGNORECASE)
 _CHOICE: Final = re.compile(
     r"\b(?:should|which|better|choos\w+|choice|pick|decid\w+|between|torn|get|buy|compare)\b", re.IGNORECASE
 )

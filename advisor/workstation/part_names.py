@@ -764,7 +764,7 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     found = [
         board
         for board in (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
-        if board.chipset in words and not board.chipset.startswith("SP")
+        if board.chipset in words and not board.chipset.startswith("SP") and SERVER not in board.flags
     ]
     alike = [board for board in found if board.ram_type == ram_type] or found
     chosen = max(

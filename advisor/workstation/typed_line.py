@@ -340,7 +340,7 @@ def write_units(text: str) -> str:
     text = _BREAKOUT.sub(r"\1", text)
     text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
-    text = _ARTICLE.sub(" ", _REMARK.sub(" ", text))
+    text = re.sub(r"\b([2-8]\d{3})(?=CL\d\d\b)", r"\1 ", _ARTICLE.sub(" ", _REMARK.sub(" ", text)))
     text = re.sub(
         r"(?<=\d)\s?\*\s?(?=\d+(?:\s?[GT]i?B?\b|\s?\d*\s*$))(?!\d{1,2}\s*$)|(?<=\d)\*(?=\d)", "x", text
     )

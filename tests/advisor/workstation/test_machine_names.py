@@ -13,7 +13,7 @@ from advisor.catalog.schema.part import Cpu
 from advisor.workstation.assembly import Setting
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.listing import read_listing, read_listings
-from advisor.workstation.part_names import kind_in, server_in
+from advisor.workstation.part_names import board_by_chipset, kind_in, server_in
 from advisor.workstation.rules_power import psu_headroom, two_supplies
 
 CPUS: Final = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
@@ -169,3 +169,9 @@ def test_a_chassis_that_is_a_server_is_the_machine(name: str) -> None:
     assert listing.machine.board is not None
     assert server_in(name) == server_in(listing.machine.board.name)
     assert not listing.unknown
+
+
+@pytest.mark.parametrize("chipset", sorted({c for s in parts.cpu_series().values() for c in s.chipsets}))
+def test_a_chipset_alone_is_never_a_machine_that_is_sold_whole(chipset: str) -> None:
+    board = board_by_chipset(f"{chipset} motherboard")
+    assert board is None or "server" not in board.flags
