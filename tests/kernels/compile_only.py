@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,14 @@ def calls() -> dict[str, Callable[[], object]]:
     }
 
 
+def matrix_instructions(kernel: Any) -> dict[str, int]:
+    """Number of matrix instructions by the name that the assembler gives them, which follows from their operands."""
+    wide = re.findall(r"wgmma\.mma_async\S*\.(bf16|f16|tf32|e4m3|e5m2|s8)\s", kernel.asm["ptx"])
+    found = Counter({"bf16": "HGMMA", "f16": "HGMMA", "tf32": "HGMMA", "s8": "IGMMA"}.get(each, "QGMMA") for each in wide)
+    found["HMMA"] = len(re.findall(r"\bmma\.sync\S*\.(?:bf16|f16|tf32)\.", kernel.asm["ptx"]))
+    return {name: found[name] for name in MATRIX_INSTRUCTIONS}
+
+
 def resources(kernel: Any, folder: Path) -> dict[str, int]:
     """Registers, spilled bytes, shared memory and matrix instructions of one kernel."""
     if "amdgcn" in kernel.asm:
@@ -287,7 +296,6 @@ def resources(kernel: Any, folder: Path) -> dict[str, int]:
     usage = subprocess.run(
         [tools / "cuobjdump", "--dump-resource-usage", file], capture_output=True, text=True, check=True
     ).stdout
-    sass = subprocess.run([tools / "nvdisasm", "-c", file], capture_output=True, text=True, check=True).stdout
     numbers = re.search(r"REG:(\d+) STACK:(\d+)", usage)
     assert numbers is not None
     found = {
@@ -295,7 +303,7 @@ def resources(kernel: Any, folder: Path) -> dict[str, int]:
         "stack_bytes": int(numbers[2]),
         "shared_bytes": kernel.metadata.shared,
     }
-    return found | {name: len(re.findall(rf"\b{name}", sass)) for name in MATRIX_INSTRUCTIONS}
+    return found | matrix_instructions(kernel)
 
 
 def keys_of(launches: Callable[[], object]) -> list[str]:
