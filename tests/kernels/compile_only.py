@@ -35,22 +35,8 @@ class _Properties:
 
 
 TARGETS = {"hopper": GPUTarget("cuda", 90, 32), "mi300x": GPUTarget("hip", "gfx942", 64)}
-NVIDIA_ALONE = (
-    "gemm_fp8",
-    "w4a16_mma",
-    "w4a16_row",
-    "scan_registers",
-    "wgmma",
-    "fp8_block",
-    "grouped_fp8",
-    "decode_fp8",
-    "nvfp4",
-    "packed",
-    "mla_decode",
-)
+NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_row", "scan_registers", "wgmma")
 """Kernels that the probe starts on NVIDIA's GPUs alone, or that need more shared memory than an MI300X has."""
-SMALLER = ("attention_64", "attention_backward_64", "gemm_bf16_1", "gemm_bf16_2", "gemm_bf16_3")
-"""Configurations of kernels of which an MI300X compiles those that need most."""
 
 
 class _DriverWithoutGpu:
@@ -283,6 +269,16 @@ def calls() -> dict[str, Callable[[], object]]:
     }
 
 
+def instruments() -> dict[str, Callable[[], object]]:
+    """A launch of every kernel that the probe of an MI300X starts, by name."""
+    others = {*training_calls(), *newer_calls()}
+    return {
+        name: call
+        for name, call in calls().items()
+        if name not in others and not name.startswith(NVIDIA_ALONE)
+    }
+
+
 def matrix_instructions(kernel: Any) -> dict[str, int]:
     """Number of matrix instructions by the name that the assembler gives them, which follows from their operands."""
     wide = re.findall(r"wgmma\.mma_async\S*\.(bf16|f16|tf32|e4m3|e5m2|s8)\s", kernel.asm["ptx"])
@@ -359,9 +355,7 @@ def main() -> None:
     compile_only(compiled, TARGETS[name_of_target])
     report = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, call in calls().items():
-            if name_of_target != "hopper" and (name in SMALLER or name.startswith(NVIDIA_ALONE)):
-                continue
+        for name, call in (calls() if name_of_target == "hopper" else instruments()).items():
             compiled.clear()
             call()
             report[name] = [{"kernel": k, **resources(kernel, Path(folder))} for k, kernel in compiled]
