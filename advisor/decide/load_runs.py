@@ -229,17 +229,27 @@ def _simulate_served(
             slo=slo,
             give_up_after_violations=limit,
         )
-    elif isinstance(workload.contents, Contents):
+    elif _is_drawn(workload):
+        times = _Times(served.surface)
+        result = _remembered_run(times, served.policy, workload, seed, slo, limit)
+    else:
         result = simulate(
             served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
         )
-    else:
-        times = _Times(served.surface)
-        result = _remembered_run(times, served.policy, workload, seed, slo, limit)
     spend(
         result.num_events + result.num_requests
     )  # also of remembered runs: an answer is the same whenever asked
     return result
+
+
+def _is_drawn(workload: Workload) -> bool:
+    """Whether all requests follow from distributions and the seed, so that the workload is a short key."""
+    drawn = isinstance(workload.arrivals, Poisson | ClosedLoop)
+    return (
+        drawn
+        and not isinstance(workload.lengths, EmpiricalLengths)
+        and not isinstance(workload.contents, Contents)
+    )
 
 
 class _Times:
