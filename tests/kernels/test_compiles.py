@@ -69,7 +69,7 @@ def test_every_kernel_compiles_for_hopper_and_uses_its_matrix_units_without_spil
 
 
 def check_spills(spills):
-    """Only kernels that are known for it keep registers on the stack, and no more than they did when measured."""
+    """Refuse kernels that keep registers on the stack, but for those that are known for it and keep no more."""
     spilled = {name: size for name, size in spills.items() if size}
     # A few words, outside the loop's critical path: they buy a seventh program per multiprocessor, or the next row.
     few = ("w4a16_mma", "w4a16_row", "layer_norm_backward", "wgmma_packed_128")
