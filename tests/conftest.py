@@ -1,10 +1,12 @@
 """Fixtures of every test: a fixed terminal, the command line in process, golden files, large data."""
 
 import datetime
+import gc
 import json
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,12 @@ os.environ["COLUMNS"] = "100"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["XDG_CONFIG_HOME"] = str(ROOT / "tests" / "no-own-defaults")
 os.environ["ADVISOR_CACHE_DIR"] = str(ROOT / "tests" / "no-refreshed-prices")
+
+# Each worker rewrites the assertions of 500 files and each program that a test starts reads 600: once, not each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Tests are 25,000 objects that live to the end; collections need not visit them again and again.
+gc.set_threshold(250_000)
 
 # Generated examples are the same in every run, and no test fails because the machine is busy.
 settings.register_profile(
@@ -76,6 +84,10 @@ class Run:
 def plain(text: str) -> str:
     """Lines without the blanks that pad a table's last column."""
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,5 +1,6 @@
 """The wheel holds one clean tree: a distribution must never install top-level packages such as kernels."""
 
+import importlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import venv
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,23 @@ def run_python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[
         text=True,
         check=False,
     )
+
+
+def test_a_build_with_the_variable_compiles_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    hook = importlib.import_module("wheel_hook")
+    compile_loop = importlib.import_module("compile_loop")
+    monkeypatch.setattr(compile_loop, "compile_package", lambda folder: [Path("advisor/loop.so")])
+    monkeypatch.setenv("ADVISOR_COMPILE", "1")
+    wheel = hook.Wheel(str(ROOT), {}, None, None, str(tmp_path), "wheel")
+    built: dict[str, Any] = {"force_include": {}}
+    wheel.initialize("standard", built)
+    wheel.finalize("standard", built, "")
+    assert "advisor/loop.so" in built["force_include"].values()
+    assert built["infer_tag"]
+    assert not built["pure_python"]
 
 
 def test_only_one_top_level_package(names: list[str]) -> None:

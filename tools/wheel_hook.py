@@ -43,7 +43,7 @@ class Wheel(BuildHookInterface[Any]):
         for made in (tables, stated):
             build_data["force_include"][str(made)] = f"advisor/catalog/data/{made.name}"
         if _is_compiled():
-            for library in _compile_loop().compiled(self.folder):
+            for library in _compile_loop().compile_package(self.folder):
                 build_data["force_include"][str(self.folder / library)] = str(library)
             build_data["pure_python"] = False
             build_data["infer_tag"] = True

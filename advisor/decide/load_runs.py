@@ -3,8 +3,10 @@ the objectives.
 """
 
 import math
+from array import array
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -25,18 +27,20 @@ from advisor.simulator.serving import (
     Lengths,
     LognormalLengths,
     Poisson,
+    SchedulerPolicy,
     ServingResult,
     Slo,
     Workload,
     simulate,
 )
 from advisor.simulator.serving.arrivals import most_requests
-from advisor.simulator.serving.content import SharedPrefixes
+from advisor.simulator.serving.content import Contents, SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.lengths import context_spread
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import share_of_replay
+from advisor.simulator.step_cost import StepSurface
 
 _CLIENT_ROUNDS = 10
 """Requests per client of a closed loop, as the usual benchmark client sends them."""
@@ -49,6 +53,9 @@ together, one is abandoned at their number times 1 %."""
 
 _MIN_REQUESTS_PER_SHARE = 200
 """Minimum requests per share in a run over several shares."""
+_REMEMBERED_RUNS: Final = 512
+"""Runs that a process remembers for its next questions: one has 100 to 400, and most of them stand in the next question
+about the same model again. Together they take some 30 MB."""
 _SAMPLED_CHUNKS = 8
 """Number of chunks of 4,096 sampled lengths each, from which the requests of a range are drawn if no trace has them."""
 
@@ -222,17 +229,59 @@ def _simulate_served(
             slo=slo,
             give_up_after_violations=limit,
         )
+    elif _is_drawn(workload):
+        times = _Times(served.surface)
+        result = _remembered_run(times, served.policy, workload, seed, slo, limit)
     else:
         result = simulate(
-            served.surface,
-            served.policy,
-            workload,
-            seed=seed,
-            slo=slo,
-            give_up_after_violations=limit,
+            served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
         )
-    spend(result.num_events + result.num_requests)
+    spend(
+        result.num_events + result.num_requests
+    )  # also of remembered runs: an answer is the same whenever asked
     return result
+
+
+def _is_drawn(workload: Workload) -> bool:
+    """Whether all requests follow from distributions and the seed, so that the workload is a short key."""
+    drawn = isinstance(workload.arrivals, Poisson | ClosedLoop)
+    return (
+        drawn
+        and not isinstance(workload.lengths, EmpiricalLengths)
+        and not isinstance(workload.contents, Contents)
+    )
+
+
+class _Times:
+    """Step times of a replica as a key: equal ones have equal digests."""
+
+    __slots__ = ("digest", "surface")
+
+    def __init__(self, surface: StepSurface) -> None:
+        self.surface: StepSurface | None = surface
+        found = blake2b(digest_size=32)
+        for name in StepSurface.__slots__:
+            value = getattr(surface, name)
+            is_table = not isinstance(value, int | float | None)
+            found.update(array("q", value).tobytes() if is_table else repr(value).encode())
+        self.digest = found.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Times) and self.digest == other.digest
+
+
+@lru_cache(maxsize=_REMEMBERED_RUNS)
+def _remembered_run(
+    times: _Times, policy: SchedulerPolicy, workload: Workload, seed: int, slo: Slo | None, limit: int | None
+) -> ServingResult:
+    """Simulate a replica that serves alone, once for equal questions."""
+    surface = times.surface
+    assert surface is not None
+    times.surface = None  # the key outlives the question
+    return simulate(surface, policy, workload, seed=seed, slo=slo, give_up_after_violations=limit)
 
 
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:

@@ -40,7 +40,6 @@ from advisor.workstation.assembly import (
 from advisor.workstation.hardware import POWER_POINTS, Hardware, HardwareRun, power_points_of
 from advisor.workstation.performance import (
     TENSOR_PARALLEL,
-    KnownRuns,
     MachineLoad,
     best_run,
     bound_on_cpu,
@@ -422,14 +421,13 @@ def _resident_runs(
     found: list[RunOfSet] = []
     links = _usable_links(accelerator, num, levels)
     points = power_points_of(accelerator, limits.power_points)
-    known: KnownRuns = {}
-    full = _runs_with_bridge(Hardware(accelerator, num, points[0]), load, links, known, bridged=bridged)
+    full = _runs_with_bridge(Hardware(accelerator, num, points[0]), load, links, bridged=bridged)
     # A level of links that gains nothing at full power gains less where the cards are slower.
     useful = sorted({(conditions.pcie_generation, conditions.pcie_lanes) for conditions, _ in full})
     for fraction in reversed(points):
         hardware = Hardware(accelerator, num, fraction)
         is_full = fraction == points[0] or not full
-        runs = full if is_full else _runs_with_bridge(hardware, load, useful, known, bridged=bridged)
+        runs = full if is_full else _runs_with_bridge(hardware, load, useful, bridged=bridged)
         if not runs:
             break
         lower = {conditions: run for _, conditions, run in found}
@@ -448,15 +446,14 @@ def _runs_with_bridge(
     hardware: Hardware,
     load: MachineLoad,
     links: Sequence[tuple[int, int]],
-    known: KnownRuns,
     *,
     bridged: bool,
 ) -> list[tuple[RunConditions, HardwareRun]]:
     """Return the runs at each level of links, and those over a bridge that are faster than all of the same links."""
-    runs = _runs_by_link(hardware, load, links, known)
+    runs = _runs_by_link(hardware, load, links)
     if not runs or not bridged:
         return runs
-    joined = _runs_by_link(replace(hardware, bridged=True), load, links, known)
+    joined = _runs_by_link(replace(hardware, bridged=True), load, links)
     return runs + [
         (replace(conditions, bridged=True), run)
         for conditions, run in joined
@@ -535,7 +532,7 @@ def _usable_links(accelerator: str, num: int, levels: MachineLevels) -> list[tup
 
 
 def _runs_by_link(
-    hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]], known: KnownRuns
+    hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]]
 ) -> list[tuple[RunConditions, HardwareRun]]:
     """Return the run at each level of links that is faster than every weaker level, the fastest last; none if the model
     does not fit.
@@ -543,7 +540,7 @@ def _runs_by_link(
     Assumes: links matter for tensor parallelism alone; layers in turn send a few kilobytes a token.
     """
     weakest = (min(generation for generation, _ in links), min(lanes for _, lanes in links))
-    first = best_run(replace(hardware, pcie_generation=weakest[0], pcie_lanes=weakest[1]), load, known)
+    first = best_run(replace(hardware, pcie_generation=weakest[0], pcie_lanes=weakest[1]), load)
     if first is None:
         return []
     found = [(RunConditions(pcie_generation=weakest[0], pcie_lanes=weakest[1]), first)]
@@ -552,7 +549,7 @@ def _runs_by_link(
     divided = replace(load, engine=TENSOR_PARALLEL)
 
     def run_at(link: tuple[int, int]) -> HardwareRun | None:
-        return best_run(replace(hardware, pcie_generation=link[0], pcie_lanes=link[1]), divided, known)
+        return best_run(replace(hardware, pcie_generation=link[0], pcie_lanes=link[1]), divided)
 
     strongest = (max(generation for generation, _ in links), max(lanes for _, lanes in links))
     best = run_at(strongest) if strongest != weakest else None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from advisor.catalog import accelerators, engines
@@ -43,6 +44,9 @@ _MEASURED_APART_LANES: Final = 8
 """Width of slot whose collectives were measured on cards of their own (fabric pcie5-x8)."""
 _LEAST_REQUESTS: Final = 40
 """Fewest requests of a simulated run."""
+REMEMBERED_RUNS: Final = 4096
+"""Sets of cards whose runs are remembered: a question asks for 500, and the same model with another budget asks for
+them again. Each takes 1 kB."""
 SYSTEM_MEMORY_BYTES: Final = 8 * GB
 """Main memory that the operating system and the engine's processes occupy [bytes]."""
 
@@ -101,13 +105,8 @@ def formats_to_try(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ..
     return (*found, "fp8") if is_free and found == (FOUR_BITS[engine],) else found
 
 
-KnownRuns = dict[tuple[Hardware, str], list["HardwareRun"]]
-"""Runs of one load by hardware and engine."""
-
-
-def best_run(hardware: Hardware, load: MachineLoad, known: KnownRuns | None = None) -> HardwareRun | None:
-    """Return the fastest way to run the model on the hardware; None if it fits in none. Runs in `known`, which are of
-    the same load whatever its engine, are not computed again.
+def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
+    """Return the fastest way to run the model on the hardware; None if it fits in none.
 
     Source: simulator.replica_model for each engine, split and format.
     """
@@ -121,10 +120,7 @@ def best_run(hardware: Hardware, load: MachineLoad, known: KnownRuns | None = No
         if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
-            runs = known.get((links, engine)) if known is not None else None
-            runs = _runs(links, load, engine) if runs is None else runs
-            if known is not None:
-                known[links, engine] = runs
+            runs = _runs(links, replace(load, engine=None), engine)
             best = max(
                 (*([best] if best else []), *runs),
                 key=lambda run: run.output_tokens_per_s.value,
@@ -194,13 +190,15 @@ def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
     ]
 
 
-def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> list[HardwareRun]:
-    return [
+@lru_cache(maxsize=REMEMBERED_RUNS)
+def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> tuple[HardwareRun, ...]:
+    """Return the runs on an engine, whichever the load names, in all formats and splits."""
+    return tuple(
         _run(replica, load, split)
         for weights in formats_to_try(load, engine, accelerators.by_id(hardware.accelerator).vendor)
         for split, tp, pp in _splits(hardware, engine)
         if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
-    ]
+    )
 
 
 def _splits(hardware: Hardware, engine: str) -> list[tuple[str, int, int]]:

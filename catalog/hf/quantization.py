@@ -3,7 +3,6 @@
 import fnmatch
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -169,38 +168,49 @@ def _matching(patterns: Iterable[object]) -> Callable[[str], bool]:
 
     A pattern is a regular expression behind `re:`, a name with wildcards, or a part of a path between dots.
     """
-    paths: dict[str, list[list[str]]] = defaultdict(list)
-    globs: list[str] = []
-    expressions: list[_Expression] = []
     texts = [str(pattern) for pattern in patterns]
     spelt = {word for word in FUSED if any(word in text for text in texts)}
-    for text in texts:
-        if text.startswith("re:"):
-            found = _compile(text[3:])
-            if found is not None:
-                expressions.append(_Expression(found, _first_word(text[3:])))
-        elif any(sign in text for sign in "*?["):
-            globs.append(fnmatch.translate(canonical(text))[:-_ANCHOR_LENGTH])
-        elif text:
-            words = canonical(text).split(".")
-            paths[words[0]].append(words)
-    # Dots and words may stand before and behind what a wildcard pattern describes.
-    joined = re.compile(rf"(?s:.*\.)?(?:{'|'.join(globs)})(?s:\..*)?\Z") if globs else None
+    general = {text: None for text in texts if text.startswith("re:") or any(sign in text for sign in "*?[")}
+    paths = {canonical(text) for text in texts if text and text not in general}
+    first_words = {path.partition(".")[0] for path in paths}
+    of_a_layer = _describing(text for text in general if _TELLS_LAYERS.search(text))
+    of_all_layers = cache(_describing(text for text in general if not _TELLS_LAYERS.search(text)))
 
     @cache
     def matches(name: str) -> bool:
         words = name.split(".")
         for start, word in enumerate(words):
-            if any(words[start : start + len(path)] == path for path in paths.get(word, ())):
+            if word in first_words and any(
+                ".".join(words[start:end]) in paths for end in range(start + 1, len(words) + 1)
+            ):
                 return True
-        last = name.rpartition(".")[2]
-        if last in FUSED and last not in spelt:
+        if words[-1] in FUSED and words[-1] not in spelt:
             return False  # `.*v_proj` means no query, although engines keep both in one `qkv_proj`
+        if words[0] == "layers":
+            words[1] = "0" * len(words[1])
+        return of_all_layers(".".join(words)) or of_a_layer(name)
+
+    return matches
+
+
+def _describing(texts: Iterable[str]) -> Callable[[str], bool]:
+    """Return whether a name is described by one of the regular expressions and names with wildcards."""
+    globs: list[str] = []
+    expressions: list[_Expression] = []
+    for text in texts:
+        if not text.startswith("re:"):
+            globs.append(fnmatch.translate(canonical(text))[:-_ANCHOR_LENGTH])
+        elif (found := _compile(text[3:])) is not None:
+            expressions.append(_Expression(found, _first_word(text[3:])))
+    # Dots and words may stand before and behind what a wildcard pattern describes.
+    joined = re.compile(rf"(?s:.*\.)?(?:{'|'.join(globs)})(?s:\..*)?\Z") if globs else None
+
+    def describes(name: str) -> bool:
         if joined is not None and joined.match(name):
             return True
         return any(one.describes(name) for one in expressions)
 
-    return matches
+    return describes
 
 
 class _Expression(NamedTuple):
@@ -243,6 +253,9 @@ _ANCHOR_LENGTH: Final = 2
 """Characters of the anchor at the end of what `fnmatch.translate` returns, `\\Z` or `\\z`."""
 _FREE_START: Final = re.compile(r"\.\*\\?\.?(\w+)(?![\w*+?{])")
 _BRACKETS: Final = re.compile(r"\([^()]*\)")
+_TELLS_LAYERS: Final = re.compile(r"[0-9]|\(\?P=")
+"""Parts of a pattern by which numbers of equally many digits may differ for it: without any, it holds for all layers
+or for none."""
 _LONGEST_EXPRESSION: Final = 2_000
 """Longest regular expression of a config that is tried [characters]; published ones have up to 200."""
 _MOST_REPEATS: Final = 3

@@ -22,7 +22,6 @@ from advisor.render.answer import (
 from advisor.render.document import document
 from advisor.render.html_page import as_html
 
-MOST_READY_MS = 1000.0
 MOST_BYTES = 1_200_000
 ASKED = (
     "advisor recommend --model llama-3.1-8b --workload serve --gpu h100-sxm,l40s,rtx-4090 --top 2 "
@@ -123,11 +122,8 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_a_report_is_small_and_soon_interactive(report: Path, visit: Callable[..., Visit]) -> None:
+def test_a_report_is_small(report: Path) -> None:
     assert report.stat().st_size <= MOST_BYTES
-    script = "performance.getEntriesByName('advisor-ready')[0].startTime"
-    times = [visit(report).value(script) for _ in range(3)]
-    assert min(times) <= MOST_READY_MS  # the least of three: other programs of this machine do not count
 
 
 def test_a_report_of_a_recommendation_has_its_parts(report: Path, visit: Callable[..., Visit]) -> None:

@@ -50,7 +50,7 @@ ODD = (
     ),
 )
 MOST_CHARACTERS = 600
-MOST_PLACES = 30
+MOST_PLACES = 12
 """Places of a file that are tried, drawn by its name: files of one family have most places in common."""
 ADDED = (
     "block_configs",

@@ -14,54 +14,62 @@ TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 pytestmark = pytest.mark.slow
 
 
-def compile_kernels(target, folder, on_gpu):
+@pytest.fixture
+def compile_kernels(request, tmp_path, on_gpu):
+    """Compile the kernels for a target and return what each needs; what was compiled in an earlier run is kept."""
     if on_gpu:
         pytest.skip("with a GPU the kernels run")
-    env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    env |= {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder)}
-    script = Path(__file__).with_name("compile_only.py")
-    done = subprocess.run(
-        [sys.executable, script, target], env=env, cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    kept = getattr(request.config, "cache", None)
+    folder = kept.mkdir("triton") if kept is not None else tmp_path
+
+    def compile_for(target):
+        env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+        env |= {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder)}
+        script = Path(__file__).with_name("compile_only.py")
+        done = subprocess.run(
+            [sys.executable, script, target], env=env, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout)
+
+    return compile_for
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory, on_gpu):
-    if not all((TOOLS / name).exists() for name in ("ptxas", "cuobjdump", "nvdisasm")):
-        pytest.skip("this Triton carries no CUDA tools")
-    return compile_kernels("hopper", tmp_path_factory.mktemp("cache"), on_gpu)
-
-
-@pytest.fixture(scope="module")
-def on_mi300x(tmp_path_factory, on_gpu):
-    if not (TOOLS.parents[1] / "amd").exists():
-        pytest.skip("this Triton has no AMD backend")
-    return compile_kernels("mi300x", tmp_path_factory.mktemp("cache"), on_gpu)
-
-
-def test_what_is_compiled_ahead_is_what_the_quick_probe_launches(tmp_path, on_gpu):
+def test_what_is_compiled_ahead_is_what_the_quick_probe_launches(compile_kernels):
     """To the letter of the compiler's cache; a kernel more would take time, a kernel less would be compiled late."""
-    keys = compile_kernels("ahead", tmp_path, on_gpu)
+    keys = compile_kernels("ahead")
     assert keys["ahead"] == sorted(set(keys["later"]))
     assert len(keys["ahead"]) == 6
 
 
-def test_the_instruments_compile_for_mi300x(on_mi300x):
+def test_the_instruments_compile_for_mi300x(compile_kernels):
     """The contract; they never ran on one."""
-    kernels = {name: max(k["MFMA"] for k in found) for name, found in on_mi300x.items()}
+    if not (TOOLS.parents[1] / "amd").exists():
+        pytest.skip("this Triton has no AMD backend")
+    report = compile_kernels("mi300x")
+    kernels = {name: max(k["MFMA"] for k in found) for name, found in report.items()}
     assert {name for name, number in kernels.items() if number} >= {
         "gemm_bf16_0",
         "w8a8",
         "attention_128",
         "grouped",
     }
-    assert all(k["shared_bytes"] <= 65536 for found in on_mi300x.values() for k in found)
+    assert all(k["shared_bytes"] <= 65536 for found in report.values() for k in found)
 
 
-def test_every_kernel_compiles_without_spilling(report):
-    spills = {name: max(k["stack_bytes"] for k in kernels) for name, kernels in report.items()}
+def test_every_kernel_compiles_for_hopper_and_uses_its_matrix_units_without_spilling(compile_kernels):
+    """One test, since one compilation of all kernels tells everything."""
+    if not all((TOOLS / name).exists() for name in ("ptxas", "cuobjdump")):
+        pytest.skip("this Triton carries no CUDA tools")
+    report = compile_kernels("hopper")
+    used = {name: max(kernel[unit] for kernel in report[name]) for name, unit in UNITS.items()}
+    assert [name for name, number in used.items() if not number] == []
+    assert all(k["shared_bytes"] <= 232448 for kernels in report.values() for k in kernels)
+    check_spills({name: max(k["stack_bytes"] for k in kernels) for name, kernels in report.items()})
+
+
+def check_spills(spills):
+    """Refuse kernels that keep registers on the stack, but for those that are known for it and keep no more."""
     spilled = {name: size for name, size in spills.items() if size}
     # A few words, outside the loop's critical path: they buy a seventh program per multiprocessor, or the next row.
     few = ("w4a16_mma", "w4a16_row", "layer_norm_backward", "wgmma_packed_128")
@@ -74,37 +82,29 @@ def test_every_kernel_compiles_without_spilling(report):
     assert spilled == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "instruction"),
-    [
-        ("gemm_bf16_0", "HGMMA"),
-        ("gemm_fp8_0", "QGMMA"),
-        ("w8a8", "IGMMA"),
-        ("attention_128", "HGMMA"),
-        ("wgmma_128", "HGMMA"),
-        ("grouped", "HGMMA"),
-        ("attention_backward_128", "HGMMA"),
-        ("wgmma_backward_128", "HGMMA"),
-        ("packed", "HGMMA"),
-        ("mla_decode", "HGMMA"),
-        ("mla_decode_few", "HMMA"),
-        ("fp8_block", "QGMMA"),
-        ("grouped_fp8", "QGMMA"),
-        ("linear_backward", "HGMMA"),
-        ("cross_entropy", "HGMMA"),
-        ("layouts", "HGMMA"),
-        ("ssd", "HMMA"),
-        ("wgmma_ssd", "HGMMA"),
-        ("gated_delta", "HGMMA"),
-        ("linear", "HGMMA"),
-        ("decode", "HMMA"),
-        ("w4a16_mma", "HMMA"),
-        ("w4a16_row", "HMMA"),
-    ],
-)
-def test_matrix_kernels_use_the_matrix_unit(report, name, instruction):
-    assert max(kernel[instruction] for kernel in report[name]) > 0
-
-
-def test_kernels_fit_the_shared_memory_of_a_multiprocessor(report):
-    assert all(k["shared_bytes"] <= 232448 for kernels in report.values() for k in kernels)
+UNITS = {
+    "gemm_bf16_0": "HGMMA",
+    "gemm_fp8_0": "QGMMA",
+    "w8a8": "IGMMA",
+    "attention_128": "HGMMA",
+    "wgmma_128": "HGMMA",
+    "grouped": "HGMMA",
+    "attention_backward_128": "HGMMA",
+    "wgmma_backward_128": "HGMMA",
+    "packed": "HGMMA",
+    "mla_decode": "HGMMA",
+    "mla_decode_few": "HMMA",
+    "fp8_block": "QGMMA",
+    "grouped_fp8": "QGMMA",
+    "linear_backward": "HGMMA",
+    "cross_entropy": "HGMMA",
+    "layouts": "HGMMA",
+    "ssd": "HMMA",
+    "wgmma_ssd": "HGMMA",
+    "gated_delta": "HGMMA",
+    "linear": "HGMMA",
+    "decode": "HMMA",
+    "w4a16_mma": "HMMA",
+    "w4a16_row": "HMMA",
+}
+"""Matrix instruction of each kernel that multiplies matrices."""

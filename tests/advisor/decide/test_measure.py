@@ -23,6 +23,7 @@ from advisor.decide.scenario import Objectives, Scenario, Traffic
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import EmpiricalLengths, FixedLengths, LognormalLengths
+from advisor.simulator.step_cost import scale_steps
 
 CHAT = Traffic(mean_input_tokens=300, mean_output_tokens=60, input_sigma=0.5, output_sigma=0.5)
 OBJECTIVES = Objectives(ttft_p99_s=1.0, tpot_p99_s=0.05)
@@ -328,3 +329,22 @@ def test_only_drawn_requests_that_may_wait_have_a_known_error(replica: ReplicaMo
     assert runs_of(replica)._error(20.0, "screened") == 0.0
     assert runs_of(replica, closed)._error(20.0, "settled") == 0.0
     assert runs_of(replica, objectives=patient)._error(20.0, "settled") == 0.0
+
+
+def test_a_run_is_remembered_by_all_that_decides_it(replica: ReplicaModel) -> None:
+    """Equal tables of another object are the same question; each other table, policy, load or seed is another one."""
+    found = run_at(replica, CHAT, 2.0, 200, 3)
+    equal = dataclasses.replace(replica, surface=dataclasses.replace(replica.surface))
+    assert run_at(equal, CHAT, 2.0, 200, 3) is found
+    policy = replica.policy
+    others = (
+        dataclasses.replace(replica, surface=scale_steps(replica.surface, 1.01, 1.0)),
+        dataclasses.replace(replica, surface=scale_steps(replica.surface, 1.0, 1.01)),
+        dataclasses.replace(
+            replica, policy=dataclasses.replace(policy, api_overhead_ps=policy.api_overhead_ps + 10**9)
+        ),
+    )
+    for other in others:
+        assert run_at(other, CHAT, 2.0, 200, 3).ttft.sum_ps != found.ttft.sum_ps
+    assert run_at(replica, CHAT, 2.1, 200, 3).ttft.sum_ps != found.ttft.sum_ps
+    assert run_at(replica, CHAT, 2.0, 200, 4).ttft.sum_ps != found.ttft.sum_ps

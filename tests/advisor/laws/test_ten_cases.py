@@ -12,6 +12,11 @@ import pytest
 from asking import Reply, ask, leaves, with_option, without_option
 
 RACE_ERROR = 0.01
+LONG = (
+    "recommend --model 70b --rate 1 --input-tokens 100000 --output-tokens 500 --ttft-p99 60s"
+    " --gpu h200 --engine vllm --precision fp8"
+)
+"""Two tests read the answer to this question, which takes 15 s."""
 ON_AWS = "recommend --model 8b --rate 1 --provider aws --gpu h100 --top 2"
 
 
@@ -173,15 +178,6 @@ def test_more_slots_are_tried() -> None:
     assert first["machine"]["num_accelerators"] <= 12
 
 
-def test_pools_are_tried_without_being_asked_for() -> None:
-    """Prompts of 100,000 tokens cost $288/h; `--levers pools` found $132."""
-    words = "recommend --model 70b --rate 1 --input-tokens 100000 --output-tokens 500 --ttft-p99 60s"
-    words += " --gpu h200 --engine vllm --precision fp8"
-    free = ask(words)
-    named = ask(f"{words} --levers pools")
-    assert free.least_expected_usd() <= (1.0 + RACE_ERROR) * named.least_expected_usd()
-
-
 def test_own_boards_of_two_kinds_serve_together() -> None:
     """Two kinds, neither of which carries the load alone, do together; and no more is drawn than by the better one."""
     words = "recommend --model 8b --engine vllm --levers none --precision fp8 --own 2xl4,2xl40s"
@@ -242,7 +238,6 @@ def test_help_fits_a_screen() -> None:
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "answers.md"
 ON_L40S = "recommend --model 8b --rate 10 --gpu l40s --engine vllm"
-LONG = "recommend --model 70b --rate 1 --input-tokens 100000 --output-tokens 500 --ttft-p99 60s --gpu h200"
 COUNTS = ("no", "one", "two", "three", "four", "five")
 
 
@@ -303,6 +298,13 @@ def test_the_page_tells_what_is_answered(case: str) -> None:
     (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {case}")]
     for part in told(ask(words)):
         assert part in row, row
+
+
+def test_pools_are_tried_without_being_asked_for() -> None:
+    """Prompts of 100,000 tokens cost $288/h; `--levers pools` found $132."""
+    free = ask(LONG)
+    named = ask(f"{LONG} --levers pools")
+    assert free.least_expected_usd() <= (1.0 + RACE_ERROR) * named.least_expected_usd()
 
 
 ABSURD = "provider,sku,accelerator,num_accelerators,term,usd_per_hour,observed_on\n{rows}\n"

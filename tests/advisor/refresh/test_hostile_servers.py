@@ -46,7 +46,7 @@ LISTS = {
 }
 MIB = 1 << 20
 CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0")) or 150
-MOST_BYTES = 64 * MIB
+MOST_BYTES = 256 * MIB
 Server = Any
 GCP = (
     "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size\n"
@@ -83,7 +83,7 @@ DOCUMENTS: dict[str, tuple[bytes, dict[str, str]]] = {
     "a deep object": (b'{"Items":' * 200_000, {}),
     "an integer of 5 000 digits": (b'{"Items": [' + b"9" * 5000 + b'], "offers": [' + b"9" * 5000 + b"]}", {}),
     "a date of 5 000 digits": (b"9" * 5000, {}),
-    "millions of entries": (b'{"offers": [' + b"{}," * 3_000_000 + b"{}]}", {}),
+    "a million entries": (b'{"offers": [' + b"{}," * 1_000_000 + b"{}]}", {}),
     "a list": (b"[]", {}),
     "a null": (b"null", {}),
     "an infinite number": (b'{"Items": [Infinity], "offers": [NaN]}', {}),
@@ -187,7 +187,7 @@ def test_any_broken_document_ends_its_list_with_one_line(
             tracemalloc.reset_peak()
             before, _ = tracemalloc.get_traced_memory()
             check_that_nothing_is_lost(run, cache, name)
-            assert tracemalloc.get_traced_memory()[1] - before < 10 * MOST_BYTES, title
+            assert tracemalloc.get_traced_memory()[1] - before < MOST_BYTES, title
     finally:
         tracemalloc.stop()
 

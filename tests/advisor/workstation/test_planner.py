@@ -95,7 +95,7 @@ def test_no_machine_for_the_money_is_faster_than_the_plan(name: str) -> None:
     )
     program = program_of(name)
     rng = random.Random(name)
-    machines = [found for _ in range(80) if (found := random_machine(program, rng, asked, best)) is not None]
+    machines = [found for _ in range(30) if (found := random_machine(program, rng, asked, best)) is not None]
     assert len(machines) >= 3
     for machine, usd in machines:
         assert asked.budget_usd is not None
@@ -208,7 +208,7 @@ def test_bridged_cards_are_planned_at_every_power_that_makes_them_faster() -> No
 
 
 def test_no_machine_stands_behind_one_that_costs_more_and_is_slower() -> None:
-    for model, budget in (("qwen3-235b-a22b", 6000.0), ("gpt-oss-120b", 3000.0)):
+    for model, budget in (("70b", 6000.0), ("gpt-oss-120b", 3000.0)):
         asked = replace(question(model, budget), systems=True, top=5)
         found = plan(asked, price_book(), NO_RENT).builds
         builds = [build for build in found if not build.is_used or build.kind == "system"]
@@ -264,8 +264,8 @@ def test_arc_cards_go_into_no_machine_that_lacks_resizable_bar() -> None:
 
 
 def test_a_price_of_one_page_heads_no_answer_that_has_another_and_beats_nothing() -> None:
-    for model, budget in (("qwen3-235b-a22b", 10000.0), ("gpt-oss-120b", 3000.0), ("70b", 2500.0)):
-        asked = replace(question(model, budget), systems=True, top=12)
+    for model, budget in (("gpt-oss-120b", 3000.0), ("70b", 2500.0)):
+        asked = replace(question(model, budget), systems=True, top=8)
         builds = plan(asked, price_book(), NO_RENT).builds
         doubtful = [build.rests_on_one_estimate for build in builds]
         assert any(doubtful), model
