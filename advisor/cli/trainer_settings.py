@@ -23,9 +23,14 @@ _JOB: Final = re.compile(r"^#SBATCH\s+--([\w-]+)[= ](\S+)", re.MULTILINE)
 _WORD: Final = re.compile(r"\+*(?:--)?(?P<name>[A-Za-z_][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _ON: Final = ("true", "1", "yes", "on")
 _OF_RECIPE: Final = re.compile(
-    r"[_-](?:pretrain|sft|finetune|recipe|config|nemo|mcore|bf16|fp8|gpu|h100|debug|\d+gpus?)\b.*|\.(?:toml|ya?ml|py)$"
+    r"[_-](?:pretrain|sft|finetune|recipe|config|nemo|mcore|bf16|fp8|gpu|h100|debug|\d+gpus?)(?:[_.-].*)?$"
 )
 """Words of a recipe behind the name of its model."""
+_SETTINGS_FILE: Final = re.compile(r"(?:.*/)?(?P<stem>[^/]*)\.(?:toml|ya?ml|py)")
+_LLAMA_3_TOKENS: Final = 128_256
+"""Vocabulary that is taken where none is stated: that of Llama 3."""
+_CONTEXT_TOKENS: Final = 8192
+"""Longest sequence of a model that is described by its shape alone."""
 _VOCABULARIES: Final = {
     "gpt2bpetokenizer": 50_257,
     "llama2tokenizer": 32_000,
@@ -248,13 +253,9 @@ def _model(trainer: _Trainer, notes: list[str]) -> str:
         said.get("job.config_file", ""),
         *re.findall(r"[\w.-]+\.(?:toml|ya?ml)\b", trainer.text),
     ):
-        bare = _OF_RECIPE.sub(
-            "",
-            _OF_RECIPE.sub(
-                "", name.rpartition("/")[2] if name.endswith((".toml", ".yaml", ".yml")) else name
-            ),
-        )
-        if name != said.get("tokenizer_model") and (found := models.find(bare)) is not None:
+        file = _SETTINGS_FILE.fullmatch(name)
+        found = models.find(_OF_RECIPE.sub("", file["stem"] if file else name))
+        if found is not None and name != said.get("tokenizer_model"):
             return found.id
     shape = {
         field: int(value) for field, value in trainer.values_of(_table().shape).items() if value.isdigit()
@@ -269,7 +270,8 @@ def _model(trainer: _Trainer, notes: list[str]) -> str:
 
 
 def _of_shape(trainer: _Trainer, shape: dict[str, int], notes: list[str]) -> str:
-    """Return the model of the catalog with a shape, that of the tokenizer first; else the shape as a config.json."""
+    """Return a shape as a config.json, with what Megatron takes where settings leave it out."""
+    said = trainer.settings
     hidden = shape["hidden_size"]
     gated = trainer.is_on("swiglu") or trainer.is_on("gated_linear_unit")
     shape.setdefault("intermediate_size", 8 * hidden // 3 if gated else 4 * hidden)
@@ -277,24 +279,20 @@ def _of_shape(trainer: _Trainer, shape: dict[str, int], notes: list[str]) -> str
     if "num_local_experts" in shape:
         shape["intermediate_size"] = shape.pop("moe_intermediate_size", shape["intermediate_size"])
         shape.setdefault("num_experts_per_tok", 2)
-    named = (
-        models.find(trainer.settings.get("tokenizer_model", ""))
-        if "/" in trainer.settings.get("tokenizer_model", "")
-        else None
-    )
-    kind = trainer.settings.get("tokenizer_type", "").lower()
+    tokenizer = said.get("tokenizer_model", "")
+    named = models.find(tokenizer) if "/" in tokenizer else None
+    kind = said.get("tokenizer_type", "").lower()
     vocabulary = shape.get("vocab_size") or (named.vocab_size if named else 0) or _VOCABULARIES.get(kind, 0)
     if not vocabulary:
-        vocabulary = 128_256
+        vocabulary = _LLAMA_3_TOKENS
         notes.append(f"the vocabulary is not stated: {vocabulary:,} tokens, as Llama 3 has")
-    model_type = "mixtral" if "num_local_experts" in shape else "llama" if gated else "starcoder2"
-    tied = not trainer.is_on("untie_embeddings_and_output_weights")
-    config: dict[str, Any] = {
+    longest = said.get("max_position_embeddings", "")
+    config = {
         **shape,
-        "model_type": model_type,
+        "model_type": "mixtral" if "num_local_experts" in shape else "llama" if gated else "starcoder2",
         "vocab_size": vocabulary,
-        "tie_word_embeddings": tied,
+        "tie_word_embeddings": not trainer.is_on("untie_embeddings_and_output_weights"),
+        "max_position_embeddings": (longest.isdigit() and int(longest)) or _CONTEXT_TOKENS,
     }
-    config["max_position_embeddings"] = int(trainer.settings.get("max_position_embeddings", "0") or 0) or 8192
     notes.append(f"model of the stated shape: {shape['num_hidden_layers']} layers of {hidden}")
     return json.dumps(config)
