@@ -27,6 +27,7 @@ _OF_RECIPE: Final = re.compile(
 )
 """Words of a recipe behind the name of its model."""
 _SETTINGS_FILE: Final = re.compile(r"(?:.*/)?(?P<stem>[^/]*)\.(?:toml|ya?ml|py)")
+_NAMED_FILE: Final = re.compile(r"[\w.-]+\.(?:toml|ya?ml)\b")
 _LLAMA_3_TOKENS: Final = 128_256
 """Vocabulary that is taken where none is stated: that of Llama 3."""
 _CONTEXT_TOKENS: Final = 8192
@@ -251,7 +252,7 @@ def _model(trainer: _Trainer, notes: list[str]) -> str:
     for name in (
         *trainer.values_of(_table().names).values(),
         said.get("job.config_file", ""),
-        *re.findall(r"[\w.-]+\.(?:toml|ya?ml)\b", trainer.text),
+        *_NAMED_FILE.findall(trainer.text),
     ):
         file = _SETTINGS_FILE.fullmatch(name)
         found = models.find(_OF_RECIPE.sub("", file["stem"] if file else name))

@@ -109,6 +109,9 @@ _SOFTWARE: Final = re.compile(
 """Software of a machine, which is no part."""
 
 
+_BETWEEN_SENTENCES: Final = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
+
+
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
     is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None  # a sign alone names nothing either
@@ -126,7 +129,7 @@ _SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
 
 def without_questions(line: TypedLine) -> TypedLine:
     """Return a line without the questions behind its parts that name none: `... Can it fit and power them?`."""
-    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z])", line.text)
+    sentences = _BETWEEN_SENTENCES.split(line.text)
     kept = [
         text
         for text in sentences
