@@ -522,7 +522,11 @@ class EngineFlags:
     cpu_offload_gb: Annotated[
         float | None,
         ENGINE(
-            "N", "GiB of each accelerator's weights in main memory, as vLLM and SGLang count.", "0", min=0.0
+            "N",
+            "GiB of each accelerator's weights in main memory, as vLLM and SGLang count.",
+            "0",
+            min=0.0,
+            max=1_000_000.0,
         ),
     ] = None
     engine_version: Annotated[str | None, ENGINE("V", "Release of the engine: 0.11.0.", "the newest")] = None

@@ -8,8 +8,10 @@ from typing import Final, NamedTuple, TypeVar
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_text
 
-_MOST_BYTES: Final = 5_000_000
+_MOST_BYTES: Final = 1_000_000
 """Largest file that is looked at after an error."""
+_LONGEST_ROW: Final = 20_000
+"""Longest row of such a file, unless it is a document: a hint is not worth the time that patterns take for more."""
 _Found = TypeVar("_Found")
 _CONFIG: Final = re.compile(r'\s*\{[^{}]*"(?:model_type|architectures|_class_name)"', re.DOTALL)
 
@@ -68,6 +70,11 @@ def _kind_of(path: Path) -> _Kind | None:
         return None
     if _CONFIG.match(text):
         return _MODEL
+    if (
+        not text.lstrip().startswith(("{", "["))
+        and max(map(len, text.splitlines()), default=0) > _LONGEST_ROW
+    ):
+        return None
     return next((kind for kind in _kinds(path, text) if kind is not None), None)
 
 
@@ -99,5 +106,5 @@ def _reads(read: Callable[[], _Found]) -> _Found | None:
     """Return what a reader finds; None if it refuses the file."""
     try:
         return read()
-    except (AdvisorError, ValueError, LookupError):
+    except (AdvisorError, ValueError, LookupError, RecursionError):
         return None

@@ -67,12 +67,12 @@ _RECORD_MARK: Final = re.compile(r"^(?:-\[ RECORD \d+ \][-+]*|\*{5,} \d+\. row \
 """Lines before each record as psql and MySQL print them one field a line."""
 _PATH: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
 _RATE: Final = re.compile(r"/(?:s|sec|second|min|minute|h|hour|user|gpu|request|token|tok)\b", re.IGNORECASE)
-_SETTING: Final = re.compile(r"([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
+_SETTING: Final = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)=(?:\"([^\"]*)\"|([^\s,;\"]+))")
 TIME_AHEAD: Final = re.compile(
     r"\W{0,2}(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)(?=\W|$)"
 )
 """Time before the fields of a line."""
-_OF_STATISTIC: Final = re.compile(r"([A-Za-z]\w*)\s*[ =:]\s*([\d.,]*\d\s*[a-zµ/]*)")
+_OF_STATISTIC: Final = re.compile(r"(?<!\w)([A-Za-z]\w*)\s*[ =:]\s*([\d.,]*\d\s*[a-zµ/]*)")
 _QUALIFIED: Final = re.compile(r"\d\D*(\([A-Za-z][A-Za-z ,]*\))$")
 """Words in brackets behind a figure, which say which figure it is: `121 [ms] (mean, across all requests)`."""
 _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")

@@ -26,7 +26,7 @@ _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
 _BOARDS: Final = re.compile(
     r"(?<![\w.])(\d{1,4})\s*[x×]\s*([A-Za-z][A-Za-z0-9-]*\d\w*)|(?:\bGPU|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*([A-Za-z][\w-]*)"
 )
-_WORD: Final = re.compile(r"[A-Za-z][\w./-]*\d[\w./-]*")
+_WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*")
 _Value = TypeVar("_Value")
 
 
