@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_text
+from advisor.cli.launch_files import is_answer
 
 _MOST_BYTES: Final = 5_000_000
 """Largest file that is looked at after an error."""
@@ -35,6 +36,13 @@ _PRICES: Final = _Kind("a list of prices", ("--price-file",), "--price-file {fil
 _MACHINE: Final = _Kind("a listing of a machine", ("--own", "--gpu", "read"), "--own {file}")
 _START: Final = _Kind("a start command of an engine", ("memory", "serve"), "advisor memory --gpu ID {file}")
 _TRAINING: Final = _Kind("settings of training", ("train", "recommend"), "advisor simulate train {file}")
+
+
+_ANSWER: Final = _Kind(
+    "a saved answer of advisor",
+    ("replay", "watch", "report", "compare", "train", "--from"),
+    "advisor replay {file}",
+)
 
 
 def hint_of(arguments: Sequence[str]) -> str:
@@ -66,6 +74,8 @@ def _kind_of(path: Path) -> _Kind | None:
         text = read_text(path)
     except AdvisorError:
         return None
+    if is_answer(text):
+        return _ANSWER
     if _CONFIG.match(text):
         return _MODEL
     return next((kind for kind in _kinds(path, text) if kind is not None), None)

@@ -296,10 +296,7 @@ def _price_words(offer: Offer | None) -> str:
 
 def flags_figure(option: TrainingOption) -> Block:
     """Return launch options by framework, and the command that shows the plan part by part, ready to copy."""
-    lines = [
-        explain_command(f"{name}, options of {option.launch.releases.get(name, 'an unknown release')}", flags)
-        for name, flags in option.launch.flags.items()
-    ]
+    lines = [explain_command(name, flags) for name, flags in option.launch.flags.items()]
     if any("--trust_remote_code" in flags for flags in option.launch.flags.values()):
         lines.append(
             "# --trust_remote_code runs Python files of the model's repository with your rights: read them first"
