@@ -11,7 +11,7 @@ from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option
 from advisor.emit import fleet_manifests, fleet_scripts, operators, spanning
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
-from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
+from advisor.emit.manifests import compose_files, kubernetes_files, pod_notes, skypilot_files
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import command_files, docker_files, slurm_files
 
@@ -64,6 +64,8 @@ _SPANNING_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]],
 }
 """Writers of replicas that hold several machines each, and how they are started."""
 IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot", "llm-d", "kserve")
+
+_ON_KUBERNETES: Final = ("k8s", "dynamo", "llm-d", "kserve", "ray")
 
 
 def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
@@ -178,6 +180,10 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
     doubts: list[str] = [*plan.checks, *operators.stack_doubts(plan, form)]
+    if form in _ON_KUBERNETES:
+        doubts += pod_notes(plan)
+    if form == "k8s" and plan.nodes_per_replica > 1:
+        doubts.append(spanning.CONTROLLER_NOTE)
     if form in IN_CONTAINERS:
         doubts += plan.image_doubt
     return (

@@ -20,6 +20,7 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
+from advisor.catalog.prices import all_providers
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Launch, Machine, Option
 from advisor.decide.recommend import recommend
@@ -299,6 +300,19 @@ def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: 
     option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
     files = emit_files("llama-3.1-8b", option, "skypilot")
     assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
+
+
+@pytest.mark.parametrize("provider", sorted(all_providers()))
+def test_skypilot_rents_from_the_priced_provider_or_says_that_it_does_not(
+    answered: Option, provider: str
+) -> None:
+    """Source: PyPI skypilot 0.14.1, sky/clouds."""
+    assert answered.offer is not None
+    option = dataclasses.replace(answered, offer=dataclasses.replace(answered.offer, provider=provider))
+    files = emit_files("llama-3.1-8b", option, "skypilot")
+    name = all_providers()[provider].skypilot
+    assert yaml.safe_load(files["service.sky.yaml"])["resources"].get("infra", "") == name
+    assert ("SkyPilot runs no services on" in files["README.md"]) == (not name)
 
 
 @pytest.mark.parametrize(
