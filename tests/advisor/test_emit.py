@@ -25,7 +25,7 @@ from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Launch, Machine, Option
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
-from advisor.emit.formats import emit_files
+from advisor.emit.formats import Format, check_hardware, emit_files
 
 Cli = Callable[[str], Any]
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
@@ -300,6 +300,22 @@ def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: 
     option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
     files = emit_files("llama-3.1-8b", option, "skypilot")
     assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
+
+
+@pytest.mark.parametrize("form", [*FORMATS, "dynamo", "llm-d", "kserve", "ray"])
+@pytest.mark.parametrize("names", [("m4-max-40-core",), ("tpu-v6e", "mi300x"), ("h100-sxm", "tpu-v6e")])
+def test_a_form_is_refused_where_it_goes_with_none_of_the_hardware(
+    form: Format, names: tuple[str, ...]
+) -> None:
+    vendors = {accelerators.by_id(name).vendor for name in names}
+    on_one = {"dynamo", "llm-d", "ray"}
+    goes = form in ("command", "slurm") or "nvidia" in vendors or ("amd" in vendors and form not in on_one)
+    if goes:
+        check_hardware(form, names)
+        return
+    with pytest.raises(AdvisorError) as refused:
+        check_hardware(form, names, ("tpu-v5e", "l4"))
+    assert refused.value.fix.startswith("--gpu l4, or --emit ")
 
 
 @pytest.mark.parametrize("provider", sorted(all_providers()))
