@@ -289,6 +289,20 @@ def test_every_printed_command_parses() -> None:
     assert {"megatron-lm", "nemo", "torchtitan"} <= seen
 
 
+@pytest.mark.parametrize("method", ["lora", "qlora", "full"])
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_gradients_that_fsdp_divides_stay_divided_while_they_accumulate(method: str, sharding: Any) -> None:
+    """Source: transformers 5.24.0, trainer.py: without sync_each_batch, no micro-batch but the last reduces them."""
+    plan = TrainingPlan(data_parallel=4, sharding=sharding)
+    for batch in (4, 64):
+        rank = 0 if method == "full" else 16
+        job = replace(DENSE, method=method, lora_rank=rank, framework="fsdp", global_batch=batch)
+        command = launch_flags(job, plan).get("trl", "")
+        accumulates = "--use_fsdp" in command and batch > 4
+        assert ('"sync_each_batch": true' in command) == accumulates
+        assert not wrong("trl", command)
+
+
 @pytest.mark.parametrize("method", ["lora", "qlora", "dora", "full"])
 @pytest.mark.parametrize("offload", [{}, {"offload_parameters": True}, {"offload_optimizer": True}])
 def test_commands_of_tuning_parse(method: str, offload: dict[str, bool]) -> None:
