@@ -302,6 +302,25 @@ def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: 
     assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
 
 
+@pytest.mark.parametrize("provider", ["runpod", "vast", "lambda", "aws"])
+def test_skypilot_is_refused_several_machines_where_it_joins_none(answered: Option, provider: str) -> None:
+    """Source: PyPI skypilot 0.14.1, sky/clouds/runpod.py and vast.py, MULTI_NODE."""
+    assert answered.offer is not None
+    option = dataclasses.replace(
+        answered,
+        machine=Machine("h100-sxm", 16, 8, 2),
+        layout=dataclasses.replace(
+            answered.replica_layout, tensor_parallel=8, pipeline_parallel=2, num_replicas=1
+        ),
+        offer=dataclasses.replace(answered.offer, provider=provider),
+    )
+    if all_providers()[provider].skypilot_joins:
+        assert f"infra: {provider}" in emit_files("llama-3.1-8b", option, "skypilot")["service.sky.yaml"]
+        return
+    with pytest.raises(AdvisorError, match="joins no machines of"):
+        emit_files("llama-3.1-8b", option, "skypilot")
+
+
 @pytest.mark.parametrize("form", [*FORMATS, "dynamo", "llm-d", "kserve", "ray"])
 @pytest.mark.parametrize("names", [("m4-max-40-core",), ("tpu-v6e", "mi300x"), ("h100-sxm", "tpu-v6e")])
 def test_a_form_is_refused_where_it_goes_with_none_of_the_hardware(
