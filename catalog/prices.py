@@ -112,6 +112,11 @@ class Provider(Record):
     largest_cluster: int | None = Field(default=None, ge=1)
     """Largest number of accelerators that the provider joins with a network; None if it states none."""
 
+    skypilot: str = ""
+    """Name in SkyPilot, if it runs services in containers there; empty if it does not."""
+    skypilot_joins: bool = True
+    """Whether SkyPilot joins several machines of the provider into one cluster."""
+
     def sells_singly(self, accelerator: str) -> bool:
         return "*" in self.per_accelerator or accelerator in self.per_accelerator
 

@@ -52,6 +52,7 @@ _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
 _LISTED: Final = re.compile(r"(?<=\s)\[(?=[A-Za-z/][^\]\n]*\s--?[A-Za-z])(.*)\](?=\s*$)")
 """Command in brackets at the end of a line of a log."""
+_ANSWER: Final = re.compile(r'\s*\{\s*"schema_version"\s*:')
 _SHELL_LINE: Final = re.compile(r"^(?P<indent>[ \t]*)[!%](?=[\w./])(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Line of a notebook for a shell or for the notebook itself, with the lines that it goes on in."""
 _CELL_MAGIC: Final = re.compile(r"\s*%%(?P<name>[\w!]+)")
@@ -620,6 +621,11 @@ def expand(text: str, variables: Mapping[str, Any]) -> str:
         return found["default"] if found["default"] is not None else found[0]
 
     return _REFERENCE.sub(value_of, text)
+
+
+def is_answer(text: str) -> bool:
+    """Whether a text is an answer that advisor saved: its launch commands are a part of it, not what it states."""
+    return _ANSWER.match(text) is not None
 
 
 def is_notebook(text: str) -> bool:

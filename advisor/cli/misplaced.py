@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_text
+from advisor.cli.launch_files import is_answer
 
 _MOST_BYTES: Final = 1_000_000
 """Largest file that is looked at after an error."""
@@ -39,6 +40,13 @@ _START: Final = _Kind("a start command of an engine", ("memory", "serve"), "advi
 _TRAINING: Final = _Kind("settings of training", ("train", "recommend"), "advisor simulate train {file}")
 
 
+_ANSWER: Final = _Kind(
+    "a saved answer of advisor",
+    ("replay", "watch", "report", "compare", "train", "--from"),
+    "advisor replay {file}",
+)
+
+
 def hint_of(arguments: Sequence[str]) -> str:
     """Return which command takes a file among the words of a command that failed; empty where none is misplaced."""
     for place, argument in enumerate(arguments):
@@ -68,6 +76,8 @@ def _kind_of(path: Path) -> _Kind | None:
         text = read_text(path)
     except AdvisorError:
         return None
+    if is_answer(text):
+        return _ANSWER
     if _CONFIG.match(text):
         return _MODEL
     if (

@@ -14,7 +14,7 @@ from advisor.catalog.files import read_text
 from advisor.catalog.schema.tuner import Tuner
 from advisor.catalog.training import tuners
 from advisor.cli.engine_words import places_of_lone_words, plain_signs
-from advisor.cli.launch_files import is_notebook, python_and_shell
+from advisor.cli.launch_files import is_answer, is_notebook, python_and_shell
 from advisor.cli.python_source import settings_of_python
 from advisor.cli.trainer_settings import options_of_training
 
@@ -114,7 +114,7 @@ def _options_of_trainer(
     if not (_is_file(word) or len(word.split()) > 1):
         return None
     text = read_text(Path(word)) if _is_file(word) else word
-    return options_of_training(text, known, typed, _typed_gpus(typed))
+    return None if is_answer(text) else options_of_training(text, known, typed, _typed_gpus(typed))
 
 
 def holds_settings(path: Path) -> bool:
@@ -127,7 +127,11 @@ def _read(word: str) -> tuple[Tuner, Settings] | None:
     is_file = _is_file(word)
     text = plain_signs(read_text(Path(word)) if is_file else word)
     text = python_and_shell(text)[0] if is_notebook(text) else text
-    if len(text) > _MOST_CHARACTERS or not (is_file or "\n" in text or _STARTS.search(text)):
+    if (
+        len(text) > _MOST_CHARACTERS
+        or is_answer(text)
+        or not (is_file or "\n" in text or _STARTS.search(text))
+    ):
         return None
     settings = _settings_in(text)
     rated = {

@@ -1,17 +1,18 @@
 """Formats in which a plan is written, and the folder of files that results."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, Literal
 
+from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option
 from advisor.emit import fleet_manifests, fleet_scripts, operators, spanning
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
-from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
+from advisor.emit.manifests import compose_files, kubernetes_files, pod_notes, skypilot_files
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import command_files, docker_files, slurm_files
 
@@ -65,6 +66,13 @@ _SPANNING_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]],
 """Writers of replicas that hold several machines each, and how they are started."""
 IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot", "llm-d", "kserve")
 
+_VENDORS: Final = {
+    **dict.fromkeys(("docker", "compose", "k8s", "skypilot", "kserve"), ("nvidia", "amd")),
+    **dict.fromkeys(("dynamo", "llm-d", "ray"), ("nvidia",)),
+}
+"""Vendors of the accelerators that a form is written for; the other forms take any."""
+_ON_KUBERNETES: Final = ("k8s", "dynamo", "llm-d", "kserve", "ray")
+
 
 def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
     """Return the files that start an option, by name; clients use `port`. README.md says in three lines what is
@@ -94,18 +102,26 @@ def check_form(plan: Plan, form: Format) -> None:
             f"{plan.model_folder}: Docker mounts no path with a colon",
             fix="rename the folder, or --emit compose",
         )
-    if form in ("dynamo", "llm-d", "ray") and plan.vendor != "nvidia":
-        raise AdvisorError(
-            f"--emit {form} is written for accelerators of NVIDIA, not for {plan.option.machine.accelerator}",
-            why="which image of its stack runs there was not read",
-            fix="--emit k8s" if plan.vendor == "amd" else "--emit command",
-        )
-    if form in IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
-        raise AdvisorError(
-            f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.machine.accelerator}",
-            why="what a container needs to see it is not in the catalog",
-            fix="--emit command",
-        )
+    check_hardware(form, (plan.option.machine.accelerator,))
+
+
+def check_hardware(form: Format, names: Sequence[str], others: Sequence[str] = ()) -> None:
+    """Refuse a form that is written for the hardware of other vendors than that of every named accelerator; the first
+    of `others` for which it is written is the way out.
+
+    Raises: AdvisorError: so it is.
+    """
+    vendors = {name: accelerators.by_id(name).vendor for name in (*names, *others)}
+    written = _VENDORS.get(form, ())
+    if not written or not names or any(vendors[name] in written for name in names):
+        return
+    able = next((f"--gpu {name}, or " for name in others if vendors[name] in written), "")
+    in_pods = form in ("dynamo", "llm-d", "ray") and all(vendors[name] in _VENDORS["k8s"] for name in names)
+    raise AdvisorError(
+        f"--emit {form} is for accelerators of {' and '.join(map(str.upper, written))}, not for {', '.join(names)}",
+        why="what a container needs to see it, or which image of the stack runs there, is not in the catalog",
+        fix=f"{able}--emit {'k8s' if in_pods else 'command'}",
+    )
 
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
@@ -178,6 +194,10 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
     doubts: list[str] = [*plan.checks, *operators.stack_doubts(plan, form)]
+    if form in _ON_KUBERNETES:
+        doubts += pod_notes(plan)
+    if form == "k8s" and plan.nodes_per_replica > 1:
+        doubts.append(spanning.CONTROLLER_NOTE)
     if form in IN_CONTAINERS:
         doubts += plan.image_doubt
     return (

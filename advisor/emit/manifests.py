@@ -11,6 +11,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_csv
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
+from advisor.catalog.prices import all_providers
 from advisor.emit import nginx
 from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
 from advisor.emit.shell import comment_lines, quote_words, router_conf, router_files
@@ -280,7 +281,18 @@ def own_mounts(plan: Plan) -> dict[str, str]:
 
 
 def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:
-    """Return the resources that SkyPilot rents for one replica of a service."""
+    """Return the resources that SkyPilot rents for one replica of a service, from the provider that was priced.
+
+    Raises: AdvisorError: SkyPilot has no name for the accelerator, or joins no machines of the provider.
+    """
+    offer = plan.option.offer
+    seller = all_providers().get(offer.provider) if offer else None
+    if seller and plan.nodes_per_replica > 1 and not seller.skypilot_joins:
+        raise AdvisorError(
+            f"SkyPilot joins no machines of {seller.name}",
+            why=f"each replica is on {plan.nodes_per_replica} of them",
+            fix="--emit command",
+        )
     found = {
         "accelerators": f"{_sky_name(plan)}:{num_accelerators}",
         "cpus": f"{num_cpus}+",
@@ -288,7 +300,20 @@ def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: 
         "image_id": f"docker:{plan.image}",
         "ports": PORT,
     }
-    return found | ({"use_spot": True} if plan.option.offer and plan.option.offer.term == "spot" else {})
+    found |= {"infra": seller.skypilot} if seller and seller.skypilot else {}
+    return found | ({"use_spot": True} if offer and offer.term == "spot" else {})
+
+
+def sky_doubts(plan: Plan) -> tuple[str, ...]:
+    """Return what to verify of a service for SkyPilot: where it rents, if not from the provider that was priced."""
+    offer = plan.option.offer
+    seller = all_providers().get(offer.provider) if offer else None
+    if offer is None or (seller and seller.skypilot):
+        return ()
+    name = seller.name if seller else offer.provider
+    return (
+        f"verify: SkyPilot runs no services on {name}: it rents from a cloud of yours, at that one's price",
+    )
 
 
 def _sky_name(plan: Plan) -> str:

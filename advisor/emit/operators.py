@@ -17,7 +17,15 @@ from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
 from advisor.emit.fleet import FIRST_CACHE_PORT, moves_caches, variables
-from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, placement, pod_notes, pod_of
+from advisor.emit.manifests import (
+    config_map,
+    dump_yaml,
+    in_kubernetes,
+    placement,
+    pod_notes,
+    pod_of,
+    sky_doubts,
+)
 from advisor.emit.plan import HEALTH, Plan
 
 _SECRET: Final = "hf-token"
@@ -129,6 +137,8 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
             _check_stack(plan, RAY, form),
             pattern.format(_RAY_IMAGE),
         )
+    if form == "skypilot":
+        return sky_doubts(plan)
     if form == "llm-d":
         return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
     if form == "kserve" and moves_caches(plan):

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Final, Literal
 
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
-from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
 from advisor.catalog.training import defines_model, flavor_of, has_stages, model_words, recipe_of, tuners
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
@@ -14,7 +13,9 @@ from advisor.simulator.training.launch_settings import settings_flags, settings_
 from advisor.simulator.training.launch_start import (
     has_mamba_layers,
     has_uneven_recomputation,
+    mamba_tensor_ranks,
     maxtext_start,
+    megatron_builds,
     megatron_start,
     nemo_start,
     recomputed_layers,
@@ -117,8 +118,8 @@ def launch_flags(
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
-    leaves the frameworks their defaults. `start`: what the run starts from. `vendor`: of the accelerators; TPUs
-    find each other, and recipes of NeMo are for NVIDIA's.
+    leaves the frameworks their defaults, and to its user those of Megatron-LM, which has none. `start`: what the run
+    starts from. `vendor`: of the accelerators; TPUs find each other, and recipes of NeMo are for NVIDIA's.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
@@ -175,8 +176,8 @@ def _all_flags(
         # Transformer Engine's user buffers overlap on NVIDIA's accelerators: AMD's own scripts leave them out
         # (ROCm/Megatron-LM@02b8aa7, examples/llama/train_llama3.sh).
         options = megatron_flags(job, plan, on_bus=on_bus or vendor == "amd", layout=layout)
-        length = f" --train-iters {num_steps}" if num_steps else ""
-        found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options}{length}"
+        length = str(num_steps) if num_steps else '"$STEPS"'
+        found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options} --train-iters {length}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
         is_usual = is_usual and "unfused_attention" not in job.features
         is_tuning = start == "tuning"
@@ -199,10 +200,9 @@ def _all_flags(
 def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether Megatron-LM has options for all of a plan.
 
-    Gradients and parameters are divided only by Megatron's own FSDP, which has no pipeline. It has attention, Mamba-2
-    and gated delta rules as layers, no other recurrence.
+    Gradients and parameters are divided only by Megatron's own FSDP, which has no pipeline.
 
-    Source: NVIDIA/Megatron-LM, megatron/core/ssm, megatron/core/transformer, training/arguments.py (validate_args).
+    Source: NVIDIA/Megatron-LM, training/arguments.py (validate_args).
     """
     divided = plan.sharding in ("zero2", "zero3")
     if has_mamba_layers(job.model) and not _runs_mamba(job, plan):
@@ -214,7 +214,7 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     if job.compute_dtype == "fp8" and plan.recompute == "modules":
         return False  # Delayed scales are not kept for a second pass of layer norms and activation functions.
     return (
-        not any(isinstance(group.mixer, GatedLinearAttention | Rwkv7) for group in job.model.layers)
+        megatron_builds(job.model)
         and plan.schedule in ("1f1b", "interleaved")
         and not has_uneven_recomputation(plan)
         and job.compute_dtype in _MEGATRON_PRECISIONS
@@ -225,14 +225,15 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
 
 def _runs_mamba(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Whether Megatron-LM has options for a plan of Mamba layers: stages of as many layers each, one chunk a stage, and
-    nothing computed again.
+    """Whether Megatron-LM has options for a plan of Mamba layers: whole groups on a tensor rank, stages of as many
+    layers each, one chunk a stage, and nothing computed again.
 
     Source: Megatron-Core 0.16.0, core/ssm/mamba_block.py, _select_layers_for_pipeline_parallel.
     """
     is_even = model_limits(job.model).num_layers % plan.pipeline_parallel == 0
     ends = plan.first_stage_layers or plan.last_stage_layers
-    return plan.recompute == "none" and plan.virtual_stages == 1 and is_even and not ends
+    has_groups = mamba_tensor_ranks(job.model) % plan.tensor_parallel == 0
+    return has_groups and plan.recompute == "none" and plan.virtual_stages == 1 and is_even and not ends
 
 
 def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:

@@ -1,13 +1,14 @@
 """Starts of launch commands: torchrun on one machine or on each of several, and the words of a line that its user
 fills in."""
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from advisor.catalog.schema.model import Mamba2, Model
-from advisor.catalog.training import tuners
+from advisor.catalog.schema.model import GatedLinearAttention, Mamba2, Model, Rwkv7
+from advisor.catalog.training import framework_release, tuners
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -20,6 +21,7 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "$RANK": "number of the machine on which the line runs, from 0",
     "$HEAD": "name or address of the first machine; run the line on every machine",
     "$MODEL": "Megatron-LM's options for the model, its tokenizer and data: --num-layers, --data-path, ...",
+    "$STEPS": "optimizer steps of the run, which Megatron-LM has no default of",
     "RECIPE": "name of a recipe, which Megatron-Bridge's release lacks for the model: add one to "
     "megatron/bridge/recipes, NAME_pretrain_config, or NAME_finetune_config for tuning",
     "dataset.sequence_length": "length of the recipe's data set, a mock unless dataset.blend names tokenized files",
@@ -89,13 +91,14 @@ def _words_of_tuners() -> dict[str, str]:
     return {word: meaning for record in tuners().values() for word, meaning in record.placeholders.items()}
 
 
-def explain_command(title: str, command: str) -> str:
-    """Return a command under comment lines with its title and the meaning of each word that its user fills in.
+def explain_command(name: str, command: str) -> str:
+    """Return a framework's command under comment lines with the release whose options it has and the meaning of each
+    word that its user fills in.
 
     Source: own definition.
     """
     meanings = [f"# {word}: {meaning}" for word, meaning in placeholders_of(command).items()]
-    return "\n".join([f"# {title}", *meanings, command])
+    return "\n".join([f"# {name}, options of {framework_release(name)}", *meanings, command])
 
 
 def has_mamba_layers(model: Model) -> bool:
@@ -103,7 +106,30 @@ def has_mamba_layers(model: Model) -> bool:
 
     Source: Megatron-Core 0.16.0, core/ssm/mamba_block.py and mamba_layer.py.
     """
-    return any(isinstance(group.mixer, Mamba2) for group in model.layers)
+    return bool(_mamba_mixers(model))
+
+
+def _mamba_mixers(model: Model) -> tuple[Mamba2, ...]:
+    return tuple(group.mixer for group in model.layers if isinstance(group.mixer, Mamba2))
+
+
+def megatron_builds(model: Model) -> bool:
+    """Whether Megatron has every layer of a model: attention, Mamba-2, whose mixer projects one time step per head as
+    Mamba-1 does not, and gated delta rules, no other recurrence.
+
+    Source: NVIDIA/Megatron-LM, megatron/core/transformer; Megatron-Core 0.16.0, core/ssm/mamba_mixer.py, in_proj.
+    """
+    others = any(isinstance(group.mixer, GatedLinearAttention | Rwkv7) for group in model.layers)
+    return not others and all(mixer.time_step_rank is None for mixer in _mamba_mixers(model))
+
+
+def mamba_tensor_ranks(model: Model) -> int:
+    """Number that the degree of tensor parallelism divides in Megatron, whose ranks have whole groups and heads of a
+    Mamba layer; 0 without such layers.
+
+    Source: Megatron-Core 0.16.0, core/ssm/mamba_mixer.py, its assertions on ngroups and nheads.
+    """
+    return math.gcd(*(math.gcd(mixer.num_groups, mixer.num_heads) for mixer in _mamba_mixers(model)))
 
 
 def recomputed_layers(plan: TrainingPlan) -> tuple[str, int]:

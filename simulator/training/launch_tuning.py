@@ -230,6 +230,13 @@ def gradient_accumulation(job: TrainingJob, plan: TrainingPlan) -> int:
     return max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
 
 
+_DIVIDED_GRADIENTS: Final = (
+    """--accelerator_config '{"gradient_accumulation_kwargs": {"sync_each_batch": true}}'"""
+)
+"""Options that divide gradients after every micro-batch, as plans are priced; by default each accelerator keeps whole
+ones until the step. Source: transformers 5.24.0, trainer.py; accelerate 1.15.0, accelerator.py, no_sync."""
+
+
 def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list[str]:
     """Return the options of every trainer of transformers: batches, steps, format, optimizer, adapters,
     recomputation."""
@@ -255,6 +262,8 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
     if job.method == "dora":
         flags.append("--use_dora")
     flags.append(f"--gradient_checkpointing {plan.recompute != 'none'}")
+    if accumulate > 1 and "--use_fsdp" in _sharding(job, plan):
+        flags.append(_DIVIDED_GRADIENTS)
     flags += [f"--max_steps {num_steps}"] if num_steps else []
     return flags
 

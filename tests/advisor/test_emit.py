@@ -20,11 +20,12 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
+from advisor.catalog.prices import all_providers
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Launch, Machine, Option
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
-from advisor.emit.formats import emit_files
+from advisor.emit.formats import Format, check_hardware, emit_files
 
 Cli = Callable[[str], Any]
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
@@ -299,6 +300,54 @@ def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: 
     option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
     files = emit_files("llama-3.1-8b", option, "skypilot")
     assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
+
+
+@pytest.mark.parametrize("provider", ["runpod", "vast", "lambda", "aws"])
+def test_skypilot_is_refused_several_machines_where_it_joins_none(answered: Option, provider: str) -> None:
+    """Source: PyPI skypilot 0.14.1, sky/clouds/runpod.py and vast.py, MULTI_NODE."""
+    assert answered.offer is not None
+    option = dataclasses.replace(
+        answered,
+        machine=Machine("h100-sxm", 16, 8, 2),
+        layout=dataclasses.replace(
+            answered.replica_layout, tensor_parallel=8, pipeline_parallel=2, num_replicas=1
+        ),
+        offer=dataclasses.replace(answered.offer, provider=provider),
+    )
+    if all_providers()[provider].skypilot_joins:
+        assert f"infra: {provider}" in emit_files("llama-3.1-8b", option, "skypilot")["service.sky.yaml"]
+        return
+    with pytest.raises(AdvisorError, match="joins no machines of"):
+        emit_files("llama-3.1-8b", option, "skypilot")
+
+
+@pytest.mark.parametrize("form", [*FORMATS, "dynamo", "llm-d", "kserve", "ray"])
+@pytest.mark.parametrize("names", [("m4-max-40-core",), ("tpu-v6e", "mi300x"), ("h100-sxm", "tpu-v6e")])
+def test_a_form_is_refused_where_it_goes_with_none_of_the_hardware(
+    form: Format, names: tuple[str, ...]
+) -> None:
+    vendors = {accelerators.by_id(name).vendor for name in names}
+    on_one = {"dynamo", "llm-d", "ray"}
+    goes = form in ("command", "slurm") or "nvidia" in vendors or ("amd" in vendors and form not in on_one)
+    if goes:
+        check_hardware(form, names)
+        return
+    with pytest.raises(AdvisorError) as refused:
+        check_hardware(form, names, ("tpu-v5e", "l4"))
+    assert refused.value.fix.startswith("--gpu l4, or --emit ")
+
+
+@pytest.mark.parametrize("provider", sorted(all_providers()))
+def test_skypilot_rents_from_the_priced_provider_or_says_that_it_does_not(
+    answered: Option, provider: str
+) -> None:
+    """Source: PyPI skypilot 0.14.1, sky/clouds."""
+    assert answered.offer is not None
+    option = dataclasses.replace(answered, offer=dataclasses.replace(answered.offer, provider=provider))
+    files = emit_files("llama-3.1-8b", option, "skypilot")
+    name = all_providers()[provider].skypilot
+    assert yaml.safe_load(files["service.sky.yaml"])["resources"].get("infra", "") == name
+    assert ("SkyPilot runs no services on" in files["README.md"]) == (not name)
 
 
 @pytest.mark.parametrize(

@@ -306,11 +306,12 @@ def test_a_format_outside_the_core_of_the_release_names_its_package(release: str
         )
 
 
-@pytest.mark.parametrize("vendor", ["google", "apple"])
+@pytest.mark.parametrize("chip", ["tpu-v6e", "m4-max-40-core"])
 @pytest.mark.parametrize("form", ["ray", "dynamo", "llm-d", "k8s", "docker"])
-def test_a_refused_form_names_one_that_is_written(vendor: str, form: str) -> None:
+def test_a_refused_form_names_one_that_is_written(chip: str, form: str) -> None:
     one = part_of("h100-sxm", "vllm", 1, 1, 1.0, 8, "published")
-    plan = dataclasses.replace(plan_of("llama", one), vendor=vendor)
+    machine = dataclasses.replace(one.machine, accelerator=chip)
+    plan = dataclasses.replace(plan_of("llama", one), option=dataclasses.replace(one, machine=machine))
     with pytest.raises(AdvisorError) as refused:
         check_form(plan, form)  # type: ignore[arg-type]
     assert refused.value.fix == "--emit command"

@@ -25,6 +25,9 @@ FILES: Final = {
     "smi.txt": "GPU 0: NVIDIA L40S (UUID: GPU-a)\n",
     "prices.csv": "gpu,price\nH100,2.49\n",
     "trace.csv": "arrived_at_s,input_tokens,output_tokens\n0,100,10\n1,200,20\n",
+    "plan.json": json.dumps(
+        {"schema_version": 2, "options": [{"launch": {"flags": {"trl": "trl sft --bf16"}}}]}
+    ),
     "start.sh": "vllm serve Qwen/Qwen3-32B --max-model-len 4096\n",
 }
 TAKEN_BY: Final = {
@@ -33,6 +36,7 @@ TAKEN_BY: Final = {
     "smi.txt": "--own",
     "prices.csv": "--price-file",
     "trace.csv": "advisor simulate trace",
+    "plan.json": "advisor replay",
     "start.sh": "advisor memory",
 }
 

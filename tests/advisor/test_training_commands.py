@@ -154,6 +154,47 @@ def test_a_plan_is_replayed_and_laid_out_for_another_cluster(cli: Cli, tmp_path:
     assert step["step_time_s"]["value"] == pytest.approx(first["performance"]["step_time_s"]["value"])
 
 
+@pytest.mark.parametrize("software", ["peft", "axolotl", "deepspeed"])
+def test_a_saved_plan_is_the_plan_and_none_of_its_launch_commands(
+    cli: Cli, tmp_path: Path, software: str
+) -> None:
+    plan = tmp_path / "plan.json"
+    asked = (
+        f"advisor recommend --model 8b --workload finetune --method lora --own 2xh100 --framework {software}"
+    )
+    assert cli(f"{asked} --plan {plan}").code == 0
+    found = json.loads(cli(f"advisor simulate train {plan} --json").out)
+    first = json.loads(plan.read_text())["options"][0]
+    assert found["plan"]["words"] == first["plan"]["words"]
+    assert found["step_time_s"]["value"] == pytest.approx(first["performance"]["step_time_s"]["value"])
+
+
+@pytest.mark.parametrize("sold", ["", " --tokens 1B"])
+def test_a_stated_plan_is_started_with_the_release_and_the_steps(cli: Cli, sold: str) -> None:
+    """Source: Megatron-LM has no default of --train-iters."""
+    asked = f"advisor simulate train --model 8b --gpus 8 --global-batch 64 --sequence 8192{sold}"
+    shown = cli(asked).out
+    found = json.loads(cli(f"{asked} --json").out)
+    steps = "1908" if sold else '"$STEPS"'
+    assert f" --train-iters {steps}" in found["launch_flags"]["megatron-lm"]
+    assert ("$STEPS" in found["launch_placeholders"]["megatron-lm"]) == (not sold)
+    assert found["launch_releases"].keys() == found["launch_flags"].keys()
+    assert all(
+        f"# {name}, options of {release}" in shown for name, release in found["launch_releases"].items()
+    )
+
+
+@pytest.mark.parametrize("model", ["falcon-mamba-7b", "rwkv7-2.9b"])
+def test_a_refused_framework_is_offered_no_plan_of_it_that_fails(cli: Cli, model: str) -> None:
+    """Source: Megatron-Core 0.16.0 has attention, Mamba-2 and gated delta rules as layers."""
+    refused = cli(f"advisor simulate train --model {model} --gpus 8 --framework megatron --global-batch 64")
+    assert refused.code != 0
+    assert "that megatron runs" not in refused.err
+    taken = cli(f"advisor recommend --model {model} --workload train --tokens 1B --own 8xh100-sxm")
+    assert taken.code == 0
+    assert "pretrain_" not in taken.out
+
+
 @pytest.mark.parametrize("method", ["full", "lora", "qlora", "dora"])
 def test_fine_tuning_answers_for_every_method(cli: Cli, method: str) -> None:
     found = json.loads(

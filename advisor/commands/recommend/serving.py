@@ -51,8 +51,10 @@ def with_files(answer: Answer, found: Decision, typed: Emission) -> Answer:
     """
     if typed.emit is None:
         return answer
-    from advisor.emit.formats import emit_files
+    from advisor.emit.formats import check_hardware, emit_files
 
+    first, *others = (option.machine.accelerator for option in found.options)
+    check_hardware(typed.emit, () if found.options[0].parts else (first,), others)
     return with_emitted(answer, emit_files(found.model, found.options[0], typed.emit), typed)
 
 
@@ -108,11 +110,18 @@ def answer_scenario(
 
 def _for_form(scenario: Scenario, emission: Emission) -> tuple[Scenario, tuple[str, ...]]:
     """Return the scenario with the engines for which the asked form is written, unless engines are named, and a note
-    that says so."""
+    that says so.
+
+    Raises: AdvisorError: the form is written for none of the stated accelerators.
+    """
+    if emission.emit is None:
+        return scenario, ()
+    from advisor.emit.formats import check_hardware
     from advisor.emit.operators import engines_of
 
     limits = scenario.constraints
-    written = engines_of(emission.emit) if emission.emit and not limits.engines else ()
+    check_hardware(emission.emit, tuple(name for _, name in limits.own) or limits.accelerators)
+    written = () if limits.engines else engines_of(emission.emit)
     if not written:
         return scenario, ()
     note = f"--emit {emission.emit} is written for {' and '.join(written)}: no other engine is considered"

@@ -25,7 +25,7 @@ from advisor.decide.training.result import (
     TrainingRecommendation,
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION
-from advisor.decide.training.scenario import TrainingScenario
+from advisor.decide.training.scenario import RolloutTask, TrainingScenario
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bullet_list, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
@@ -45,6 +45,7 @@ from advisor.render.numbers import (
 from advisor.render.option_table import offer_words
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 from advisor.simulator.training.launch_start import explain_command
+from advisor.simulator.training.reinforcement import RULES
 
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
@@ -103,6 +104,14 @@ def _explanation_blocks(first: TrainingOption, found: TrainingRecommendation) ->
     return blocks
 
 
+def _loop_words(task: RolloutTask) -> str:
+    """Return the algorithm of a loop with its steps and the prompts and outputs of one."""
+    each = RULES[task.algorithm].given_answers or task.samples_per_prompt
+    outputs = f"{task.prompts} prompts with {each} output{'s' if each > 1 else ''} each"
+    lengths = f"{task.prompt_tokens} tokens in, {task.response_tokens} out"
+    return f"{task.algorithm}, {task.num_steps} steps of {outputs} ({lengths})"
+
+
 def _question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
     """Return the question as it was understood, defaults included."""
     task = scenario.task
@@ -116,8 +125,9 @@ def _question_words(scenario: TrainingScenario, found: TrainingRecommendation) -
     method = "" if task.method == "full" else f", {task.method}{rank}"
     formats = "/".join(task.compute_dtypes or sorted({option.plan.compute_dtype for option in found.options}))
     what = f"{show(task.tokens, COUNT)} tokens in steps of {task.global_batch} x {task.sequence_tokens}"
+    kind = scenario.workload if scenario.rollout is None else _loop_words(scenario.rollout)
     return (
-        f"Asked: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
+        f"Asked: {kind}, {what}, {formats}, {task.optimizer}{method}"
         f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {term_words(*limits.terms)} prices as of "
         f"{scenario.as_of}."
     )
@@ -296,10 +306,7 @@ def _price_words(offer: Offer | None) -> str:
 
 def flags_figure(option: TrainingOption) -> Block:
     """Return launch options by framework, and the command that shows the plan part by part, ready to copy."""
-    lines = [
-        explain_command(f"{name}, options of {option.launch.releases.get(name, 'an unknown release')}", flags)
-        for name, flags in option.launch.flags.items()
-    ]
+    lines = [explain_command(name, flags) for name, flags in option.launch.flags.items()]
     if any("--trust_remote_code" in flags for flags in option.launch.flags.values()):
         lines.append(
             "# --trust_remote_code runs Python files of the model's repository with your rights: read them first"

@@ -249,6 +249,11 @@ def _type_of(name: str) -> type | tuple[type, ...]:
     return str if get_origin(kind) is Literal else kind
 
 
+def _program_of(arguments: Sequence[str]) -> str:
+    """Return the framework that the options of a saved plan name, which may be one of a family; empty without one."""
+    return arguments[arguments.index("--framework") + 1] if "--framework" in arguments else ""
+
+
 def _from_recommendation(path: Path) -> dict[str, Any]:
     try:
         content = parsed_json(read_text(path))
@@ -264,7 +269,7 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
             "method": task["method"],
             "optimizer": task["optimizer"],
             "precision": plan["compute_dtype"],
-            "framework": plan["framework"],
+            "framework": _program_of(option["launch"]["simulate_args"]) or plan["framework"],
             "sequence_parallel": plan["sp"],
         }
         conditions = content["inputs"].get("conditions", {})
@@ -441,7 +446,8 @@ def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluste
     if found is None:
         return
     near = nearest_plan(plan, enumerate_lattice(job, plan.num_accelerators, limits_of(job, cluster)))
-    hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near else ""
+    runs = near is not None and not any(option_faults(job, near))
+    hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near and runs else ""
     families = FRAMEWORKS if job.method == "full" else ADAPTER_FRAMEWORKS
     others = dict.fromkeys((*families.get(cluster.accelerator.vendor, ()), *TUNING_FRAMEWORKS))
     able = [name for name in others if not any(option_faults(replace(job, framework=name), plan))]

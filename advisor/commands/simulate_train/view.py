@@ -1,8 +1,10 @@
 """One stated training plan as an answer: step, utilisation, memory by stage, the pipeline as a picture."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from advisor.catalog.training import framework_release
 from advisor.catalog.units import DAY_S
 from advisor.commands.simulate_train.far_sites import FarSites
 from advisor.commands.simulate_train.first_principles import bubble_words, first_principles, states_words
@@ -210,6 +212,7 @@ def _result(
         "bottleneck": bottleneck_of(found.breakdown_s),
         "pipeline": _pipeline_result(found.run) if found.run else None,
         "launch_flags": launch,
+        "launch_releases": {name: framework_release(name) for name in launch},
         "launch_placeholders": {name: placeholders_of(text) for name, text in launch.items()},
         "sites": run.sites.result(found, rate) if run.sites else None,
         "islands": islands_result(*run.islands) if run.islands else None,
@@ -227,6 +230,7 @@ def _launch(run: TrainRun) -> Mapping[str, str]:
         on_bus=bus,
         as_priced=run.names_framework,
         node_size=accelerator.node_size,
+        num_steps=math.ceil(run.tokens / found.job.real_tokens_per_step) if run.tokens else 0,
         vendor=accelerator.vendor,
         **order,
     )

@@ -22,7 +22,12 @@ from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, Traini
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.launch_settings import MissingSetting, missing_settings, settings_run
-from advisor.simulator.training.launch_start import has_mamba_layers, has_uneven_recomputation
+from advisor.simulator.training.launch_start import (
+    has_mamba_layers,
+    has_uneven_recomputation,
+    mamba_tensor_ranks,
+    megatron_builds,
+)
 from advisor.simulator.training.launch_tuning import stores_scores, trl_runs
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
@@ -262,6 +267,17 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         )
     if plan.offload_activations and name == "torchtitan":
         yield f"{name} does not keep activations in host memory", "its checkpoints stay on the accelerator"
+    if name == "megatron" and not megatron_builds(job.model):
+        yield (
+            f"{name} does not build {job.model.id}",
+            "it has attention, Mamba-2 and gated delta rules as layers",
+        )
+    elif name == "megatron" and mamba_tensor_ranks(job.model) % plan.tensor_parallel:
+        ranks = mamba_tensor_ranks(job.model)
+        yield (
+            f"{name} divides the Mamba layers of {job.model.id} over no {plan.tensor_parallel} tensor ranks",
+            f"each has whole groups of states, of which there {'is 1' if ranks == 1 else f'are {ranks}'}",
+        )
     if name == "megatron" and plan.recompute != "none" and has_mamba_layers(job.model):
         yield f"{name} recomputes no layers of {job.model.id}", "its Mamba layers have no recomputation"
     if name == "megatron" and plan.virtual_stages > 1 and has_mamba_layers(job.model):
@@ -594,7 +610,15 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     if job.framework == "megatron" and has_mamba_layers(job.model):
         layers = num_layers(job.model)
         stages = tuple(count for count in range(1, layers + 1) if layers % count == 0)
-        limits = replace(limits, recompute=("none",), schedules=("1f1b",), pipeline_parallel=stages)
+        ranks = mamba_tensor_ranks(job.model)
+        tensor = tuple(count for count in range(1, min(ranks, cluster.domain) + 1) if ranks % count == 0)
+        limits = replace(
+            limits,
+            recompute=("none",),
+            schedules=("1f1b",),
+            tensor_parallel=tensor,
+            pipeline_parallel=stages,
+        )
     if rules.streams_weights and job.method != "full":
         limits = replace(limits, offload_parameters=(False, True))
     if whole:

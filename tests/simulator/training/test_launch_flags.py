@@ -15,7 +15,7 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
-from advisor.catalog.schema import Model
+from advisor.catalog.schema import Mamba2, Model
 from advisor.decide.training.space import features_of, limits_of, training_job
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.cluster import TrainingCluster
@@ -31,7 +31,7 @@ from advisor.simulator.training.launch_loops import (
     verl_flags,
     verl_runs,
 )
-from advisor.simulator.training.launch_start import has_mamba_layers, placeholders_of
+from advisor.simulator.training.launch_start import has_mamba_layers, megatron_builds, placeholders_of
 from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import GENERATION_MEMORY_FRACTION
@@ -99,8 +99,8 @@ PROGRAMS = {
 
 
 def split_start(framework: str, command: str) -> tuple[str, str]:
-    """Options of torchrun in a command, and the framework's own."""
-    command = command.removeprefix("CUDA_DEVICE_MAX_CONNECTIONS=1 ")
+    """Options of torchrun in a command, and the framework's own with a number for the steps."""
+    command = command.removeprefix("CUDA_DEVICE_MAX_CONNECTIONS=1 ").replace('"$STEPS"', "100")
     program = next(name for name in PROGRAMS[framework] if f" {name} " in command)
     start, own = command.split(f" {program} ")
     assert start.startswith("torchrun ")
@@ -287,6 +287,20 @@ def test_every_printed_command_parses() -> None:
         for framework, command in launch_flags(replace(DENSE, optimizer=optimizer), TrainingPlan(8)).items():
             assert not wrong(framework, command), (framework, command)
     assert {"megatron-lm", "nemo", "torchtitan"} <= seen
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora", "full"])
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_gradients_that_fsdp_divides_stay_divided_while_they_accumulate(method: str, sharding: Any) -> None:
+    """Source: transformers 5.24.0, trainer.py: without sync_each_batch, no micro-batch but the last reduces them."""
+    plan = TrainingPlan(data_parallel=4, sharding=sharding)
+    for batch in (4, 64):
+        rank = 0 if method == "full" else 16
+        job = replace(DENSE, method=method, lora_rank=rank, framework="fsdp", global_batch=batch)
+        command = launch_flags(job, plan).get("trl", "")
+        accumulates = "--use_fsdp" in command and batch > 4
+        assert ('"sync_each_batch": true' in command) == accumulates
+        assert not wrong("trl", command)
 
 
 @pytest.mark.parametrize("method", ["lora", "qlora", "dora", "full"])
@@ -653,8 +667,23 @@ def test_mamba_layers_are_recomputed_by_no_option_of_megatron(model: Model) -> N
             assert not runs or (layers % stages == 0 and plan.virtual_stages == 1)
     for recompute in RECOMPUTES:
         found = launch_flags(job, TrainingPlan(recompute=recompute))
-        assert bool({"megatron-lm", "nemo"} & found.keys()) == (recompute == "none")
+        runs = recompute == "none" and megatron_builds(model)
+        assert bool({"megatron-lm", "nemo"} & found.keys()) == runs
     assert limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).recompute == ("none",)
+
+
+@pytest.mark.parametrize("model", [one for one in models.all_models() if has_mamba_layers(one)])
+def test_megatron_gives_each_tensor_rank_whole_groups_of_mamba_2(model: Model) -> None:
+    """Source: Megatron-Core 0.16.0, core/ssm/mamba_mixer.py: assertions on ngroups and nheads, one step per head."""
+    mixers = [group.mixer for group in model.layers if isinstance(group.mixer, Mamba2)]
+    job = TrainingJob(model, 4096, 64)
+    for ways in (1, 2, 4, 8):
+        whole = all(mixer.num_groups % ways == mixer.num_heads % ways == 0 for mixer in mixers)
+        second = all(mixer.time_step_rank is None for mixer in mixers)
+        found = launch_flags(job, TrainingPlan(tensor_parallel=ways))
+        assert ("megatron-lm" in found) == (whole and second)
+        tried = limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).tensor_parallel
+        assert (ways in tried) == whole
 
 
 @pytest.mark.parametrize("model", [one for one in models.all_models() if one.workload == "decoder"])
