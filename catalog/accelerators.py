@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from advisor.catalog.described import find_described
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_toml, stated_aliases, toml_names
-from advisor.catalog.resolve import Chosen, resolve, unknown
+from advisor.catalog.resolve import Chosen, match, resolve, unknown
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
 
@@ -117,9 +117,12 @@ def _as_in_shops(name: str) -> Chosen[Accelerator] | None:
     named = (bare, unnumbered, f"{without_memory} {stated[1]}gb") if stated else (bare, unnumbered)
     for plain in (*named, without_memory):
         try:
-            record = by_id(resolve(plain, all_ids(), aliases(), "accelerator").id)
+            same = match(plain, all_ids(), aliases(), "accelerator")
         except UnknownNameError:
             continue
+        if same is None:
+            continue
+        record = by_id(same.id)
         kinds = {found[1] for text in (name, record.memory_type) if (found := _HBM.search(text))}
         if len(kinds) > 1:
             continue

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from advisor.catalog.errors import UnknownNameError
@@ -30,6 +31,10 @@ class Chosen(NamedTuple, Generic[RecordT]):
     note: str = ""
 
 
+_REMEMBERED_NAMES: Final = 16_384
+"""Number of names whose normal form is remembered: the ids and aliases of the catalog are compared with each name."""
+
+
 def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str) -> Resolution:
     """Return the id that `name` stands for, and a note that names it if an alias or another spelling was used.
 
@@ -40,6 +45,17 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
     Raises: UnknownNameError: no id or alias equals the name, or several do; `hint` lists near misses.
     """
     known = tuple(ids)
+    found = match(name, known, aliases, kind)
+    if found is None:
+        raise unknown(name, known, aliases, kind)
+    return found
+
+
+def match(name: str, known: Collection[str], aliases: Mapping[str, str], kind: str) -> Resolution | None:
+    """Return what `resolve` does; None if no id or alias equals the name. Near misses take most of an error's time.
+
+    Raises: UnknownNameError: several ids or aliases equal the name.
+    """
     if name in known:
         return Resolution(name)
     spellings = [(spelling, spelling) for spelling in known] + list(aliases.items())
@@ -55,7 +71,7 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
                 why="the name fits more than one catalog record",
                 fix="type one of these ids in full",
             )
-    raise unknown(name, known, aliases, kind)
+    return None
 
 
 _PROCESSORS = ("cpu", "cpuonly", "processor", "none", "nogpu")
@@ -116,9 +132,11 @@ def known_value(name: str | None, known: Iterable[str], kind: str) -> None:
     )
 
 
+@lru_cache(maxsize=_REMEMBERED_NAMES)
 def _join_with_dashes(name: str) -> str:
     return _SEPARATORS.sub("-", name.strip().casefold()).strip("-")
 
 
+@lru_cache(maxsize=_REMEMBERED_NAMES)
 def drop_separators(name: str) -> str:
     return _SEPARATORS.sub("", name.strip().casefold())

@@ -13,6 +13,8 @@ _MOST_BYTES: Final = 1_000_000
 """Largest file that is looked at after an error."""
 _LONGEST_ROW: Final = 20_000
 """Longest row of such a file, unless it is a document: a hint is not worth the time that patterns take for more."""
+_MOST_TYPED: Final = 20_000
+"""Longest text that people write or a program lists of one machine [characters]."""
 _Found = TypeVar("_Found")
 _CONFIG: Final = re.compile(r'\s*\{[^{}]*"(?:model_type|architectures|_class_name)"', re.DOTALL)
 
@@ -105,6 +107,9 @@ def _kinds(path: Path, text: str) -> Iterator[_Kind | None]:
     yield None if found is named_results.FORMAT else judged
     recorded = _reads(lambda: read_trace(path))
     yield _TRACE if recorded and recorded.has_times else None
+    if len(text) > _MOST_TYPED:
+        yield judged
+        return
     yield _PRICES if _reads(lambda: catalogue_of(path)) else None
     yield judged
     yield _MACHINE if _reads(lambda: read_machine(text, str(path))) else None
