@@ -36,8 +36,12 @@ _MODEL: Final = _Kind("the config.json of a model", ("--model",), "--model {file
 _TRACE: Final = _Kind(
     "recorded traffic", ("trace", "--trace"), "advisor simulate trace {file}, or --trace {file}"
 )
-_PRICES: Final = _Kind("a list of prices", ("--price-file",), "--price-file {file}")
-_MACHINE: Final = _Kind("a listing of a machine", ("--own", "--gpu", "read"), "--own {file}")
+_LISTS_PARTS: Final = ("check", "--have")
+"""Words of commands that take a list of parts, which reads as a machine and, with prices, as a list of prices."""
+_PRICES: Final = _Kind("a list of prices", ("--price-file", *_LISTS_PARTS), "--price-file {file}")
+_MACHINE: Final = _Kind(
+    "a listing of a machine", ("--own", "--gpu", "read", "--price-file", *_LISTS_PARTS), "--own {file}"
+)
 _START: Final = _Kind("a start command of an engine", ("memory", "serve"), "advisor memory --gpu ID {file}")
 _TRAINING: Final = _Kind("settings of training", ("train", "recommend"), "advisor simulate train {file}")
 
