@@ -39,9 +39,9 @@ _TRACE: Final = _Kind(
 _LISTS_PARTS: Final = ("check", "--have")
 """Words of commands that take a list of parts, which reads as a machine and, with prices, as a list of prices."""
 _PRICES: Final = _Kind("a list of prices", ("--price-file", *_LISTS_PARTS), "--price-file {file}")
-_MACHINE: Final = _Kind(
-    "a listing of a machine", ("--own", "--gpu", "read", "--price-file", *_LISTS_PARTS), "--own {file}"
-)
+_MACHINE: Final = _Kind("a listing of a machine", ("--own", "--gpu", "read", *_LISTS_PARTS), "--own {file}")
+_TABLE: Final = ".csv"
+"""Ending of files that no program lists a machine in: a price list with a fault in it may read as one."""
 _START: Final = _Kind("a start command of an engine", ("memory", "serve"), "advisor memory --gpu ID {file}")
 _TRAINING: Final = _Kind("settings of training", ("train", "recommend"), "advisor simulate train {file}")
 
@@ -116,7 +116,8 @@ def _kinds(path: Path, text: str) -> Iterator[_Kind | None]:
         return
     yield _PRICES if _reads(lambda: catalogue_of(path)) else None
     yield judged
-    yield _MACHINE if _reads(lambda: read_machine(text, str(path))) else None
+    is_table = path.suffix == _TABLE
+    yield _MACHINE if not is_table and _reads(lambda: read_machine(text, str(path))) else None
     yield _TRAINING if _reads(lambda: holds_settings(path)) else None
     yield _START if _reads(lambda: starts_an_engine(text, path)) else None
 
