@@ -120,7 +120,9 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
         if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
-            runs = _runs(links, replace(load, engine=None), engine)
+            asked = replace(load, engine=None)
+            # A calibration holds tables, which no key of what is remembered can.
+            runs = (_remembered_runs if load.calibration is None else _runs)(links, asked, engine)
             best = max(
                 (*([best] if best else []), *runs),
                 key=lambda run: run.output_tokens_per_s.value,
@@ -190,7 +192,6 @@ def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=REMEMBERED_RUNS)
 def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> tuple[HardwareRun, ...]:
     """Return the runs on an engine, whichever the load names, in all formats and splits."""
     return tuple(
@@ -199,6 +200,9 @@ def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> tuple[HardwareR
         for split, tp, pp in _splits(hardware, engine)
         if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
     )
+
+
+_remembered_runs = lru_cache(maxsize=REMEMBERED_RUNS)(_runs)
 
 
 def _splits(hardware: Hardware, engine: str) -> list[tuple[str, int, int]]:
