@@ -30,7 +30,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from advisor.kernels import attention, attention_backward, attention_wgmma
-from advisor.kernels.attention_wgmma import barriers_of, blocks_of
+from advisor.kernels.attention_wgmma import COPY_REGISTERS, barrier, barriers_of, blocks_of, part_and_head
 from advisor.kernels.backend import HALVES, check_operands
 
 _KEYS = gl.constexpr(64)
@@ -38,8 +38,6 @@ _KEYS = gl.constexpr(64)
 _TILE = gl.constexpr(64)
 """Number of queries of a step; a group computes 64 columns of their dQ."""
 _LOG2_E = gl.constexpr(attention.LOG2_E)
-# Renamed in Triton 3.7.
-_barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,6 @@ CONFIGS: Final[dict[int, BackwardConfig]] = {
     128: BackwardConfig(stages=2),
 }
 """Configuration by head size: those of this kernel."""
-_COPY_REGISTERS: Final = 24
 _HEADS_AT_ONCE: Final = 1
 """Number of heads of keys whose blocks come before those of the next: few, so that the L2 holds the queries that all
 programs read and the sums to which they add."""
@@ -164,7 +161,7 @@ def _share(ds_smem, ds_full, ds_empty, ds, count, GROUP: gl.constexpr):
     mbarrier.wait(ds_empty.index(half), (count // 2 & 1) ^ 1)
     ds_smem.index(2 * half + GROUP).store(ds)
     fence_async_shared()
-    _barrier()
+    barrier()
     mbarrier.arrive(ds_full.index(half), count=1)
 
 
@@ -358,21 +355,13 @@ def _backward_kernel(
     STAGES: gl.constexpr,
     CAUSAL: gl.constexpr,
     REGISTERS: gl.constexpr,
-    COPY_REGISTERS: gl.constexpr,
+    COPYING_REGISTERS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """Share the work among the groups of warps; `num_rows` counts sequences times key-value heads.
-
-    All blocks of `heads_at_once` of them come before those of the next.
-    """
-    program = gl.program_id(0)
+    """Share the work among the groups of warps; `num_rows` counts sequences times key-value heads."""
     blocks = (num_keys + 2 * _KEYS - 1) // (2 * _KEYS)
-    heads_before = program // (blocks * heads_at_once) * heads_at_once
-    rows = min(heads_at_once, num_rows - heads_before)
-    program -= heads_before * blocks
     # With a causal mask the first keys are seen by the most queries: they go first.
-    block = program // rows
-    row = heads_before + program % rows
+    block, row = part_and_head(gl.program_id(0), blocks, num_rows, heads_at_once)
     first_key = block * (2 * _KEYS)
     batch = row // num_kv_heads
     kv_head = row % num_kv_heads
@@ -406,7 +395,7 @@ def _backward_kernel(
             (_copy, (inputs, memory, barriers, sizes, CAUSAL)),
         ],
         [4, 1],
-        [REGISTERS, COPY_REGISTERS],
+        [REGISTERS, COPYING_REGISTERS],
     )
 
 
@@ -508,7 +497,7 @@ def run(
         STAGES=config.stages,
         CAUSAL=causal,
         REGISTERS=config.registers,
-        COPY_REGISTERS=_COPY_REGISTERS,
+        COPYING_REGISTERS=COPY_REGISTERS,
         num_warps=4,
     )
     _order_kernel[(parts * blocks, batch * num_heads)](

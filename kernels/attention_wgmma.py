@@ -104,6 +104,16 @@ COPY_REGISTERS: Final = 24
 
 
 @gluon.jit
+def part_and_head(number, num_parts, num_heads, heads_at_once):
+    """Return which part of which head an item is, if all parts of `heads_at_once` heads come before those of the next
+    heads."""
+    heads_before = number // (num_parts * heads_at_once) * heads_at_once
+    heads = min(heads_at_once, num_heads - heads_before)
+    number -= heads_before * num_parts
+    return number // heads, heads_before + number % heads
+
+
+@gluon.jit
 def _place(
     number,
     tiles_ptr,
@@ -113,15 +123,10 @@ def _place(
     BLOCK_N: gl.constexpr,
     MODE: gl.constexpr,
 ):
-    """Return head, what the list says of queries and keys, and the blocks of keys [begin, end).
-
-    All tiles of `heads_at_once` heads come before those of the next.
-    """
+    """Return head, what the list says of queries and keys, and the blocks of keys [begin, end)."""
     num_tiles, num_heads, heads_at_once = walk
-    heads_before = number // (num_tiles * heads_at_once) * heads_at_once
-    heads = min(heads_at_once, num_heads - heads_before)
-    number -= heads_before * num_tiles
-    words = tiles_ptr + number // heads * _TILE_WORDS
+    tile, head = part_and_head(number, num_tiles, num_heads, heads_at_once)
+    words = tiles_ptr + tile * _TILE_WORDS
     first_query = gl.load(words)
     queries_left = gl.load(words + 1)
     place = gl.load(words + 2)
@@ -140,7 +145,7 @@ def _place(
     # A tile without any key takes one block, all of which is hidden.
     end = max(begin + 1, (end + BLOCK_N - 1) // BLOCK_N)
     queries = (first_query, queries_left, place, sequence, row)
-    return heads_before + number % heads, queries, first_key, num_keys, begin, end
+    return head, queries, first_key, num_keys, begin, end
 
 
 @gluon.jit

@@ -29,7 +29,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from advisor.kernels import ssd
-from advisor.kernels.attention_wgmma import barriers_of, blocks_of
+from advisor.kernels.attention_wgmma import COPY_REGISTERS, barrier, barriers_of, blocks_of
 from advisor.kernels.backend import HALVES, INTERPRET, num_sms
 
 _CHUNK = gl.constexpr(64)
@@ -43,10 +43,8 @@ _REGISTERS: Final = 200
 """Number of registers per thread of a group that scans. What exceeds them goes through the first cache, of which shared
 memory leaves little: while sums were held from one product to the next, a scan of 0.40 ms took 0.48."""
 _WEIGH_REGISTERS: Final = 88
-_COPY_REGISTERS: Final = 24
 LARGEST_STATES: Final = 128
 _LOG2_E = tl.constexpr(1.4426950408889634)
-_barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 
 
 @triton.jit
@@ -221,7 +219,7 @@ def _weigh(work):
             weights1 = scores * _decays(sums_smem, place * 4 + 2, layout)
             scores_place.store(weights1.to(b_smem.dtype))
             fence_async_shared()
-            _barrier()
+            barrier()
             mbarrier.arrive(weighed.index(place), count=1)
             count += 1
 
@@ -254,7 +252,7 @@ def _hand_over(state, between_ptr, flag_ptr, STATES: gl.constexpr, layout: gl.co
     """Give a state to the program that goes on with its task."""
     places, _mask = _state_places(0, _CHANNELS, STATES, STATES, layout)
     gl.store(between_ptr + places, state)
-    _barrier()
+    barrier()
     gl.atomic_xchg(flag_ptr, 1)
 
 
@@ -312,7 +310,7 @@ def _scan_chunk(state, memory, barriers, place, phase, skip, HALF: gl.constexpr,
     y = warpgroup_mma_wait(1, deps=[y])
     # The result of the chunk before has been read from its place.
     tma.store_wait(0)
-    _barrier()
+    barrier()
     y += skip * gl.convert_layout(x, layout).to(gl.float32)
     turned = out_smem.index(HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
     turned.store(y.to(x_smem.dtype))
@@ -425,7 +423,7 @@ def _ssd_kernel(
     HAS_START: gl.constexpr,
     REGISTERS: gl.constexpr,
     WEIGH_REGISTERS: gl.constexpr,
-    COPY_REGISTERS: gl.constexpr,
+    COPYING_REGISTERS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
     """Share the work among the groups of warps."""
@@ -453,7 +451,7 @@ def _ssd_kernel(
             (_copy, (work,)),
         ],
         [4, 4, 1],
-        [REGISTERS, WEIGH_REGISTERS, COPY_REGISTERS],
+        [REGISTERS, WEIGH_REGISTERS, COPYING_REGISTERS],
     )
 
 
@@ -576,7 +574,7 @@ def run(
         HAS_START=starts is not None,
         REGISTERS=_REGISTERS,
         WEIGH_REGISTERS=_WEIGH_REGISTERS,
-        COPY_REGISTERS=_COPY_REGISTERS,
+        COPYING_REGISTERS=COPY_REGISTERS,
         num_warps=4,
     )
     return out, ends[:, -1].contiguous()

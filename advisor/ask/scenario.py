@@ -158,7 +158,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         kv_dtype=cache or "",
         terms=terms,
         own=own.counts,
-        takes_one=own.are_alternatives,
+        own_are_alternatives=own.are_alternatives,
         tenancies=cast(tuple[Tenancy, ...], tenancies),
         regions=_regions(where.region),
         countries=_countries(where.residency),

@@ -178,9 +178,8 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
             )
             found.unknown.extend([] if is_known else [typed])
     if "--enable-dp-attention" in found.said and "--tp" in found.said:
-        found.said.setdefault(
-            "--dp", found.said["--tp"]
-        )  # TensorRT-LLM has as many attention ranks as accelerators
+        # TensorRT-LLM has as many attention ranks as accelerators.
+        found.said.setdefault("--dp", found.said["--tp"])
     return found
 
 

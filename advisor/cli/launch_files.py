@@ -52,6 +52,8 @@ _JOINED: Final = re.compile(r"(?<![ \t])[ \t]*[\\^`][ \t]*\r?\n|\r?\n[ \t]*(?=--
 """End of a line that goes on in the next one: a shell's, a batch file's, PowerShell's; or one before an option."""
 _LISTED: Final = re.compile(r"(?<=\s)\[(?=[A-Za-z/][^\]\n]*\s--?[A-Za-z])(.*)\](?=\s*$)")
 """Command in brackets at the end of a line of a log."""
+_LONGEST_ROW: Final = 20_000
+"""Longest row of a text that people write or a launcher prints [characters]."""
 _ANSWER: Final = re.compile(r'\s*\{\s*"schema_version"\s*:')
 _SHELL_LINE: Final = re.compile(r"^(?P<indent>[ \t]*)[!%](?=[\w./])(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Line of a notebook for a shell or for the notebook itself, with the lines that it goes on in."""
@@ -621,6 +623,11 @@ def expand(text: str, variables: Mapping[str, Any]) -> str:
         return found["default"] if found["default"] is not None else found[0]
 
     return _REFERENCE.sub(value_of, text)
+
+
+def has_long_row(text: str) -> bool:
+    """Whether a row of a text is longer than any that people write: patterns take the square of a row's time."""
+    return max(map(len, text.splitlines()), default=0) > _LONGEST_ROW
 
 
 def is_answer(text: str) -> bool:

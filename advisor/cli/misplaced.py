@@ -7,12 +7,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_text
-from advisor.cli.launch_files import is_answer
+from advisor.cli.launch_files import has_long_row, is_answer
 
 _MOST_BYTES: Final = 1_000_000
 """Largest file that is looked at after an error."""
-_LONGEST_ROW: Final = 20_000
-"""Longest row of such a file, unless it is a document: a hint is not worth the time that patterns take for more."""
 _MOST_TYPED: Final = 20_000
 """Longest text that people write or a program lists of one machine [characters]."""
 _Found = TypeVar("_Found")
@@ -86,10 +84,7 @@ def _kind_of(path: Path) -> _Kind | None:
         return _ANSWER
     if _CONFIG.match(text):
         return _MODEL
-    if (
-        not text.lstrip().startswith(("{", "["))
-        and max(map(len, text.splitlines()), default=0) > _LONGEST_ROW
-    ):
+    if not text.lstrip().startswith(("{", "[")) and has_long_row(text):
         return None
     return next((kind for kind in _kinds(path, text) if kind is not None), None)
 
@@ -116,8 +111,8 @@ def _kinds(path: Path, text: str) -> Iterator[_Kind | None]:
         return
     yield _PRICES if _reads(lambda: catalogue_of(path)) else None
     yield judged
-    is_table = path.suffix == _TABLE
-    yield _MACHINE if not is_table and _reads(lambda: read_machine(text, str(path))) else None
+    if path.suffix != _TABLE:
+        yield _MACHINE if _reads(lambda: read_machine(text, str(path))) else None
     yield _TRAINING if _reads(lambda: holds_settings(path)) else None
     yield _START if _reads(lambda: starts_an_engine(text, path)) else None
 

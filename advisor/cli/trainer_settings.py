@@ -17,8 +17,6 @@ from advisor.cli import launch_files
 
 _LEAST_KNOWN: Final = 2
 """Fewest settings of a plan that make a text one of a framework that trains."""
-_LONGEST_ROW: Final = 20_000
-"""Longest row of a text that may be settings: patterns take the square of a row's time."""
 _PRINTED: Final = re.compile(r"^\W*(?:\S*:\s*)?(\w+) \.{3,} *(.*?)\s*$", re.MULTILINE)
 """An argument as Megatron-LM prints it: micro_batch_size ................ 1."""
 _JOB: Final = re.compile(r"^#SBATCH\s+--([\w-]+)[= ](\S+)", re.MULTILINE)
@@ -128,7 +126,7 @@ def options_of_training(
 
 def _read(text: str) -> _Trainer | None:
     """Return the settings of a text that states most of a plan; None if no framework that trains is in it."""
-    if max(map(len, text.splitlines()), default=0) > _LONGEST_ROW:
+    if launch_files.has_long_row(text):
         return None
     candidates = [dict(_PRINTED.findall(text)), _document(text)]
     with contextlib.suppress(InputFileError):

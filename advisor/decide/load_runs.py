@@ -236,9 +236,8 @@ def _simulate_served(
         result = simulate(
             served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
         )
-    spend(
-        result.num_events + result.num_requests
-    )  # also of remembered runs: an answer is the same whenever asked
+    # Of remembered runs too: an answer is the same whenever it is asked for.
+    spend(result.num_events + result.num_requests)
     return result
 
 

@@ -82,7 +82,7 @@ def explain_alone(scenario: Scenario) -> str:
     """Return why own boards of several kinds are each tried alone for this traffic; empty where they serve together."""
     if len(_names(scenario)) < 2:
         return ""
-    if scenario.constraints.takes_one:
+    if scenario.constraints.own_are_alternatives:
         return "each of the alternatives is planned alone"
     if scenario.traffic.conversations is not None:
         return "each kind of own boards is tried alone, as a router with weights keeps no conversation on a replica"

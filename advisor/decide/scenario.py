@@ -203,7 +203,7 @@ class Market(Record):
     terms: tuple[str, ...] = ("on_demand",)
     own: tuple[tuple[int, str], ...] = ()
     """Hardware that is already there: (count, accelerator id)."""
-    takes_one: bool = False
+    own_are_alternatives: bool = False
     """Whether one kind of that hardware is taken: kinds are alternatives, which serve nothing together."""
     tenancies: tuple[Tenancy, ...] = ("dedicated",)
     """Tenancies that an offer may have; hardware of other people's hosts is "unknown"."""

@@ -33,24 +33,28 @@ from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import COUNT_AHEAD, TypedLine, read_line
 
 FILLER: Final = frozenset(
-    (
-        *(
-            "new",
-            "used",
-            "the",
-            "a",
-            "with",
-            "and",
-            "combo",
-            "bundle",
-            "gpu",
-            "cpu",
-            "card",
-            "cards",
-            "processor",
-        ),
-        *("old", "box", "from", "aliexpress", "ebay", "taobao", "amazon", "refurbished"),
-    )
+    [
+        "new",
+        "used",
+        "the",
+        "a",
+        "with",
+        "and",
+        "combo",
+        "bundle",
+        "gpu",
+        "cpu",
+        "card",
+        "cards",
+        "processor",
+        "old",
+        "from",
+        "aliexpress",
+        "ebay",
+        "taobao",
+        "amazon",
+        "refurbished",
+    ]
 )
 _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"

@@ -103,23 +103,28 @@ def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
 
 
 _REMARKS: Final = frozenset(
-    (
-        *(
-            "source",
-            "notes",
-            "note",
-            "link",
-            "url",
-            "where",
-            "comment",
-            "comments",
-            "why",
-            "condition",
-            "shop",
-        ),
-        *("store", "vendor", "seller", "status", "bought", "from", "remarks", "reason", ""),
-    )
-)
+    [
+        "source",
+        "notes",
+        "note",
+        "link",
+        "url",
+        "where",
+        "comment",
+        "comments",
+        "why",
+        "condition",
+        "shop",
+        "store",
+        "vendor",
+        "seller",
+        "status",
+        "bought",
+        "from",
+        "remarks",
+        "reason",
+    ]
+) | {""}
 """Names of columns that tell nothing about a part."""
 
 
