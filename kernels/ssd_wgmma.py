@@ -533,8 +533,7 @@ def run(
     segments, segment_chunks = ssd.cut(num_tokens, chunk, segments)
     starts = start
     if segments > 1:
-        config = ssd.choose_config(num_states)
-        starts = ssd.find_starts(x, delta, a, b, start, segments, segment_chunks * chunk, config)
+        starts = ssd.find_starts(x, delta, a, b, start, segments, segment_chunks * chunk)
     out = torch.empty_like(x) if out is None else out
     ends = x.new_empty((batch, segments, num_heads, num_states, num_channels), dtype=torch.float32)
     scores = ssd.compute_scores(b, c, chunk)
