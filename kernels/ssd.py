@@ -43,6 +43,8 @@ from advisor.kernels.backend import (
 )
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
+LARGEST_EXPONENT = tl.constexpr(120.0)
+"""Exponent of 2 that keeps a decay finite."""
 PROGRAMS_PER_SM: Final = 2
 """Number of programs of a multiprocessor that all run at once."""
 _LEAST_CHUNKS: Final = 8
@@ -73,13 +75,15 @@ _INTERPRETER_CONFIG: Final = ChunkConfig(chunk=16, channels=16, num_warps=4, num
 
 @triton.jit
 def _scores_kernel(b_desc, c_desc, scores_desc, num_chunks, CHUNK: tl.constexpr, STATES: tl.constexpr):
-    """Store c · bᵀ of one chunk of one group."""
+    """Store c · bᵀ of one chunk of one group, zero where b's token comes later than c's."""
     chunk = tl.program_id(0)
     group = tl.program_id(1)
     sequence = tl.program_id(2)
     b = wide(tl.reshape(b_desc.load([sequence, chunk * CHUNK, group, 0]), (CHUNK, STATES)))
     c = wide(tl.reshape(c_desc.load([sequence, chunk * CHUNK, group, 0]), (CHUNK, STATES)))
-    scores = dot(c, tl.trans(b), tl.zeros((CHUNK, CHUNK), tl.float32)).to(scores_desc.dtype)
+    scores = dot(c, tl.trans(b), tl.zeros((CHUNK, CHUNK), tl.float32))
+    steps = tl.arange(0, CHUNK)
+    scores = tl.where(steps[:, None] >= steps[None, :], scores, 0.0).to(scores_desc.dtype)
     row = (sequence * num_chunks + chunk) * tl.num_programs(1) + group
     scores_desc.store([row, 0, 0], tl.reshape(scores, (1, CHUNK, CHUNK)))
 
@@ -140,8 +144,8 @@ def _ssd_kernel(
             c = wide(tl.reshape(c_desc.load([sequence, first, group, 0]), (CHUNK, STATES)))
             score_row = (sequence * tl.cdiv(num_tokens, CHUNK) + first // CHUNK) * num_groups + group
             scores = tl.reshape(scores_desc.load([score_row, 0, 0]), (CHUNK, CHUNK)).to(tl.float32)
-            is_past = steps[:, None] >= steps[None, :]
-            decays = tl.exp2(tl.where(is_past, sums[:, None] - sums[None, :], -float("inf")))
+            # Scores of later tokens are zero, so their decays need only be finite.
+            decays = tl.exp2(tl.minimum(sums[:, None] - sums[None, :], LARGEST_EXPONENT))
             weights = scores * decays * delta[None, :]
             y = dot(c, state.to(c.dtype), tl.zeros((CHUNK, CHANNELS), tl.float32))
             y = dot(weights.to(x.dtype), x, y * tl.exp2(sums)[:, None])

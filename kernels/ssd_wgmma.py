@@ -4,9 +4,9 @@ The recurrence is the one of `ssd`, in chunks of 64 tokens, with everything tran
 and stays in registers, where it is the accumulator of its own update and, rounded, the left operand of the product that
 reads it. Only the weights among a chunk's tokens pass through shared memory.
 
-One warp copies a chunk of x, b, c, scores and sums into a ring of shared memory. Two groups of four warps take one head
-each and share b, c and scores, which would otherwise bound the kernel by what the L2 gives; a third group computes the
-weights for both. A program stays and takes one pair of heads after the other.
+One warp copies a chunk of x, b, c, scores and factors into a ring of shared memory. Two groups of four warps take one
+head each and share b, c and scores, which would otherwise bound the kernel by what the L2 gives; a third group computes
+the weights for both. A program stays and takes one pair of heads after the other.
 
 Letters of shapes: see `ssd`.
 """
@@ -31,12 +31,19 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from advisor.kernels import ssd
 from advisor.kernels.attention_wgmma import COPY_REGISTERS, barrier, barriers_of, blocks_of
 from advisor.kernels.backend import HALVES, INTERPRET, num_sms
+from advisor.kernels.ssd import LARGEST_EXPONENT
 
 _CHUNK = gl.constexpr(64)
 _CHANNELS = gl.constexpr(64)
 """Number of channels of one group of four warps: the rows of the matrix instruction."""
 _SUM_HEADS: Final = 16
 """Number of heads of a program that sums steps: 64 bytes of a token's steps."""
+_FACTORS = gl.constexpr(4)
+_SUMS = gl.constexpr(0)
+_LATE = gl.constexpr(1)
+_LEFT = gl.constexpr(2)
+_KEPT = gl.constexpr(3)
+"""Rows of a head's factors: s, s − log₂ Δ, what is left of an earlier state at a token, and what is kept of a token."""
 _STAGES: Final = 3
 """Number of chunks in shared memory."""
 _REGISTERS: Final = 200
@@ -48,26 +55,25 @@ _LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def _sums_kernel(
+def _factors_kernel(
     delta_ptr,
     a_ptr,
-    sums_ptr,
+    factors_ptr,
     num_tokens,
     num_heads,
-    padded_tokens,
-    num_rows,
     HEADS: tl.constexpr,
     TOKENS: tl.constexpr,
 ):
-    """Store, for each head, s and s − log₂ Δ of a chunk's tokens.
+    """Store four numbers for each head and token of a chunk, which every program would compute for all its threads.
 
-    s is the sum of Δ · a · log₂ e from the chunk's start.
+    With s the sum of Δ · a · log₂ e from the chunk's start, Q its last token: s, s − log₂ Δ, 2^s, and Δ · 2^(s_Q − s).
     Tokens lie side by side in the result and heads in Δ, so a program turns a block over.
     """
-    first = tl.program_id(0) * TOKENS
+    chunk = tl.program_id(0)
     heads = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
     sequence = tl.program_id(2).to(tl.int64)
-    tokens = first + tl.arange(0, TOKENS)
+    steps = tl.arange(0, TOKENS)
+    tokens = chunk * TOKENS + steps
     is_head = heads < num_heads
     places = (sequence * num_tokens + tokens)[:, None] * num_heads + heads[None, :]
     # Beyond the end Δ is 0, so the state stays unchanged and the token has no weight.
@@ -75,10 +81,16 @@ def _sums_kernel(
         tl.float32
     )
     rate = tl.load(a_ptr + heads, mask=is_head, other=0.0).to(tl.float32) * _LOG2_E
-    sums = tl.cumsum(delta * rate[None, :], axis=0)
-    out = sums_ptr + (sequence * num_heads + heads)[None, :] * padded_tokens + tokens[:, None]
-    tl.store(out, sums, mask=is_head[None, :])
-    tl.store(out + num_rows * padded_tokens, sums - tl.log2(delta), mask=is_head[None, :])
+    decays = delta * rate[None, :]
+    sums = tl.cumsum(decays, axis=0)
+    last = tl.sum(decays, axis=0)[None, :]
+    row = (sequence * num_heads + heads) * tl.num_programs(0) + chunk
+    out = factors_ptr + row[None, :] * 4 * TOKENS + steps[:, None]
+    mask = is_head[None, :]
+    tl.store(out, sums, mask=mask)
+    tl.store(out + TOKENS, sums - tl.log2(delta), mask=mask)
+    tl.store(out + 2 * TOKENS, tl.exp2(sums), mask=mask)
+    tl.store(out + 3 * TOKENS, delta * tl.exp2(last - sums), mask=mask)
 
 
 @gluon.jit
@@ -90,7 +102,7 @@ def _share(sizes):
     number of their chunks, at least as many as one task has. It walks over these tasks backwards. So it begins with the
     start of a task that the next program ends, and hands over the states long before that one needs them.
     """
-    _rows, _heads, _groups, _blocks, _segments, _chunks, segment_chunks, num_tasks, whole = sizes
+    _heads, _groups, _blocks, _segments, _chunks, segment_chunks, num_tasks, whole = sizes
     divided = whole * gl.num_programs(0)
     total = (num_tasks - divided) * segment_chunks
     share = (total + gl.num_programs(0) - 1) // gl.num_programs(0)
@@ -103,7 +115,7 @@ def _share(sizes):
 @gluon.jit
 def _segment_of(task, sizes):
     """Return sequence, segment, group and pair of heads of a task; the pairs that share b and c lie together."""
-    _rows, num_heads, num_groups, blocks, segments, _chunks, _segment_chunks, _tasks, _whole = sizes
+    num_heads, num_groups, blocks, segments, _chunks, _segment_chunks, _tasks, _whole = sizes
     pairs = (num_heads // num_groups * blocks + 1) // 2
     rest = task // pairs
     return rest // num_groups // segments, rest // num_groups % segments, rest % num_groups, task % pairs
@@ -113,7 +125,7 @@ def _segment_of(task, sizes):
 def _piece(number, begin, end, sizes):
     """Return the task of this program's piece, the first and the end of its chunks, counted in the task, and how many
     the task has before its sequence ends."""
-    _rows, _heads, _groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, whole = sizes
+    _heads, _groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, whole = sizes
     is_whole = number < whole
     divided_task = (end - 1) // segment_chunks - (number - whole)
     task = gl.where(is_whole, number * gl.num_programs(0) + gl.program_id(0), divided_task)
@@ -127,7 +139,7 @@ def _piece(number, begin, end, sizes):
 @gluon.jit
 def _place(task, sizes, HALF: gl.constexpr):
     """Return sequence, segment, group, head and block of channels of one half of a task, and whether it is there."""
-    _rows, num_heads, num_groups, blocks, _segments, _chunks, _segment_chunks, _tasks, _whole = sizes
+    num_heads, num_groups, blocks, _segments, _chunks, _segment_chunks, _tasks, _whole = sizes
     sequence, segment, group, pair = _segment_of(task, sizes)
     units = num_heads // num_groups * blocks
     unit = min(pair * 2 + HALF, units - 1)
@@ -139,12 +151,14 @@ def _place(task, sizes, HALF: gl.constexpr):
 def _copy(work):
     """Copy every chunk of this program's tasks, as the copying warp."""
     descs, memory, barriers, sizes = work
-    x_desc, b_desc, c_desc, scores_desc, sums_desc, _out_desc = descs
-    x_smem, b_smem, c_smem, scores_smem, sums_smem, _weights_smem, _out_smem = memory
+    x_desc, b_desc, c_desc, scores_desc, factors_desc, _out_desc = descs
+    x_smem, b_smem, c_smem, scores_smem, factors_smem, _weights_smem, _out_smem = memory
     full, empty, _weighed = barriers
-    num_rows, num_heads, num_groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, _whole = sizes
+    num_heads, num_groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, _whole = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
-    half_bytes: gl.constexpr = x_desc.block_type.nbytes + 2 * sums_desc.block_type.nbytes
+    blocks: gl.constexpr = [STAGES * 2, 1, _FACTORS * _CHUNK]
+    factors_blocks = factors_smem._reinterpret(factors_smem.dtype, blocks, factors_smem.layout)
+    half_bytes: gl.constexpr = x_desc.block_type.nbytes + factors_desc.block_type.nbytes
     both_bytes: gl.constexpr = (
         b_desc.block_type.nbytes + c_desc.block_type.nbytes + scores_desc.block_type.nbytes
     )
@@ -154,8 +168,8 @@ def _copy(work):
         task, first, last, there = _piece(number, begin, end, sizes)
         sequence, segment, group, head0, block0, _is_there0 = _place(task, sizes, 0)
         _sequence, _segment, _group, head1, block1, _is_there1 = _place(task, sizes, 1)
-        row0 = sequence * num_heads + head0
-        row1 = sequence * num_heads + head1
+        row0 = (sequence * num_heads + head0) * num_chunks
+        row1 = (sequence * num_heads + head1) * num_chunks
         for step in range(first, min(last, there)):
             place = count % STAGES
             bar = full.index(place)
@@ -165,42 +179,46 @@ def _copy(work):
             token = chunk * _CHUNK
             score_row = (sequence * num_chunks + chunk) * num_groups + group
             tma.async_copy_global_to_shared(scores_desc, [score_row, 0, 0], bar, scores_smem.index(place))
-            sums = place * 4
-            tma.async_copy_global_to_shared(sums_desc, [row0, token], bar, sums_smem.index(sums))
+            halves = place * 2
             tma.async_copy_global_to_shared(
-                sums_desc, [num_rows + row0, token], bar, sums_smem.index(sums + 1)
+                factors_desc, [row0 + chunk, 0], bar, factors_blocks.index(halves)
             )
-            tma.async_copy_global_to_shared(sums_desc, [row1, token], bar, sums_smem.index(sums + 2))
             tma.async_copy_global_to_shared(
-                sums_desc, [num_rows + row1, token], bar, sums_smem.index(sums + 3)
+                factors_desc, [row1 + chunk, 0], bar, factors_blocks.index(halves + 1)
             )
             tma.async_copy_global_to_shared(c_desc, [sequence, token, group, 0], bar, c_smem.index(place))
             tma.async_copy_global_to_shared(b_desc, [sequence, token, group, 0], bar, b_smem.index(place))
             tma.async_copy_global_to_shared(
-                x_desc, [sequence, token, head0, block0 * _CHANNELS], bar, x_smem.index(place * 2)
+                x_desc, [sequence, token, head0, block0 * _CHANNELS], bar, x_smem.index(halves)
             )
             tma.async_copy_global_to_shared(
-                x_desc, [sequence, token, head1, block1 * _CHANNELS], bar, x_smem.index(place * 2 + 1)
+                x_desc, [sequence, token, head1, block1 * _CHANNELS], bar, x_smem.index(halves + 1)
             )
             count += 1
 
 
 @gluon.jit
-def _decays(sums_smem, place, layout: gl.constexpr):
-    """Return how much of each token, a column, is left at each later one, a row, times Δ of the former."""
-    sums = sums_smem.index(place).reshape([_CHUNK]).load(gl.SliceLayout(1, layout))
-    late = sums_smem.index(place + 1).reshape([_CHUNK]).load(gl.SliceLayout(0, layout))
-    rows = gl.arange(0, _CHUNK, layout=gl.SliceLayout(1, layout))
-    columns = gl.arange(0, _CHUNK, layout=gl.SliceLayout(0, layout))
-    is_past = rows[:, None] >= columns[None, :]
-    return gl.exp2(gl.where(is_past, sums[:, None] - late[None, :], -float("inf")))
+def _factor(factors_smem, half, FACTOR: gl.constexpr, layout: gl.constexpr):
+    """Return one of the factors of a half's tokens."""
+    return factors_smem.index(half * _FACTORS + FACTOR).reshape([_CHUNK]).load(layout)
+
+
+@gluon.jit
+def _decays(factors_smem, half, layout: gl.constexpr):
+    """Return how much of each token, a column, is left at each later one, a row, times Δ of the former.
+
+    Of tokens that come later than the row's the scores are zero: their decays need only be finite.
+    """
+    sums = _factor(factors_smem, half, _SUMS, gl.SliceLayout(1, layout))
+    late = _factor(factors_smem, half, _LATE, gl.SliceLayout(0, layout))
+    return gl.exp2(gl.minimum(sums[:, None] - late[None, :], LARGEST_EXPONENT))
 
 
 @gluon.jit
 def _weigh(work):
     """Compute the weights among each chunk's tokens for both heads, as one group of four warps."""
     _descs, memory, barriers, sizes = work
-    _x_smem, b_smem, _c_smem, scores_smem, sums_smem, weights_smem, _out_smem = memory
+    _x_smem, b_smem, _c_smem, scores_smem, factors_smem, weights_smem, _out_smem = memory
     full, _empty, weighed = barriers
     STAGES: gl.constexpr = b_smem.shape[0]
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, _CHUNK, 16])
@@ -213,10 +231,10 @@ def _weigh(work):
             mbarrier.wait(full.index(place), count // STAGES & 1)
             scores_place = scores_smem.index(place).reshape([_CHUNK, _CHUNK])
             scores = scores_place.load(layout).to(gl.float32)
-            weights0 = scores * _decays(sums_smem, place * 4, layout)
+            weights0 = scores * _decays(factors_smem, place * 2, layout)
             weights_smem.index(place).store(weights0.to(b_smem.dtype))
             # The second head's weights take the place of the scores, which all threads have read.
-            weights1 = scores * _decays(sums_smem, place * 4 + 2, layout)
+            weights1 = scores * _decays(factors_smem, place * 2 + 1, layout)
             scores_place.store(weights1.to(b_smem.dtype))
             fence_async_shared()
             barrier()
@@ -257,7 +275,7 @@ def _hand_over(state, between_ptr, flag_ptr, STATES: gl.constexpr, layout: gl.co
 
 
 @gluon.jit
-def _read_state(state, memory, place, last_sum, layout: gl.constexpr):
+def _read_state(state, memory, place, left, layout: gl.constexpr):
     """Start the product of what earlier chunks left and this chunk's c, and decay the state to the chunk's end.
 
     The state is decayed before the product starts: the assembler would end a product that runs before it lets another
@@ -266,19 +284,18 @@ def _read_state(state, memory, place, last_sum, layout: gl.constexpr):
     c_smem = memory[2]
     STATES: gl.constexpr = c_smem.shape[4]
     old = gl.convert_layout(state.to(c_smem.dtype), gl.DotOperandLayout(0, layout, 2))
-    state = state * gl.exp2(last_sum)
+    state = state * left
     c = c_smem.index(place).reshape([_CHUNK, STATES])
     zeros = gl.zeros([_CHANNELS, _CHUNK], gl.float32, layout)
     return warpgroup_mma(old, c.permute([1, 0]), zeros, use_acc=False, is_async=True), state
 
 
 @gluon.jit
-def _enter(state, x, memory, place, last_sum, HALF: gl.constexpr):
+def _enter(state, x, memory, place, HALF: gl.constexpr):
     """Start the product that adds this chunk's tokens, decayed to its end, to the state."""
     b_smem = memory[1]
     STATES: gl.constexpr = b_smem.shape[4]
-    late = memory[4].index(place * 4 + 2 * HALF + 1).reshape([_CHUNK])
-    kept = gl.exp2(last_sum - late.load(gl.SliceLayout(0, x.type.layout)))
+    kept = _factor(memory[4], place * 2 + HALF, _KEPT, gl.SliceLayout(0, x.type.layout))
     entering = (x.to(gl.float32) * kept[None, :]).to(b_smem.dtype)
     operand: gl.constexpr = gl.DotOperandLayout(0, state.type.layout, 2)
     b = b_smem.index(place).reshape([_CHUNK, STATES])
@@ -288,25 +305,25 @@ def _enter(state, x, memory, place, last_sum, HALF: gl.constexpr):
 @gluon.jit
 def _scan_chunk(state, memory, barriers, place, phase, skip, HALF: gl.constexpr, layout: gl.constexpr):
     """Store a chunk's results in shared memory, transposed, and return the state, whose update still runs."""
-    x_smem, _b_smem, _c_smem, scores_smem, sums_smem, weights_smem, out_smem = memory
+    x_smem, _b_smem, _c_smem, scores_smem, factors_smem, weights_smem, out_smem = memory
     full, _empty, weighed = barriers
     columns_layout: gl.constexpr = gl.SliceLayout(0, layout)
-    sums_place = sums_smem.index(place * 4 + 2 * HALF).reshape([_CHUNK])
     mbarrier.wait(full.index(place), phase)
+    left = _factor(factors_smem, place * 2 + HALF, _LEFT, columns_layout)
     columns = gl.arange(0, _CHUNK, layout=columns_layout)
-    last_sum = gl.sum(gl.where(columns == _CHUNK - 1, sums_place.load(columns_layout), 0.0), axis=0)
-    y, state = _read_state(state, memory, place, last_sum, layout)
+    at_end = gl.sum(gl.where(columns == _CHUNK - 1, left, 0.0), axis=0)
+    y, state = _read_state(state, memory, place, at_end, layout)
     mbarrier.wait(weighed.index(place), phase)
     y = warpgroup_mma_wait(0, deps=[y])
     x = x_smem.index(place * 2 + HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
     x = x.load(gl.DotOperandLayout(0, layout, 2))
-    # Sums are loaded again, because registers that held them until here would be missing.
-    y = y * gl.exp2(sums_place.load(columns_layout))[None, :]
+    # Factors are loaded again, because registers that held them until here would be missing.
+    y = y * _factor(factors_smem, place * 2 + HALF, _LEFT, columns_layout)[None, :]
     weights = weights_smem.index(place)
     if HALF == 1:
         weights = scores_smem.index(place).reshape([_CHUNK, _CHUNK])
     y = warpgroup_mma(x, weights.permute([1, 0]), y, is_async=True)
-    state = _enter(state, x, memory, place, last_sum, HALF)
+    state = _enter(state, x, memory, place, HALF)
     y = warpgroup_mma_wait(1, deps=[y])
     # The result of the chunk before has been read from its place.
     tma.store_wait(0)
@@ -360,7 +377,7 @@ def _scan(
     b_smem = memory[1]
     out_place = memory[6].index(HALF)
     empty = barriers[1]
-    _rows, num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks, _whole = sizes
+    num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks, _whole = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
     STATES: gl.constexpr = b_smem.shape[4]
     state_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STATES, 16])
@@ -395,20 +412,19 @@ def _scan(
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=["num_rows", "num_heads", "num_tasks"])
+@gluon.jit(do_not_specialize=["num_heads", "num_tasks"])
 def _ssd_kernel(
     x_desc,
     b_desc,
     c_desc,
     scores_desc,
-    sums_desc,
+    factors_desc,
     out_desc,
     skip_ptr,
     start_ptr,
     end_ptr,
     between_ptr,
     flag_ptr,
-    num_rows,
     num_heads,
     num_groups,
     blocks,
@@ -433,14 +449,14 @@ def _ssd_kernel(
         blocks_of(b_desc, STAGES),
         blocks_of(c_desc, STAGES),
         blocks_of(scores_desc, STAGES),
-        blocks_of(sums_desc, STAGES * 4),
+        gl.allocate_shared_memory(gl.float32, [STAGES * 2 * _FACTORS, 1, _CHUNK], factors_desc.layout),
         gl.allocate_shared_memory(x_desc.dtype, [STAGES, _CHUNK, _CHUNK], weights_layout),
         blocks_of(out_desc, 2),
     )
     barriers = (barriers_of(STAGES, 1), barriers_of(STAGES, 2), barriers_of(STAGES, 1))
     fence_async_shared()
-    descs = (x_desc, b_desc, c_desc, scores_desc, sums_desc, out_desc)
-    sizes = (num_rows, num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks, whole)
+    descs = (x_desc, b_desc, c_desc, scores_desc, factors_desc, out_desc)
+    sizes = (num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks, whole)
     pointers = (skip_ptr, start_ptr, end_ptr, between_ptr, flag_ptr)
     work = (descs, memory, barriers, sizes)
     gl.warp_specialize(
@@ -479,28 +495,20 @@ def _flags(device: torch.device, number: int) -> torch.Tensor:
     return found
 
 
-def _sum_steps(delta: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-    """Return s and s − log2 Δ of every head and token, s from its chunk's start.
+def _compute_factors(delta: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    """Return what `_factors_kernel` finds, a row for each chunk of a head and sequence.
 
-    Shapes: delta [B, L, H], a [H] -> [2 · B · H, L up to a whole chunk] fp32.
+    Shapes: delta [B, L, H], a [H] -> [B · H · chunks, 4 · tokens of a chunk] fp32.
     """
     batch, num_tokens, num_heads = delta.shape
-    num_chunks = int(triton.cdiv(num_tokens, _CHUNK.value))
-    padded_tokens = num_chunks * _CHUNK.value
-    sums = torch.empty((2 * batch * num_heads, padded_tokens), dtype=torch.float32, device=delta.device)
-    _sums_kernel[(num_chunks, triton.cdiv(num_heads, _SUM_HEADS), batch)](
-        delta,
-        a,
-        sums,
-        num_tokens,
-        num_heads,
-        padded_tokens,
-        batch * num_heads,
-        HEADS=_SUM_HEADS,
-        TOKENS=_CHUNK.value,
-        num_warps=4,
+    chunk = _CHUNK.value
+    num_chunks = int(triton.cdiv(num_tokens, chunk))
+    shape = (batch * num_heads * num_chunks, _FACTORS.value * chunk)
+    factors = torch.empty(shape, dtype=torch.float32, device=delta.device)
+    _factors_kernel[(num_chunks, triton.cdiv(num_heads, _SUM_HEADS), batch)](
+        delta, a, factors, num_tokens, num_heads, HEADS=_SUM_HEADS, TOKENS=chunk, num_warps=4
     )
-    return sums
+    return factors
 
 
 def run(
@@ -537,6 +545,7 @@ def run(
     out = torch.empty_like(x) if out is None else out
     ends = x.new_empty((batch, segments, num_heads, num_states, num_channels), dtype=torch.float32)
     scores = ssd.compute_scores(b, c, chunk)
+    factors = _compute_factors(delta, a)
 
     def describe(tensor: torch.Tensor, columns: int) -> TensorDescriptor:
         layout = gl.NVMMASharedLayout(min(128, 2 * columns), 16, rank=4)
@@ -551,14 +560,13 @@ def run(
         describe(b, states),
         describe(c, states),
         TensorDescriptor.from_tensor(scores, [1, chunk, chunk], gl.NVMMASharedLayout(128, 16, rank=3)),
-        TensorDescriptor.from_tensor(_sum_steps(delta, a), [1, chunk], gl.NVMMASharedLayout(0, 32, rank=2)),
+        TensorDescriptor.from_tensor(factors, [1, factors.shape[1]], gl.NVMMASharedLayout(0, 32, rank=2)),
         describe(out, width),
         skip,
         starts,
         ends,
         between,
         _flags(x.device, 2 * programs),
-        batch * num_heads,
         num_heads,
         groups,
         blocks,
