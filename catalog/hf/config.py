@@ -64,7 +64,16 @@ _ENCODERS: Final = (
     "distilbert",
     "new",
 )
-_LEARNED_POSITIONS: Final = ("gpt2", "opt", "bert", "roberta", "xlm-roberta", "distilbert", "mpnet")
+_LEARNED_POSITIONS: Final = (
+    "gpt2",
+    "gpt_neo",
+    "opt",
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "distilbert",
+    "mpnet",
+)
 
 _MOST_NAME_CHARACTERS: Final = 200
 """Longest name of a local model [characters]. A hub takes 96 characters for a repository."""
@@ -387,9 +396,8 @@ def _has_tied_embeddings(config: ConfigFields, text: ConfigFields) -> bool:
     for fields in (text, config):
         if fields.values.get("tie_word_embeddings") is not None:
             return fields.flag("tie_word_embeddings")
-    return text.text("model_type").startswith(_TIED_FAMILIES) or config.text("model_type").startswith(
-        _TIED_FAMILIES
-    )
+    types = (text.text("model_type"), config.text("model_type"))
+    return "gpt_neo" in types or any(each.startswith(_TIED_FAMILIES) for each in types)
 
 
 def _identity(config: ConfigFields) -> Line:

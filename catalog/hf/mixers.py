@@ -56,6 +56,9 @@ def layer_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
     listed = config.per_layer(num_layers, "layer_types", "layers_block_type")
     if listed is not None:
         return tuple(_kind_of(config, name) for name in listed)
+    repeated = config.sequence("attention_types")
+    if repeated is not None:
+        return _repeated_kinds(config, repeated, num_layers)
     flags = config.per_layer(num_layers, "hybrid_layer_pattern")
     if flags is not None:  # MiMo-V2: 1 is a windowed layer
         return tuple("window" if flag else "full" for flag in flags)
@@ -73,6 +76,20 @@ def layer_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
     if config.has("ssm_cfg", "state_size", "time_step_rank") and not config.has(*NUM_HEADS):
         return ("mamba",) * num_layers
     return _window_kinds(config, num_layers)
+
+
+def _repeated_kinds(config: ConfigFields, entries: tuple[Any, ...], num_layers: int) -> tuple[str, ...]:
+    """Return the kinds of GPT-Neo's layers, whose file says which kinds follow each other and how often."""
+    found: list[str] = []
+    for entry in entries:
+        match entry:
+            case [list(names), int(times)] if 0 < times <= num_layers:
+                found += [_kind_of(config, name) for name in names] * times
+            case _:
+                config.fail("attention_types", f"has {entry!r} in place of names and how often they follow")
+    if len(found) != num_layers:
+        config.fail("attention_types", f"describes {len(found)} layers of {num_layers}")
+    return tuple(found)
 
 
 def _window_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
@@ -217,7 +234,14 @@ def _num_kv_heads(config: ConfigFields, num_heads: int) -> int:
 def _window_tokens(config: ConfigFields) -> int:
     if config.text("model_type").startswith("llama4"):
         return config.count("attention_chunk_size")
-    return config.count("sliding_window", "sliding_window_size", "attention_chunk_size", "local_attention")
+    names = (
+        "sliding_window",
+        "sliding_window_size",
+        "attention_chunk_size",
+        "local_attention",
+        "window_size",
+    )
+    return config.count(*names)
 
 
 def _gated_delta_net(config: ConfigFields) -> GatedDeltaNet:

@@ -100,7 +100,6 @@ def test_fields_that_say_something_count(name: str, field: str, value: object, t
         "recurrent_gemma",
         "minimax_text_01",
         "phi4mm",
-        "gpt_neo",
         "qwen3_omni_moe",
         "xlstm",
     ],
@@ -110,3 +109,10 @@ def test_types_whose_layers_are_not_described_are_refused_by_name(name: str, tmp
         read(tmp_path, {**BY_TYPE["llama"]["config"], "model_type": name})
     assert name in raised.value.what
     assert raised.value.fix
+
+
+@pytest.mark.parametrize("types", [[[["global", "local"], 12]], [["global"]], [[["global", "local"], 1e9]]])
+def test_kinds_of_layers_that_do_not_add_up_are_refused(types: list[Any], tmp_path: Path) -> None:
+    config = {**BY_TYPE["gpt_neo"]["config"], "attention_types": types}
+    with pytest.raises(InputFileError, match="attention_types"):
+        read(tmp_path, config)

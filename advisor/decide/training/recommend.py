@@ -491,7 +491,8 @@ def _less_to_hold(scenario: TrainingScenario) -> str:
     task = scenario.task
     found = {"full": "--method lora or qlora", "lora": "--method qlora", "dora": "--method qlora"}
     method = found.get(task.method, "") if scenario.workload != "train" else ""
-    optimizer = "--optimizer adamw_8bit" if method and task.method == "full" else ""
+    holds_whole_states = task.method == "full" and task.optimizer != "adamw_8bit"
+    optimizer = "--optimizer adamw_8bit" if method and holds_whole_states else ""
     rank = "a smaller --lora-rank" if task.lora_rank > _LARGE_LORA_RANK else ""
     sequence = "" if scenario.workload == "rl" else "a shorter --sequence"
     return ", ".join(filter(None, (method, optimizer, rank, sequence, "a smaller --model")))
