@@ -127,10 +127,11 @@ def latency_factors(class_name: str, first_share: float) -> tuple[float, float]:
 def as_rate(value: float, latency: tuple[float, float], basis: Basis) -> Quantity:
     """Return a rate that is the inverse of a time, with the interval that the time's (low, high) factors imply.
 
+    The interval holds the rate itself, even where nearly all published points of a class lie on one side.
     Source: arithmetic.
     """
     low, high = latency
-    return Quantity(value, value / high, value / low, basis)
+    return Quantity(value, value / max(1.0, high), value / min(1.0, low), basis)
 
 
 LEVELS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

@@ -10,6 +10,7 @@ from advisor.catalog import engines
 from advisor.simulator.intervals import (
     METRICS,
     _classes,
+    as_rate,
     class_names,
     factors,
     load_of,
@@ -31,6 +32,8 @@ def test_every_class_holds_one_and_transfers_hold_what_measured_hardware_does(me
     for name in width:
         low, high = factors(metric, name)
         assert 0 < low < high
+        for found in (with_interval(2.0, metric, name, "modelled"), as_rate(2.0, (low, high), "modelled")):
+            assert found.low <= 2.0 <= found.high
     assert width["transferred"] > width["stranger any"] > width["any"]
     low, high = factors(metric, "transferred")
     measured_low, measured_high = factors(metric, "stranger any")
