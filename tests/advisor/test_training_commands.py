@@ -470,6 +470,15 @@ def test_reports_are_written_in_every_format(cli: Cli, tmp_path: Path) -> None:
         assert "h100" in file.read_text()
 
 
+def test_states_in_host_memory_are_named_where_nothing_fits_without(cli: Cli) -> None:
+    base = "advisor simulate train --model 70b --gpu h100-sxm --gpus 8 --framework deepspeed --sequence 8192 --global-batch 16"
+    told = cli(f"{base} --sharding zero3").err
+    assert "optimizer in host memory" in told.partition("the fastest plan that fits")[2]
+    fitting = cli(f"{base} --sharding zero3 --micro-batch 2 --recompute full --offload-optimizer")
+    assert "does not fit" not in fitting.err + fitting.out
+    assert "optimizer in host memory" in cli(base).err  # no layout is stated: the same plan is taken
+
+
 def test_without_a_layout_the_fastest_that_fits_is_taken(cli: Cli) -> None:
     run = cli("advisor simulate train --model 70b --gpu h100-sxm --gpus 64 --json")
     found = json.loads(run.out)

@@ -48,6 +48,7 @@ from advisor.decide.training.space import (
     TUNING_FRAMEWORKS,
     Variant,
     family_asked,
+    host_layouts,
     limits_of,
     option_faults,
     peak_flop_per_s,
@@ -361,10 +362,11 @@ def _stated_or_fastest(
 
 
 def _fastest(job: TrainingJob, cluster: TrainingCluster, num_accelerators: int) -> TrainingPlan | None:
-    """Return the fastest plan of a job that fits `num_accelerators` and that its release has all features of; None if
-    no plan fits."""
-    variant = Variant(job, cluster, limits_at(limits_of(job, cluster), job))
-    plans = best_plans([variant], num_accelerators, Tally(), keep=1)
+    """Return the fastest plan of a job that fits `num_accelerators`, as a last resort with states in host memory, and
+    that its release has all features of; None if no plan fits."""
+    limits = limits_at(limits_of(job, cluster), job)
+    variants = [Variant(job, cluster, limits), *host_layouts(job, cluster, limits)]
+    plans = best_plans(variants, num_accelerators, Tally(), keep=1)
     return plans[0].plan if plans else None
 
 

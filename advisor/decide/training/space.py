@@ -573,15 +573,23 @@ def _layouts(
     )
     if not full or job.framework not in ("deepspeed", "peft") or asked:
         yield Variant(job, cluster, limits)
-    if task.may_offload and full and job.optimizer in RULES[job.framework].host_optimizers:
-        for optimizer, parameters, shardings in RULES[job.framework].host:
-            if task.layout.sharding not in (None, *shardings):
-                continue
-            moved = replace(
-                limits, offload=(optimizer,), offload_parameters=(parameters,), sharding=shardings
-            )
-            moved = fixed_limits(replace(moved, shard_groups=(0,)), task.layout)
-            yield Variant(job, cluster, moved, is_last_resort=True)
+    if task.may_offload:
+        for held in host_layouts(job, cluster, limits):
+            if task.layout.sharding in (None, *held.limits.sharding):
+                yield replace(held, limits=fixed_limits(held.limits, task.layout))
+
+
+def host_layouts(job: TrainingJob, cluster: TrainingCluster, limits: LatticeLimits) -> Iterator[Variant]:
+    """The plans of a framework with states in host memory; adapters have too few states for one.
+
+    Source: RULES.
+    """
+    rules = RULES[job.framework]
+    if job.method != "full" or job.optimizer not in rules.host_optimizers:
+        return
+    for optimizer, parameters, shardings in rules.host:
+        moved = replace(limits, offload=(optimizer,), offload_parameters=(parameters,), sharding=shardings)
+        yield Variant(job, cluster, replace(moved, shard_groups=(0,)), is_last_resort=True)
 
 
 def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True) -> LatticeLimits:
