@@ -471,7 +471,8 @@ def test_reports_are_written_in_every_format(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_states_in_host_memory_are_named_where_nothing_fits_without(cli: Cli) -> None:
-    base = "advisor simulate train --model 70b --gpu h100-sxm --gpus 8 --framework deepspeed --sequence 8192 --global-batch 16"
+    job = "--model 70b --gpu h100-sxm --gpus 8 --framework deepspeed --sequence 8192 --global-batch 16"
+    base = f"advisor simulate train {job}"
     told = cli(f"{base} --sharding zero3").err
     assert "optimizer in host memory" in told.partition("the fastest plan that fits")[2]
     fitting = cli(f"{base} --sharding zero3 --micro-batch 2 --recompute full --offload-optimizer")
