@@ -268,7 +268,8 @@ def _causes(figures: list[MemoryFigure]) -> tuple[str, ...]:
         )
     cache = by_name.get("KV cache")
     if cache and not cache.is_close and (weights is None or weights.is_close):
+        but = " although the weights agree" if weights else ""
         found.append(
-            "the cache differs although the weights agree: memory fraction, other processes, graphs or workspaces"
+            f"the cache differs{but}: memory fraction (--gpu-memory-utilization), other processes, graphs or workspaces"
         )
     return tuple(found)

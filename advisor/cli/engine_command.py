@@ -43,8 +43,10 @@ _MOST_PATH: Final = 4096
 _VARIABLE: Final = re.compile(r"(?:-e|--env=|-e=)?([A-Za-z_]\w*=.*)", re.DOTALL)
 _OPERATOR: Final = re.compile(r"[|&;]+|\d?>.*|[(){}]")
 """Word with which the command of a shell ends."""
-_STARTS_IMAGE: Final = re.compile(r"-|[\w.-]+/[\w.-]+$")
-"""First word behind the image of a container that starts its engine: an option, or a repository."""
+_STARTS_IMAGE: Final = re.compile(r"-|[\w.-]+/[\w.-]+$|/(?!\S*(?:bin/|\.(?:sh|py)$))")
+"""First word behind the image of a container that starts its engine: an option, a repository, or the model's folder."""
+_MOUNT: Final = re.compile(r"(?:-v=?|--volume=)?(?P<outside>[^:=,\s]+):(?P<inside>/[^:=,\s]*)(?::\w+)?")
+"""Folder of a machine that a container has under another name."""
 _PLACEHOLDER: Final = re.compile(r"^(?:<[^<>]*>|\{\{[^{}]*\}\})[\\/]?")
 """Word in brackets for a folder or a name that a reader fills in."""
 _NO_NAME: Final = re.compile(r"[\[\]{}\"'=$<>|]")
@@ -70,6 +72,15 @@ class _Start(NamedTuple):
     words: tuple[str, ...]
     """Words behind the program, and the options for which its variables stand."""
     release: str = ""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """Folders in its container with those of the machine."""
+
+    def outside(self, path: str) -> str:
+        """Return the path on the machine of one in the container; any other text as it is."""
+        for inside, outside in self.mounts:
+            if path == inside or path.startswith(f"{inside}/"):
+                return outside + path.removeprefix(inside)
+        return path
 
 
 def with_pasted_command(
@@ -103,7 +114,7 @@ def with_pasted_command(
     found = _read_options(start, known)
     said = found.said
     _check_is_planned(found.engine, given)
-    model = _PLACEHOLDER.sub("", _name_of_model(found.names))
+    model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
     if _name_of_model(found.names) and not model and "--model" not in given:
         raise AdvisorError(
             f"the command has {_name_of_model(found.names)} where its model stands",
@@ -145,7 +156,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
     found = _Options(program.engine, {}, {}, [], [])
     typed_names = {word.partition("=")[0] for word in start.words}
     for typed, value in _options_of(start):
-        name = program.words.get(kebab(typed), kebab(typed))
+        name = program.words.get(kebab(typed), program.whole_option(kebab(typed)))
         if name in (*_MODEL, _FILE_OF_MODEL, _SIZE_OF_MODEL):
             found.names.setdefault(name, value or "")
             continue
@@ -172,6 +183,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
             is_known = (
                 typed not in typed_names
                 or program.knows(name)
+                or name != kebab(typed)
                 or typed in options
                 or _LEVEL.fullmatch(typed)
                 or not options
@@ -338,7 +350,12 @@ def _find_start(arguments: Sequence[str]) -> _Start | None:
     if (program, place, count) in images and rest[:1] and not _STARTS_IMAGE.match(rest[0]):
         return None  # the container runs another program
     options = (*rest[:end], *_of_variables(program, words[launcher:place]), *_in_image(program, words[place]))
-    return _Start(tuple(words[:launcher]), program, options, release)
+    mounts = tuple(
+        (mount["inside"].rstrip("/"), mount["outside"].rstrip("/"))
+        for word in words[launcher:place]
+        if (mount := _MOUNT.fullmatch(word))
+    )
+    return _Start(tuple(words[:launcher]), program, options, release, mounts)
 
 
 def _is_image(word: str) -> bool:

@@ -167,6 +167,7 @@ class _Reader:
         learns = any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
+        found |= {} if learns else self._context()
         found |= self._latencies() | ({} if learns else self._lengths())
         found |= self._counts(learns=learns)
         work = self._named_work()
@@ -195,7 +196,7 @@ class _Reader:
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
-        found |= self._formats(r"\b", r"\b") | self._machines(found)
+        found |= self._formats(r"\b", r"\b") | self._engines() | self._machines(found)
         self._name_model(found, model or self._size())
         if case and "--workload" not in found:
             found["--use-case"] = case
@@ -222,12 +223,25 @@ class _Reader:
         for name, words in _words()["counts"].items():
             if learns and name != "concurrency":
                 continue
-            count = self._take(rf"{_AMOUNT}[\s-]+(?:(?:de|di|of)\s+)?(?:{_join(words)})\b")
-            if count is None and name == "max-context":
-                count = self._take(rf"\b(?:{_join(words)})\s+(?:of\s+|:\s*)?{_AMOUNT}(?!\s*[^\W\d])")
-            if count is not None:
+            if count := self._take(rf"{_AMOUNT}[\s-]+(?:(?:de|di|of)\s+)?(?:{_join(words)})\b"):
                 found[f"--{name}"] = count["amount"].strip()
         return found
+
+    def _context(self) -> dict[str, str]:
+        """Return the context that is told behind its name: context of 32k, a context window of 128k tokens."""
+        tokens = rf"(?:[\s-]*(?:{_any('items', 'tokens')})\b|(?!\s*[^\W\d]))"
+        about = rf"(?:(?:of|:|=|is|{_any('before', 'about')})\s*)*"
+        count = self._take(rf"\b(?:{_any('counts', 'max-context')})\s*{about}{_AMOUNT}{tokens}")
+        return {"--max-context": count["amount"].strip()} if count else {}
+
+    def _engines(self) -> dict[str, str]:
+        """Return the engines that are named."""
+        named = [
+            name
+            for name, words in _words()["engines"].items()
+            if self._take(rf"(?<!\S)(?:{_join(words)})(?!\w)")
+        ]
+        return {"--engine": ",".join(named)} if named else {}
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the accelerators that are named, and the place of those that are rented."""
@@ -467,12 +481,13 @@ class _Reader:
             rf"{_MARK}[^{_MARK[1:-1]}]*\b(?:{_any('before', 'either')})(?!\w)", self.typed
         )
         is_rented = self._take(rf"\b(?:{_any('before', 'rented')})\b") is not None
+        asks_which = self._take(_WHICH_MODEL) is not None  # what runs on a machine is asked by who has it
         kept = named if may_be_either else [one for one in named if one.is_own == named[0].is_own]
         for one in named:
             self.typed = self.typed.replace(one.mark, "" if one in kept else one.typed)
         ids = list(dict.fromkeys(one.id for one in kept))
         counts = [f"{self.nodes * one.number}x{one.id}" for one in kept]
-        is_own = any(one.is_own or (may_be_either and one.has_article) for one in kept)
+        is_own = asks_which or any(one.is_own or (may_be_either and one.has_article) for one in kept)
         if is_own and is_rented:
             self.notes = (f"rented are as many as a load needs, not {' or '.join(counts)}",)
         if is_own and not is_rented:
@@ -531,6 +546,8 @@ class _Reader:
                 name = " ".join(words[place : place + count]).strip(" .,;:?!")
                 if re.search(r"[,;:?!] ", name):
                     continue
+                if count > 1 and _SIZE.fullmatch(words[place]):  # 70b llama 2
+                    name = " ".join((*name.split()[1:], words[place]))
                 is_name = count > 1 or any(sign.isdigit() for sign in name) or name in models.all_ids()
                 if is_name and models.find(name) is not None:
                     end = ("",) if words[place + count - 1][-1].isalnum() else (",",)
@@ -563,6 +580,11 @@ _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
 _MEMORY: Final = re.compile(
     r"\bhow much (?:gpu |video |graphics )?(?:v?ram|memory)\b"
     r"|\b(?:v?ram|memory) (?:requirements?|needed|required|usage)\b|\bwie ?viel (?:v?ram|speicher)\b"
+)
+_WHICH_MODEL: Final = re.compile(
+    r"\b(?:which|what)(?: \w+){0,4} (?:models?|llms?)\b|\bwhat (?:can|could|will) (?:(?:i|we|it|they|my)\b )?"
+    r"(?:be )?run\b"
+    r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
 _FITS: Final = re.compile(
     r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"

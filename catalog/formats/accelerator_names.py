@@ -43,6 +43,8 @@ _NUMBERED: Final = re.compile(r"(?<!\S)(?!(?:AD|G[ABHKMPV]|TU|NV)\d)\S*\d\S*")
 _DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
 _AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
 LONGEST_NAME: Final = 60
+_LONGEST_ROW: Final = 400
+"""Longest row in which an accelerator is looked for [characters]; people write shorter ones."""
 _CUT: Final = re.compile(r"\s*(?:\.\.\.?|…)$")
 """Sign with which nvidia-smi cuts off a long name."""
 _CUT_MAKER: Final = re.compile(r"^\W*(?:nvidia|amd)\b|\b(?:geforce|tesla|radeon|instinct)\b")
@@ -76,6 +78,13 @@ def accelerator_named(line: str) -> tuple[int, str] | None:
     except InputFileError:
         return None
     return (found.number, found.id) if found else None
+
+
+def one_accelerator(text: str) -> str:
+    """Return the accelerator that the lines of a text name; empty if none does, or they name several."""
+    lines = (line for line in text.splitlines() if len(line) <= _LONGEST_ROW)
+    named = {found[1] for line in lines if (found := accelerator_named(line)) is not None}
+    return named.pop() if len(named) == 1 else ""
 
 
 def accelerator_in(line: str, text: str, *, is_amd: bool) -> NamedAccelerator | None:

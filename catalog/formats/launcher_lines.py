@@ -12,6 +12,7 @@ _PREFIX: Final = re.compile(
     | [A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S+\s[\w.@-]+\[\d+\]:[ ]   # journald
     | (?:stdout|stderr)\s[FP][ ]                                # container runtimes, behind the time
     | \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ ]   # kubectl logs --timestamps
+    | \[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[ ][A-Z]{2,3}\d+)*\][ ]     # ranks of SGLang
     | \[(?:pod|container)/[^\]]+\][ ]                           # kubectl logs --prefix
     | \+(?=\|)                                                 # lines of a diff
     | >[ ]                                                      # quotations of mail and of forums

@@ -27,7 +27,7 @@ _NANO: Final = 1e-9
 _MOST_BEFORE_A_HEADER: Final = 60
 """Lines of other kinds behind which no table is looked for any more."""
 _DEEPEST: Final = 12
-_RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞╡╭╮╰╯┏┓┗┛┡┩╇╋┠┨┳┻]+$")
+_RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞╡╭╮╰╯╒╤╕╘╧╛┏┓┗┛┡┩╇╋┠┨┳┻]+$")
 _BARS: Final = re.compile(r"[|│┃║]")
 _GAP: Final = re.compile(r"\s{2,}|\t")
 _PAIR: Final = re.compile(
@@ -39,7 +39,8 @@ _STATISTIC: Final = re.compile(
     re.IGNORECASE,
 )
 _MEASURE: Final = re.compile(
-    r"(?:metrics?|parameters?|settings?|statistics?|measure(?:ment)?s?|step|phase|stage|figures?|propert(?:y|ies)|fields?|)",
+    r"(?:[a-z]+ )?(?:metrics?|parameters?)|(?:settings?|statistics?|measure(?:ment)?s?|step|phase|stage"
+    r"|figures?|propert(?:y|ies)|fields?|)",
     re.IGNORECASE,
 )
 """Titles of a first column that names what the other columns of its row hold."""

@@ -156,6 +156,9 @@ def _vllm(text: str) -> ServerLog:
             else "16 tokens, the default of the release, as the log does not say it"
         )
         notes.append(f"the cache is {blocks:,} blocks of {size}")
+    if not tokens and (longest := _whole(r"estimated maximum model length is ([\d,]+)", text)):
+        tokens = [longest]
+        notes.append("the cache holds the longest request that the refusal estimates")
     weights = _bytes(r"(?:Model loading took|Loading model weights took|model weights take)\s*", text)
     weights = weights or _bytes(r"Actual usage(?: is|:)\s*(?=[\d.]+\s*GiB for weights?)", text)
     cache = _bytes(r"(?:Available KV cache memory:|reserved for KV Cache is|kv_cache_size=)\s*", text, min)
@@ -249,10 +252,16 @@ def _of_the_model(sizes: list[_Size]) -> list[_Size]:
     return [size for size in sizes if size > 0.5 * max(sizes)]
 
 
+_OLDER_POOL: Final = re.compile(r"Allocate (\d+) bytes for k/v cache")
+_OLDER_TOKENS: Final = re.compile(r"Using (\d+) tokens in paged KV cache")
+"""Lines of TensorRT-LLM 0.5 to 0.8. Source: NVIDIA/TensorRT-LLM issues 224 and 1400."""
+
+
 def _tensorrt_llm(text: str) -> ServerLog:
     pools = re.findall(rf"Allocated {_SIZE} for max tokens in paged KV cache \((\d+)\)", text)
     sizes = [float(value) * _UNITS[unit] for value, unit, _ in pools]
-    tokens = [int(found) for *_, found in pools]
+    sizes = sizes or [float(found) for found in _OLDER_POOL.findall(text)]
+    tokens = [int(found) for *_, found in pools] or [int(found) for found in _OLDER_TOKENS.findall(text)]
     notes = (
         ("the log has a pool for each attention window; the last one is read",)
         if len(set(tokens)) > 1
@@ -271,7 +280,9 @@ def _tensorrt_llm(text: str) -> ServerLog:
         kv_bytes=sizes[-1] if sizes else None,
         kv_tokens=tokens[-1] if tokens else _whole(r"[Ee]stimated max tokens in KV cache\s*:\s*(\d+)", text),
         max_model_len=_whole(_setting("max_seq_len", "maxSequenceLen"), text),
-        tensor_parallel=_whole(_setting("tp_size", "tensor_parallel_size", "tensorParallel"), text),
+        tensor_parallel=_whole(
+            _setting("tp_size", "tensor_parallel_size", "tensorParallel") + r"|\bMPI size: (\d+)", text
+        ),
         pipeline_parallel=_whole(_setting("pp_size", "pipeline_parallel_size"), text),
         memory_fraction=_fraction(
             _setting("free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"), text
@@ -280,8 +291,8 @@ def _tensorrt_llm(text: str) -> ServerLog:
         weight_dtype=_word_of(text, "quant_algo"),
         kv_dtype=_word_of(text, "kv_cache_quant_algo"),
         block_tokens=_whole(r"(?:Number of )?tokens per block(?::|=)\s*(\d+)", text),
-        max_num_seqs=_whole(_setting("max_batch_size"), text),
-        max_num_batched_tokens=_whole(_setting("max_num_tokens"), text),
+        max_num_seqs=_whole(_setting("max_batch_size", "maxBatchSize", "maxNumSequences"), text),
+        max_num_batched_tokens=_whole(_setting("max_num_tokens", "maxNumTokens"), text),
         notes=notes,
     )
 
