@@ -174,7 +174,8 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
         raise InputFileError(
             f"the log does not say {' and '.join(what[option] for option in missing)}",
-            why="few start-up logs name the accelerator, and some no model",
+            why="; ".join(note for note in log.notes if note.startswith("the devices differ"))
+            or "few start-up logs name the accelerator, and some no model",
             fix=" ".join(missing),
         )
     try:

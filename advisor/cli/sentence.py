@@ -503,7 +503,7 @@ class _Reader:
                 if found is None or re.search(_MARK, found[0]):
                     continue
                 before = " ".join(words[:place])
-                counted = rf"(?P<number>\d{{1,5}}|an?|{_any('before', 'one')})"
+                counted = rf"(?P<number>\d{{1,5}}|\b(?:an?|{_any('before', 'one')}))"
                 told = re.search(
                     rf"(?:\b(?:{_any('before', 'owner')}|the) )*(?:{counted} ?[x×]? ?)?$",
                     f"{before} ",

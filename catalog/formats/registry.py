@@ -67,7 +67,8 @@ def read(text: str, name: str) -> tuple[FileFormat, Any]:
     """
     found, plain = _unwrap(text, name)
     try:
-        return found, complete(found.read(plain), plain)
+        whole = text if found.reads_prefixes and found.is_it(text) else plain
+        return found, complete(found.read(whole), plain)
     except InputFileError as error:
         raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from advisor.catalog.errors import InputFileError
@@ -73,6 +73,9 @@ def read_server_log(text: str) -> ServerLog:
     for engine, (marks, read) in _READERS.items():
         if any(re.search(mark, plain) for mark in marks):
             found = read(plain)
+            if found.tensor_parallel is None and (ranks := _ranks_in(text)) > 1:
+                words = f"{ranks} ranks wrote the log: they are taken to share the model"
+                found = replace(found, tensor_parallel=ranks, notes=(*found.notes, words))
             if found.weight_bytes is None and found.kv_bytes is None and found.kv_tokens is None:
                 raise InputFileError(
                     f"the log of {engine} states neither weights nor KV cache",
@@ -85,6 +88,18 @@ def read_server_log(text: str) -> ServerLog:
         why="no line of theirs about weights or the KV cache",
         fix="give what the server printed from its start",
     )
+
+
+_RANK: Final = re.compile(
+    r"(?:VllmWorker rank=|VllmWorker-|Worker(?:_PP\d+)?_TP|(?<=\d) TP|\[(?:rank|default))(\d{1,3})\b"
+)
+"""Number of a rank in the prefixes of vLLM, SGLang and torchrun."""
+
+
+def _ranks_in(text: str) -> int:
+    """Return how many ranks wrote a log, by the numbers in their prefixes; 1 if one did, or some are missing."""
+    found = {int(number) for number in _RANK.findall(text)}
+    return len(found) if found == set(range(len(found))) else 1
 
 
 _WANTED: Final = {
@@ -301,6 +316,11 @@ _ON_DEVICE: Final = r"\b((?!CPU|AMX|CUDA_Host|ROCm_Host|Vulkan_Host|model\b)[A-Z
 """Name of a buffer on an accelerator: CUDA0, ROCm1, Vulkan0, Metal; those of the host are left out."""
 
 
+_NAME_IN_OLLAMA: Final = (
+    r'msg="(?:inference compute|updating cuda memory data)".* (?:name|description)="([^"]{4,})"'
+)
+
+
 def _llama_cpp(text: str) -> ServerLog:
     buffers: dict[str, float] = {}
     for name, size in re.findall(
@@ -322,6 +342,8 @@ def _llama_cpp(text: str) -> ServerLog:
     held = {name: size for name, size in buffers.items() if size}
     is_whole = all(some == every for some, every in layers)
     counts_output = "offloading output layer to GPU" in text  # releases before 0.5 place it last, not first
+    devices = dict.fromkeys(re.findall(r"^\s*Device \d+: ([^,\n]+),", text, re.MULTILINE))
+    kinds = list(devices) if len(devices) > 1 else []
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
     of_ollama = _last_by_device(text)
     slots = _whole(r"n_seq_max\s*=\s*(\d+)|Operation:commit .*Parallel:(\d+)", text) or 1
@@ -341,9 +363,12 @@ def _llama_cpp(text: str) -> ServerLog:
         kv_dtype=_last(r"\bK \((\w+)\)|Operation:commit .*KvCacheType:(\w+)", text),
         max_num_seqs=slots,
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
-        device=device_of(text) or _last(r'msg="inference compute".* (?:name|description)="([^"]{4,})"', text),
+        device="" if kinds else device_of(text) or _last(_NAME_IN_OLLAMA, text),
         sizes_by_context=True,
-        notes=() if is_whole else (f"{layers[-1][0]} of {layers[-1][1]} layers are on the accelerators",),
+        notes=(
+            *(() if is_whole else (f"{layers[-1][0]} of {layers[-1][1]} layers are on the accelerators",)),
+            *((f"the devices differ: {', '.join(kinds)}",) if kinds else ()),
+        ),
     )
 
 
@@ -460,6 +485,9 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
             r"LLM engine \(v",
             r"vLLM API server version",
             r"reserved for KV Cache is",
+            r"Desired GPU memory utilization is",
+            r"[█▄▀]\s+version \d",
+            r"non-default args: \{",
         ),
         _vllm,
     ),
@@ -477,4 +505,5 @@ FORMAT: Final = FileFormat(
     "server log",
     _is_server_log,
     read_server_log,
+    reads_prefixes=True,
 )

@@ -15,7 +15,7 @@ _MODEL: Final = re.compile(
     r"|\bMODEL(?:_\w+)?|_MODEL)" + _VALUE
 )
 """Model in a command; that of the tokenizer is the same."""
-_TENSOR: Final = re.compile(r"(?:--tensor[-_]parallel[-_]size|--tp[-_]size|--tp|(?<!\S)-tp|\bTP)[ =](\d+)\b")
+_TENSOR: Final = re.compile(r"(?:--tensor[-_]parallel[-_]size|--tp[-_]size|--tp|(?<!\S)-tp|\bTP)[ =]?(\d+)\b")
 _CLIENTS: Final = re.compile(
     r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$", re.MULTILINE
 )

@@ -59,6 +59,8 @@ _OFFLINE: Final = re.compile(
     r"^Throughput: ([\d.]+) requests/s, ([\d.]+) total tokens/s, ([\d.]+) output tokens/s", re.MULTILINE
 )
 """Line of `vllm bench throughput`, which sends all requests at once."""
+_KEEPS_UP: Final = 0.9
+"""Fraction of the rate that must be served if requests were sent at that rate, and not as clients became free."""
 _LOWERED: Final = {name.lower(): key for name, key in _NAMES.items()}
 
 
@@ -121,6 +123,9 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         notes.append("the mean gap between tokens stands for the time per output token, which the file lacks")
     concurrency = whole_of(found.get("max_concurrency"))
     rate = rate_of("inf" if "successful_requests" in found else found.get("request_rate"))
+    served = number_of(found.get("request_throughput"))
+    if concurrency and rate and served and served < _KEEPS_UP * rate:
+        rate = None  # the clients wait for each other, whatever rate was asked for
     if concurrency and rate not in (None, float("inf")):
         notes.append(
             f"at most {concurrency} requests were open at once; the load is taken as {rate:g} requests/s"

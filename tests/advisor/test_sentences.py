@@ -206,6 +206,10 @@ def understand(text: str) -> dict[str, str]:
         ),
         ("which model can run on RTX 4090 24GB?", {"--own": "1xrtx-4090"}),
         (
+            "can 2x RTX 3090 run qwen3-8b for 4 users?",
+            {"--own": "2xrtx-3090", "--model": "qwen3-8b", "--users": "4"},
+        ),
+        (
             "full training of 70B Llama2 on 2T tokens",
             {"--tokens": "2t", "--workload": "train", "--model": "llama2-70b"},
         ),
