@@ -294,6 +294,24 @@ def _find_in_files(
     return None, []
 
 
+def options_of_commands(text: str, known: Collection[str]) -> Iterator[dict[str, str]]:
+    """Yield the options for which each start command of an engine in a text stands.
+
+    Raises: AdvisorError: the text is longer than one that people paste.
+    """
+    from advisor.cli import launch_files
+
+    for words in launch_files.commands_in(text):
+        start = _find_start(words)
+        if start is None or start.program.engine not in engines.all_ids():
+            continue
+        found = _read_options(start, known)
+        model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
+        named = {"--model": models.name_in_path(model)} if model else {}
+        release = {"--engine-version": start.release} if start.release and start.program.takes_value else {}
+        yield {**named, "--engine": found.engine, **release, **found.said}
+
+
 def starts_an_engine(text: str, path: Path) -> bool:
     """Whether a file holds a start command of an engine. Raises: InputFileError: its name says another form."""
     from advisor.cli import launch_files

@@ -1,4 +1,7 @@
-"""Conditions of a measured server in the text around its result: commands that were run, headings, settings."""
+"""Conditions of a measured server in the text around its result: commands of its client, headings, settings.
+
+Start commands of engines are read where pasted commands are (`advisor/cli/server_around.py`).
+"""
 
 import dataclasses
 import re
@@ -11,15 +14,20 @@ from advisor.catalog.formats.benchmark_result import BenchmarkResult
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
 _MODEL: Final = re.compile(
-    r"(?:(?<!\S)-m|--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|vllm serve|trtllm-serve"
-    r"|\bMODEL(?:_\w+)?|_MODEL)" + _VALUE
+    r"(?:--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|\bMODEL(?:_\w+)?|_MODEL)" + _VALUE
 )
-"""Model in a command; that of the tokenizer is the same."""
-_TENSOR: Final = re.compile(r"(?:--tensor[-_]parallel[-_]size|--tp[-_]size|--tp|(?<!\S)-tp|\bTP)[ =]?(\d+)\b")
+"""Model in a command of a client or a variable; that of the tokenizer is the same."""
+_TENSOR: Final = re.compile(r"\bTP[ =]?(\d+)\b")
 _CLIENTS: Final = re.compile(
     r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$", re.MULTILINE
 )
 _RATE: Final = re.compile(r"--request[-_]rate[ =](inf|[\d.]+)")
+_LENGTHS: Final = tuple(
+    re.compile(rf"--random[-_]{what}(?:[-_]len)?[ =](\d+)\b") for what in ("input", "output")
+)
+"""Nominal lengths of prompts and outputs in the command of a client."""
+_MET: Final = 0.01
+"""Difference of a mean from its nominal length up to which no lengths were drawn: a tokenizer's own."""
 _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.py|\bbench_serving\b")
 """Programs that send all requests at once unless a rate or a number of clients is typed."""
 _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
@@ -54,7 +62,19 @@ def complete(results: Any, text: str) -> Any:
     rate = _one(_RATE.findall(text), float)
     if rate is None and clients is None and _SENDS_AT_ONCE.search(text):
         rate = float("inf")
-    return tuple(_with(one, model, gpu, tensor, clients, rate) for one in results)
+    lengths = [_one(form.findall(text), int) for form in _LENGTHS]
+    return tuple(
+        _with(_with_equal_lengths(one, lengths), model, gpu, tensor, clients, rate) for one in results
+    )
+
+
+def _with_equal_lengths(one: BenchmarkResult, lengths: list[int | None]) -> BenchmarkResult:
+    """Return a result whose requests are equal if its mean lengths are those that its client was told to draw."""
+    means = (one.mean_input_tokens, one.mean_output_tokens)
+    is_met = all(
+        told and mean and abs(mean / told - 1.0) < _MET for told, mean in zip(lengths, means, strict=True)
+    )
+    return dataclasses.replace(one, length_dist="fixed") if is_met and not one.length_dist else one
 
 
 def _with(
