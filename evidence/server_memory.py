@@ -41,6 +41,8 @@ _CACHE_FORMATS: Final[Mapping[str, str]] = {
     "fp8_e4m3": "fp8",
     "fp8_e5m2": "fp8",
     "fp8_ds_mla": "fp8",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
     "bfloat16": "bf16",
     "float16": "bf16",
     "half": "bf16",

@@ -115,10 +115,11 @@ def with_pasted_command(
     said = found.said
     _check_is_planned(found.engine, given)
     model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
-    if _name_of_model(found.names) and not model and "--model" not in given:
+    is_unset = model.rpartition("/")[2].startswith("$")
+    if _name_of_model(found.names) and (is_unset or not model) and "--model" not in given:
         raise AdvisorError(
             f"the command has {_name_of_model(found.names)} where its model stands",
-            why="a placeholder names no model",
+            why="nothing sets that variable" if is_unset else "a placeholder names no model",
             fix="--model NAME in front of the command",
         )
     if model:

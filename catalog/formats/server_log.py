@@ -224,6 +224,7 @@ def _sglang(text: str) -> ServerLog:
     total = _whole(r"max_total_num_tokens=(\d+)", text)
     halves = re.findall(rf"K size:\s*{_SIZE},\s*V size:\s*{_SIZE}", text)
     pools = [(float(k) * _UNITS[ku]) + (float(v) * _UNITS[vu]) for k, ku, v, vu in halves]
+    drafts = [pool for pool in pools if pool not in _of_the_model(pools)]
     pools = _of_the_model(pools)
     apart = _word_of(text, "enable_dp_attention").lower() == "true" or "--enable-dp-attention" in text
     return ServerLog(
@@ -245,14 +246,18 @@ def _sglang(text: str) -> ServerLog:
         expert_parallel=_whole(_setting("ep_size", "ep-size"), text),
         memory_fraction=_fraction(_setting("mem_fraction_static", "mem-fraction-static"), text),
         weight_dtype=_word_of(text, "quantization"),
-        kv_dtype=_word_of(text, "kv_cache_dtype", "kv-cache-dtype"),
+        kv_dtype=_word_of(text, "kv_cache_dtype", "kv-cache-dtype")
+        or _last(r"KV Cache is allocated\. dtype: torch\.(\w+)", text),
         block_tokens=_whole(_setting("page_size", "page-size"), text),
         max_num_seqs=_whole(_setting("max_running_requests"), text),
         max_num_batched_tokens=_whole(_setting("chunked_prefill_size"), text),
         enforce_eager=_word_of(text, "disable_cuda_graph").lower() == "true",
         offloaded_bytes=_offloaded_bytes(text),
         has_failed="Not enough memory. Please try to increase --mem-fraction-static" in text,
-        notes=("SGLang's GB are 2^30 bytes",),
+        notes=(
+            "SGLang's GB are 2^30 bytes",
+            *((f"the draft model has a pool of {max(drafts) / GIB:.3g} GiB beside it",) if drafts else ()),
+        ),
     )
 
 
@@ -285,10 +290,11 @@ def _tensorrt_llm(text: str) -> ServerLog:
     return ServerLog(
         engine="tensorrt-llm",
         version=_last(r"TensorRT-?LLM version:?\s*v?(\d+\.\d+[\w.]*)", text),
-        model=_last(r"(?:model|checkpoint_dir|hf_model_dir)=['\"]?([\w./-]+)", text),
+        model=_last(r"(?:model|checkpoint_dir|hf_model_dir)=['\"]?([\w./-]+)", text)
+        or _last(r"(?<!\S)(/\S*/models--[^/\s]+)", text),
         weight_bytes=_bytes(
             r"(?:Loaded engine size:|weights memory usage:|Model weights memory:"
-            r"|\bUse(?= [\d.]+ GB for model weights)"
+            r"|\b[Uu]ses?(?= [\d.]+ GB for model weights)"
             r"|Memory used after loading model weights \(inside torch\) in memory usage profiling:)\s*",
             text,
         ),

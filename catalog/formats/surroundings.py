@@ -23,7 +23,11 @@ _CLIENTS: Final = re.compile(
 )
 _RATE: Final = re.compile(r"--request[-_]rate[ =](inf|[\d.]+)")
 _LENGTHS: Final = tuple(
-    re.compile(rf"--random[-_]{what}(?:[-_]len)?[ =](\d+)\b") for what in ("input", "output")
+    re.compile(
+        rf"--(?:random[-_]{what}(?:[-_]len)?|(?:synthetic[-_])?{what}[-_]tokens[-_]mean|{short})[ =](\d+)\b"
+        rf"|\b{word}_tokens=(\d+)\b"
+    )
+    for what, short, word in (("input", "isl", "prompt"), ("output", "osl", "output"))
 )
 """Nominal lengths of prompts and outputs in the command of a client."""
 _MET: Final = 0.01
@@ -62,19 +66,23 @@ def complete(results: Any, text: str) -> Any:
     rate = _one(_RATE.findall(text), float)
     if rate is None and clients is None and _SENDS_AT_ONCE.search(text):
         rate = float("inf")
-    lengths = [_one(form.findall(text), int) for form in _LENGTHS]
-    return tuple(
-        _with(_with_equal_lengths(one, lengths), model, gpu, tensor, clients, rate) for one in results
-    )
+    told = [_one((first or second for first, second in form.findall(text)), int) for form in _LENGTHS]
+    return tuple(_with(_with_lengths(one, *told), model, gpu, tensor, clients, rate) for one in results)
 
 
-def _with_equal_lengths(one: BenchmarkResult, lengths: list[int | None]) -> BenchmarkResult:
-    """Return a result whose requests are equal if its mean lengths are those that its client was told to draw."""
-    means = (one.mean_input_tokens, one.mean_output_tokens)
-    is_met = all(
-        told and mean and abs(mean / told - 1.0) < _MET for told, mean in zip(lengths, means, strict=True)
-    )
-    return dataclasses.replace(one, length_dist="fixed") if is_met and not one.length_dist else one
+def _with_lengths(one: BenchmarkResult, inputs: int | None, outputs: int | None) -> BenchmarkResult:
+    """Return a result with the lengths that its client was told to send, where it states none; its requests are equal
+    if its means are those lengths."""
+    added: dict[str, Any] = {}
+    is_met = True
+    for name, told in (("mean_input_tokens", inputs), ("mean_output_tokens", outputs)):
+        mean = getattr(one, name)
+        if told and mean is None:
+            added[name] = float(told)
+        is_met = is_met and bool(told and (mean is None or abs(mean / told - 1.0) < _MET))
+    if is_met and not one.length_dist:
+        added["length_dist"] = "fixed"
+    return dataclasses.replace(one, **added) if added else one
 
 
 def _with(
