@@ -227,10 +227,13 @@ def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
     targets = {
         one for core, ids in _targets_by_core().items() if drop_separators(core) == wanted for one in ids
     } or _targets_by_words().get(_words_of(core), frozenset())
+    is_tuning = not targets
+    targets = targets or _base_of_tuning(re.sub(r"-v\d[\d.]*$", "", core)) or frozenset()
     if len(targets) != 1:
         return None
     (model_id,) = targets
-    note = f"model '{ref}' is taken as {model_id}"
+    beside = ": same shape, another checkpoint" if is_tuning else ""
+    note = f"model '{ref}' is taken as {model_id}{beside}"
     said = _OLLAMA_TYPE.search(found["tag"])
     if said is None and by_id(model_id).weights == "mxfp4":
         return Chosen(by_id(model_id), note)
@@ -454,13 +457,15 @@ def _base_of_tuning(core: str) -> frozenset[str] | None:
     for place in range(1, len(words)):
         name = "-".join(words[place:])
         usual = _names().aliases.get(name)
-        targets = _targets_by_core().get(name) if usual is None else frozenset((usual,))
-        if targets is not None and _SIZE.search(f"-{'-'.join(words[place + 1 :])}"):
+        targets = _targets_by_core().get(name) or _targets_without_separators().get(drop_separators(name))
+        targets = targets if usual is None else frozenset((usual,))
+        if targets is not None and _ANY_SIZE.search(f"-{'-'.join(words[place + 1 :])}"):
             return None if any(map(_CHANGES_SHAPE.fullmatch, words[:place])) else targets
     return None
 
 
 _SIZE: Final = re.compile(r"-(\d+(?:\.\d+)?)b(?=-|$)")
+_ANY_SIZE: Final = re.compile(r"-(?:\d+x)?\d+(?:\.\d+)?b(?=-|$)")
 _SIZE_TOLERANCE: Final = 0.05
 
 
@@ -516,6 +521,16 @@ def _targets_by_core() -> dict[str, frozenset[str]]:
     for name, model_id in (*_spellings(), *_without_active().items()):
         found.setdefault(_core(name), set()).add(model_id)
     return {core: frozenset(targets) for core, targets in found.items()}
+
+
+@cache
+def _targets_without_separators() -> dict[str, frozenset[str]]:
+    """Return the ids that names stand for, by the names without separators too: llama3-8b is llama-3-8b."""
+    found: dict[str, frozenset[str]] = {}
+    for core, targets in _targets_by_core().items():
+        name = drop_separators(core)
+        found[name] = found.get(name, frozenset()) | targets
+    return found
 
 
 @cache

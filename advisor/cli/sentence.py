@@ -99,6 +99,12 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
     Raises: AdvisorError: it is one.
     """
     lower = text.lower()
+    if (memory := _MEMORY_OF_A_CARD.search(lower)) and not {"--own", "--gpu", "--rate"} & options.keys():
+        raise AdvisorError(
+            f"'{memory[0]}' names no accelerator",
+            why="speeds and prices are those of a card, not of its memory",
+            fix=f"name it: '{text.replace(text[memory.start() : memory.end()], 'an RTX 4090')}'",
+        )
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
     own = options.get("--own", "")
@@ -577,6 +583,9 @@ _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "sp
 """Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
 """Kinds of work whose items have one latency each."""
+_MEMORY_OF_A_CARD: Final = re.compile(
+    r"\b\d{1,3}\s?gi?b(?: of)? (?:vram|video memory|gpu memory|unified memory)\b|\bvram:? \d{1,3}\s?gi?b\b"
+)
 _MEMORY: Final = re.compile(
     r"\bhow much (?:gpu |video |graphics )?(?:v?ram|memory)\b"
     r"|\b(?:v?ram|memory) (?:requirements?|needed|required|usage)\b|\bwie ?viel (?:v?ram|speicher)\b"

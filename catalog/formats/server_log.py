@@ -356,6 +356,7 @@ def _llama_cpp(text: str) -> ServerLog:
     return ServerLog(
         engine="llama.cpp",
         model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
+        or _last(r"[\"'](?:[^\"'\n]*[/\\])?([^/\\\"'\n]+\.gguf)[\"']", text)
         or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held else None,
         gpu_layers=None if is_whole else int(layers[-1][0]) + (not counts_output),

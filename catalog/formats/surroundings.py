@@ -14,7 +14,7 @@ from advisor.catalog.formats.benchmark_result import BenchmarkResult
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
 _MODEL: Final = re.compile(
-    r"(?:--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|\bMODEL(?:_\w+)?|_MODEL)" + _VALUE
+    r"(?:--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|\bMODEL(?:_\w+)?|_MODEL|\bpretrained)" + _VALUE
 )
 """Model in a command of a client or a variable; that of the tokenizer is the same."""
 _TENSOR: Final = re.compile(r"\bTP[ =]?(\d+)\b")
