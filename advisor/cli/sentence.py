@@ -63,6 +63,12 @@ _FIRST_MARK: Final = "\ue000"
 _MARK: Final = "[\ue000-\uf8ff]"
 _SIZE: Final = re.compile(r"(?:\bllama\s)?\b(?P<size>\d+(?:\.\d+)?b)\b")
 _NAME_WORDS: Final = 4
+_MACHINE_WORDS: Final = 6
+"""Most words of an accelerator's name: mac studio m3 ultra with 256gb."""
+_MEMORY_FIRST: Final = re.compile(
+    r"\b(?P<memory>\d{2,3}) ?gb (?P<machine>(?:mac ?(?:studio|mini|book ?(?:pro|air))(?: m\d)?|m\d)(?: (?:ultra|max|pro))?)\b"
+)
+"""Memory of an Apple machine before its name."""
 
 
 @functools.cache
@@ -108,10 +114,11 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
     own = options.get("--own", "")
+    hardware = own or options.get("--gpu", "")
     has_load = {*_LOADS, "--concurrency", "--items"} & options.keys()
-    if "--model" not in options or not own or re.search(r",| or ", own) or has_load:
+    if "--model" not in options or not hardware or re.search(r",| or ", hardware) or has_load:
         return
-    if _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
+    if own and _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
         in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
         precision = options.get("--precision", "q4_k_m" if in_host else "")
         format_ = f" --precision {precision}" if precision else ""
@@ -122,7 +129,8 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
             fix=f"advisor simulate serve --model {options['--model']}{format_} --gpu {own} --concurrency 1 "
             "--input-tokens 1000 --output-tokens 300",
         )
-    if _FITS.search(lower):
+    is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower) is not None
+    if _FITS.search(lower) and (own or not is_rented):
         raise _asks_memory(text, options)
 
 
@@ -155,7 +163,7 @@ class _Reader:
     """Text of a question, of which what was understood is taken away."""
 
     def __init__(self, text: str) -> None:
-        self.typed = " ".join(text.split())
+        self.typed = _MEMORY_FIRST.sub(r"\g<machine> \g<memory>gb", " ".join(text.split()))
         self.nodes = 1
         """Nodes of which each holds the accelerators that are counted."""
         self.notes: tuple[str, ...] = ()
@@ -503,7 +511,7 @@ class _Reader:
     def _next_hardware(self, mark: str) -> "_Named | None":
         """Return the next accelerator that is named, in any number of words, and leave a mark in its place."""
         words = self.typed.split()
-        for count in range(min(_NAME_WORDS, len(words)), 0, -1):
+        for count in range(min(_MACHINE_WORDS, len(words)), 0, -1):
             for place in range(len(words) - count + 1):
                 found = _BOARDS.fullmatch(" ".join(words[place : place + count]).strip(" .,:;?!()"))
                 if found is None or re.search(_MARK, found[0]):
@@ -597,7 +605,7 @@ _WHICH_MODEL: Final = re.compile(
 )
 _FITS: Final = re.compile(
     r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"
-    r"|(?:can|could|will|would) (?:i|we|it|they|my)\b.*\b(?:run|load|handle)"
+    r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,6}(?:run|load|handle)"
     r"|passt|passen|reicht|reichen|genügt|suffit|tient|alcanza|cabe|basta|bastano)\b"
 )
 """Words of a question whether machines hold a model, where it names no load."""
