@@ -197,6 +197,8 @@ def _words_in(name: str) -> frozenset[str]:
 def _as_reference(typed: str) -> str:
     """Return a repository, with its branch or file behind a colon, for an address of the hub or `name@branch`."""
     typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", _POINT.sub(".", typed)))
+    if typed.casefold() not in _listed_repositories():
+        typed = _HYPHEN.sub(".", typed)
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
         branch = "" if found["branch"] in (None, "main", "master") else found["branch"]
@@ -209,6 +211,8 @@ def _as_reference(typed: str) -> str:
 
 _POINT: Final = re.compile(r"(?<=\d)_{2,3}(?=\d)")
 """Signs for a point in the folders of ModelScope's cache: Qwen2___5-7B-Instruct."""
+_HYPHEN: Final = re.compile(r"(?:(?<=[A-Za-z]\d)|(?<=-\d))-(?=\d(?:-|$))")
+"""Hyphen for the point of a version, as names of services and folders have it: llama-3-1-70b-instruct."""
 _OLLAMA_TAG: Final = re.compile(r"(?P<name>[a-z][\w.-]*):(?P<tag>[\w.-]+)", re.IGNORECASE)
 _OLLAMA_TYPE: Final = re.compile(r"(?:^|-)(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
 
@@ -246,7 +250,11 @@ def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
 def find(name: str) -> Model | None:
     """Return the model of the catalog with this name, or None. Names that no model has cost little, and no file is read
     for them: they come from lists of others."""
-    if drop_separators(name) not in _names_without_separators() and _core(name) not in _targets_by_core():
+    spelled = (name, _HYPHEN.sub(".", name))
+    if not any(
+        drop_separators(one) in _names_without_separators() or _core(one) in _targets_by_core()
+        for one in spelled
+    ):
         return None
     try:
         return _look_up(name, fetch=False).record

@@ -66,7 +66,8 @@ _NAME_WORDS: Final = 4
 _MACHINE_WORDS: Final = 6
 """Most words of an accelerator's name: mac studio m3 ultra with 256gb."""
 _MEMORY_FIRST: Final = re.compile(
-    r"\b(?P<memory>\d{2,3}) ?gb (?P<machine>(?:mac ?(?:studio|mini|book ?(?:pro|air))(?: m\d)?|m\d)(?: (?:ultra|max|pro))?)\b"
+    r"\b(?P<memory>\d{2,3}) ?gb "
+    r"(?P<machine>(?:mac ?(?:studio|mini|book ?(?:pro|air))(?: m\d)?|m\d)(?: (?:ultra|max|pro))?)\b"
 )
 """Memory of an Apple machine before its name."""
 

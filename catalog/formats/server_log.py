@@ -97,9 +97,11 @@ _RANK: Final = re.compile(
 
 
 def _ranks_in(text: str) -> int:
-    """Return how many ranks wrote a log, by the numbers in their prefixes; 1 if one did, or some are missing."""
+    """Return how many ranks wrote a log, by the numbers in their prefixes; 1 if they have none. Of a log in which some
+    are missing, the next power of two."""
     found = {int(number) for number in _RANK.findall(text)}
-    return len(found) if found == set(range(len(found))) else 1
+    most = max(found, default=0) + 1
+    return most if len(found) == most else 1 << (most - 1).bit_length()
 
 
 _WANTED: Final = {
@@ -158,6 +160,10 @@ def _offloaded_bytes(text: str) -> float:
     return float(found) * GIB if re.fullmatch(r"\d+(?:\.\d+)?", found) else 0.0
 
 
+_REFUSED_TOKENS: Final = "maximum number of tokens that can be stored in KV cache"
+"""Words of the refusals of vLLM before 0.9, with the tokens that the cache holds behind them."""
+
+
 def _vllm(text: str) -> ServerLog:
     tokens = [int(found.replace(",", "")) for found in re.findall(r"GPU KV cache size:\s*([\d,]+)", text)]
     notes = []
@@ -174,9 +180,15 @@ def _vllm(text: str) -> ServerLog:
     if not tokens and (longest := _whole(r"estimated maximum model length is ([\d,]+)", text)):
         tokens = [longest]
         notes.append("the cache holds the longest request that the refusal estimates")
+    if not tokens and (stored := _whole(rf"{_REFUSED_TOKENS} \((\d+)\)", text)):
+        tokens = [stored]
     weights = _bytes(r"(?:Model loading took|Loading model weights took|model weights take)\s*", text)
     weights = weights or _bytes(r"Actual usage(?: is|:)\s*(?=[\d.]+\s*GiB for weights?)", text)
-    cache = _bytes(r"(?:Available KV cache memory:|reserved for KV Cache is|kv_cache_size=)\s*", text, min)
+    cache = _bytes(
+        r"(?:Available KV cache memory:|reserved for KV Cache is|kv_cache_size=|available KV cache memory \()\s*",
+        text,
+        min,
+    )
     cache = cache or _bytes(r"Current kv cache memory in use is\s*", text, min)
     tensor = _whole(_setting("tensor_parallel_size", "tensor-parallel-size"), text)
     data = _whole(_setting("data_parallel_size", "data-parallel-size"), text)
@@ -494,6 +506,8 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
             r"reserved for KV Cache is",
             r"Desired GPU memory utilization is",
             r"[█▄▀]\s+version \d",
+            r"To serve at least one request with the models?'s max seq len",
+            _REFUSED_TOKENS,
             r"non-default args: \{",
         ),
         _vllm,

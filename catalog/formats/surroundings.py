@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.server_log import ServerLog
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
 _MODEL: Final = re.compile(
@@ -35,18 +36,32 @@ _MET: Final = 0.01
 _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.py|\bbench_serving\b")
 """Programs that send all requests at once unless a rate or a number of clients is typed."""
 _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
-_BOARDS: Final = re.compile(
-    r"(?<![\w.])(\d{1,4})\s*[x×]\s*([A-Za-z][A-Za-z0-9-]*\d\w*)|(?:\bGPU|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*([A-Za-z][\w-]*)"
+_NAME: Final = r"(?P<name>[A-Za-z][\w-]*(?: [\w-]+){0,3})"
+_BOARDS: Final = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*{_NAME}",
+        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?{_NAME}",
+        rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
+        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?{_NAME}",
+        rf"^GPU \d+: {_NAME}(?P<count>)",
+    )
 )
+"""Accelerators as people write them around a result: 2x H100, GPU: A100 80GB, on 8 H200, and the list of collect_env."""
+_SIGN_OF_A_CHIP: Final = re.compile(r"\d|spark", re.IGNORECASE)
+_MODEL_LINE: Final = re.compile(r"^[ \t*_-]*[Mm]odel[ \t*_]*[:=][ \t*_]*([A-Za-z][\w./ -]*?)[ \t*_]*$", re.MULTILINE)
+_WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*")
 _Value = TypeVar("_Value")
 
 
 def complete(results: Any, text: str) -> Any:
-    """Return results with what the text around them says of their conditions, where they state none themselves.
+    """Return results or a start-up log with what the text around them says of their conditions, where they state none.
 
-    A condition that the text states with several values is left open. Anything but results is returned as it is.
+    A condition that the text states with several values is left open. Anything else is returned as it is.
     """
+    if isinstance(results, ServerLog):
+        return _complete_log(results, text)
     is_document = text.lstrip()[:1] in ("{", "[")
     if is_document or not (
         isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
@@ -108,9 +123,8 @@ def _with(
             added["request_rate_per_s"] = rate
     if not added:
         return one
-    words = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp"}
     said = ", ".join(
-        "all requests at once" if value == float("inf") else f"{words.get(name, name)} {value}"
+        "all requests at once" if value == float("inf") else f"{_WORDS.get(name, name)} {value}"
         for name, value in added.items()
     )
     return dataclasses.replace(one, **added, notes=(*one.notes, f"the text around the result says: {said}"))
@@ -128,16 +142,41 @@ def _model_id(name: str) -> str | None:
 
 
 def _boards(text: str) -> tuple[str | None, int | None]:
-    """Return the one accelerator that a text names with its number or as a setting, and that number."""
-    found: set[tuple[str, int | None]] = set()
-    for count, counted, named in _BOARDS.findall(text):
+    """Return the one accelerator that a text names with its number, as a setting or as a place, and that number."""
+    named = {
+        (id_, found["count"])
+        for form in _BOARDS
+        for found in form.finditer(text)
+        if (id_ := _accelerator_at_start(found["name"]))
+    }
+    ids = {id_ for id_, _ in named}
+    counts = {int(count) for _, count in named if count}
+    if len(ids) != 1:
+        return None, None
+    return ids.pop(), (counts.pop() if len(counts) == 1 else None)
+
+
+def _accelerator_at_start(words: str) -> str:
+    """Return the accelerator with the longest name at the start of words; empty if none has one."""
+    parts = words.split(" ")
+    for count in range(len(parts), 0, -1):
+        name = " ".join(parts[:count])
+        if not _SIGN_OF_A_CHIP.search(name):
+            break
         try:
-            id_ = accelerators.get(counted or named).record.id
+            return accelerators.get(name).record.id
         except UnknownNameError:
             continue
-        found.add((id_, int(count) if count else None))
-    names = {id_ for id_, _ in found}
-    counts = {count for _, count in found if count}
-    return (names.pop() if len(names) == 1 else None), (
-        counts.pop() if len(counts) == 1 and len(found) == 1 else None
-    )
+    return ""
+
+
+def _complete_log(log: ServerLog, text: str) -> ServerLog:
+    """Return a start-up log with the model, accelerator and number that the text around it names, where it lacks them."""
+    gpu, count = _boards(text)
+    model = _one((word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))), _model_id)
+    found = {"device": gpu, "model": model, "tensor_parallel": count}
+    added = {name: value for name, value in found.items() if value and not getattr(log, name)}
+    if not added:
+        return log
+    said = ", ".join(f"{_WORDS.get(name, name)} {value}" for name, value in added.items())
+    return dataclasses.replace(log, **added, notes=(*log.notes, f"the text around the log says: {said}"))

@@ -23,7 +23,7 @@ _CONTEXT_TOKENS: Final = 8192
 """Tokens of a sequence if none are typed and the model reads as many; own choice."""
 _MOST_DEGREE: Final = 16
 """Highest degree of tensor parallelism that is tried for a model that does not fit."""
-_FEWER_BITS: Final = ("fp8", "q8_0", "int4", "q4_k_m")
+_FEWER_BITS: Final = ("fp8", "q8_0", "int4", "q4_k_m", "q3_k_m", "q2_k")
 """Formats that are tried for a model that does not fit, of which an engine reads some."""
 
 
@@ -92,9 +92,7 @@ def _fitting_format(asked: MemoryInput, layout: LayoutOptions, tokens: int) -> s
         try:
             typed = replace(layout, precision=format_)
             smaller, _ = deployment_of(asked.model, asked.gpu, typed, asked.flags.engine_version or "")
-            settings = engine_settings(
-                asked.flags, smaller, asked.max_num_seqs, asked.max_num_batched_tokens
-            )
+            settings = engine_settings(asked.flags, smaller, asked.max_num_seqs, asked.max_num_batched_tokens)
             if account_memory(smaller, tokens, asked.concurrency, settings).fits:
                 return format_
         except AdvisorError:

@@ -53,7 +53,9 @@ def memory_answer(
     """Return the parts of the memory, the verdict and the number of sequences that fit."""
     exchanged = _exchanged_bytes(deployment)
     ways = [
-        f"--{name} {value}" for name, value in (("tp", fitting_degree), ("precision", fitting_format)) if value
+        f"--{name} {value}"
+        for name, value in (("tp", fitting_degree), ("precision", fitting_format))
+        if value
     ]
     return Answer(
         result={

@@ -39,7 +39,8 @@ def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration
 
         return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes)
     if isinstance(found, ServerLog):
-        return memory_answer(compare_memory(found, stated), found, inputs, notes)
+        around = {} if found.model else conditions_around(text)
+        return memory_answer(compare_memory(found, around | stated), found, inputs, notes)
     metrics = found if isinstance(found, ServerMetrics) else None
     results = (found.result,) if metrics else found
     around = {} if kind.holds == "local benchmark" else conditions_around(text)
