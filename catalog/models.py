@@ -197,6 +197,8 @@ def _words_in(name: str) -> frozenset[str]:
 def _as_reference(typed: str) -> str:
     """Return a repository, with its branch or file behind a colon, for an address of the hub or `name@branch`."""
     typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", _POINT.sub(".", typed)))
+    if typed.casefold() not in _listed_repositories():
+        typed = _HYPHEN.sub(".", typed)
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
         branch = "" if found["branch"] in (None, "main", "master") else found["branch"]
@@ -209,6 +211,8 @@ def _as_reference(typed: str) -> str:
 
 _POINT: Final = re.compile(r"(?<=\d)_{2,3}(?=\d)")
 """Signs for a point in the folders of ModelScope's cache: Qwen2___5-7B-Instruct."""
+_HYPHEN: Final = re.compile(r"(?:(?<=[A-Za-z]\d)|(?<=-\d))-(?=\d(?:-|$))")
+"""Hyphen for the point of a version, as names of services and folders have it: llama-3-1-70b-instruct."""
 _OLLAMA_TAG: Final = re.compile(r"(?P<name>[a-z][\w.-]*):(?P<tag>[\w.-]+)", re.IGNORECASE)
 _OLLAMA_TYPE: Final = re.compile(r"(?:^|-)(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
 
@@ -227,10 +231,13 @@ def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
     targets = {
         one for core, ids in _targets_by_core().items() if drop_separators(core) == wanted for one in ids
     } or _targets_by_words().get(_words_of(core), frozenset())
+    is_tuning = not targets
+    targets = targets or _base_of_tuning(re.sub(r"-v\d[\d.]*$", "", core)) or frozenset()
     if len(targets) != 1:
         return None
     (model_id,) = targets
-    note = f"model '{ref}' is taken as {model_id}"
+    beside = ": same shape, another checkpoint" if is_tuning else ""
+    note = f"model '{ref}' is taken as {model_id}{beside}"
     said = _OLLAMA_TYPE.search(found["tag"])
     if said is None and by_id(model_id).weights == "mxfp4":
         return Chosen(by_id(model_id), note)
@@ -243,7 +250,11 @@ def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
 def find(name: str) -> Model | None:
     """Return the model of the catalog with this name, or None. Names that no model has cost little, and no file is read
     for them: they come from lists of others."""
-    if drop_separators(name) not in _names_without_separators() and _core(name) not in _targets_by_core():
+    spelled = (name, _HYPHEN.sub(".", name))
+    if not any(
+        drop_separators(one) in _names_without_separators() or _core(one) in _targets_by_core()
+        for one in spelled
+    ):
         return None
     try:
         return _look_up(name, fetch=False).record
@@ -454,13 +465,15 @@ def _base_of_tuning(core: str) -> frozenset[str] | None:
     for place in range(1, len(words)):
         name = "-".join(words[place:])
         usual = _names().aliases.get(name)
-        targets = _targets_by_core().get(name) if usual is None else frozenset((usual,))
-        if targets is not None and _SIZE.search(f"-{'-'.join(words[place + 1 :])}"):
+        targets = _targets_by_core().get(name) or _targets_without_separators().get(drop_separators(name))
+        targets = targets if usual is None else frozenset((usual,))
+        if targets is not None and _ANY_SIZE.search(f"-{'-'.join(words[place + 1 :])}"):
             return None if any(map(_CHANGES_SHAPE.fullmatch, words[:place])) else targets
     return None
 
 
 _SIZE: Final = re.compile(r"-(\d+(?:\.\d+)?)b(?=-|$)")
+_ANY_SIZE: Final = re.compile(r"-(?:\d+x)?\d+(?:\.\d+)?b(?=-|$)")
 _SIZE_TOLERANCE: Final = 0.05
 
 
@@ -516,6 +529,16 @@ def _targets_by_core() -> dict[str, frozenset[str]]:
     for name, model_id in (*_spellings(), *_without_active().items()):
         found.setdefault(_core(name), set()).add(model_id)
     return {core: frozenset(targets) for core, targets in found.items()}
+
+
+@cache
+def _targets_without_separators() -> dict[str, frozenset[str]]:
+    """Return the ids that names stand for, by the names without separators too: llama3-8b is llama-3-8b."""
+    found: dict[str, frozenset[str]] = {}
+    for core, targets in _targets_by_core().items():
+        name = drop_separators(core)
+        found[name] = found.get(name, frozenset()) | targets
+    return found
 
 
 @cache

@@ -46,6 +46,8 @@ class EngineProgram(Record):
     """Words for options, by the program's own."""
     values: Mapping[str, Mapping[str, str]] = {}
     """Formats by the words or numbers that stand for them, by option."""
+    abbreviates: bool = False
+    """Whether it takes the beginnings of its long options, as Python's argparse does."""
     settings: tuple[str, ...] = ()
     """Words of which a file of this program's settings has at least one."""
     places: Mapping[str, str] = {}
@@ -73,6 +75,14 @@ class EngineProgram(Record):
         """Whether an option of the engine's release takes a value; empty where no list of them fits."""
         release = launch_options().get(self.options_of)
         return release.takes_value if release else {}
+
+    def whole_option(self, name: str) -> str:
+        """Return the option that a name without hyphens in front begins, if the program takes such and only one does;
+        else the name."""
+        if not self.abbreviates or self.knows(name):
+            return name
+        begun = [option for option in self._options if option.startswith(name)]
+        return begun[0] if len(begun) == 1 else name
 
     def option_of_variable(self, name: str) -> str:
         """Return the option for which a variable stands; empty if it stands for none."""

@@ -90,10 +90,14 @@ def unknown(name: str, ids: Collection[str], aliases: Mapping[str, str], kind: s
     listed = (
         f"an id that advisor catalog {_LISTED[kind]} lists" if kind in _LISTED else f"one of {', '.join(ids)}"
     )
+    if kind == "model":
+        listed += ", an id of Hugging Face (owner/name), or the folder of a checkpoint"
+    figures = re.findall(r"\d+", name)
+    is_misspelt = len(near) == 1 and re.findall(r"\d+", near[0]) == figures  # grok-1 is not grok-5
     return UnknownNameError(
         f"unknown {kind} '{name}'",
         why=f"none of the {len(ids)} catalog records has this id or alias",
-        fix=f"type {near[0]}" if len(near) == 1 else f"type {listed}",
+        fix=f"type {near[0]}" if is_misspelt else f"type {listed}",
         hint=f"did you mean: {', '.join(near)}" if near else "",
     )
 

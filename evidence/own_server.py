@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
 from advisor.catalog import accelerators, engines, models
@@ -91,10 +92,12 @@ class ServerComparison:
         return max(order, key=verdicts.count)
 
 
-def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tuple[str, ...]]:
+def row_of(
+    result: BenchmarkResult, stated: Stated, around: Stated = MappingProxyType({})
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return conditions and measured values of a benchmark as a row of cases, and what had to be assumed.
 
-    What a person states counts before what the file says.
+    What a person states counts before what the file says, and that before the commands around it.
 
     Raises: InputFileError: model, accelerator, lengths or load are stated by neither; names what is missing.
     """
@@ -118,6 +121,12 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
         **_load(result, stated),
     }
     row = {name: value for name, value in found.items() if value} | dict(stated)
+    added = {name: value for name, value in around.items() if name not in row}
+    if added:
+        assumed.append(
+            f"the commands around the result say: {', '.join(' '.join(pair) for pair in added.items())}"
+        )
+        row = added | row
     row = stored_formats(row.get("model", "")) | row
     if "gpu" in row:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
@@ -135,9 +144,22 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
         row["tp"] = "1"
         assumed.append("one accelerator is taken; --tp says how many share the model")
     if not row.get("length_dist"):
-        row["length_dist"] = "mean"
-        assumed.append("the file states mean lengths, not their spread")
+        is_nominal = all(_is_round(float(row[name])) for name in ("isl", "osl"))
+        row["length_dist"] = "fixed" if is_nominal else "mean"
+        assumed.append(
+            "lengths are round: every request is taken to have them"
+            if is_nominal
+            else "the file states mean lengths, not their spread"
+        )
     return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+def _is_round(tokens: float) -> bool:
+    """Whether a length is one that people give a client, not the mean of what it drew.
+
+    Assumes: means of conversations are a multiple of 32 or 50 once in 20 times, and both lengths once in 400.
+    """
+    return tokens % 32 == 0 or tokens % 50 == 0
 
 
 def stored_formats(name: str) -> dict[str, str]:

@@ -41,6 +41,8 @@ _CACHE_FORMATS: Final[Mapping[str, str]] = {
     "fp8_e4m3": "fp8",
     "fp8_e5m2": "fp8",
     "fp8_ds_mla": "fp8",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
     "bfloat16": "bf16",
     "float16": "bf16",
     "half": "bf16",
@@ -174,7 +176,8 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
         raise InputFileError(
             f"the log does not say {' and '.join(what[option] for option in missing)}",
-            why="few start-up logs name the accelerator, and some no model",
+            why="; ".join(note for note in log.notes if note.startswith("the devices differ"))
+            or "few start-up logs name the accelerator, and some no model",
             fix=" ".join(missing),
         )
     try:
@@ -268,7 +271,8 @@ def _causes(figures: list[MemoryFigure]) -> tuple[str, ...]:
         )
     cache = by_name.get("KV cache")
     if cache and not cache.is_close and (weights is None or weights.is_close):
+        but = " although the weights agree" if weights else ""
         found.append(
-            "the cache differs although the weights agree: memory fraction, other processes, graphs or workspaces"
+            f"the cache differs{but}: memory fraction (--gpu-memory-utilization), other processes, graphs or workspaces"
         )
     return tuple(found)

@@ -154,9 +154,16 @@ def _remarks(
             if topology.links[i][j] in _SLOW_LINKS and (i, j) not in linked
         ]
         if slow:
-            found.append(
-                f"{len(slow)} of {every} pairs cross a processor or the socket (SYS, NODE): "
+            between = sum(topology.links[i][j] == "SYS" for i, j in slow)
+            advice = (
                 "keep tensor parallelism within the others"
+                if len(slow) < every
+                else f"{between} cross the socket (SYS), keep tensor parallelism within the others"
+                if 0 < between < every
+                else "tensor parallelism is slow here, stages of a pipeline exchange less"
+            )
+            found.append(
+                f"{len(slow)} of {every} pairs cross a processor or the socket (SYS, NODE): {advice}"
             )
     rates = pair_rates(measurements)
     if len(rates) > 1 and min(rates.values()) < 0.9 * max(rates.values()):

@@ -238,7 +238,10 @@ def plan_memory(
     )
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
-    per_token = _bytes_per_token(footprint, mean_context_tokens, engine.windowed_cache_fraction) * share
+    families = engine.windowed_cache_families
+    has_pool = not families or deployment.model.family in families
+    windowed_fraction = engine.windowed_cache_fraction if has_pool else 1.0
+    per_token = _bytes_per_token(footprint, mean_context_tokens, windowed_fraction) * share
     states = (
         left * engine.state_pool_ratio / (1.0 + engine.state_pool_ratio) if engine.state_pool_ratio else 0.0
     )

@@ -104,8 +104,16 @@ def deployment_of(
     found = class_support(deployment.engine, deployment.model, deployment.accelerator, release)
     if words := class_words(found, deployment.engine.name):
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
-    chosen.append(size_contradiction(deployment.model))
+    chosen += [size_contradiction(deployment.model), _format_of_mlx(deployment)]
     return deployment, tuple(note for note in chosen if note)
+
+
+def _format_of_mlx(deployment: Deployment) -> str:
+    """Return that a checkpoint is in the format of MLX, which no other engine loads; empty for any other."""
+    name = deployment.model.checkpoint
+    if deployment.engine.id == "mlx" or "mlx" not in name.lower():
+        return ""
+    return f"{name} is loaded by MLX alone: what follows is of weights of that size in another format"
 
 
 def usual_engine(model: str, gpu: str, precision: str | None, version: str = "") -> tuple[str, str]:

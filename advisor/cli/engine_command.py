@@ -43,8 +43,10 @@ _MOST_PATH: Final = 4096
 _VARIABLE: Final = re.compile(r"(?:-e|--env=|-e=)?([A-Za-z_]\w*=.*)", re.DOTALL)
 _OPERATOR: Final = re.compile(r"[|&;]+|\d?>.*|[(){}]")
 """Word with which the command of a shell ends."""
-_STARTS_IMAGE: Final = re.compile(r"-|[\w.-]+/[\w.-]+$")
-"""First word behind the image of a container that starts its engine: an option, or a repository."""
+_STARTS_IMAGE: Final = re.compile(r"-|[\w.-]+/[\w.-]+$|/(?!\S*(?:bin/|\.(?:sh|py)$))")
+"""First word behind the image of a container that starts its engine: an option, a repository, or the model's folder."""
+_MOUNT: Final = re.compile(r"(?:-v=?|--volume=)?(?P<outside>[^:=,\s]+):(?P<inside>/[^:=,\s]*)(?::\w+)?")
+"""Folder of a machine that a container has under another name."""
 _PLACEHOLDER: Final = re.compile(r"^(?:<[^<>]*>|\{\{[^{}]*\}\})[\\/]?")
 """Word in brackets for a folder or a name that a reader fills in."""
 _NO_NAME: Final = re.compile(r"[\[\]{}\"'=$<>|]")
@@ -70,6 +72,15 @@ class _Start(NamedTuple):
     words: tuple[str, ...]
     """Words behind the program, and the options for which its variables stand."""
     release: str = ""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """Folders in its container with those of the machine."""
+
+    def outside(self, path: str) -> str:
+        """Return the path on the machine of one in the container; any other text as it is."""
+        for inside, outside in self.mounts:
+            if path == inside or path.startswith(f"{inside}/"):
+                return outside + path.removeprefix(inside)
+        return path
 
 
 def with_pasted_command(
@@ -103,11 +114,12 @@ def with_pasted_command(
     found = _read_options(start, known)
     said = found.said
     _check_is_planned(found.engine, given)
-    model = _PLACEHOLDER.sub("", _name_of_model(found.names))
-    if _name_of_model(found.names) and not model and "--model" not in given:
+    model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
+    is_unset = model.rpartition("/")[2].startswith("$")
+    if _name_of_model(found.names) and (is_unset or not model) and "--model" not in given:
         raise AdvisorError(
             f"the command has {_name_of_model(found.names)} where its model stands",
-            why="a placeholder names no model",
+            why="nothing sets that variable" if is_unset else "a placeholder names no model",
             fix="--model NAME in front of the command",
         )
     if model:
@@ -145,7 +157,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
     found = _Options(program.engine, {}, {}, [], [])
     typed_names = {word.partition("=")[0] for word in start.words}
     for typed, value in _options_of(start):
-        name = program.words.get(kebab(typed), kebab(typed))
+        name = program.words.get(kebab(typed), program.whole_option(kebab(typed)))
         if name in (*_MODEL, _FILE_OF_MODEL, _SIZE_OF_MODEL):
             found.names.setdefault(name, value or "")
             continue
@@ -172,6 +184,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
             is_known = (
                 typed not in typed_names
                 or program.knows(name)
+                or name != kebab(typed)
                 or typed in options
                 or _LEVEL.fullmatch(typed)
                 or not options
@@ -282,6 +295,24 @@ def _find_in_files(
     return None, []
 
 
+def options_of_commands(text: str, known: Collection[str]) -> Iterator[dict[str, str]]:
+    """Yield the options for which each start command of an engine in a text stands.
+
+    Raises: AdvisorError: the text is longer than one that people paste.
+    """
+    from advisor.cli import launch_files
+
+    for words in launch_files.commands_in(text):
+        start = _find_start(words)
+        if start is None or start.program.engine not in engines.all_ids():
+            continue
+        found = _read_options(start, known)
+        model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
+        named = {"--model": models.name_in_path(model)} if model else {}
+        release = {"--engine-version": start.release} if start.release and start.program.takes_value else {}
+        yield {**named, "--engine": found.engine, **release, **found.said}
+
+
 def starts_an_engine(text: str, path: Path) -> bool:
     """Whether a file holds a start command of an engine. Raises: InputFileError: its name says another form."""
     from advisor.cli import launch_files
@@ -338,7 +369,12 @@ def _find_start(arguments: Sequence[str]) -> _Start | None:
     if (program, place, count) in images and rest[:1] and not _STARTS_IMAGE.match(rest[0]):
         return None  # the container runs another program
     options = (*rest[:end], *_of_variables(program, words[launcher:place]), *_in_image(program, words[place]))
-    return _Start(tuple(words[:launcher]), program, options, release)
+    mounts = tuple(
+        (mount["inside"].rstrip("/"), mount["outside"].rstrip("/"))
+        for word in words[launcher:place]
+        if (mount := _MOUNT.fullmatch(word))
+    )
+    return _Start(tuple(words[:launcher]), program, options, release, mounts)
 
 
 def _is_image(word: str) -> bool:

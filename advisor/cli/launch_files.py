@@ -349,6 +349,8 @@ def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator
     own = {**variables, **(macros if isinstance(macros, Mapping) else {}), **stated}
     image = _image(found)
     before = [f"{name}={value}" for name, value in stated.items()]
+    mounts = list(_mounts_of(fields.get("volumes"), own))
+    before += ["docker", *mounts] if mounts and (image or only) else []
     before += [expand(image or only, own)] if image or only else []
     lines = [_lines_of_command(fields.get(key), own) for key in _COMMANDS]
     if all(len(each) <= 1 for each in lines):
@@ -365,6 +367,13 @@ def _of_containers(found: Any, variables: Variables, only: str = "") -> Iterator
             yield from ([*before, *line] for line in _of_script(script, own))
     for value in found.values():
         yield from _of_containers(value, own, only)
+
+
+def _mounts_of(volumes: Any, variables: Variables) -> Iterator[str]:
+    """Yield the folders of a machine that a container has under other names, as options of docker write them."""
+    for one in volumes if isinstance(volumes, list) else ():
+        pair = f"{one.get('source')}:{one.get('target')}" if isinstance(one, Mapping) else str(one)
+        yield f"-v={expand(pair, variables)}"
 
 
 def _image(found: Mapping[str, Any]) -> str:

@@ -63,6 +63,13 @@ _FIRST_MARK: Final = "\ue000"
 _MARK: Final = "[\ue000-\uf8ff]"
 _SIZE: Final = re.compile(r"(?:\bllama\s)?\b(?P<size>\d+(?:\.\d+)?b)\b")
 _NAME_WORDS: Final = 4
+_MACHINE_WORDS: Final = 6
+"""Most words of an accelerator's name: mac studio m3 ultra with 256gb."""
+_MEMORY_FIRST: Final = re.compile(
+    r"\b(?P<memory>\d{2,3}) ?gb "
+    r"(?P<machine>(?:mac ?(?:studio|mini|book ?(?:pro|air))(?: m\d)?|m\d)(?: (?:ultra|max|pro))?)\b"
+)
+"""Memory of an Apple machine before its name."""
 
 
 @functools.cache
@@ -99,13 +106,20 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
     Raises: AdvisorError: it is one.
     """
     lower = text.lower()
+    if (memory := _MEMORY_OF_A_CARD.search(lower)) and not {"--own", "--gpu", "--rate"} & options.keys():
+        raise AdvisorError(
+            f"'{memory[0]}' names no accelerator",
+            why="speeds and prices are those of a card, not of its memory",
+            fix=f"name it: '{text.replace(text[memory.start() : memory.end()], 'an RTX 4090')}'",
+        )
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
     own = options.get("--own", "")
+    hardware = own or options.get("--gpu", "")
     has_load = {*_LOADS, "--concurrency", "--items"} & options.keys()
-    if "--model" not in options or not own or re.search(r",| or ", own) or has_load:
+    if "--model" not in options or not hardware or re.search(r",| or ", hardware) or has_load:
         return
-    if _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
+    if own and _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
         in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
         precision = options.get("--precision", "q4_k_m" if in_host else "")
         format_ = f" --precision {precision}" if precision else ""
@@ -116,7 +130,8 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
             fix=f"advisor simulate serve --model {options['--model']}{format_} --gpu {own} --concurrency 1 "
             "--input-tokens 1000 --output-tokens 300",
         )
-    if _FITS.search(lower):
+    is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower) is not None
+    if _FITS.search(lower) and (own or not is_rented):
         raise _asks_memory(text, options)
 
 
@@ -149,7 +164,7 @@ class _Reader:
     """Text of a question, of which what was understood is taken away."""
 
     def __init__(self, text: str) -> None:
-        self.typed = " ".join(text.split())
+        self.typed = _MEMORY_FIRST.sub(r"\g<machine> \g<memory>gb", " ".join(text.split()))
         self.nodes = 1
         """Nodes of which each holds the accelerators that are counted."""
         self.notes: tuple[str, ...] = ()
@@ -167,6 +182,7 @@ class _Reader:
         learns = any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
+        found |= {} if learns else self._context()
         found |= self._latencies() | ({} if learns else self._lengths())
         found |= self._counts(learns=learns)
         work = self._named_work()
@@ -195,7 +211,7 @@ class _Reader:
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
-        found |= self._formats(r"\b", r"\b") | self._machines(found)
+        found |= self._formats(r"\b", r"\b") | self._engines() | self._machines(found)
         self._name_model(found, model or self._size())
         if case and "--workload" not in found:
             found["--use-case"] = case
@@ -222,12 +238,25 @@ class _Reader:
         for name, words in _words()["counts"].items():
             if learns and name != "concurrency":
                 continue
-            count = self._take(rf"{_AMOUNT}[\s-]+(?:(?:de|di|of)\s+)?(?:{_join(words)})\b")
-            if count is None and name == "max-context":
-                count = self._take(rf"\b(?:{_join(words)})\s+(?:of\s+|:\s*)?{_AMOUNT}(?!\s*[^\W\d])")
-            if count is not None:
+            if count := self._take(rf"{_AMOUNT}[\s-]+(?:(?:de|di|of)\s+)?(?:{_join(words)})\b"):
                 found[f"--{name}"] = count["amount"].strip()
         return found
+
+    def _context(self) -> dict[str, str]:
+        """Return the context that is told behind its name: context of 32k, a context window of 128k tokens."""
+        tokens = rf"(?:[\s-]*(?:{_any('items', 'tokens')})\b|(?!\s*[^\W\d]))"
+        about = rf"(?:(?:of|:|=|is|{_any('before', 'about')})\s*)*"
+        count = self._take(rf"\b(?:{_any('counts', 'max-context')})\s*{about}{_AMOUNT}{tokens}")
+        return {"--max-context": count["amount"].strip()} if count else {}
+
+    def _engines(self) -> dict[str, str]:
+        """Return the engines that are named."""
+        named = [
+            name
+            for name, words in _words()["engines"].items()
+            if self._take(rf"(?<!\S)(?:{_join(words)})(?!\w)")
+        ]
+        return {"--engine": ",".join(named)} if named else {}
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the accelerators that are named, and the place of those that are rented."""
@@ -467,12 +496,13 @@ class _Reader:
             rf"{_MARK}[^{_MARK[1:-1]}]*\b(?:{_any('before', 'either')})(?!\w)", self.typed
         )
         is_rented = self._take(rf"\b(?:{_any('before', 'rented')})\b") is not None
+        asks_which = self._take(_WHICH_MODEL) is not None  # what runs on a machine is asked by who has it
         kept = named if may_be_either else [one for one in named if one.is_own == named[0].is_own]
         for one in named:
             self.typed = self.typed.replace(one.mark, "" if one in kept else one.typed)
         ids = list(dict.fromkeys(one.id for one in kept))
         counts = [f"{self.nodes * one.number}x{one.id}" for one in kept]
-        is_own = any(one.is_own or (may_be_either and one.has_article) for one in kept)
+        is_own = asks_which or any(one.is_own or (may_be_either and one.has_article) for one in kept)
         if is_own and is_rented:
             self.notes = (f"rented are as many as a load needs, not {' or '.join(counts)}",)
         if is_own and not is_rented:
@@ -482,13 +512,13 @@ class _Reader:
     def _next_hardware(self, mark: str) -> "_Named | None":
         """Return the next accelerator that is named, in any number of words, and leave a mark in its place."""
         words = self.typed.split()
-        for count in range(min(_NAME_WORDS, len(words)), 0, -1):
+        for count in range(min(_MACHINE_WORDS, len(words)), 0, -1):
             for place in range(len(words) - count + 1):
                 found = _BOARDS.fullmatch(" ".join(words[place : place + count]).strip(" .,:;?!()"))
                 if found is None or re.search(_MARK, found[0]):
                     continue
                 before = " ".join(words[:place])
-                counted = rf"(?P<number>\d{{1,5}}|an?|{_any('before', 'one')})"
+                counted = rf"(?P<number>\d{{1,5}}|\b(?:an?|{_any('before', 'one')}))"
                 told = re.search(
                     rf"(?:\b(?:{_any('before', 'owner')}|the) )*(?:{counted} ?[x×]? ?)?$",
                     f"{before} ",
@@ -531,6 +561,8 @@ class _Reader:
                 name = " ".join(words[place : place + count]).strip(" .,;:?!")
                 if re.search(r"[,;:?!] ", name):
                     continue
+                if count > 1 and _SIZE.fullmatch(words[place]):  # 70b llama 2
+                    name = " ".join((*name.split()[1:], words[place]))
                 is_name = count > 1 or any(sign.isdigit() for sign in name) or name in models.all_ids()
                 if is_name and models.find(name) is not None:
                     end = ("",) if words[place + count - 1][-1].isalnum() else (",",)
@@ -560,13 +592,21 @@ _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "sp
 """Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
 """Kinds of work whose items have one latency each."""
+_MEMORY_OF_A_CARD: Final = re.compile(
+    r"\b\d{1,3}\s?gi?b(?: of)? (?:vram|video memory|gpu memory|unified memory)\b|\bvram:? \d{1,3}\s?gi?b\b"
+)
 _MEMORY: Final = re.compile(
     r"\bhow much (?:gpu |video |graphics )?(?:v?ram|memory)\b"
     r"|\b(?:v?ram|memory) (?:requirements?|needed|required|usage)\b|\bwie ?viel (?:v?ram|speicher)\b"
 )
+_WHICH_MODEL: Final = re.compile(
+    r"\b(?:which|what)(?: \w+){0,4} (?:models?|llms?)\b|\bwhat (?:can|could|will) (?:(?:i|we|it|they|my)\b )?"
+    r"(?:be )?run\b"
+    r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
+)
 _FITS: Final = re.compile(
     r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"
-    r"|(?:can|could|will|would) (?:i|we|it|they|my)\b.*\b(?:run|load|handle)"
+    r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,6}(?:run|load|handle)"
     r"|passt|passen|reicht|reichen|genügt|suffit|tient|alcanza|cabe|basta|bastano)\b"
 )
 """Words of a question whether machines hold a model, where it names no load."""

@@ -43,6 +43,10 @@ _NUMBERED: Final = re.compile(r"(?<!\S)(?!(?:AD|G[ABHKMPV]|TU|NV)\d)\S*\d\S*")
 _DEVICE_ID: Final = re.compile(r"\[(10de|1002|8086):([0-9a-f]{4})\]", re.IGNORECASE)
 _AMD_ID: Final = re.compile(r"\b0x(7[0-9a-f]{3})\b", re.IGNORECASE)
 LONGEST_NAME: Final = 60
+_LONGEST_ROW: Final = 400
+"""Longest row in which an accelerator is looked for [characters]; people write shorter ones."""
+_POWER_LIMIT: Final = re.compile(r"\d+W\s*/\s*(\d+)W\b")
+"""Power and its limit in a row of nvidia-smi."""
 _CUT: Final = re.compile(r"\s*(?:\.\.\.?|…)$")
 """Sign with which nvidia-smi cuts off a long name."""
 _CUT_MAKER: Final = re.compile(r"^\W*(?:nvidia|amd)\b|\b(?:geforce|tesla|radeon|instinct)\b")
@@ -76,6 +80,13 @@ def accelerator_named(line: str) -> tuple[int, str] | None:
     except InputFileError:
         return None
     return (found.number, found.id) if found else None
+
+
+def one_accelerator(text: str) -> str:
+    """Return the accelerator that the lines of a text name; empty if none does, or they name several."""
+    lines = (line for line in text.splitlines() if len(line) <= _LONGEST_ROW)
+    named = {found[1] for line in lines if (found := accelerator_named(line)) is not None}
+    return named.pop() if len(named) == 1 else ""
 
 
 def accelerator_in(line: str, text: str, *, is_amd: bool) -> NamedAccelerator | None:
@@ -147,9 +158,10 @@ def resolve_name(span: str, line: str, text: str) -> str | None:
     memory = _gib_in(line, span)
     if cut := _CUT.search(span):
         # nvidia-smi shows the memory in the line below the name.
-        below = text.partition(line)[2].splitlines()[1:2]
-        memory = memory or (_gib_in(below[0], "") if below else None)
-        return _one_of_several(span, _names_from(span[: cut.start()]), memory)
+        below = "".join(text.partition(line)[2].splitlines()[1:2])
+        limit = _POWER_LIMIT.search(below)
+        names = _names_from(span[: cut.start()])
+        return _one_of_several(span, _with_power(names, limit), memory or _gib_in(below, ""))
     if _APPLE.search(bare):
         bare = re.sub(r"\s*\(.*", "", bare)
         count = cores[1] or cores[2] if cores else next(iter(_GPU_CORES.findall(text)), "")
@@ -176,6 +188,12 @@ def _names_from(beginning: str) -> list[str]:
     named = ((_GEFORCE_SIZE.sub("", name.lower()), id_) for name, id_ in spelt.items())
     names = ((re.sub(r"[^a-z0-9]", "", name), id_) for name, id_ in named)
     return sorted({id_ for name, id_ in names if name.startswith(start) and name != start})
+
+
+def _with_power(names: list[str], limit: re.Match[str] | None) -> list[str]:
+    """Return those accelerators that are rated at the power limit which nvidia-smi prints, or all of them."""
+    rated = [name for name in names if limit and accelerators.by_id(name).tdp_w == float(limit[1])]
+    return rated or names
 
 
 def _one_of_several(name: str, parts: Sequence[str], memory_gib: int | None) -> str | None:

@@ -27,8 +27,8 @@ _HEAD: Final = re.compile(r"^Metric,(?:avg|Value)\b", re.MULTILINE)
 _NAMES_OF_TABLE: Final = ("Statistic", "Metric")
 _TABLE: Final = re.compile(r"^\s*[┃│|]\s*(?:Statistic|Metric)\s*[┃│|]\s*avg\s*[┃│|]", re.MULTILINE)
 _METRIC: Final = re.compile(r"^(.*?)\s*(?:\(([^()]*)\))?$")
-_TOKEN_RATES: Final = ("tokens/sec", "tokens/s", "tokens/second")
-_REQUEST_RATES: Final = ("requests/sec", "requests/s", "requests/second")
+_TOKEN_RATES: Final = ("tokens/sec", "tokens/s", "tokens/second", "tok/s", "tok/sec")
+_REQUEST_RATES: Final = ("requests/sec", "requests/s", "requests/second", "req/s", "req/sec")
 _SPREAD_OF_FIXED: Final = 0.02
 """Largest standard deviation over mean of lengths that count as fixed: tokenizers add and drop single tokens."""
 
@@ -62,7 +62,7 @@ def read_aiperf(text: str) -> tuple[BenchmarkResult, ...]:
         num_requests=whole_of(_value(metrics, "request_count")) or whole_of(settings.get("request_count")),
         num_failed=whole_of(_value(metrics, "error_request_count")),
         mean_input_tokens=_value(metrics, "input_sequence_length"),
-        mean_output_tokens=_value(metrics, "output_sequence_length"),
+        mean_output_tokens=_value(metrics, "output_sequence_length") or _value(metrics, "output_token_count"),
         length_dist=_length_dist(metrics),
         ttft=_times(metrics, "time_to_first_token"),
         tpot=_times(metrics, "inter_token_latency"),
@@ -103,11 +103,16 @@ def _of_csv(text: str) -> Mapping[str, Any]:
 
 
 def _rows_of_table(text: str) -> Iterator[str]:
-    """Yield the rows of the printed table as those of the CSV export."""
+    """Yield the rows of the printed table as those of the CSV export; a name that is wrapped goes on in rows without
+    values."""
+    rows: list[list[str]] = []
     for line in text.splitlines():
         cells = [cell.strip().replace(",", "") for cell in re.split("[│┃|]", line)[1:-1]]
-        if len(cells) > 1 and cells[0]:
-            yield ",".join(["Metric" if cells[0] in _NAMES_OF_TABLE else cells[0], *cells[1:]])
+        if rows and len(cells) == len(rows[-1]) and cells[0] and not any(cells[1:]):
+            rows[-1][0] += f" {cells[0]}"
+        elif len(cells) > 1 and cells[0]:
+            rows.append(["Metric" if cells[0] in _NAMES_OF_TABLE else cells[0], *cells[1:]])
+    yield from map(",".join, rows)
 
 
 def _is_of_requests(text: str) -> bool:

@@ -58,21 +58,32 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
             continue
         record = chosen.record
         known = record.memory_bytes
-        if price.memory_bytes and known and abs(price.memory_bytes - known) > _MEMORY_TOLERANCE * known:
+        if (
+            price.memory_bytes
+            and known
+            and all(abs(size - known) > _MEMORY_TOLERANCE * known for size in _sizes_of_one(price))
+        ):
             continue
         letters = record.id.replace("-", "")
         return record, spelt.replace("-", "") == letters
-    return _board_with_memory(spelt, price.memory_bytes), False
+    boards = (_board_with_memory(spelt, size) for size in _sizes_of_one(price))
+    return next(filter(None, boards), None), False
 
 
-def _board_with_memory(name: str, memory_bytes: float | None) -> Accelerator | None:
+def _sizes_of_one(price: CataloguePrice) -> list[float]:
+    """Return what the memory of a row may be of one accelerator: itself, or that of all divided by their number."""
+    count = number_of(price.num_accelerators) or 1.0
+    memory = price.memory_bytes
+    return [memory, memory / count] if memory and count > 1.0 else [memory] if memory else []
+
+
+def _board_with_memory(name: str, memory_bytes: float) -> Accelerator | None:
     """Return the board with this memory of those that share a name, in its own socket first; None if none has."""
     boards = (accelerators.by_id(each) for each in accelerators.all_ids() if each.startswith(f"{name}-"))
     able = [
         board
         for board in boards
-        if memory_bytes
-        and board.memory_bytes
+        if board.memory_bytes
         and abs(memory_bytes - board.memory_bytes) <= _MEMORY_TOLERANCE * board.memory_bytes
     ]
     return max(able, key=lambda board: "sxm" in board.id, default=None)

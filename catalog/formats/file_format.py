@@ -26,6 +26,8 @@ class FileFormat:
     """Whether a text is in this format. A text that was cut in the middle still is."""
     read: Callable[[str], Any]
     """Reader of the text. Raises: InputFileError: what the text lacks."""
+    reads_prefixes: bool = False
+    """Whether the prefixes of lines say something to the reader: which ranks wrote a log."""
 
 
 def json_object(text: str) -> Mapping[str, Any] | None:

@@ -1,7 +1,8 @@
-"""Results of GuideLLM: a JSON file with one benchmark for each load."""
+"""Results of GuideLLM: a JSON file with one benchmark for each load, or the tables that it prints."""
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
@@ -14,12 +15,35 @@ from advisor.catalog.formats.benchmark_result import (
     whole_of,
 )
 from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
+from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import MILLISECOND_S
 
 _TITLE: Final = "result of guidellm"
 _AT_ONCE: Final = "throughput"
 _CSV: Final = re.compile(r"\ufeff?(?:Run Info,|Type,Run Id,)")
 """Beginning of the header of a CSV, before release 0.4 and since."""
+_PRINTED: Final = re.compile(
+    r"Request Latency Statistics \(Completed|^\s*#?\s*Metadata\s*\| Request Stats", re.MULTILINE
+)
+_SEPARATOR: Final = re.compile(r"\s*\|?(?:[-=]{2,}\|)+[-=]{2,}\|?\s*")
+_PLACES: Final[Mapping[str, re.Pattern[str]]] = {
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in {
+        "requests": r"requests made comp",
+        "inputs": r"(?:prompt|input) tok(?:/req| per req) (?:comp|mdn|mean)",
+        "outputs": r"output tok(?:/req| per req) (?:comp|mdn|mean)",
+        "per_s": r"request(?: stat)?s per sec(?:ond)?(?: mean)?",
+        "clients": r"request(?: stat)?s concurrency(?: mdn| mean)?",
+        "output_rate": r"(?:out tok/sec|output tokens per sec) mean",
+        "total_rate": r"total tokens per sec mean",  # early releases count prompts twice
+        "e2e": r"req(?:uest)? latency (?:\(\w+\)|sec)(?P<statistic> mean| median| mdn| p99)",
+        "ttft": r"ttft (?:\(ms\)|ms)(?P<statistic> mean| median| mdn| p99)",
+        "itl": r"itl (?:\(ms\)|ms)(?P<statistic> mean| median| mdn| p99)",
+    }.items()
+}
+"""Titles of columns, groups and statistics joined, by what they hold. Early releases write ms over whole requests in
+seconds."""
+_STRATEGY: Final = re.compile(r"(synchronous|throughput|constant|poisson|async|concurrent)(?:@([\d.]+))?")
 
 
 def read_guidellm(text: str) -> tuple[BenchmarkResult, ...]:
@@ -34,6 +58,8 @@ def read_guidellm(text: str) -> tuple[BenchmarkResult, ...]:
             why="its columns differ from release to release",
             fix="give the benchmarks.json of the run: --output-path benchmarks.json, or --outputs json",
         )
+    if _PRINTED.search(text):
+        return tuple(require_figures(one, _TITLE) for one in _printed_results(text))
     document = read_object(text, _TITLE)
     benchmarks = document.get("benchmarks")
     if not isinstance(benchmarks, list) or not benchmarks:
@@ -46,6 +72,96 @@ def read_guidellm(text: str) -> tuple[BenchmarkResult, ...]:
         for one in benchmarks
         if isinstance(one, Mapping)
     )
+
+
+def _printed_results(text: str) -> Iterator[BenchmarkResult]:
+    """Yield the results of the printed tables, whose rows are the loads in one order.
+
+    Source: vllm-project/guidellm 0.2 to 0.5, src/guidellm/benchmark/output.py and outputs/console.py.
+    """
+    loads: dict[tuple[str, int], dict[str, float]] = {}
+    for titles, rows in _tables(text):
+        seen: Counter[str] = Counter()
+        for row in rows:
+            label = row[0].strip("# ")
+            if not _STRATEGY.fullmatch(label):
+                continue
+            load = loads.setdefault((label, seen[label]), {})
+            seen[label] += 1
+            for title, cell in zip(titles, row, strict=False):
+                for name, pattern in _PLACES.items():
+                    if (found := pattern.fullmatch(title)) and (number := number_of(cell)) is not None:
+                        statistic = found.groupdict().get("statistic") or ""
+                        load.setdefault(name + statistic.lower().replace("mdn", "median"), number)
+    for (label, _), load in loads.items():
+        strategy = _STRATEGY.fullmatch(label)
+        assert strategy is not None
+        yield _printed_result(strategy[1], number_of(strategy[2]), load)
+
+
+def _printed_result(kind: str, number: float | None, load: Mapping[str, float]) -> BenchmarkResult:
+    clients = (
+        1.0 if kind == "synchronous" else number or load.get("clients") if kind == "concurrent" else None
+    )
+    rate = float("inf") if kind == _AT_ONCE else None if clients else number or load.get("per_s")
+    times = {
+        name: MeasuredTimes(
+            *(multiply(load.get(f"{name} {part}") or None, factor) for part in ("mean", "median", "p99"))
+        )
+        for name, factor in (("ttft", MILLISECOND_S), ("itl", MILLISECOND_S), ("e2e", 1.0))
+    }
+    notes = (
+        ("the rate at which requests were sent is taken as that of answers",) if rate and not number else ()
+    )
+    return BenchmarkResult(
+        tool="guidellm",
+        concurrency=round(clients) if clients else None,
+        request_rate_per_s=rate,
+        num_requests=whole_of(load.get("requests")),
+        mean_input_tokens=load.get("inputs"),
+        mean_output_tokens=load.get("outputs"),
+        ttft=times["ttft"],
+        tpot=times["itl"],
+        e2e=times["e2e"],
+        output_tokens_per_s=load.get("output_rate"),
+        total_tokens_per_s=load.get("total_rate"),
+        requests_per_s=load.get("per_s"),
+        notes=notes if kind != _AT_ONCE else (),
+    )
+
+
+def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Yield the titles of the columns and the rows of each printed table. A title over several columns has as many bars
+    behind it."""
+    head: list[list[str]] = []
+    rows: list[list[str]] = []
+    is_below = False
+    lines = text.splitlines()
+    if not any(re.match(r"\s*(?:#\s*)?(?:Metadata\s*)?\|", line) for line in lines):
+        lines = list(without_prefixes(text))
+    for line in [*lines, ""]:
+        plain = line.strip().removeprefix("#").strip()
+        if _SEPARATOR.fullmatch(plain):
+            is_below = bool(head)
+        elif "|" in plain:
+            cells = _spread(plain)
+            (rows if is_below else head).append(cells)
+        elif head or rows:
+            if rows:
+                yield _titles(head), rows
+            head, rows, is_below = [], [], False
+
+
+def _spread(line: str) -> list[str]:
+    """Return the cells of a row, those over several columns once for each."""
+    parts = re.findall(r"([^|]+)(\|*)", line.removeprefix("|"))
+    return [cell.strip() for cell, bars in parts for _ in range(max(1, len(bars)))]
+
+
+def _titles(head: Sequence[Sequence[str]]) -> list[str]:
+    width = max(map(len, head))
+    full = [[*row, *[row[-1]] * (width - len(row))] for row in head]
+    return [" ".join(dict.fromkeys(filter(None, column))) for column in zip(*full, strict=True)]
 
 
 def _result(one: Mapping[str, Any], args: Mapping[str, Any]) -> BenchmarkResult:
@@ -146,7 +262,7 @@ def _length_dist(one: Mapping[str, Any]) -> str:
 
 
 def _is_guidellm(text: str) -> bool:
-    return bool(_CSV.match(text)) or (
+    return bool(_CSV.match(text) or _PRINTED.search(text)) or (
         has_keys(text, "benchmarks", "metrics")
         and ("time_to_first_token_ms" in text or "guidellm" in text.lower())
     )

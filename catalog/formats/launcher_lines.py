@@ -9,9 +9,11 @@ _PREFIX: Final = re.compile(
       \[\d+(?:,\d+)?\](?:<(?:stdout|stderr|stddiag)>)?:?[ ]?   # mpirun --tag-output and the MPI operator
     | \s{0,4}\d+:[ ]                                            # srun --label, which pads the numbers
     | \[(?:rank|default)\d+\]:[ ]?                              # torchrun
-    | [A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S+\s[\w.@-]+\[\d+\]:[ ]   # journald
+    | [^\W\d_]{3,4}\.?\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S+\s[\w.@-]+\[\d+\]:[ ]   # journald, in any language
+    | \[(?:Error|Warning|Info|Debug)\][ ]\([\w ]+\)[ ]           # Lemonade
     | (?:stdout|stderr)\s[FP][ ]                                # container runtimes, behind the time
     | \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ ]   # kubectl logs --timestamps
+    | \[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[ ][A-Z]{2,3}\d+)*\][ ]     # ranks of SGLang
     | \[(?:pod|container)/[^\]]+\][ ]                           # kubectl logs --prefix
     | \+(?=\|)                                                 # lines of a diff
     | >[ ]                                                      # quotations of mail and of forums

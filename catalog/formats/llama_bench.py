@@ -235,13 +235,16 @@ def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
         if not line.strip().startswith("|"):
             continue
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if "test" in cells and any(cell.startswith("t/s") for cell in cells):
-            names = cells
+        lower = [cell.lower() for cell in cells]
+        if "test" in lower and any(cell.startswith("t/s") for cell in lower):
+            names = [_COMPARED.get(name, name) for name in lower]
         elif not names and len(cells) >= len(_FIRST) + 2 and _TEST.match(cells[-2]) and "±" in cells[-1]:
             first = dict(zip(_FIRST, cells, strict=False))  # a table whose title was cut off
             yield _of_cells({**first, "test": cells[-2], "t/s": cells[-1]}, device, num_gpus, stem)
         elif names and len(cells) == len(names) and not set(line) <= set("|-: "):
-            yield _of_cells(dict(zip(names, cells, strict=True)), device, num_gpus, stem)
+            row = dict(zip(names, cells, strict=True))
+            for rate in (value for name, value in row.items() if name.startswith("t/s")):
+                yield _of_cells({**row, "t/s": rate}, row.get("gpu", device), num_gpus, stem)
 
 
 def device_of(text: str) -> str:
@@ -327,10 +330,15 @@ def format_of(name: str) -> str:
     return {"f16": "fp16", "f32": "fp32", "mxfp4_moe": "mxfp4"}.get(text, text)
 
 
+_HEAD: Final = r"^[ \t]*\|(?:\s*(?:gpu|cpu)\s*\|)?\s*model\s*\|.*\|\s*test\s*\|\s*t/s"
+"""Head of a table of llama-bench, or of compare-llama-bench, which has the rates of two builds beside each other."""
+_COMPARED: Final = {"microbatch size": "n_ubatch"}
+
+
 def _is_table(text: str) -> bool:
     if re.search(r"^[ \t]*\|.*\|\s*(?:pp|tg)\d+\s*\|[^|]*±[^|]*\|\s*$", text, re.MULTILINE):
         return True
-    return bool(re.search(r"^[ \t]*\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE))
+    return bool(re.search(_HEAD, text, re.MULTILINE | re.IGNORECASE))
 
 
 def _is_llama_bench(text: str) -> bool:

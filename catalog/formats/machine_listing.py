@@ -59,6 +59,11 @@ _IN_ALL: Final = re.compile(
     re.IGNORECASE,
 )
 _EACH_NODE: Final = re.compile(rf"\s*\b{_EACH}\b", re.IGNORECASE)
+_PRICED: Final = re.compile(
+    r"\$\s?\d[\d.,]*\s*(?:/|per )\s*(?:gpu\W{0,3})?h|\bprice\W{0,3}(?:per |/)?\s?h(?:ou)?r?\b|\$/h",
+    re.IGNORECASE,
+)
+"""Prices by the hour, which no listing of a machine has."""
 _PROSE_LINES: Final = 4
 """Most lines of a text that a person wrote; listings of programs are longer."""
 _LONGEST_LINE: Final = 400
@@ -122,6 +127,12 @@ def read_machine(
         # A type of machine says which board of a family it has, and how many.
         return ListedMachine(tuple((count, id_) for id_, count in machines.items()))
     totals = [int(number) for number in _TOTALS.findall(plain)]
+    if _PRICED.search(plain):
+        raise InputFileError(
+            f"{name}: a list of prices, not of a machine",
+            why="it has prices by the hour",
+            fix=f"--price-file {name} --provider NAME",
+        )
     if not seen:
         raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))
     if "MIG" in plain and re.search(r"^\s*MIG \d", plain, re.MULTILINE):

@@ -202,7 +202,10 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"^tok\w* in$",
         ),
     ),
-    ("request_rate_per_s", (r"(?<!transfer )\brate$", r"\bload$")),
+    (
+        "request_rate_per_s",
+        (r"(?<!transfer )(?<!hit )(?<!miss )(?<!acceptance )(?<!success )(?<!error )\brate$", r"\bload$"),
+    ),
     (
         "num_requests",
         (

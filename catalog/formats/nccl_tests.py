@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.accelerator_names import one_accelerator
 from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import GB, MICROSECOND_S
@@ -105,17 +106,37 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     rows = tuple(line.row for line in lines)
     ranks = _RANK.findall(text)
     num_ranks = len({int(rank) for rank, _, _ in ranks})
+    _check_exchanges(rows, num_ranks, len(ranks))
     assumed: tuple[str, ...] = ()
     named = operation or _named_operation(text)
     if named is None:
         named, assumed = _operation_of_columns(lines, num_ranks)
+    device = ranks[0][2].strip() if ranks else one_accelerator(text)
+    if device and not ranks:
+        assumed += (f"the text around the table names {device}",)
     return NcclTestsRun(
         operation=named,
         num_ranks=num_ranks or _ranks_from_ratio(named, rows),
         num_nodes=max(len({host for _, host, _ in ranks}), 1),
-        device=ranks[0][2].strip() if ranks else "",
+        device=device,
         rows=rows,
         assumed=assumed,
+    )
+
+
+def _check_exchanges(rows: tuple[NcclTestsRow, ...], num_ranks: int, num_processes: int) -> None:
+    """Refuse the output of ranks that exchange nothing.
+
+    Raises: InputFileError: one rank is a group by itself, whose bus bandwidth nccl-tests prints as 0.
+    """
+    if num_ranks > 1 or any(row.bus_bytes_per_s for row in rows):
+        return
+    apart = num_processes > 1
+    raise InputFileError(
+        f"each of {num_processes} processes was a group of one rank" if apart else "one rank ran alone",
+        why="one rank exchanges nothing, so that its bus bandwidth is 0"
+        + ("; without MPI in nccl-tests, mpirun starts as many runs as processes" if apart else ""),
+        fix="build nccl-tests with MPI=1 and run it again" if apart else "run it with -g N, or N processes",
     )
 
 

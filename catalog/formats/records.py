@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.accelerator_names import accelerator_named
 from advisor.catalog.formats.documents import document_of
@@ -27,7 +28,7 @@ _NANO: Final = 1e-9
 _MOST_BEFORE_A_HEADER: Final = 60
 """Lines of other kinds behind which no table is looked for any more."""
 _DEEPEST: Final = 12
-_RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞╡╭╮╰╯┏┓┗┛┡┩╇╋┠┨┳┻]+$")
+_RULE: Final = re.compile(r"^[\s|+:=\-─━═┼╪┌┐└┘├┤┬┴╞╡╭╮╰╯╒╤╕╘╧╛┏┓┗┛┡┩╇╋┠┨┳┻]+$")
 _BARS: Final = re.compile(r"[|│┃║]")
 _GAP: Final = re.compile(r"\s{2,}|\t")
 _PAIR: Final = re.compile(
@@ -39,7 +40,8 @@ _STATISTIC: Final = re.compile(
     re.IGNORECASE,
 )
 _MEASURE: Final = re.compile(
-    r"(?:metrics?|parameters?|settings?|statistics?|measure(?:ment)?s?|step|phase|stage|figures?|propert(?:y|ies)|fields?|)",
+    r"(?:[a-z]+ )?(?:metrics?|parameters?)|(?:settings?|statistics?|measure(?:ment)?s?|step|phase|stage"
+    r"|figures?|propert(?:y|ies)|fields?|)",
     re.IGNORECASE,
 )
 """Titles of a first column that names what the other columns of its row hold."""
@@ -122,7 +124,7 @@ def _of_tables(read: _Tables, lines: Sequence[str], *, around: bool) -> list[Rec
     used: set[int] = set()
     found = list(read(lines, used))[:MOST_RECORDS]
     if found and around:
-        rest = ["" if number in used or _BARS.search(line) else line for number, line in enumerate(lines)]
+        rest = ["" if number in used or _RULE.match(line) else line for number, line in enumerate(lines)]
         found += map(FieldsAround, _of_pairs([part for line in rest for part in _told_apart(line)]))
     return found
 
@@ -143,6 +145,8 @@ def _told_apart(line: str) -> list[str]:
             found += [f"engine: {software[1]}", f"engine version: {software[2]}"]
         elif ":" not in part and accelerator_named(part) is not None:
             found.append(f"gpu: {part.strip()}")
+        elif ":" not in part and part.strip().lower() in DTYPES:
+            found.append(f"precision: {part.strip()}")
         else:
             found.append(part)
     return found
@@ -335,17 +339,20 @@ def _numbered_rows(value: Mapping[str, Any]) -> dict[str, Any]:
 def _of_bars(lines: Sequence[str], used: set[int]) -> Iterator[Record]:
     """Yield the rows of tables in Markdown or in boxes, whose header is their first row of several cells."""
     table: list[list[str]] = []
+    places: list[int] = []
     for number, line in enumerate([*lines, ""]):
         if len(_BARS.findall(line)) >= 1 and not _RULE.match(line):
             is_framed = re.match(r"\s*\|\|", line) and re.search(r"\|\|\s*$", line)
             inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", line.strip()[1:-1] if is_framed else line)
             cells = [re.sub(r"[*`]", "", cell).strip() for cell in _BARS.split(inner)]
-            used.add(number)
+            places.append(number)
             if table or len(cells) > 1:
                 table.append(cells)
         elif not _RULE.match(line) or not line.strip():
+            used |= {*places} if len(table) > 1 else set()
             yield from _of_grid(table)
             table = []
+            places = []
 
 
 def _of_delimited(lines: Sequence[str], used: set[int]) -> Iterator[Record]:

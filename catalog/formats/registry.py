@@ -8,11 +8,13 @@ from advisor.catalog.formats import (
     aiperf,
     copy_matrices,
     dcgm_diagnostic,
+    engine_rates,
     flat_results,
     gpu_topology,
     guidellm,
     inferencex,
     llama_bench,
+    local_tables,
     named_results,
     nccl_tests,
     network_rates,
@@ -42,6 +44,8 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     network_rates.FORMAT,
     nccl_tests.FORMAT,
     server_log.FORMAT,
+    engine_rates.FORMAT,
+    local_tables.FORMAT,
     named_results.FORMAT,
 )
 """Formats in the order in which they are tried: the most specific marks first, logs last, because a log may contain
@@ -63,7 +67,8 @@ def read(text: str, name: str) -> tuple[FileFormat, Any]:
     """
     found, plain = _unwrap(text, name)
     try:
-        return found, complete(found.read(plain), plain)
+        whole = text if found.reads_prefixes and found.is_it(text) else plain
+        return found, complete(found.read(whole), plain)
     except InputFileError as error:
         raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None
 

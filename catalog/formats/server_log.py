@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from advisor.catalog.errors import InputFileError
@@ -73,6 +73,9 @@ def read_server_log(text: str) -> ServerLog:
     for engine, (marks, read) in _READERS.items():
         if any(re.search(mark, plain) for mark in marks):
             found = read(plain)
+            if found.tensor_parallel is None and (ranks := _ranks_in(text)) > 1:
+                words = f"{ranks} ranks wrote the log: they are taken to share the model"
+                found = replace(found, tensor_parallel=ranks, notes=(*found.notes, words))
             if found.weight_bytes is None and found.kv_bytes is None and found.kv_tokens is None:
                 raise InputFileError(
                     f"the log of {engine} states neither weights nor KV cache",
@@ -85,6 +88,20 @@ def read_server_log(text: str) -> ServerLog:
         why="no line of theirs about weights or the KV cache",
         fix="give what the server printed from its start",
     )
+
+
+_RANK: Final = re.compile(
+    r"(?:VllmWorker rank=|VllmWorker-|Worker(?:_PP\d+)?_TP|(?<=\d) TP|\[(?:rank|default))(\d{1,3})\b"
+)
+"""Number of a rank in the prefixes of vLLM, SGLang and torchrun."""
+
+
+def _ranks_in(text: str) -> int:
+    """Return how many ranks wrote a log, by the numbers in their prefixes; 1 if they have none. Of a log in which some
+    are missing, the next power of two."""
+    found = {int(number) for number in _RANK.findall(text)}
+    most = max(found, default=0) + 1
+    return most if len(found) == most else 1 << (most - 1).bit_length()
 
 
 _WANTED: Final = {
@@ -143,6 +160,10 @@ def _offloaded_bytes(text: str) -> float:
     return float(found) * GIB if re.fullmatch(r"\d+(?:\.\d+)?", found) else 0.0
 
 
+_REFUSED_TOKENS: Final = "maximum number of tokens that can be stored in KV cache"
+"""Words of the refusals of vLLM before 0.9, with the tokens that the cache holds behind them."""
+
+
 def _vllm(text: str) -> ServerLog:
     tokens = [int(found.replace(",", "")) for found in re.findall(r"GPU KV cache size:\s*([\d,]+)", text)]
     notes = []
@@ -156,9 +177,18 @@ def _vllm(text: str) -> ServerLog:
             else "16 tokens, the default of the release, as the log does not say it"
         )
         notes.append(f"the cache is {blocks:,} blocks of {size}")
+    if not tokens and (longest := _whole(r"estimated maximum model length is ([\d,]+)", text)):
+        tokens = [longest]
+        notes.append("the cache holds the longest request that the refusal estimates")
+    if not tokens and (stored := _whole(rf"{_REFUSED_TOKENS} \((\d+)\)", text)):
+        tokens = [stored]
     weights = _bytes(r"(?:Model loading took|Loading model weights took|model weights take)\s*", text)
     weights = weights or _bytes(r"Actual usage(?: is|:)\s*(?=[\d.]+\s*GiB for weights?)", text)
-    cache = _bytes(r"(?:Available KV cache memory:|reserved for KV Cache is|kv_cache_size=)\s*", text, min)
+    cache = _bytes(
+        r"(?:Available KV cache memory:|reserved for KV Cache is|kv_cache_size=|available KV cache memory \()\s*",
+        text,
+        min,
+    )
     cache = cache or _bytes(r"Current kv cache memory in use is\s*", text, min)
     tensor = _whole(_setting("tensor_parallel_size", "tensor-parallel-size"), text)
     data = _whole(_setting("data_parallel_size", "data-parallel-size"), text)
@@ -206,6 +236,7 @@ def _sglang(text: str) -> ServerLog:
     total = _whole(r"max_total_num_tokens=(\d+)", text)
     halves = re.findall(rf"K size:\s*{_SIZE},\s*V size:\s*{_SIZE}", text)
     pools = [(float(k) * _UNITS[ku]) + (float(v) * _UNITS[vu]) for k, ku, v, vu in halves]
+    drafts = [pool for pool in pools if pool not in _of_the_model(pools)]
     pools = _of_the_model(pools)
     apart = _word_of(text, "enable_dp_attention").lower() == "true" or "--enable-dp-attention" in text
     return ServerLog(
@@ -227,14 +258,18 @@ def _sglang(text: str) -> ServerLog:
         expert_parallel=_whole(_setting("ep_size", "ep-size"), text),
         memory_fraction=_fraction(_setting("mem_fraction_static", "mem-fraction-static"), text),
         weight_dtype=_word_of(text, "quantization"),
-        kv_dtype=_word_of(text, "kv_cache_dtype", "kv-cache-dtype"),
+        kv_dtype=_word_of(text, "kv_cache_dtype", "kv-cache-dtype")
+        or _last(r"KV Cache is allocated\. dtype: torch\.(\w+)", text),
         block_tokens=_whole(_setting("page_size", "page-size"), text),
         max_num_seqs=_whole(_setting("max_running_requests"), text),
         max_num_batched_tokens=_whole(_setting("chunked_prefill_size"), text),
         enforce_eager=_word_of(text, "disable_cuda_graph").lower() == "true",
         offloaded_bytes=_offloaded_bytes(text),
         has_failed="Not enough memory. Please try to increase --mem-fraction-static" in text,
-        notes=("SGLang's GB are 2^30 bytes",),
+        notes=(
+            "SGLang's GB are 2^30 bytes",
+            *((f"the draft model has a pool of {max(drafts) / GIB:.3g} GiB beside it",) if drafts else ()),
+        ),
     )
 
 
@@ -249,10 +284,16 @@ def _of_the_model(sizes: list[_Size]) -> list[_Size]:
     return [size for size in sizes if size > 0.5 * max(sizes)]
 
 
+_OLDER_POOL: Final = re.compile(r"Allocate (\d+) bytes for k/v cache")
+_OLDER_TOKENS: Final = re.compile(r"Using (\d+) tokens in paged KV cache")
+"""Lines of TensorRT-LLM 0.5 to 0.8. Source: NVIDIA/TensorRT-LLM issues 224 and 1400."""
+
+
 def _tensorrt_llm(text: str) -> ServerLog:
     pools = re.findall(rf"Allocated {_SIZE} for max tokens in paged KV cache \((\d+)\)", text)
     sizes = [float(value) * _UNITS[unit] for value, unit, _ in pools]
-    tokens = [int(found) for *_, found in pools]
+    sizes = sizes or [float(found) for found in _OLDER_POOL.findall(text)]
+    tokens = [int(found) for *_, found in pools] or [int(found) for found in _OLDER_TOKENS.findall(text)]
     notes = (
         ("the log has a pool for each attention window; the last one is read",)
         if len(set(tokens)) > 1
@@ -261,17 +302,20 @@ def _tensorrt_llm(text: str) -> ServerLog:
     return ServerLog(
         engine="tensorrt-llm",
         version=_last(r"TensorRT-?LLM version:?\s*v?(\d+\.\d+[\w.]*)", text),
-        model=_last(r"(?:model|checkpoint_dir|hf_model_dir)=['\"]?([\w./-]+)", text),
+        model=_last(r"(?:model|checkpoint_dir|hf_model_dir)=['\"]?([\w./-]+)", text)
+        or _last(r"(?<!\S)(/\S*/models--[^/\s]+)", text),
         weight_bytes=_bytes(
             r"(?:Loaded engine size:|weights memory usage:|Model weights memory:"
-            r"|\bUse(?= [\d.]+ GB for model weights)"
+            r"|\b[Uu]ses?(?= [\d.]+ GB for model weights)"
             r"|Memory used after loading model weights \(inside torch\) in memory usage profiling:)\s*",
             text,
         ),
         kv_bytes=sizes[-1] if sizes else None,
         kv_tokens=tokens[-1] if tokens else _whole(r"[Ee]stimated max tokens in KV cache\s*:\s*(\d+)", text),
         max_model_len=_whole(_setting("max_seq_len", "maxSequenceLen"), text),
-        tensor_parallel=_whole(_setting("tp_size", "tensor_parallel_size", "tensorParallel"), text),
+        tensor_parallel=_whole(
+            _setting("tp_size", "tensor_parallel_size", "tensorParallel") + r"|\bMPI size: (\d+)", text
+        ),
         pipeline_parallel=_whole(_setting("pp_size", "pipeline_parallel_size"), text),
         memory_fraction=_fraction(
             _setting("free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"), text
@@ -280,14 +324,19 @@ def _tensorrt_llm(text: str) -> ServerLog:
         weight_dtype=_word_of(text, "quant_algo"),
         kv_dtype=_word_of(text, "kv_cache_quant_algo"),
         block_tokens=_whole(r"(?:Number of )?tokens per block(?::|=)\s*(\d+)", text),
-        max_num_seqs=_whole(_setting("max_batch_size"), text),
-        max_num_batched_tokens=_whole(_setting("max_num_tokens"), text),
+        max_num_seqs=_whole(_setting("max_batch_size", "maxBatchSize", "maxNumSequences"), text),
+        max_num_batched_tokens=_whole(_setting("max_num_tokens", "maxNumTokens"), text),
         notes=notes,
     )
 
 
 _ON_DEVICE: Final = r"\b((?!CPU|AMX|CUDA_Host|ROCm_Host|Vulkan_Host|model\b)[A-Za-z]+\d*)(?:_Mapped)? "
 """Name of a buffer on an accelerator: CUDA0, ROCm1, Vulkan0, Metal; those of the host are left out."""
+
+
+_NAME_IN_OLLAMA: Final = (
+    r'msg="(?:inference compute|updating cuda memory data)".* (?:name|description)="([^"]{4,})"'
+)
 
 
 def _llama_cpp(text: str) -> ServerLog:
@@ -311,12 +360,15 @@ def _llama_cpp(text: str) -> ServerLog:
     held = {name: size for name, size in buffers.items() if size}
     is_whole = all(some == every for some, every in layers)
     counts_output = "offloading output layer to GPU" in text  # releases before 0.5 place it last, not first
+    devices = dict.fromkeys(re.findall(r"^\s*Device \d+: ([^,\n]+),", text, re.MULTILINE))
+    kinds = list(devices) if len(devices) > 1 else []
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
     of_ollama = _last_by_device(text)
     slots = _whole(r"n_seq_max\s*=\s*(\d+)|Operation:commit .*Parallel:(\d+)", text) or 1
     return ServerLog(
         engine="llama.cpp",
         model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
+        or _last(r"[\"'](?:[^\"'\n]*[/\\])?([^/\\\"'\n]+\.gguf)[\"']", text)
         or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held else None,
         gpu_layers=None if is_whole else int(layers[-1][0]) + (not counts_output),
@@ -330,9 +382,12 @@ def _llama_cpp(text: str) -> ServerLog:
         kv_dtype=_last(r"\bK \((\w+)\)|Operation:commit .*KvCacheType:(\w+)", text),
         max_num_seqs=slots,
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
-        device=device_of(text) or _last(r'msg="inference compute".* (?:name|description)="([^"]{4,})"', text),
+        device="" if kinds else device_of(text) or _last(_NAME_IN_OLLAMA, text),
         sizes_by_context=True,
-        notes=() if is_whole else (f"{layers[-1][0]} of {layers[-1][1]} layers are on the accelerators",),
+        notes=(
+            *(() if is_whole else (f"{layers[-1][0]} of {layers[-1][1]} layers are on the accelerators",)),
+            *((f"the devices differ: {', '.join(kinds)}",) if kinds else ()),
+        ),
     )
 
 
@@ -449,6 +504,11 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
             r"LLM engine \(v",
             r"vLLM API server version",
             r"reserved for KV Cache is",
+            r"Desired GPU memory utilization is",
+            r"[█▄▀]\s+version \d",
+            r"To serve at least one request with the models?'s max seq len",
+            _REFUSED_TOKENS,
+            r"non-default args: \{",
         ),
         _vllm,
     ),
@@ -466,4 +526,5 @@ FORMAT: Final = FileFormat(
     "server log",
     _is_server_log,
     read_server_log,
+    reads_prefixes=True,
 )

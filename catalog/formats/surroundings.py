@@ -1,4 +1,7 @@
-"""Conditions of a measured server in the text around its result: commands that were run, headings, settings."""
+"""Conditions of a measured server in the text around its result: commands of its client, headings, settings.
+
+Start commands of engines are read where pasted commands are (`advisor/cli/server_around.py`).
+"""
 
 import dataclasses
 import re
@@ -8,33 +11,57 @@ from typing import Any, Final, TypeVar
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.server_log import ServerLog
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
 _MODEL: Final = re.compile(
-    r"(?:(?<!\S)-m|--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|vllm serve|trtllm-serve"
-    r"|\bMODEL(?:_\w+)?|_MODEL)" + _VALUE
+    r"(?:--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|\bMODEL(?:_\w+)?|_MODEL|\bpretrained)" + _VALUE
 )
-"""Model in a command; that of the tokenizer is the same."""
-_TENSOR: Final = re.compile(r"(?:--tensor[-_]parallel[-_]size|--tp[-_]size|--tp|(?<!\S)-tp|\bTP)[ =](\d+)\b")
+"""Model in a command of a client or a variable; that of the tokenizer is the same."""
+_TENSOR: Final = re.compile(r"\bTP[ =]?(\d+)\b")
 _CLIENTS: Final = re.compile(
     r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$", re.MULTILINE
 )
 _RATE: Final = re.compile(r"--request[-_]rate[ =](inf|[\d.]+)")
+_LENGTHS: Final = tuple(
+    re.compile(
+        rf"--(?:random[-_]{what}(?:[-_]len)?|(?:synthetic[-_])?{what}[-_]tokens[-_]mean|{short})[ =](\d+)\b"
+        rf"|\b{word}_tokens=(\d+)\b"
+    )
+    for what, short, word in (("input", "isl", "prompt"), ("output", "osl", "output"))
+)
+"""Nominal lengths of prompts and outputs in the command of a client."""
+_MET: Final = 0.01
+"""Difference of a mean from its nominal length up to which no lengths were drawn: a tokenizer's own."""
 _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.py|\bbench_serving\b")
 """Programs that send all requests at once unless a rate or a number of clients is typed."""
 _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
-_BOARDS: Final = re.compile(
-    r"(?<![\w.])(\d{1,4})\s*[x×]\s*([A-Za-z][A-Za-z0-9-]*\d\w*)|(?:\bGPU|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*([A-Za-z][\w-]*)"
+_NAME: Final = r"(?P<name>[A-Za-z][\w-]*(?: [\w-]+){0,3})"
+_BOARDS: Final = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*{_NAME}",
+        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?{_NAME}",
+        rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
+        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?{_NAME}",
+        rf"^GPU \d+: {_NAME}(?P<count>)",
+    )
 )
+"""Accelerators as people write them around a result: 2x H100, GPU: A100 80GB, on 8 H200, and the list of collect_env."""
+_SIGN_OF_A_CHIP: Final = re.compile(r"\d|spark", re.IGNORECASE)
+_MODEL_LINE: Final = re.compile(r"^[ \t*_-]*[Mm]odel[ \t*_]*[:=][ \t*_]*([A-Za-z][\w./ -]*?)[ \t*_]*$", re.MULTILINE)
+_WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*")
 _Value = TypeVar("_Value")
 
 
 def complete(results: Any, text: str) -> Any:
-    """Return results with what the text around them says of their conditions, where they state none themselves.
+    """Return results or a start-up log with what the text around them says of their conditions, where they state none.
 
-    A condition that the text states with several values is left open. Anything but results is returned as it is.
+    A condition that the text states with several values is left open. Anything else is returned as it is.
     """
+    if isinstance(results, ServerLog):
+        return _complete_log(results, text)
     is_document = text.lstrip()[:1] in ("{", "[")
     if is_document or not (
         isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
@@ -54,7 +81,23 @@ def complete(results: Any, text: str) -> Any:
     rate = _one(_RATE.findall(text), float)
     if rate is None and clients is None and _SENDS_AT_ONCE.search(text):
         rate = float("inf")
-    return tuple(_with(one, model, gpu, tensor, clients, rate) for one in results)
+    told = [_one((first or second for first, second in form.findall(text)), int) for form in _LENGTHS]
+    return tuple(_with(_with_lengths(one, *told), model, gpu, tensor, clients, rate) for one in results)
+
+
+def _with_lengths(one: BenchmarkResult, inputs: int | None, outputs: int | None) -> BenchmarkResult:
+    """Return a result with the lengths that its client was told to send, where it states none; its requests are equal
+    if its means are those lengths."""
+    added: dict[str, Any] = {}
+    is_met = True
+    for name, told in (("mean_input_tokens", inputs), ("mean_output_tokens", outputs)):
+        mean = getattr(one, name)
+        if told and mean is None:
+            added[name] = float(told)
+        is_met = is_met and bool(told and (mean is None or abs(mean / told - 1.0) < _MET))
+    if is_met and not one.length_dist:
+        added["length_dist"] = "fixed"
+    return dataclasses.replace(one, **added) if added else one
 
 
 def _with(
@@ -80,9 +123,8 @@ def _with(
             added["request_rate_per_s"] = rate
     if not added:
         return one
-    words = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp"}
     said = ", ".join(
-        "all requests at once" if value == float("inf") else f"{words.get(name, name)} {value}"
+        "all requests at once" if value == float("inf") else f"{_WORDS.get(name, name)} {value}"
         for name, value in added.items()
     )
     return dataclasses.replace(one, **added, notes=(*one.notes, f"the text around the result says: {said}"))
@@ -100,16 +142,41 @@ def _model_id(name: str) -> str | None:
 
 
 def _boards(text: str) -> tuple[str | None, int | None]:
-    """Return the one accelerator that a text names with its number or as a setting, and that number."""
-    found: set[tuple[str, int | None]] = set()
-    for count, counted, named in _BOARDS.findall(text):
+    """Return the one accelerator that a text names with its number, as a setting or as a place, and that number."""
+    named = {
+        (id_, found["count"])
+        for form in _BOARDS
+        for found in form.finditer(text)
+        if (id_ := _accelerator_at_start(found["name"]))
+    }
+    ids = {id_ for id_, _ in named}
+    counts = {int(count) for _, count in named if count}
+    if len(ids) != 1:
+        return None, None
+    return ids.pop(), (counts.pop() if len(counts) == 1 else None)
+
+
+def _accelerator_at_start(words: str) -> str:
+    """Return the accelerator with the longest name at the start of words; empty if none has one."""
+    parts = words.split(" ")
+    for count in range(len(parts), 0, -1):
+        name = " ".join(parts[:count])
+        if not _SIGN_OF_A_CHIP.search(name):
+            break
         try:
-            id_ = accelerators.get(counted or named).record.id
+            return accelerators.get(name).record.id
         except UnknownNameError:
             continue
-        found.add((id_, int(count) if count else None))
-    names = {id_ for id_, _ in found}
-    counts = {count for _, count in found if count}
-    return (names.pop() if len(names) == 1 else None), (
-        counts.pop() if len(counts) == 1 and len(found) == 1 else None
-    )
+    return ""
+
+
+def _complete_log(log: ServerLog, text: str) -> ServerLog:
+    """Return a start-up log with the model, accelerator and number that the text around it names, where it lacks them."""
+    gpu, count = _boards(text)
+    model = _one((word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))), _model_id)
+    found = {"device": gpu, "model": model, "tensor_parallel": count}
+    added = {name: value for name, value in found.items() if value and not getattr(log, name)}
+    if not added:
+        return log
+    said = ", ".join(f"{_WORDS.get(name, name)} {value}" for name, value in added.items())
+    return dataclasses.replace(log, **added, notes=(*log.notes, f"the text around the log says: {said}"))

@@ -59,6 +59,13 @@ _OFFLINE: Final = re.compile(
     r"^Throughput: ([\d.]+) requests/s, ([\d.]+) total tokens/s, ([\d.]+) output tokens/s", re.MULTILINE
 )
 """Line of `vllm bench throughput`, which sends all requests at once."""
+_PROGRESS: Final = re.compile(
+    r"Processed prompts: 100%[^\n]{0,200}?(\d+)/\d+ \[[^\n\]]{0,60}?([\d.]+)(it/s|s/it), est\. speed "
+    r"input: ([\d.]+) toks?/s, output: ([\d.]+) toks?/s"
+)
+"""Last line of the progress of `LLM.generate`, which gets all prompts at once. Source: vllm entrypoints/llm.py."""
+_KEEPS_UP: Final = 0.9
+"""Fraction of the rate that must be served if requests were sent at that rate, and not as clients became free."""
 _LOWERED: Final = {name.lower(): key for name, key in _NAMES.items()}
 
 
@@ -72,6 +79,8 @@ def read_vllm_bench(text: str) -> tuple[BenchmarkResult, ...]:
     offline = _OFFLINE.search(plain)
     if offline:
         return (_offline_result(plain, *map(float, offline.groups())),)
+    if progress := _PROGRESS.findall(plain):
+        return (_progress_result(*progress[-1]),)
     found = list(json_objects(text, _is_result)) if text.lstrip()[:1] in "{[" else list(_summaries(text))
     if not found:
         raise InputFileError(
@@ -121,6 +130,9 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         notes.append("the mean gap between tokens stands for the time per output token, which the file lacks")
     concurrency = whole_of(found.get("max_concurrency"))
     rate = rate_of("inf" if "successful_requests" in found else found.get("request_rate"))
+    served = number_of(found.get("request_throughput"))
+    if concurrency and rate and served and served < _KEEPS_UP * rate:
+        rate = None  # the clients wait for each other, whatever rate was asked for
     if concurrency and rate not in (None, float("inf")):
         notes.append(
             f"at most {concurrency} requests were open at once; the load is taken as {rate:g} requests/s"
@@ -172,6 +184,23 @@ def _offline_result(text: str, requests: float, tokens: float, outputs: float) -
     )
 
 
+def _progress_result(count: str, rate: str, unit: str, inputs: str, outputs: str) -> BenchmarkResult:
+    """Return the result of a batch by its progress; the mean lengths follow from its rates."""
+    requests = float(rate) if unit == "it/s" else 1.0 / float(rate)
+    return BenchmarkResult(
+        tool="the progress of vLLM",
+        request_rate_per_s=float("inf"),
+        num_requests=int(count),
+        mean_input_tokens=float(inputs) / requests,
+        mean_output_tokens=float(outputs) / requests,
+        length_dist="mean",
+        output_tokens_per_s=float(outputs),
+        total_tokens_per_s=float(inputs) + float(outputs),
+        requests_per_s=requests,
+        engine="vllm",
+    )
+
+
 def _times(found: Mapping[str, Any], name: str) -> MeasuredTimes:
     """Return a latency, whose unit is part of its name."""
     mean, median, p99 = (
@@ -201,7 +230,7 @@ def _is_vllm_bench(text: str) -> bool:
             return False
         whole = json_object(text)  # another program may have the same names deeper within its file
         return whole is None or "mean_ttft_ms" in whole or "total_output_tokens" in whole
-    if _OFFLINE.search(text):
+    if _OFFLINE.search(text) or _PROGRESS.search(text):
         return True
     head = _HEAD.search(text)  # other programs print that title above names of their own
     printed = (

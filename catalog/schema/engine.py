@@ -412,6 +412,9 @@ class Engine(Record):
     windowed_cache_fraction: float = Field(default=0.0, ge=0, le=1)
     """Fraction of the cache that layers with a sliding window hold for tokens outside their window: 0 frees them
     (vLLM), 1 keeps all (TensorRT-LLM without max_attention_window)."""
+    windowed_cache_families: tuple[str, ...] = ()
+    """Model families whose layers with a sliding window have a pool of their own; those of others keep all tokens.
+    Empty means any family."""
     reserve_output_fraction: float = Field(default=0.0, ge=0, le=1)
     """Fraction of a request's output whose cache is reserved at admission: 0 preempts when it runs out (vLLM), 1 never
     does (TensorRT-LLM's guaranteed-no-evict)."""

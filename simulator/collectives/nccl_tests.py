@@ -80,7 +80,7 @@ def _accelerator(device: str) -> Accelerator:
         raise AdvisorError(
             "the text does not name the device",
             why="the header with one line per rank is missing",
-            fix="say which accelerator it was",
+            fix="--gpu ID",
         )
     spelt = re.sub(r"\s+", "-", device.lower())
     short = re.sub(r"^(nvidia|amd|tesla)-(geforce-|instinct-)?", "", spelt)
@@ -89,9 +89,7 @@ def _accelerator(device: str) -> Accelerator:
             return accelerators.get(name).record
         except UnknownNameError as error:
             unknown = error
-    raise UnknownNameError(
-        f"unknown device {device!r}", why=unknown.why, fix="say which accelerator it is", hint=unknown.hint
-    )
+    raise UnknownNameError(f"unknown device {device!r}", why=unknown.why, fix="--gpu ID", hint=unknown.hint)
 
 
 def _predicted_operation(name: CollectiveName) -> Operation:

@@ -533,6 +533,15 @@ def test_what_launches_a_command_is_left_out(launcher: str) -> None:
             "# flags\n--listen --api\n--model y.gguf --ctx-size 8192\n--loader llama.cpp\n",
             "python server.py --model y.gguf --ctx-size 8192",
         ),
+        (
+            "docker run --gpus all -p 80:80 -v /data/x/y:/m vllm/vllm-openai --model /m --max-model-len 4096",
+            "vllm serve y --max-model-len 4096",
+        ),
+        (
+            "services: {a: {image: hub/vllm/vllm-openai:latest, volumes: ['/data/y:/m'], command: /m -tp 2}}",
+            "vllm serve y -tp 2",
+        ),
+        ("vllm serve x/y --tensor_parallel 2 --max_model 4096", "vllm serve x/y -tp 2 --max-model-len 4096"),
     ],
 )
 def test_options_are_found_where_programs_of_people_keep_them(text: str, command: str) -> None:

@@ -200,6 +200,19 @@ def understand(text: str) -> dict[str, str]:
         ),
         ("8b at 5000 tokens/s", {"--model": "8b"}),
         ("code on minimax m2.5", {"--use-case": "code", "--model": "minimax-m2.5"}),
+        (
+            "serve Llama-3.3-70b with vLLM to 5 people with a full context window of 128k tokens",
+            {"--max-context": "128k", "--engine": "vllm", "--model": "llama-3.3-70b", "--users": "5"},
+        ),
+        ("which model can run on RTX 4090 24GB?", {"--own": "1xrtx-4090"}),
+        (
+            "can 2x RTX 3090 run qwen3-8b for 4 users?",
+            {"--own": "2xrtx-3090", "--model": "qwen3-8b", "--users": "4"},
+        ),
+        (
+            "full training of 70B Llama2 on 2T tokens",
+            {"--tokens": "2t", "--workload": "train", "--model": "llama2-70b"},
+        ),
     ],
 )
 def test_a_sentence_is_the_options_that_it_states(text: str, options: dict[str, str]) -> None:

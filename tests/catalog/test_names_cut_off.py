@@ -26,6 +26,7 @@ def smi(name: str, memory_mib: int) -> str:
         ("GeForce RTX 3080 ...", 12288, "rtx-3080-ti"),
         ("GeForce RTX 2080 ...", 11264, "rtx-2080-ti"),
         ("GeForce RTX 5070 ...", 16303, "rtx-5070-ti"),
+        ("A100 80G...", 81920, "a100-pcie-80gb"),  # rated at the 300 W that are printed; SXM boards have 400
     ],
 )
 def test_a_name_that_is_cut_off_is_the_longer_name_with_that_memory(

@@ -112,3 +112,20 @@ def test_a_device_must_be_named_somewhere() -> None:
     assert judge_nccl_tests(row(2**30, 4607.6, 1.75), "h100").accelerator == "h100-sxm"
     with pytest.raises(AdvisorError, match="unknown device 'NVIDIA Nonesuch'"):
         judge_nccl_tests(run(WITH_SWITCH, device="NVIDIA Nonesuch"))
+
+
+def test_processes_that_ran_apart_exchange_nothing_and_are_refused() -> None:
+    """Source: NVIDIA/nccl-tests issue 107."""
+    ranks = "\n".join(
+        f"#   Rank  0 Pid {pid} on host-{pid} device  0 [0x00] Tesla V100-SXM2-16GB" for pid in (1, 2)
+    )
+    row = "1310720000 327680000 float sum 3394.4 386.14 0.00 0e+00 0.36 3676637.45 0.00 0e+00"
+    with pytest.raises(InputFileError, match="each of 2 processes was a group of one rank"):
+        judge_nccl_tests(f"{ranks}\n{row}")
+
+
+def test_the_text_around_a_table_names_the_accelerator() -> None:
+    """Source: NVIDIA/nccl-tests issue 194."""
+    text = "all_reduce_perf -b 1G -g 2\n\nH100 PCIe\n\n1073741824 268435456 float sum -1 9306.7 115.37 115.37 0\n"
+    found = judge_nccl_tests(text)
+    assert (found.accelerator, found.run.num_ranks) == ("h100-pcie", 2)

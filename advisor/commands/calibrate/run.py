@@ -8,6 +8,7 @@ from advisor.ask.server import stated_columns
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import read_text
 from advisor.catalog.formats.registry import FORMATS, read, recognise
+from advisor.cli.server_around import conditions_around
 from advisor.commands.calibrate.options import CalibrateInput
 from advisor.commands.calibrate.view import calibration_answer, server_calibration_answer
 from advisor.probes.calibrate import calibration_of
@@ -54,7 +55,10 @@ def _of_server(asked: CalibrateInput, text: str, shared: SharedOptions) -> Answe
     stated, notes = stated_columns(asked.server)
     if kind.holds == "server metrics":
         found = (found.result,)
-    make = local_row_of if kind.holds == "local benchmark" else row_of
-    rows = [make(one, stated) for one in found]
+    around = {} if kind.holds == "local benchmark" else conditions_around(text)
+    rows = [
+        local_row_of(one, stated) if kind.holds == "local benchmark" else row_of(one, stated, around)
+        for one in found
+    ]
     fitted = fit_server(rows, measured_on=rows[0][0].get("date", ""), seed=shared.seed)
     return server_calibration_answer(fitted, kind.title, {"file": name, "stated": stated}, notes)

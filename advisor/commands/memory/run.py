@@ -6,8 +6,8 @@ from typing import Final
 from advisor.ask.deployment import deployment_of, engine_settings, layout_of
 from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_tokens
-from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import InfeasibleError
+from advisor.ask.options import LayoutOptions, SharedOptions
+from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.commands.memory.links import cache_links
 from advisor.commands.memory.options import MemoryInput
 from advisor.commands.memory.view import BlockPool, memory_answer
@@ -23,6 +23,8 @@ _CONTEXT_TOKENS: Final = 8192
 """Tokens of a sequence if none are typed and the model reads as many; own choice."""
 _MOST_DEGREE: Final = 16
 """Highest degree of tensor parallelism that is tried for a model that does not fit."""
+_FEWER_BITS: Final = ("fp8", "q8_0", "int4", "q4_k_m", "q3_k_m", "q2_k")
+"""Formats that are tried for a model that does not fit, of which an engine reads some."""
 
 
 def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
@@ -52,6 +54,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
     settled = BlockPool.of(account, settings.kv_block_tokens or deployment.engine.kv_block_tokens, tokens)
     links = cache_links(asked.link, deployment.accelerator) if asked.link else ()
     degree = None if account.fits else _fitting_degree(deployment, tokens, asked.concurrency, settings)
+    format_ = "" if account.fits or layout.precision else _fitting_format(asked, layout, tokens)
     return memory_answer(
         deployment,
         tokens,
@@ -60,6 +63,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         settled,
         links,
         degree,
+        format_,
         inputs,
         (*taken, *notes, *host_notes(asked.flags, deployment, reads=False)),
     )
@@ -80,6 +84,20 @@ def _fitting_degree(
             pass
         degree *= 2
     return None
+
+
+def _fitting_format(asked: MemoryInput, layout: LayoutOptions, tokens: int) -> str:
+    """Return the format of weights with most bits in which all sequences fit, as it is typed; empty if none is."""
+    for format_ in _FEWER_BITS:
+        try:
+            typed = replace(layout, precision=format_)
+            smaller, _ = deployment_of(asked.model, asked.gpu, typed, asked.flags.engine_version or "")
+            settings = engine_settings(asked.flags, smaller, asked.max_num_seqs, asked.max_num_batched_tokens)
+            if account_memory(smaller, tokens, asked.concurrency, settings).fits:
+                return format_
+        except AdvisorError:
+            continue
+    return ""
 
 
 def _tokens_of_a_sequence(typed: str | None, deployment: Deployment) -> int:

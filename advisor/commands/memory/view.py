@@ -46,11 +46,17 @@ def memory_answer(
     pool: BlockPool,
     links: Sequence[CacheLink],
     fitting_degree: int | None,
+    fitting_format: str,
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
 ) -> Answer:
     """Return the parts of the memory, the verdict and the number of sequences that fit."""
     exchanged = _exchanged_bytes(deployment)
+    ways = [
+        f"--{name} {value}"
+        for name, value in (("tp", fitting_degree), ("precision", fitting_format))
+        if value
+    ]
     return Answer(
         result={
             "fits": account.fits,
@@ -84,6 +90,7 @@ def memory_answer(
             "expert_exchange_bytes_per_token_and_layer": exchanged,
             "problem": account.problem or None,
             "tensor_parallel_that_fits": fitting_degree,
+            "precision_that_fits": fitting_format or None,
         },
         inputs=inputs,
         blocks=(
@@ -93,7 +100,7 @@ def memory_answer(
             *([Paragraph(_pool_words(pool))] if pool.num_blocks else []),
             *([_link_table(links, tokens, model)] if links else []),
             *([Paragraph(_exchange_words(exchanged))] if exchanged else []),
-            *([Paragraph(f"With --tp {fitting_degree} they fit.")] if fitting_degree else []),
+            *([Paragraph(f"With {' or '.join(ways)} they fit.")] if ways else []),
         ),
         notes=notes,
     )

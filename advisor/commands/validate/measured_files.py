@@ -12,6 +12,7 @@ from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.registry import read, recognise
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.schema import Accelerator, Calibration
+from advisor.cli.server_around import conditions_around
 from advisor.commands.validate.collectives_file import judged_collectives
 from advisor.commands.validate.file_view import links_answer, memory_answer, server_answer
 from advisor.commands.validate.options import FileInput
@@ -38,11 +39,15 @@ def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration
 
         return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes)
     if isinstance(found, ServerLog):
-        return memory_answer(compare_memory(found, stated), found, inputs, notes)
+        around = {} if found.model else conditions_around(text)
+        return memory_answer(compare_memory(found, around | stated), found, inputs, notes)
     metrics = found if isinstance(found, ServerMetrics) else None
     results = (found.result,) if metrics else found
-    read_row = local_row_of if kind.holds == "local benchmark" else row_of
-    rows = [read_row(one, stated) for one in results]
+    around = {} if kind.holds == "local benchmark" else conditions_around(text)
+    rows = [
+        local_row_of(one, stated) if kind.holds == "local benchmark" else row_of(one, stated, around)
+        for one in results
+    ]
     compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
     return server_answer(compared, kind.title, inputs, notes, metrics=metrics)
 
