@@ -119,6 +119,9 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
         variant = _variant_of(repository)
         if variant is None and (of_ollama := _as_ollama_tag(ref)) is not None:
             return of_ollama
+        if variant is None and (newest := _newest_of_family(ref)):
+            note = f"model '{typed}' is taken as {newest}, its family's newest or most used of this size"
+            return Chosen(by_id(newest), note)
         if variant is None:
             if fetch and _HF_ID.fullmatch(repository):
                 folder = hub.folder_of(repository)
@@ -251,10 +254,11 @@ def find(name: str) -> Model | None:
     """Return the model of the catalog with this name, or None. Names that no model has cost little, and no file is read
     for them: they come from lists of others."""
     spelled = (name, _HYPHEN.sub(".", name))
-    if not any(
+    is_name = any(
         drop_separators(one) in _names_without_separators() or _core(one) in _targets_by_core()
         for one in spelled
-    ):
+    )
+    if not is_name and not _FAMILY_AND_SIZE.fullmatch(name):
         return None
     try:
         return _look_up(name, fetch=False).record
@@ -348,6 +352,11 @@ def by_hf_id(hf_id: str) -> Model | None:
     """Return the record that lists this Hugging Face id in any case, or None."""
     found = _names().hf.get(hf_id.casefold())
     return None if found is None else by_id(found)
+
+
+def is_named(name: str) -> bool:
+    """Whether a word is the id of a model, or one of the catalog's other names for one."""
+    return name in all_ids() or name in _names().aliases
 
 
 @cache
@@ -492,6 +501,38 @@ def _of_a_size(core: str) -> frozenset[str] | None:
     found = matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings)
     billions = sum(one.elements for one in found) / GIGA
     return targets if abs(billions / float(stated[1]) - 1.0) < _SIZE_TOLERANCE else None
+
+
+_FAMILY_AND_SIZE: Final = re.compile(r"(?P<family>[a-z]{3,})[\s_-]*(?P<size>\d+(?:\.\d+)?)b", re.IGNORECASE)
+
+
+def _newest_of_family(ref: str) -> str:
+    """Return the model that a family and a size without a version mean, gemma 27b; empty if the family has none.
+
+    It is the one that the size alone stands for, if that is of the family, or the newest.
+    """
+    typed = _FAMILY_AND_SIZE.fullmatch(ref)
+    if typed is None:
+        return ""
+    family, size = typed["family"].casefold(), typed["size"]
+    usual = _names().aliases.get(f"{size}b", "")
+    if re.match(rf"{family}(?![a-z])", usual):
+        return usual
+    of_size = re.compile(rf"{family}[\d.]*(?:-\d[\d.]*)?-{re.escape(size)}b(?:-a\d+b)?(?:-\d{{4}})?")
+    unsized = re.compile(rf"{family}-?\d[\d.]*")
+    found = [
+        by_id(each)
+        for each in all_ids()
+        if of_size.fullmatch(each) or (unsized.fullmatch(each) and _has_size(by_id(each), float(size)))
+    ]
+    return max(found, key=lambda model: model.released).id if found else ""
+
+
+def _has_size(model: Model, billions: float) -> bool:
+    published = model.published_parameters or 0.0
+    return (
+        round(abs(published / GIGA / billions - 1.0), 3) <= _SIZE_TOLERANCE
+    )  # phi-4 has 14.7, and is called 14b
 
 
 def _tail_of(name: str) -> str:

@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple, get_args
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
 from advisor.ask.options import ItemInput, ObjectiveOptions
 from advisor.ask.training_options import AlgorithmName
-from advisor.catalog import accelerators, models
+from advisor.catalog import accelerators, models, profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.formats.machine_listing import nodes_in
 from advisor.catalog.units import DAY_S, HOUR_S, MILLISECOND_S, MINUTE_S
+from advisor.catalog.use_cases import get_use_case
 from advisor.simulator.workloads.speech import SEGMENT_S
 
 _AMOUNT: Final = (
@@ -94,6 +95,7 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
     notes = [
         f"understood as: {shlex.join(options)}",
         *(reader.notes if {"--own", "--gpu"} & {*options} else ()),
+        *reader.told,
     ]
     if left := reader.left():
         notes.append(f"not part of the question: {left}")
@@ -160,6 +162,15 @@ class _Named(NamedTuple):
     """Whether an article stands before it, which counts one where another is compared with it."""
 
 
+class _TokenRate(NamedTuple):
+    """Tokens of a period, as a question names them: of prompts, of outputs, or of both if neither is told."""
+
+    amount: str
+    period: str
+    is_input: bool
+    is_output: bool
+
+
 class _Reader:
     """Text of a question, of which what was understood is taken away."""
 
@@ -168,6 +179,8 @@ class _Reader:
         self.nodes = 1
         """Nodes of which each holds the accelerators that are counted."""
         self.notes: tuple[str, ...] = ()
+        self.told: tuple[str, ...] = ()
+        """What was assumed."""
 
     def read(self) -> list[str]:
         """Return the options of the question."""
@@ -182,6 +195,7 @@ class _Reader:
         learns = any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
+        tokens = None if learns else self._token_rate()
         found |= {} if learns else self._context()
         found |= self._latencies() | ({} if learns else self._lengths())
         found |= self._counts(learns=learns)
@@ -211,6 +225,9 @@ class _Reader:
         for name, words in _words()["use_cases"].items():
             if self._take(rf"\b(?:{_join(words)})\b"):
                 case = name if case in ("", "chatbot") else case
+        if tokens is not None and not found.keys() & set(_LOADS):
+            found["--rate"] = self._requests(tokens, found, case)
+        found |= self._frameworks() if work in _OF_CLUSTERS else {}
         found |= self._formats(r"\b", r"\b") | self._engines() | self._machines(found)
         self._name_model(found, model or self._size())
         if case and "--workload" not in found:
@@ -251,12 +268,47 @@ class _Reader:
 
     def _engines(self) -> dict[str, str]:
         """Return the engines that are named."""
-        named = [
-            name
-            for name, words in _words()["engines"].items()
-            if self._take(rf"(?<!\S)(?:{_join(words)})(?!\w)")
-        ]
+        named = self._programs("engines")
         return {"--engine": ",".join(named)} if named else {}
+
+    def _frameworks(self) -> dict[str, str]:
+        """Return the frameworks that are named to train with."""
+        named = self._programs("frameworks")
+        return {"--framework": ",".join(named)} if named else {}
+
+    def _programs(self, kind: str) -> list[str]:
+        """Return the programs of a kind that are named."""
+        programs = _words()[kind].items()
+        return [name for name, words in programs if self._take(rf"(?<!\S)(?:{_join(words)})(?!\w)")]
+
+    def _token_rate(self) -> "_TokenRate | None":
+        """Return the tokens of a period, 1B tokens per day; those of a second may be a reader's speed."""
+        for period, words in _words()["periods"].items():
+            if period == "second":
+                continue
+            kinds = "|".join(
+                rf"(?P<{name}>{_join(_words()['token_kinds'][name])})" for name in ("input", "output")
+            )
+            tokens = rf"(?:(?:{kinds})\s+)?(?:{_any('items', 'tokens')})"
+            if rate := self._take(rf"{_AMOUNT}\s*{tokens}{_EACH}(?:{_join(words)})\b"):
+                return _TokenRate(rate["amount"].strip(), period, bool(rate["input"]), bool(rate["output"]))
+        return None
+
+    def _requests(self, tokens: "_TokenRate", found: Mapping[str, str], case: str) -> str:
+        """Return the rate of requests that have a rate of tokens, by the lengths of the question or of its use case."""
+        use_case = get_use_case(case or "chatbot")[1]
+        profile = profiles.get(use_case.profile)
+        usual = {
+            "--input-tokens": use_case.mean_input_tokens or profile.mean_input_tokens,
+            "--output-tokens": use_case.mean_output_tokens or profile.mean_output_tokens,
+        }
+        prompt, output = (
+            parse_count(found[name], name) if name in found else float(mean) for name, mean in usual.items()
+        )
+        each = prompt * (not tokens.is_output) + output * (not tokens.is_input)
+        rate = f"{parse_count(tokens.amount, '--rate') / each:.0f}/{tokens.period}"
+        self.told = (f"a request is taken as {prompt:,.0f} tokens in and {output:,.0f} out",)
+        return rate
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the accelerators that are named, and the place of those that are rented."""
@@ -479,7 +531,8 @@ class _Reader:
             if self._take(rf"\b(?:{_join(words)})\b"):
                 found["--deadline"] = time_taken
         limit = rf"(?:{_any('before', 'deadline')}|{_any('before', 'first_token')})"
-        if time := self._take(rf"(?:\b{limit}\s+)+{_LONG_TIME}"):
+        behind = rf"\s+(?:{_any('items', 'deadline')})\b"
+        if time := self._take(rf"(?:\b{limit}\s+)+{_LONG_TIME}") or self._take(rf"{_LONG_TIME}{behind}"):
             found["--deadline"] = _check(time["time"], functools.partial(parse_seconds, option="--deadline"))
         return found
 
@@ -563,7 +616,7 @@ class _Reader:
                     continue
                 if count > 1 and _SIZE.fullmatch(words[place]):  # 70b llama 2
                     name = " ".join((*name.split()[1:], words[place]))
-                is_name = count > 1 or any(sign.isdigit() for sign in name) or name in models.all_ids()
+                is_name = count > 1 or any(map(str.isdigit, name)) or models.is_named(name)
                 if is_name and models.find(name) is not None:
                     end = ("",) if words[place + count - 1][-1].isalnum() else (",",)
                     self.typed = " ".join((*words[:place], *end, *words[place + count :]))

@@ -46,7 +46,7 @@ def understand(text: str) -> dict[str, str]:
             "chat with Qwen3 32B on an H100 for 20 users",
             {"--use-case": "chatbot", "--users": "20", "--model": "qwen3-32b", "--gpu": "h100-sxm"},
         ),
-        ("llama 70b for 50 concurrent users", {"--model": "70b", "--concurrency": "50"}),
+        ("llama 70b for 50 concurrent users", {"--model": "llama-70b", "--concurrency": "50"}),
         ("qwen3-8b at 5 req/s", {"--model": "qwen3-8b", "--rate": "5/second"}),
         ("summarise 3M contracts overnight", {"--workload": "batch", "--items": "3m", "--deadline": "12h"}),
         ("qwen3-8b with 32k context", {"--model": "qwen3-8b", "--max-context": "32k"}),
@@ -113,6 +113,31 @@ def understand(text: str) -> dict[str, str]:
         ),
         ("mistral-small-24b avec 32k de contexte", {"--max-context": "32k", "--model": "mistral-small-24b"}),
         ("chat, 2x 3090 and 1x 4090", {"--use-case": "chatbot", "--own": "2xrtx-3090,1xrtx-4090"}),
+        (
+            "1.366M tokens per day with llama 70b",
+            {"--rate": "1000/day", "--model": "llama-70b"},  # 1155 tokens in and 211 out
+        ),
+        (
+            "300M output tokens a month of qwen3-32b, 500 tokens in and 1500 out",
+            {"--input-tokens": "500", "--output-tokens": "1500", "--rate": "200000/month"}
+            | {"--model": "qwen3-32b"},
+        ),
+        (
+            "pretrain llama 3 70b on 15T tokens, 90 days deadline",
+            {"--tokens": "15t", "--workload": "train", "--deadline": "90 days", "--model": "llama-3-70b"},
+        ),
+        (
+            "lora of a 7b with axolotl on 2x 4090",
+            {"--workload": "finetune", "--method": "lora", "--framework": "axolotl", "--own": "2xrtx-4090"}
+            | {"--model": "7b"},
+        ),
+        (
+            "GRPO of Qwen2.5 7B on 8 H100 with verl",
+            {"--workload": "rl", "--algorithm": "grpo", "--framework": "verl", "--own": "8xh100-sxm"}
+            | {"--model": "qwen2.5-7b"},
+        ),
+        ("chat with mixtral at 5 rps", {"--use-case": "chatbot", "--rate": "5/second", "--model": "mixtral"}),
+        ("gemma 27b at 2 rps", {"--rate": "2/second", "--model": "gemma-27b"}),
         ("train a 3B model on 300B tokens", {"--workload": "train", "--tokens": "300b", "--model": "3b"}),
         (
             "pretrain a 7b on 2T tokens in 30 days",

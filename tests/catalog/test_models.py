@@ -73,6 +73,10 @@ def test_names_file_holds_the_records_ids_and_only_known_targets() -> None:
         ("Qwen2.5-7B-Instruct-AWQ", "qwen2.5-7b"),
         ("qwen3-235b", "qwen3-235b-a22b"),
         ("Qwen3.5-397B", "qwen3.5-397b-a17b"),
+        ("gemma 27b", "gemma-3-27b"),  # the size alone stands for another family's model
+        ("llama 70b", "llama-3.1-70b"),
+        ("phi 14b", "phi-4"),
+        ("gpt-2 124m", "gpt2"),
     ],
 )
 def test_get_finds_what_people_type_and_says_so(typed: str, expected: str) -> None:
@@ -87,7 +91,9 @@ def test_a_size_says_which_model_was_chosen() -> None:
     assert "llama-3.1-70b" in models.get("70b").note
 
 
-@pytest.mark.parametrize("typed", ["lama-3.1-70b", "qwen3-235b-a22", "qwen3-235", "nothing-like-it", ""])
+@pytest.mark.parametrize(
+    "typed", ["lama-3.1-70b", "lama 70b", "gemma 70b", "qwen3-235b-a22", "qwen3-235", "nothing-like-it", ""]
+)
 def test_unknown_names_are_refused(typed: str) -> None:
     with pytest.raises(UnknownNameError):
         models.get(typed)
