@@ -40,6 +40,15 @@ from the list is refused."""
 _LOADS_BY_TYPE: Final = ("mlx",)
 """Engines that choose a class by the model type of a file, whatever class the file names. Source: mlx-lm 0.32.2,
 mlx_lm/utils.py, _get_classes."""
+ClassLimit = Literal["tensor", "pipeline", "adapters", "eagle", "mtp"]
+_LIMIT_WORDS: Final[Mapping[ClassLimit, str]] = {
+    "tensor": "tensor parallelism",
+    "pipeline": "pipeline parallelism",
+    "adapters": "LoRA adapters",
+    "eagle": "EAGLE-3 heads",
+    "mtp": "multi-token prediction",
+}
+"""Features that an engine offers for some of its classes only, in words."""
 _WORST_LAST: Final = ("native", "transformers", "unknown", "no")
 
 
@@ -138,6 +147,33 @@ def class_support(
         "" if accelerator is None else plugin_of(accelerator),
         version or engine.release,
     )
+
+
+def class_lacks(engine: Engine, model: Model, what: ClassLimit) -> str:
+    """Return why an engine does not offer a feature for the class of a model; empty if no list says so.
+
+    Assumes: releases after the one that was read are as that one, and so are plug-ins; earlier ones do not refuse.
+    Source: data/support/class_limits.csv, each row with its source.
+    """
+    found = _limits().get((engine.id, what))
+    if found is None:
+        return ""
+    release, classes = found
+    architecture = class_of(model)
+    is_older = bool(engine.release) and version_key(engine.release) < version_key(release)
+    if is_older or architecture not in classes:
+        return ""
+    return f"{engine.name} {engine.release or release} has no {_LIMIT_WORDS[what]} for class {architecture}"
+
+
+@functools.cache
+def _limits() -> Mapping[tuple[str, str], tuple[str, frozenset[str]]]:
+    """Return the release that was read and the classes, by engine and feature."""
+    columns = ("engine", "release", "lacks", "classes", "source")
+    return {
+        (cells["engine"], cells["lacks"]): (cells["release"], frozenset(cells["classes"].split()))
+        for _, cells in read_csv(SUPPORT_FOLDER / "class_limits.csv", columns)
+    }
 
 
 def plugin_of(accelerator: Accelerator) -> str:

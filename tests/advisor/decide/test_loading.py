@@ -4,6 +4,7 @@ methods of quantising that the accelerator's platform has."""
 import pytest
 
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.architectures import ClassLimit, class_lacks
 from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint
 from advisor.decide.candidates import Candidate, candidates_of
 
@@ -75,3 +76,26 @@ def test_a_checkpoint_that_is_started_is_one_that_the_engine_reads(engine: str) 
         for precision in ("fp8", "nvfp4", "int4"):
             name = served_checkpoint(model, runs, precision, ours).repository
             assert reads_checkpoint(name, precision, runs, ours), name
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "what"),
+    [
+        ("llama.cpp", "deepseek-v3", "tensor"),
+        ("llama.cpp", "olmo-2-32b", "tensor"),
+        ("sglang", "grok-1", "pipeline"),
+        ("vllm", "falcon-7b", "adapters"),
+        ("vllm", "mixtral-8x7b", "eagle"),
+        ("sglang", "minimax-m3", "mtp"),
+    ],
+)
+def test_an_engine_divides_and_extends_only_classes_that_can(engine: str, model: str, what: ClassLimit) -> None:
+    record = engines.by_id(engine)
+    assert class_lacks(record, models.by_id(model), what)
+    assert not class_lacks(record, models.by_id("llama-3.1-8b"), what)
+    earlier = record.model_copy(update={"release": "0.0.1"})
+    assert not class_lacks(earlier, models.by_id(model), what)
+    for one in candidates_on(model, "h200-sxm", engine, "bf16"):
+        run = one.deployment
+        assert what != "tensor" or run.tensor_parallel == 1
+        assert what != "pipeline" or run.pipeline_parallel == 1
