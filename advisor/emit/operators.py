@@ -309,13 +309,12 @@ def _llmd_values(
     for part in parts:
         _check_stack(part, LLM_D, "llm-d")
     model, _ = _engine_words(first)
-    weight_bytes = first.option.explained.memory_bytes["weight_bytes"] * first.accelerators_per_replica
     values = {
         "multinode": any(part.nodes_per_replica > 1 for part in parts),
         "modelArtifacts": {
             "name": str(model),
             "uri": f"hf://{model}",
-            "size": f"{math.ceil(_DOWNLOAD * weight_bytes / GIB)}Gi",
+            "size": f"{math.ceil(_DOWNLOAD * first.download_bytes / GIB)}Gi",
             "authSecretName": _SECRET,
             "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": str(first.name)},
         },

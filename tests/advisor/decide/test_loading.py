@@ -89,7 +89,9 @@ def test_a_checkpoint_that_is_started_is_one_that_the_engine_reads(engine: str) 
         ("sglang", "minimax-m3", "mtp"),
     ],
 )
-def test_an_engine_divides_and_extends_only_classes_that_can(engine: str, model: str, what: ClassLimit) -> None:
+def test_an_engine_divides_and_extends_only_classes_that_can(
+    engine: str, model: str, what: ClassLimit
+) -> None:
     record = engines.by_id(engine)
     assert class_lacks(record, models.by_id(model), what)
     assert not class_lacks(record, models.by_id("llama-3.1-8b"), what)
