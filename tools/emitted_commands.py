@@ -12,6 +12,7 @@ import yaml
 
 import advisor
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch_options import DYNAMO_TRTLLM
 from advisor.decide.option import Option
 from advisor.emit import formats
 from advisor.emit.operators import DYNAMO, DYNAMO_ROLE, RAY
@@ -178,6 +179,9 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
         return
     stack = next((word.partition(".")[2] for word in words if word.startswith("dynamo.")), "")
     if stack:
+        if stack == "trtllm":
+            yield Command(DYNAMO_TRTLLM, tuple(words[words.index("dynamo.trtllm") + 1 :]), DYNAMO.release)
+            return
         release = DYNAMO.engines[stack]
         own = words[words.index(f"dynamo.{stack}") + 1 :]
         if stack == "vllm" and DYNAMO_ROLE in own:  # an option of Dynamo alone, which stands last

@@ -12,7 +12,7 @@ import yaml
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.launch import PORT, node_words
-from advisor.catalog.launch_options import words_in_release
+from advisor.catalog.launch_options import DYNAMO_TRTLLM, check_command, words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
@@ -52,7 +52,7 @@ class Stack:
 DYNAMO: Final = Stack(
     "NVIDIA Dynamo",
     "1.6.1",
-    {"vllm": "0.31.0", "sglang": "0.5.21"},
+    {"vllm": "0.31.0", "sglang": "0.5.21", "tensorrt-llm": "1.3.0rc29"},
     "PyPI ai-dynamo 1.6.1, its extras; ai-dynamo/dynamo deploy/operator/api/v1alpha1",
 )
 RAY: Final = Stack(
@@ -66,6 +66,20 @@ LLM_D: Final = Stack(
 )
 DYNAMO_ROLE: Final = "--disaggregation-mode"
 """Option of Dynamo's workers, which SGLang has too, for those that only prefill or only decode."""
+_DYNAMO_NAMES: Final = {"tensorrt-llm": ("trtllm", "tensorrtllm")}
+"""Names of engines in Dynamo's modules and in its images where they differ from the catalog's."""
+_TRTLLM_OPTIONS: Final[Mapping[str, str]] = {
+    "--backend": "",
+    "--tp_size": "--tensor-parallel-size",
+    "--pp_size": "--pipeline-parallel-size",
+    "--ep_size": "--expert-parallel-size",
+    "--max_batch_size": "--max-batch-size",
+    "--max_num_tokens": "--max-num-tokens",
+    "--max_seq_len": "--max-seq-len",
+    "--kv_cache_free_gpu_memory_fraction": "--free-gpu-memory-fraction",
+}
+"""Options of Dynamo's worker for those of trtllm-serve; empty for PyTorch's back end, the only one that it has.
+Source: PyPI ai-dynamo 1.6.1, dynamo/trtllm/backend_args.py and workers/llm_worker.py."""
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
@@ -116,7 +130,8 @@ _RAY_IMAGE: Final = f"rayproject/ray-llm:{RAY.release}-py311-cu128"
 
 
 def _dynamo_image(plan: Plan) -> str:
-    return f"nvcr.io/nvidia/ai-dynamo/{plan.engine.id}-runtime:{DYNAMO.release}"
+    _, name = _DYNAMO_NAMES.get(plan.engine.id, ("", plan.engine.id))
+    return f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:{DYNAMO.release}"
 
 
 def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
@@ -225,8 +240,10 @@ def _dynamo_graph(name: str, workers: Mapping[str, Plan], comments: Sequence[Lin
 def _dynamo_worker(plan: Plan) -> dict[str, Any]:
     """Return the service of workers that serve whole requests, or of those that only prefill or only decode."""
     _check_stack(plan, DYNAMO, "dynamo")
-    model, words = _engine_words(plan)
-    words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
+    module, _ = _DYNAMO_NAMES.get(plan.engine.id, (plan.engine.id, ""))
+    model, words = _engine_words(plan) if module != "trtllm" else _dynamo_trtllm_words(plan)
+    if module != "trtllm":
+        words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
     flag = "--model-path" if plan.engine.id == "sglang" else "--model"
     role = plan.option.role if plan.option.role in ("prefill", "decode") else ""
     if role and plan.engine.id == "sglang":
@@ -251,10 +268,37 @@ def _dynamo_worker(plan: Plan) -> dict[str, Any]:
     pod = placement(plan)
     pod["mainContainer"] = {
         "image": _dynamo_image(plan),
-        "command": ["python3", "-m", f"dynamo.{plan.engine.id}"],
+        "command": ["python3", "-m", f"dynamo.{module}"],
         "args": in_kubernetes([Line(flag), Line(model), *words]),
     }
     return worker | {"extraPodSpec": pod}
+
+
+def _dynamo_trtllm_words(plan: Plan) -> tuple[str, list[Line]]:
+    """Return the model and Dynamo's options of a TensorRT-LLM worker; those of a file go as one JSON value.
+
+    Source: as _TRTLLM_OPTIONS; values of the JSON are merged over those of options, and a table that is no dictionary
+        there is replaced, so that it is given whole.
+    """
+    _, model, *rest = plan.launch.argv
+    words: list[Line] = []
+    options: dict[str, Any] = json.loads(json.dumps(dict(plan.launch.config)))
+    while rest:
+        name, value = rest[0], rest[1] if rest[1:] and not rest[1].startswith("--") else None
+        rest = rest[1:] if value is None else rest[2:]
+        if value is None:
+            options[name[2:]] = True
+            continue
+        told = _TRTLLM_OPTIONS.get(name, name)
+        words += [Line(told), value] if told else []
+        if name == "--kv_cache_free_gpu_memory_fraction" and "kv_cache_config" in options:
+            options["kv_cache_config"]["free_gpu_memory_fraction"] = float(value)
+    if plan.nodes_per_replica > 1:
+        words += [Line("--gpus-per-node"), Line(str(plan.accelerators_per_process))]
+    if options:
+        words += [Line("--override-engine-args"), Line(json.dumps(options))]
+    check_command(DYNAMO_TRTLLM, (DYNAMO_TRTLLM, *words))
+    return model, words
 
 
 def _llmd_command(plan: Plan, port: int) -> list[str]:

@@ -79,7 +79,7 @@ def test_every_target_fits_its_schema_and_holds_each_accelerator(
     option, nodes = plan_of(base_option, seed)
     engine = option.layout.engine
     able = {
-        "dynamo": engine in ("vllm", "sglang"),
+        "dynamo": engine in ("vllm", "sglang", "tensorrt-llm"),
         "llm-d": engine == "vllm",
         "kserve": nodes == 1,
         "ray": engine == "vllm",
@@ -113,9 +113,18 @@ def in_dynamo(documents: list[dict[str, Any]], option: Option, nodes: int) -> in
     argv = container["args"]
     assert argv[1] == "org/Big Model's 400B"
     assert "--host" not in argv
-    assert argv[0] == ("--model" if option.layout.engine == "vllm" else "--model-path")
+    assert argv[0] == ("--model-path" if option.layout.engine == "sglang" else "--model")
     if option.layout.engine == "vllm":
         check_command("vllm", ["vllm", *argv[2:]])
+    if option.layout.engine == "tensorrt-llm":
+        assert container["command"][-1] == "dynamo.trtllm"
+        assert "/tensorrtllm-runtime:" in container["image"]
+        told = dict(zip(argv[::2], argv[1::2], strict=True))
+        check_command("dynamo-trtllm", ["dynamo-trtllm", *argv])
+        settings = json.loads(told.pop("--override-engine-args", "{}"))
+        assert settings.get("enable_attention_dp", False) is (option.layout.data_parallel > 1)
+        ranks = int(told["--tensor-parallel-size"]) * int(told["--pipeline-parallel-size"])
+        assert ranks == option.layout.accelerators_per_replica
     count = worker.get("multinode", {"nodeCount": 1})["nodeCount"]
     assert count == nodes
     return int(worker["replicas"]) * count * int(worker["resources"]["limits"]["gpu"])
@@ -247,7 +256,8 @@ def test_a_stack_whose_engine_is_older_than_the_model_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("form", "engines"), [("llm-d", {"vllm"}), ("ray", {"vllm"}), ("dynamo", {"vllm", "sglang"})]
+    ("form", "engines"),
+    [("llm-d", {"vllm"}), ("ray", {"vllm"}), ("dynamo", {"vllm", "sglang", "tensorrt-llm"})],
 )
 def test_a_search_considers_the_engines_for_which_a_form_is_written(
     cli: Callable[[str], Any], form: str, engines: set[str]
@@ -258,6 +268,6 @@ def test_a_search_considers_the_engines_for_which_a_form_is_written(
     assert f"--emit {form} is written for" in run.err
     considered = {option["layout"]["engine"] for option in json.loads(run.out)["options"]}
     assert considered <= engines
-    named = cli(f"{question} --emit {form} --engine tensorrt-llm")
+    named = cli(f"{question} --emit {form} --engine llama.cpp")
     assert named.code == 2
     assert "To fix: --engine" in named.err
