@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -51,6 +52,8 @@ _FEATURES: Final[tuple[Mapping[str, object], ...]] = (
 )
 
 
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}")
+"""Expression of a template of KServe, which its controller fills in."""
 _VARIABLES: Final = ("$worker", "${workers[@]}")
 """Variables of scripts that stand for further options; behind `--worker-urls` for its values."""
 
@@ -125,7 +128,7 @@ def _of_script(text: str) -> Iterator[Command]:
         if line.lstrip().startswith("#") or not any(start[-1] in line for start in STARTS.values()):
             continue
         try:
-            words = shlex.split(line.replace("<(", "("), comments=True)
+            words = shlex.split(_TEMPLATE.sub(" ", line).replace("<(", "("), comments=True)
         except ValueError:
             continue
         if "--entrypoint" in words:
@@ -187,7 +190,7 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
         if stack == "vllm" and DYNAMO_ROLE in own:  # an option of Dynamo alone, which stands last
             own = own[: own.index(DYNAMO_ROLE)]
         yield Command(stack, tuple(own), release)
-    elif words[0] in ("bash", "sh"):
+    elif PurePosixPath(words[0]).name in ("bash", "sh"):
         yield from _of_script(words[-1])
     elif (
         words[0].startswith("--") and node.get("name") == "main"

@@ -75,6 +75,8 @@ OPTION_CLASSES: Final = {"vllm": re.compile(r"\w*FrontendArgs"), "sglang": re.co
 """Classes whose fields are options, by program; the others declare each option by a call."""
 _NO_CLASS: Final = re.compile("-")
 _NUM_COMMANDS: Final = 200
+_MANY: Final = "--served-model-name"
+"""Option of vLLM that takes several values, as the type of a field says (vllm/config/model.py), which is not read."""
 _DECLARE: Final = ("add_argument", "add_negatable_bool_argument")
 """Functions that declare an option; the second is Dynamo's, for a flag."""
 
@@ -128,7 +130,8 @@ def _of_call(node: ast.Call, known: Declarations) -> Iterator[Declared]:
         takes = None  # the second kind: keywords from a field's type
     nargs = given.get("nargs")
     values = known.of_keywords(given, [each.value for each in node.keywords if each.arg is None])
-    yield Declared(names, takes, nargs is not None and ast.unparse(nargs) not in ("'?'", "None"), values)
+    many = nargs is not None and ast.unparse(nargs) not in ("'?'", "None")
+    yield Declared(names, takes, many or _MANY in names, values)
 
 
 def _name(node: ast.expr) -> str:

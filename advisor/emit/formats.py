@@ -173,7 +173,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
 
 
 def _own_files(plan: Plan, form: Format) -> dict[str, str]:
-    """Return the files beside those of a form; the options file is left out where its content is in the command."""
+    """Return the files that any form may need, without an options file whose content is in the command."""
     files = plan.files(in_container=form in IN_CONTAINERS)
     return {name: text for name, text in files.items() if form != "dynamo" or name != plan.config_name}
 

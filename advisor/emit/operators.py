@@ -156,8 +156,10 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
         return sky_doubts(plan)
     if form == "llm-d":
         return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
-    if form == "kserve" and moves_caches(plan):
+    if form == "kserve" and (moves_caches(plan) or plan.nodes_per_replica > 1):
+        groups = "parallelism.data is the number of machines of a replica, by which KServe sizes its groups of pods"
         return (
+            *((groups,) if plan.nodes_per_replica > 1 else ()),
             "first: KServe's controller of LLMInferenceServices, and a Gateway with the inference extension",
             "verify: the storage initializer may read the model, and has memory enough to copy it",
         )
@@ -284,11 +286,11 @@ def _dynamo_trtllm_words(plan: Plan) -> tuple[str, list[Line]]:
     words: list[Line] = []
     options: dict[str, Any] = json.loads(json.dumps(dict(plan.launch.config)))
     while rest:
-        name, value = rest[0], rest[1] if rest[1:] and not rest[1].startswith("--") else None
-        rest = rest[1:] if value is None else rest[2:]
-        if value is None:
+        name = rest.pop(0)
+        if not rest or rest[0].startswith("--"):
             options[name[2:]] = True
             continue
+        value = rest.pop(0)
         told = _TRTLLM_OPTIONS.get(name, name)
         words += [Line(told), value] if told else []
         if name == "--kv_cache_free_gpu_memory_fraction" and "kv_cache_config" in options:
@@ -308,6 +310,11 @@ def _llmd_command(plan: Plan, port: int) -> list[str]:
     command += shlex.split(plan.address(port))
     if plan.nodes_per_replica == 1:
         return command
+    return ["bash", "-c", _group_line(plan, shlex.join(command))]
+
+
+def _group_line(plan: Plan, command: str) -> str:
+    """Return the shell line of a pod in a group of a LeaderWorkerSet, which tells it its number and the leader."""
     every, workers = node_words(
         plan.engine,
         plan.nodes_per_replica,
@@ -316,7 +323,7 @@ def _llmd_command(plan: Plan, port: int) -> list[str]:
         head='"$LWS_LEADER_ADDRESS"',
     )
     line = f'worker=""; [ "$LWS_WORKER_INDEX" = 0 ] || worker="{workers}"; '
-    return ["bash", "-c", f"{line}exec {shlex.join(command)} {every} $worker"]
+    return f"{line}exec {command} {every} $worker"
 
 
 def llmd_files(plan: Plan) -> dict[str, str]:
@@ -430,16 +437,13 @@ def _resources(plan: Plan, num_replicas: int = 1) -> dict[str, str]:
 
 
 def kserve_files(plan: Plan) -> dict[str, str]:
-    """Return an InferenceService with a container of the plan, an autoscaler by requests in flight, and a monitor.
+    """Return an InferenceService with a container of the plan, an autoscaler by requests in flight, and a monitor; for
+    replicas on several machines an LLMInferenceService.
 
-    Raises: AdvisorError: a replica holds several machines, or what KServe needs to know is in a local folder.
+    Raises: AdvisorError: what KServe needs to know is in a local folder.
     """
     if plan.nodes_per_replica > 1:
-        raise AdvisorError(
-            f"--emit kserve starts no replica on {plan.nodes_per_replica} machines",
-            why="an InferenceService spreads a container of one's own over no machines",
-            fix="--emit k8s, which writes a LeaderWorkerSet",
-        )
+        return _kserve_groups(plan)
     _check_stack(plan, KSERVE, "kserve")
     labels = {"app": str(plan.name)}
     pod = pod_of(plan)
@@ -469,6 +473,54 @@ def kserve_files(plan: Plan) -> dict[str, str]:
     )
     documents += _autoscaler(plan, labels, most)
     return {"plan.kserve.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "kserve")), *documents)}
+
+
+_KSERVE_MODEL: Final = "/mnt/models"
+"""Folder into which KServe's storage initializer puts a model, in the leader and in workers."""
+_KSERVE_TLS: Final = (
+    "{{ if .GlobalConfig.EnableTLS }}--ssl-certfile /var/run/kserve/tls/tls.crt "
+    "--ssl-keyfile /var/run/kserve/tls/tls.key{{ end }}"
+)
+"""Certificates as KServe's templates name them, for clusters whose configuration asks for TLS."""
+_KSERVE_NAMES: Final = (
+    '--served-model-name "{{ .Spec.Model.Name }}" '
+    '"publishers/{{ .ObjectMeta.Namespace }}/models/{{ .Spec.Model.Name }}"'
+)
+"""Names by which KServe's router asks for the model, as its templates write them; KServe fills them in."""
+
+
+def _kserve_groups(plan: Plan) -> dict[str, str]:
+    """Return an LLMInferenceService whose replicas are groups of pods, one for each machine, with the plan's own
+    command in place of the template's, which spreads data-parallel ranks alone.
+
+    The group has parallelism.data / parallelism.dataLocal pods: the first is told the number of machines.
+
+    Source: kserve/kserve@aaac4e2 pkg/apis/serving/v1alpha2/llm_inference_service_types_func.go, GetSize;
+        pkg/controller/v1alpha2/llmisvc/config_merge.go; config/llmisvcconfig/config-llm-worker-data-parallel.yaml.
+    """
+    _check_stack(plan, KSERVE_POOLS, "kserve")
+    model, words = _engine_words(plan)
+    command = f"vllm serve {_KSERVE_MODEL} {_KSERVE_NAMES} {shlex.join(in_kubernetes(words))}"
+    command += f" --port {PORT} {_KSERVE_TLS}"
+    pods = _llm_pods(plan)
+    (container,) = pods["template"]["containers"]
+    container |= {"command": ["/bin/bash", "-c", _group_line(plan, command)], "args": []}
+    group = {"data": plan.nodes_per_replica, "dataLocal": 1}
+    worker = dict(container)
+    worker.pop("startupProbe")  # workers answer no requests
+    content = {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": plan.name},
+        "spec": {
+            "model": {"uri": f"hf://{model}", "name": str(model)},
+            "router": {"gateway": {}, "route": {}, "scheduler": {}},
+            "parallelism": group,
+            **pods,
+            "worker": {**pods["template"], "containers": [worker]},
+        },
+    }
+    return {"plan.kserve.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "kserve")), content)}
 
 
 def kserve_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:

@@ -59,7 +59,7 @@ def _refuse_mpi(plan: Plan, form: str) -> None:
         raise AdvisorError(
             f"--emit {form} starts no replica of {plan.engine.name} on {plan.nodes_per_replica} machines",
             why="its processes start each other over MPI, which needs ssh between the containers",
-            fix="--emit slurm or --emit command",
+            fix="--emit slurm, --emit dynamo or --emit command",
         )
 
 

@@ -4,6 +4,8 @@ import dataclasses
 import datetime
 import json
 import random
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,7 +83,7 @@ def test_every_target_fits_its_schema_and_holds_each_accelerator(
     able = {
         "dynamo": engine in ("vllm", "sglang", "tensorrt-llm"),
         "llm-d": engine == "vllm",
-        "kserve": nodes == 1,
+        "kserve": nodes == 1 or engine == "vllm",
         "ray": engine == "vllm",
     }[form]
     if not able:
@@ -152,6 +154,8 @@ def in_llmd(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
 
 def in_kserve(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     kinds = {one["kind"]: one for one in documents}
+    if nodes > 1:
+        return in_kserve_groups(kinds["LLMInferenceService"]["spec"], nodes)
     assert {"InferenceService", "ServiceMonitor"} <= kinds.keys()
     predictor = kinds["InferenceService"]["spec"]["predictor"]
     (container,) = predictor["containers"]
@@ -163,6 +167,21 @@ def in_kserve(documents: list[dict[str, Any]], option: Option, nodes: int) -> in
             scaler["scaleTargetRef"]["name"] == f"{kinds['InferenceService']['metadata']['name']}-predictor"
         )
     return int(predictor["minReplicas"]) * int(container["resources"]["limits"]["nvidia.com/gpu"])
+
+
+def in_kserve_groups(spec: dict[str, Any], nodes: int) -> int:
+    """Accelerators of groups of pods, each of which has data / dataLocal, and of which the last have no server."""
+    size = spec["parallelism"]["data"] // spec["parallelism"]["dataLocal"]
+    assert size == nodes
+    for pod, is_leader in ((spec["template"], True), (spec["worker"], False)):
+        (container,) = pod["containers"]
+        line = re.sub(r"{{.*?}}", "X", container["command"][-1])
+        every = line.partition("exec ")[2].replace('"$LWS_WORKER_INDEX"', "1")
+        words = shlex.split(every.replace("X--ssl-certfile", "--ssl-certfile").replace("tls.keyX", "tls.key"))
+        check_command("vllm", [word for word in words if word not in ("$worker", "serve", "/mnt/models")])
+        assert container["args"] == []
+        assert ("startupProbe" in container) is is_leader
+    return int(spec["replicas"]) * size * int(container["resources"]["limits"]["nvidia.com/gpu"])
 
 
 def in_ray(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
