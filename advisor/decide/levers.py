@@ -1,11 +1,11 @@
 """Levers: changes to a deployment other than hardware, layout and weights, each only where it can act."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from advisor.catalog.architectures import class_lacks
+from advisor.catalog.architectures import ClassLimit, class_lacks
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -236,7 +236,8 @@ def _guessing(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candida
         )
     if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
         raise InfeasibleError(f"no option of {engine.name} is known that makes it {lever.words}")
-    if told in ("eagle", "mtp") and (lack := class_lacks(engine, deployment.model, told)):
+    needs: Mapping[str, ClassLimit] = {"eagle": "eagle", "mtp": "mtp"}
+    if told in needs and (lack := class_lacks(engine, deployment.model, needs[told])):
         raise InfeasibleError(lack)
     try:
         chosen = chosen_speculation(lever.name, deployment, acceptance=scenario.acceptance)
