@@ -4,7 +4,7 @@ methods of quantising that the accelerator's platform has."""
 import pytest
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.architectures import ClassLimit, class_lacks
+from advisor.catalog.architectures import ClassLimit, class_lacks, class_support
 from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint
 from advisor.decide.candidates import Candidate, candidates_of
 
@@ -101,3 +101,22 @@ def test_an_engine_divides_and_extends_only_classes_that_can(
         run = one.deployment
         assert what != "tensor" or run.tensor_parallel == 1
         assert what != "pipeline" or run.pipeline_parallel == 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "chip", "precision"),
+    [
+        ("vllm", "deepseek-v3.2", "a100-sxm-80gb", ""),
+        ("sglang", "glm-5", "l40s", ""),
+        ("tensorrt-llm", "deepseek-v4-flash", "h100-sxm", ""),
+        ("sglang", "qwen3-30b-a3b", "a100-sxm-80gb", "fp8"),
+    ],
+)
+def test_a_class_or_format_is_planned_only_on_accelerators_whose_kernels_run_it(
+    engine: str, model: str, chip: str, precision: str
+) -> None:
+    """Sources: data/support/class_limits.csv; engines.csv, fp8-experts."""
+    precision = precision or models.by_id(model).weights
+    assert not candidates_on(model, chip, engine, precision)
+    assert candidates_on(model, "b200-sxm", engine, precision)
+    assert class_support(engines.by_id(engine), models.by_id(model)).verdict == "native"
