@@ -168,7 +168,7 @@ def class_lacks(engine: Engine, model: Model, what: ClassLimit) -> str:
 
 
 class _Limit(NamedTuple):
-    """What a release of an engine does not offer for classes of models."""
+    """Limits of an engine release for classes of models."""
 
     release: str
     architectures: frozenset[str]
