@@ -397,7 +397,8 @@ def variants_of(
             name for framework in frameworks for name in _programs(task, framework) if name in tuners()
         ]
         if lacking:
-            return [], _without_setting(model, task, frameworks[0], lacking[0], dtypes[0])
+            asked = (model, task, frameworks[0], lacking[0], dtypes[0])
+            return [], _without_setting(*asked, accelerator.architecture)
         return [], _without_options(task, frameworks, dtypes, model, accelerator.vendor)
     for job in jobs:
         fault = _fixed_fault(job, task, cluster)
@@ -451,15 +452,17 @@ def _any_defines(frameworks: Sequence[str], model: Model) -> bool:
 
 
 def _without_setting(
-    model: Model, task: TrainingTask, framework: str, software: str, dtype: str
+    model: Model, task: TrainingTask, framework: str, software: str, dtype: str, architecture: str
 ) -> NoOptions:
     """Return the reason that a named framework has no setting for a job, with others that have them all."""
-    job = TrainingJob(
-        *(model, task.sequence_tokens, task.global_batch, dtype, framework, software),
+    job = training_job(
+        *(model, task.sequence_tokens, task.global_batch, dtype, framework),
         method=task.method,
         lora_rank=task.lora_rank,
         optimizer=task.optimizer,
         mean_sequence_tokens=task.mean_sequence_tokens,
+        architecture=architecture,
+        software=software,
     )
     goal = task.loop or "sft"
     lacks = next(missing_settings(job, _PLANS_TO_TRY[0], goal), None)
