@@ -40,6 +40,15 @@ from the list is refused."""
 _LOADS_BY_TYPE: Final = ("mlx",)
 """Engines that choose a class by the model type of a file, whatever class the file names. Source: mlx-lm 0.32.2,
 mlx_lm/utils.py, _get_classes."""
+ClassLimit = Literal["tensor", "pipeline", "adapters", "eagle", "mtp"]
+_LIMIT_WORDS: Final[Mapping[ClassLimit, str]] = {
+    "tensor": "tensor parallelism",
+    "pipeline": "pipeline parallelism",
+    "adapters": "LoRA adapters",
+    "eagle": "EAGLE-3 heads",
+    "mtp": "multi-token prediction",
+}
+"""Features that an engine offers for some of its classes only, in words."""
 _WORST_LAST: Final = ("native", "transformers", "unknown", "no")
 
 
@@ -129,15 +138,65 @@ def class_support(
     """Return whether an engine loads the class of a model, on an accelerator whose plug-in may have a list of its own,
     in `version`, else in the release that the record names, else in the newest one that was read.
 
-    Source: data/support/engine_models.csv, each row with its source.
+    Source: data/support/engine_models.csv and class_limits.csv, each row with its source.
     """
+    release = version or engine.release
+    limit = _limit_of(engine.id, class_of(model), release, "accelerator")
+    if limit is not None and accelerator is not None and accelerator.architecture in limit.architectures:
+        note = f"not on accelerators of architecture {accelerator.architecture}"
+        return ClassSupport(
+            "no", engine.id, class_of(model), release or limit.release, "", limit.source, note
+        )
     return _support(
         engine.id,
         class_of(model),
         model.family,
         "" if accelerator is None else plugin_of(accelerator),
-        version or engine.release,
+        release,
     )
+
+
+def class_lacks(engine: Engine, model: Model, what: ClassLimit) -> str:
+    """Return why an engine does not offer a feature for the class of a model; empty if no list says so.
+
+    Assumes: releases after the one that was read are as that one, and so are plug-ins; earlier ones do not refuse.
+    Source: data/support/class_limits.csv, each row with its source.
+    """
+    found = _limit_of(engine.id, class_of(model), engine.release, what)
+    release = engine.release or (found.release if found else "")
+    return f"{engine.name} {release} has no {_LIMIT_WORDS[what]} for class {class_of(model)}" if found else ""
+
+
+class _Limit(NamedTuple):
+    """Limits of an engine release for classes of models."""
+
+    release: str
+    architectures: frozenset[str]
+    """Architectures of accelerators on which it does not run them; empty for a feature that none has."""
+    classes: frozenset[str]
+    source: str
+
+
+def _limit_of(engine: str, architecture: str, version: str, what: str) -> _Limit | None:
+    """Return the limit of a class in a release of an engine; None if no list has one."""
+    found = _limits().get((engine, what))
+    is_older = found is not None and bool(version) and version_key(version) < version_key(found.release)
+    return None if found is None or is_older or architecture not in found.classes else found
+
+
+@functools.cache
+def _limits() -> Mapping[tuple[str, str], _Limit]:
+    """Return the limits of classes by engine and feature."""
+    columns = ("engine", "release", "lacks", "architectures", "classes", "source")
+    return {
+        (cells["engine"], cells["lacks"]): _Limit(
+            cells["release"],
+            frozenset(cells["architectures"].split()),
+            frozenset(cells["classes"].split()),
+            cells["source"],
+        )
+        for _, cells in read_csv(SUPPORT_FOLDER / "class_limits.csv", columns)
+    }
 
 
 def plugin_of(accelerator: Accelerator) -> str:

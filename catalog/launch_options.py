@@ -22,6 +22,8 @@ class LaunchOptions(NamedTuple):
 
 ROUTERS: Final = {"vllm": "vllm-router", "sglang": "sglang-router"}
 """Routers whose options are also kept, by engine; TensorRT-LLM's router is a command of the engine."""
+DYNAMO_TRTLLM: Final = "dynamo-trtllm"
+"""NVIDIA Dynamo's worker of TensorRT-LLM, whose options are not those of trtllm-serve."""
 _COLUMNS: Final = ("engine", "release", "flag", "takes_value", "source")
 
 
@@ -112,9 +114,10 @@ def check_command(engine: str, argv: Sequence[str], release: str = "") -> None:
     """
     known = launch_options().get(engine)
     if known is None:
+        able = sorted(set(launch_options()) - {*ROUTERS.values(), DYNAMO_TRTLLM})
         raise AdvisorError(
             f"no list of {engine}'s options is kept, so that no command for it is written",
-            fix=f"--engine {' or '.join(name for name in sorted(launch_options()) if name not in ROUTERS.values())}",
+            fix=f"--engine {' or '.join(able)}",
         )
     words = list(argv[1:])
     if argv[0] == "python":

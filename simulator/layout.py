@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from advisor.catalog.architectures import class_of, output_of
+from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, output_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
@@ -44,7 +44,7 @@ def check_layout(deployment: Deployment) -> None:
 
     Raises: InfeasibleError: heads, layers or experts do not divide, or expert parallelism on a dense model.
     AdvisorError: the model's record contradicts itself.
-    Source: vLLM 0.20.2, config/model.py (heads); own rules for pipelines and experts.
+    Source: vLLM 0.20.2, config/model.py (heads); data/support/class_limits.csv; own rules for pipelines and experts.
     """
     model = deployment.model
     tp = deployment.tensor_parallel
@@ -64,6 +64,13 @@ def check_layout(deployment: Deployment) -> None:
         raise InfeasibleError(
             f"{model.id}: {refused} do not divide among tensor parallelism {tp}", fix=f"--tp {valid}"
         )
+    degrees: tuple[tuple[int, ClassLimit, str], ...] = (
+        (tp, "tensor", f"--pp {tp} without --tp, or another --engine"),
+        (deployment.pipeline_parallel, "pipeline", "--tp without --pp, or another --engine"),
+    )
+    for degree, kind, fix in degrees:
+        if degree > 1 and (lack := class_lacks(deployment.engine, model, kind)):
+            raise InfeasibleError(f"{model.id}: {lack}", fix=fix)
     if deployment.engine.holds_layers_in_turn and tp > 1 and deployment.pipeline_parallel > 1:
         raise InfeasibleError(
             f"{deployment.engine.name} takes no tensor and pipeline parallelism together",

@@ -56,6 +56,8 @@ _TUNERS: Final = {
     "xtuner": ("xtuner/configs/**/*.py", "xtuner/model/*.py", "xtuner/dataset/*.py", "xtuner/engine/**/*.py"),
 }
 """Files that declare the settings of each framework with settings of its own."""
+_ACCELERATOR: Final = ("transformers/trainer_pt_utils.py", "accelerate/utils/dataclasses.py")
+"""Files that declare what the setting accelerator_config of Transformers' trainers holds."""
 _CALLS: Final = ("load", "peft", "args")
 """Tables of a Python program that stand for its calls."""
 
@@ -173,7 +175,7 @@ def keys_of_tuner(record: Tuner) -> Iterator[str]:
 
 def absent_settings(folder: Path, record: Tuner) -> list[str]:
     """Return the keys and configurations that a framework's release does not have."""
-    files = [path for pattern in _TUNERS[record.id] for path in folder.glob(pattern)]
+    files = [path for pattern in (*_TUNERS[record.id], *_ACCELERATOR) for path in folder.glob(pattern)]
     known = {name for path in files for name in names_in(path)}
     keys = {key for key in keys_of_tuner(record) if set(key.split(".")) - {*known, *_CALLS}}
     places = {

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -12,6 +13,7 @@ import yaml
 
 import advisor
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch_options import DYNAMO_TRTLLM
 from advisor.decide.option import Option
 from advisor.emit import formats
 from advisor.emit.operators import DYNAMO, DYNAMO_ROLE, RAY
@@ -50,6 +52,8 @@ _FEATURES: Final[tuple[Mapping[str, object], ...]] = (
 )
 
 
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}")
+"""Expression of a template of KServe, which its controller fills in."""
 _VARIABLES: Final = ("$worker", "${workers[@]}")
 """Variables of scripts that stand for further options; behind `--worker-urls` for its values."""
 
@@ -124,7 +128,7 @@ def _of_script(text: str) -> Iterator[Command]:
         if line.lstrip().startswith("#") or not any(start[-1] in line for start in STARTS.values()):
             continue
         try:
-            words = shlex.split(line.replace("<(", "("), comments=True)
+            words = shlex.split(_TEMPLATE.sub(" ", line).replace("<(", "("), comments=True)
         except ValueError:
             continue
         if "--entrypoint" in words:
@@ -178,12 +182,15 @@ def _of_container(node: Mapping[str, Any]) -> Iterator[Command]:
         return
     stack = next((word.partition(".")[2] for word in words if word.startswith("dynamo.")), "")
     if stack:
+        if stack == "trtllm":
+            yield Command(DYNAMO_TRTLLM, tuple(words[words.index("dynamo.trtllm") + 1 :]), DYNAMO.release)
+            return
         release = DYNAMO.engines[stack]
         own = words[words.index(f"dynamo.{stack}") + 1 :]
         if stack == "vllm" and DYNAMO_ROLE in own:  # an option of Dynamo alone, which stands last
             own = own[: own.index(DYNAMO_ROLE)]
         yield Command(stack, tuple(own), release)
-    elif words[0] in ("bash", "sh"):
+    elif PurePosixPath(words[0]).name in ("bash", "sh"):
         yield from _of_script(words[-1])
     elif (
         words[0].startswith("--") and node.get("name") == "main"

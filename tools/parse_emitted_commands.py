@@ -3,12 +3,12 @@
     python tools/parse_emitted_commands.py FOLDER [--write]
 
 FOLDER holds wheels of PyPI as `pip download --no-deps` leaves them, or folders NAME-RELEASE with their files: vllm,
-sglang, lmdeploy, mlx_lm, vllm_router and sglang_router, also in earlier releases. Nothing of them is imported or run:
-the declarations of their argument parsers are read as syntax trees, with the values that they allow, an `argparse`
-parser is made of them, and it parses generated commands with every option that this program prints, and the commands
-inside the files that `--emit` writes for the questions of `emitted_commands.py`, in every form. Engines without such a
-wheel are checked against catalog/data/support/flags.csv. `--write` records releases, forms, days and counts in
-parsed_releases.csv and parsed_forms.csv of that folder.
+sglang, lmdeploy, mlx_lm, vllm_router, sglang_router and ai_dynamo, also in earlier releases. Nothing of them is
+imported or run: the declarations of their argument parsers are read as syntax trees, with the values that they allow,
+an `argparse` parser is made of them, and it parses generated commands with every option that this program prints, and
+the commands inside the files that `--emit` writes for the questions of `emitted_commands.py`, in every form. Engines
+without such a wheel are checked against catalog/data/support/flags.csv. `--write` records releases, forms, days and
+counts in parsed_releases.csv and parsed_forms.csv of that folder.
 """
 
 import argparse
@@ -31,7 +31,13 @@ from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.engines import SUPPORT_FOLDER
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import Guess, LaunchSettings, launch, node_words
-from advisor.catalog.launch_options import ROUTERS, check_command, launch_options, words_in_release
+from advisor.catalog.launch_options import (
+    DYNAMO_TRTLLM,
+    ROUTERS,
+    check_command,
+    launch_options,
+    words_in_release,
+)
 from advisor.catalog.models import by_id
 from advisor.catalog.releases import version_key
 from advisor.emit.formats import emit_files
@@ -51,11 +57,17 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "mlx": (r"mlx_lm/server\.py",),
     "vllm-router": (r"vllm_router/\w+\.py",),
     "sglang-router": (r"sglang_router/\w+\.py",),
+    DYNAMO_TRTLLM: (r"dynamo/trtllm/backend_args\.py",),
 }
 """Files of each wheel that declare options, as patterns of their paths."""
 TYPE_FILES: Final = {"vllm": (r"vllm/config/\w+\.py",), "sglang": (r"sglang/srt/arg_groups/choices\.py",)}
 """Further files that name the values of options."""
-WHEELS: Final = {"mlx": "mlx_lm", "vllm-router": "vllm_router", "sglang-router": "sglang_router"}
+WHEELS: Final = {
+    "mlx": "mlx_lm",
+    "vllm-router": "vllm_router",
+    "sglang-router": "sglang_router",
+    DYNAMO_TRTLLM: "ai_dynamo",
+}
 RECORD: Final = SUPPORT_FOLDER / "parsed_releases.csv"
 FORMS_RECORD: Final = SUPPORT_FOLDER / "parsed_forms.csv"
 _FLAG_ACTIONS: Final = ("store_true", "store_false", "store_const", "count", "help", "version")
@@ -63,6 +75,10 @@ OPTION_CLASSES: Final = {"vllm": re.compile(r"\w*FrontendArgs"), "sglang": re.co
 """Classes whose fields are options, by program; the others declare each option by a call."""
 _NO_CLASS: Final = re.compile("-")
 _NUM_COMMANDS: Final = 200
+_MANY: Final = "--served-model-name"
+"""Option of vLLM that takes several values, as the type of a field says (vllm/config/model.py), which is not read."""
+_DECLARE: Final = ("add_argument", "add_negatable_bool_argument")
+"""Functions that declare an option; the second is Dynamo's, for a flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +104,16 @@ def read_options(
         known.add(source)
     tree = ast.parse(source.lstrip("\ufeff"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+        called = getattr(node, "func", None)
+        if isinstance(node, ast.Call) and getattr(called, "attr", getattr(called, "id", "")) in _DECLARE:
             yield from _of_call(node, known)
         elif isinstance(node, ast.ClassDef) and classes.fullmatch(node.name):
             yield from _of_fields(node, known)
 
 
 def _of_call(node: ast.Call, known: Declarations) -> Iterator[Declared]:
-    names = tuple(filter(None, map(_name, node.args)))
+    named = [each.value for each in node.keywords if each.arg == "flag_name"]
+    names = tuple(filter(None, map(_name, [*node.args, *named])))
     if not names:
         return
     given = {each.arg: each.value for each in node.keywords if each.arg}
@@ -104,11 +122,16 @@ def _of_call(node: ast.Call, known: Declarations) -> Iterator[Declared]:
     takes: bool | None = True
     if words.strip("'") in _FLAG_ACTIONS or "StoreTrue" in words:
         takes = False
-    elif "BooleanOptional" in words or any(each.arg is None for each in node.keywords):
+    elif (
+        "BooleanOptional" in words
+        or ast.unparse(node.func) == _DECLARE[1]
+        or any(each.arg is None for each in node.keywords)
+    ):
         takes = None  # the second kind: keywords from a field's type
     nargs = given.get("nargs")
     values = known.of_keywords(given, [each.value for each in node.keywords if each.arg is None])
-    yield Declared(names, takes, nargs is not None and ast.unparse(nargs) not in ("'?'", "None"), values)
+    many = nargs is not None and ast.unparse(nargs) not in ("'?'", "None")
+    yield Declared(names, takes, many or _MANY in names, values)
 
 
 def _name(node: ast.expr) -> str:
@@ -217,6 +240,8 @@ def releases_in(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
 
 def commands_of(name: str) -> Iterator[list[str]]:
     """Yield generated commands of an engine with every option that this program prints, without their program."""
+    if name not in engines.all_ids():
+        return  # Its commands are those of a form alone.
     engine = engines.by_id(name)
     flags = engine.flags
     model = by_id("qwen3-32b")
@@ -356,7 +381,8 @@ def main() -> int:
                 f"{len(declared)} options, {limited} with known values, {count} commands, {wrong} refused"
             )
             print(f"{name} {release}: {counts}; absent: {absent}")
-            rows.append((name, release, len(declared), count, wrong, datetime.date.today().isoformat()))
+            if count:
+                rows.append((name, release, len(declared), count, wrong, datetime.date.today().isoformat()))
     forms = parse_forms(parsers)
     for form in forms:
         print("{}: {} questions, {} commands, {} refused".format(*form))

@@ -287,6 +287,9 @@ def usable_precisions(
             continue
         if support(engine.id, accelerator.architecture, dtype).verdict == "no":
             continue
+        experts = support(engine.id, accelerator.architecture, f"{dtype}-experts").verdict
+        if experts == "no" and is_moe(model):
+            continue
         if (
             dtype == "fp8"
             and "fp8" not in accelerator.peak_flop_per_s

@@ -1,10 +1,11 @@
 """Levers: changes to a deployment other than hardware, layout and weights, each only where it can act."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from advisor.catalog.architectures import ClassLimit, class_lacks
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -235,6 +236,9 @@ def _guessing(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candida
         )
     if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
         raise InfeasibleError(f"no option of {engine.name} is known that makes it {lever.words}")
+    needs: Mapping[str, ClassLimit] = {"eagle": "eagle", "mtp": "mtp"}
+    if told in needs and (lack := class_lacks(engine, deployment.model, needs[told])):
+        raise InfeasibleError(lack)
     try:
         chosen = chosen_speculation(lever.name, deployment, acceptance=scenario.acceptance)
     except AdvisorError as error:
@@ -311,6 +315,10 @@ def replica_of(
         told = engine.flags.adapters or engine.flags.yaml_adapters
         if not told or not support(engine.id, architecture, "feature:lora_adapters").is_usable:
             raise InfeasibleError(f"{engine.name} is not known to serve adapters on {architecture}")
+        if lack := class_lacks(engine, candidate.deployment.model, "adapters"):
+            raise InfeasibleError(
+                lack, fix="another --engine, or merge each adapter into a checkpoint of its own"
+            )
         replica = lora_replica(replica, Adapters(adapters.count, adapters.rank, adapters.slots))
     return replica
 

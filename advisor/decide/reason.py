@@ -438,6 +438,8 @@ class NoOptions(Reason):
     """Families of frameworks, not asked for, that have them."""
     by_model: bool = False
     """Whether the model lacks them, on accelerators of any vendor."""
+    sibling: str = ""
+    """Model of the same family, nearest in size, that Transformers builds; empty if there is none."""
     code: ClassVar[str] = "no_options"
     by_limits: ClassVar[bool] = True
 

@@ -35,13 +35,17 @@ from advisor.decide.ranking import (
     sort_by_expected_cost,
 )
 from advisor.decide.reason import (
+    ArchitectureNotInEngine,
     CostsMore,
+    DoesNotFit,
     LessSure,
     NoAnswerError,
     NoDeployment,
+    NoKernels,
     NotForSale,
     NothingCarries,
     NotRanked,
+    NotSupported,
     Reason,
 )
 from advisor.decide.scenario import Scenario, fit_to_window
@@ -578,6 +582,11 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
     return (f"no option is cheaper with {', '.join(idle)}: searched with and without",) if idle else ()
 
 
+_REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoKernels, NotSupported)
+"""Reasons that no objective and no budget changes."""
+_OTHER_LIMITS: Final = "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision"
+
+
 def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     """Return the error of a question without an answer, with its most common reasons; accelerators that are described
     only, or not for sale, count last."""
@@ -591,10 +600,11 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     told = [f"{reason} ({count} accelerators)" if count > 1 else str(reason) for reason, count in common]
     named = scenario.constraints.accelerators
     is_unsold = bool(named) and all(isinstance(reason, NotForSale) for reason in reasons)
+    is_refused = bool(reasons) and all(isinstance(reason, _REFUSALS) for reason in reasons)
     return NoAnswerError(
         f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
         why="; ".join(filter(None, (*told, explain_alone(scenario)))),
-        fix=fix or "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
+        fix=fix or ("another --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else "",
         reasons=tuple(reason for reason, _ in common),
     )

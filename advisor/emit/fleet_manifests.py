@@ -33,7 +33,7 @@ from advisor.emit.manifests import (
     sky_resources,
 )
 from advisor.emit.manifests import skypilot_files as skypilot_of
-from advisor.emit.plan import HEALTH, MOUNTED, START_S
+from advisor.emit.plan import HEALTH, MOUNTED
 from advisor.emit.shell import FIRST_PORT, script
 from advisor.emit.spanning import CONTROLLER_NOTE, HEAD_TOKEN, RDMA_NOTE, compose_services, leader_worker_set
 from advisor.emit.spanning import skypilot_files as spanning_skypilot
@@ -216,7 +216,10 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
     task: dict[str, Any] = {
         "name": fleet.name,
         "service": {
-            "readiness_probe": {"path": "/v1/models", "initial_delay_seconds": START_S},
+            "readiness_probe": {
+                "path": "/v1/models",
+                "initial_delay_seconds": max(part.start_s for part in fleet.parts),
+            },
             "replicas": 1,
         },
         "resources": sky_resources(

@@ -18,7 +18,7 @@ from advisor.emit.fleet import (
     variables,
     worker_options,
 )
-from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.plan import CACHE, HEALTH, MOUNTED, Plan
 from advisor.emit.shell import (
     DOCKER_DEVICES,
     FIRST_PORT,
@@ -82,7 +82,7 @@ def _container_body(fleet: FleetPlan, part: Plan) -> str:
         f"    {DOCKER_DEVICES[part.vendor]} {RDMA} \\\n    --ipc host --network host --cpus {part.num_cpus} \\\n"
         f"    --memory {part.memory_gib}g --env HF_TOKEN \\\n{env}"
         f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(part)} \\\n'
-        f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
+        f"    --health-cmd {health} --health-interval 10s --health-start-period {part.start_s}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {part.image} \\\n"
         f"    {quote_words(words[1:])} {address}\n"
     )

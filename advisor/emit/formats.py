@@ -87,7 +87,7 @@ def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> di
     write, start = _WRITERS[form]
     if plan.nodes_per_replica > 1:
         write, start = _SPANNING_WRITERS[form]
-    files = {**write(plan), **plan.files(in_container=form in IN_CONTAINERS)}
+    files = {**write(plan), **_own_files(plan, form)}
     start = start.format(plan.name)
     return {**files, "README.md": markdown(_readme(plan, form, start, files))}
 
@@ -137,7 +137,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         check_form(part, form)
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
-        for name, text in part.files(in_container=form in IN_CONTAINERS).items():
+        for name, text in _own_files(part, form).items():
             is_taken = files.get(name, text) != text
             files[f"{share_of(part)}.{name}" if is_taken else name] = text
     first, *rest = fleet.comments
@@ -170,6 +170,12 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     releases = dict.fromkeys(f"{part.engine.name} {part.release}" for part in fleet.parts)
     options = f"options are those of {' and '.join(releases)}"
     return {**files, "README.md": markdown(f"{told}Before you deploy: {'; '.join(doubts)}; {options}.\n")}
+
+
+def _own_files(plan: Plan, form: Format) -> dict[str, str]:
+    """Return the files that any form may need, without an options file whose content is in the command."""
+    files = plan.files(in_container=form in IN_CONTAINERS)
+    return {name: text for name, text in files.items() if form != "dynamo" or name != plan.config_name}
 
 
 def _before(files: Mapping[str, str], quote: str = "") -> str:

@@ -1,6 +1,7 @@
 """Plans as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,12 +13,18 @@ from advisor.catalog.files import read_csv
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.catalog.prices import all_providers
+from advisor.catalog.units import GIB
 from advisor.emit import nginx
-from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
+from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, Plan
 from advisor.emit.shell import comment_lines, quote_words, router_conf, router_files
 
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+
+_SKY_DISK_GIB: Final = 256
+"""Disk that SkyPilot rents unless it is told otherwise [GiB]. Source: PyPI skypilot 0.14.1, sky/resources.py."""
+_SPARE_DISK_GIB: Final = 100
+"""Disk beside the weights [GiB]: the system and the image. Own assumption."""
 
 
 class _Readable(yaml.SafeDumper):  # type: ignore[misc]  # the library has no types
@@ -107,7 +114,7 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
             "interval": "10s",
             "timeout": "5s",
             "retries": 6,
-            "start_period": f"{START_S}s",
+            "start_period": f"{plan.start_s}s",
         },
         "deploy": {"resources": {"limits": {"cpus": str(plan.num_cpus), "memory": f"{plan.memory_gib}g"}}},
     }
@@ -206,7 +213,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         "ports": [{"containerPort": PORT}],
         "env": [{"name": "HF_TOKEN", "valueFrom": token}],
         "resources": {"requests": dict(resources), "limits": dict(resources)},
-        "startupProbe": {**probe, "periodSeconds": 10, "failureThreshold": START_S // 10},
+        "startupProbe": {**probe, "periodSeconds": 10, "failureThreshold": plan.start_s // 10},
         "readinessProbe": {**probe, "periodSeconds": 10},
         "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
         "volumeMounts": mounts,
@@ -251,7 +258,7 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
     task: dict[str, Any] = {
         "name": plan.name,
         "service": {
-            "readiness_probe": {"path": HEALTH, "initial_delay_seconds": START_S},
+            "readiness_probe": {"path": HEALTH, "initial_delay_seconds": plan.start_s},
             "replicas": plan.num_replicas,
         },
         "resources": sky_resources(plan, plan.accelerators_per_replica, plan.num_cpus, plan.memory_gib),
@@ -300,6 +307,8 @@ def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: 
         "image_id": f"docker:{plan.image}",
         "ports": PORT,
     }
+    disk_gib = math.ceil(_SPARE_DISK_GIB + plan.download_bytes / GIB)
+    found |= {"disk_size": disk_gib} if disk_gib > _SKY_DISK_GIB else {}
     found |= {"infra": seller.skypilot} if seller and seller.skypilot else {}
     return found | ({"use_spot": True} if offer and offer.term == "spot" else {})
 

@@ -12,7 +12,7 @@ import yaml
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.launch import PORT, node_words
-from advisor.catalog.launch_options import words_in_release
+from advisor.catalog.launch_options import DYNAMO_TRTLLM, check_command, words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
@@ -52,7 +52,7 @@ class Stack:
 DYNAMO: Final = Stack(
     "NVIDIA Dynamo",
     "1.6.1",
-    {"vllm": "0.31.0", "sglang": "0.5.21"},
+    {"vllm": "0.31.0", "sglang": "0.5.21", "tensorrt-llm": "1.3.0rc29"},
     "PyPI ai-dynamo 1.6.1, its extras; ai-dynamo/dynamo deploy/operator/api/v1alpha1",
 )
 RAY: Final = Stack(
@@ -66,6 +66,20 @@ LLM_D: Final = Stack(
 )
 DYNAMO_ROLE: Final = "--disaggregation-mode"
 """Option of Dynamo's workers, which SGLang has too, for those that only prefill or only decode."""
+_DYNAMO_NAMES: Final = {"tensorrt-llm": ("trtllm", "tensorrtllm")}
+"""Names of engines in Dynamo's modules and in its images where they differ from the catalog's."""
+_TRTLLM_OPTIONS: Final[Mapping[str, str]] = {
+    "--backend": "",
+    "--tp_size": "--tensor-parallel-size",
+    "--pp_size": "--pipeline-parallel-size",
+    "--ep_size": "--expert-parallel-size",
+    "--max_batch_size": "--max-batch-size",
+    "--max_num_tokens": "--max-num-tokens",
+    "--max_seq_len": "--max-seq-len",
+    "--kv_cache_free_gpu_memory_fraction": "--free-gpu-memory-fraction",
+}
+"""Options of Dynamo's worker for those of trtllm-serve; empty for PyTorch's back end, the only one that it has.
+Source: PyPI ai-dynamo 1.6.1, dynamo/trtllm/backend_args.py and workers/llm_worker.py."""
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
@@ -116,7 +130,8 @@ _RAY_IMAGE: Final = f"rayproject/ray-llm:{RAY.release}-py311-cu128"
 
 
 def _dynamo_image(plan: Plan) -> str:
-    return f"nvcr.io/nvidia/ai-dynamo/{plan.engine.id}-runtime:{DYNAMO.release}"
+    _, name = _DYNAMO_NAMES.get(plan.engine.id, ("", plan.engine.id))
+    return f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:{DYNAMO.release}"
 
 
 def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
@@ -141,8 +156,10 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
         return sky_doubts(plan)
     if form == "llm-d":
         return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
-    if form == "kserve" and moves_caches(plan):
+    if form == "kserve" and (moves_caches(plan) or plan.nodes_per_replica > 1):
+        groups = "parallelism.data is the number of machines of a replica, by which KServe sizes its groups of pods"
         return (
+            *((groups,) if plan.nodes_per_replica > 1 else ()),
             "first: KServe's controller of LLMInferenceServices, and a Gateway with the inference extension",
             "verify: the storage initializer may read the model, and has memory enough to copy it",
         )
@@ -225,8 +242,10 @@ def _dynamo_graph(name: str, workers: Mapping[str, Plan], comments: Sequence[Lin
 def _dynamo_worker(plan: Plan) -> dict[str, Any]:
     """Return the service of workers that serve whole requests, or of those that only prefill or only decode."""
     _check_stack(plan, DYNAMO, "dynamo")
-    model, words = _engine_words(plan)
-    words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
+    module, _ = _DYNAMO_NAMES.get(plan.engine.id, (plan.engine.id, ""))
+    model, words = _engine_words(plan) if module != "trtllm" else _dynamo_trtllm_words(plan)
+    if module != "trtllm":
+        words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
     flag = "--model-path" if plan.engine.id == "sglang" else "--model"
     role = plan.option.role if plan.option.role in ("prefill", "decode") else ""
     if role and plan.engine.id == "sglang":
@@ -251,10 +270,37 @@ def _dynamo_worker(plan: Plan) -> dict[str, Any]:
     pod = placement(plan)
     pod["mainContainer"] = {
         "image": _dynamo_image(plan),
-        "command": ["python3", "-m", f"dynamo.{plan.engine.id}"],
+        "command": ["python3", "-m", f"dynamo.{module}"],
         "args": in_kubernetes([Line(flag), Line(model), *words]),
     }
     return worker | {"extraPodSpec": pod}
+
+
+def _dynamo_trtllm_words(plan: Plan) -> tuple[str, list[Line]]:
+    """Return the model and Dynamo's options of a TensorRT-LLM worker; those of a file go as one JSON value.
+
+    Source: as _TRTLLM_OPTIONS; values of the JSON are merged over those of options, and a table that is no dictionary
+        there is replaced, so that it is given whole.
+    """
+    _, model, *rest = plan.launch.argv
+    words: list[Line] = []
+    options: dict[str, Any] = json.loads(json.dumps(dict(plan.launch.config)))
+    while rest:
+        name = rest.pop(0)
+        if not rest or rest[0].startswith("--"):
+            options[name[2:]] = True
+            continue
+        value = rest.pop(0)
+        told = _TRTLLM_OPTIONS.get(name, name)
+        words += [Line(told), value] if told else []
+        if name == "--kv_cache_free_gpu_memory_fraction" and "kv_cache_config" in options:
+            options["kv_cache_config"]["free_gpu_memory_fraction"] = float(value)
+    if plan.nodes_per_replica > 1:
+        words += [Line("--gpus-per-node"), Line(str(plan.accelerators_per_process))]
+    if options:
+        words += [Line("--override-engine-args"), Line(json.dumps(options))]
+    check_command(DYNAMO_TRTLLM, (DYNAMO_TRTLLM, *words))
+    return model, words
 
 
 def _llmd_command(plan: Plan, port: int) -> list[str]:
@@ -264,6 +310,11 @@ def _llmd_command(plan: Plan, port: int) -> list[str]:
     command += shlex.split(plan.address(port))
     if plan.nodes_per_replica == 1:
         return command
+    return ["bash", "-c", _group_line(plan, shlex.join(command))]
+
+
+def _group_line(plan: Plan, command: str) -> str:
+    """Return the shell line of a pod in a group of a LeaderWorkerSet, which tells it its number and the leader."""
     every, workers = node_words(
         plan.engine,
         plan.nodes_per_replica,
@@ -272,7 +323,7 @@ def _llmd_command(plan: Plan, port: int) -> list[str]:
         head='"$LWS_LEADER_ADDRESS"',
     )
     line = f'worker=""; [ "$LWS_WORKER_INDEX" = 0 ] || worker="{workers}"; '
-    return ["bash", "-c", f"{line}exec {shlex.join(command)} {every} $worker"]
+    return f"{line}exec {command} {every} $worker"
 
 
 def llmd_files(plan: Plan) -> dict[str, str]:
@@ -309,13 +360,12 @@ def _llmd_values(
     for part in parts:
         _check_stack(part, LLM_D, "llm-d")
     model, _ = _engine_words(first)
-    weight_bytes = first.option.explained.memory_bytes["weight_bytes"] * first.accelerators_per_replica
     values = {
         "multinode": any(part.nodes_per_replica > 1 for part in parts),
         "modelArtifacts": {
             "name": str(model),
             "uri": f"hf://{model}",
-            "size": f"{math.ceil(_DOWNLOAD * weight_bytes / GIB)}Gi",
+            "size": f"{math.ceil(_DOWNLOAD * first.download_bytes / GIB)}Gi",
             "authSecretName": _SECRET,
             "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": str(first.name)},
         },
@@ -387,16 +437,13 @@ def _resources(plan: Plan, num_replicas: int = 1) -> dict[str, str]:
 
 
 def kserve_files(plan: Plan) -> dict[str, str]:
-    """Return an InferenceService with a container of the plan, an autoscaler by requests in flight, and a monitor.
+    """Return an InferenceService with a container of the plan, an autoscaler by requests in flight, and a monitor; for
+    replicas on several machines an LLMInferenceService.
 
-    Raises: AdvisorError: a replica holds several machines, or what KServe needs to know is in a local folder.
+    Raises: AdvisorError: what KServe needs to know is in a local folder.
     """
     if plan.nodes_per_replica > 1:
-        raise AdvisorError(
-            f"--emit kserve starts no replica on {plan.nodes_per_replica} machines",
-            why="an InferenceService spreads a container of one's own over no machines",
-            fix="--emit k8s, which writes a LeaderWorkerSet",
-        )
+        return _kserve_groups(plan)
     _check_stack(plan, KSERVE, "kserve")
     labels = {"app": str(plan.name)}
     pod = pod_of(plan)
@@ -426,6 +473,54 @@ def kserve_files(plan: Plan) -> dict[str, str]:
     )
     documents += _autoscaler(plan, labels, most)
     return {"plan.kserve.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "kserve")), *documents)}
+
+
+_KSERVE_MODEL: Final = "/mnt/models"
+"""Folder into which KServe's storage initializer puts a model, in the leader and in workers."""
+_KSERVE_TLS: Final = (
+    "{{ if .GlobalConfig.EnableTLS }}--ssl-certfile /var/run/kserve/tls/tls.crt "
+    "--ssl-keyfile /var/run/kserve/tls/tls.key{{ end }}"
+)
+"""Certificates as KServe's templates name them, for clusters whose configuration asks for TLS."""
+_KSERVE_NAMES: Final = (
+    '--served-model-name "{{ .Spec.Model.Name }}" '
+    '"publishers/{{ .ObjectMeta.Namespace }}/models/{{ .Spec.Model.Name }}"'
+)
+"""Names by which KServe's router asks for the model, as its templates write them; KServe fills them in."""
+
+
+def _kserve_groups(plan: Plan) -> dict[str, str]:
+    """Return an LLMInferenceService whose replicas are groups of pods, one for each machine, with the plan's own
+    command in place of the template's, which spreads data-parallel ranks alone.
+
+    The group has parallelism.data / parallelism.dataLocal pods: the first is told the number of machines.
+
+    Source: kserve/kserve@aaac4e2 pkg/apis/serving/v1alpha2/llm_inference_service_types_func.go, GetSize;
+        pkg/controller/v1alpha2/llmisvc/config_merge.go; config/llmisvcconfig/config-llm-worker-data-parallel.yaml.
+    """
+    _check_stack(plan, KSERVE_POOLS, "kserve")
+    model, words = _engine_words(plan)
+    command = f"vllm serve {_KSERVE_MODEL} {_KSERVE_NAMES} {shlex.join(in_kubernetes(words))}"
+    command += f" --port {PORT} {_KSERVE_TLS}"
+    pods = _llm_pods(plan)
+    (container,) = pods["template"]["containers"]
+    container |= {"command": ["/bin/bash", "-c", _group_line(plan, command)], "args": []}
+    group = {"data": plan.nodes_per_replica, "dataLocal": 1}
+    worker = dict(container)
+    worker.pop("startupProbe")  # workers answer no requests
+    content = {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": plan.name},
+        "spec": {
+            "model": {"uri": f"hf://{model}", "name": str(model)},
+            "router": {"gateway": {}, "route": {}, "scheduler": {}},
+            "parallelism": group,
+            **pods,
+            "worker": {**pods["template"], "containers": [worker]},
+        },
+    }
+    return {"plan.kserve.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "kserve")), content)}
 
 
 def kserve_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:

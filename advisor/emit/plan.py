@@ -10,6 +10,7 @@ from typing import Any, Final, get_args
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.architectures import plugin_of
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
 from advisor.catalog.launch_options import check_command, launch_options
@@ -26,8 +27,10 @@ SHARES: Final = get_args(Share)
 CONFIG: Final = "engine.yaml"
 HEALTH: Final = "/health"
 """Path that answers once a replica is ready, on all engines whose commands are written."""
-START_S: Final = 1800
-"""Time allowed until a replica answers [s]; weights may have to be downloaded first."""
+_START_S: Final = 1800
+"""Shortest time allowed until a replica answers [s]; weights may have to be downloaded first."""
+_DOWNLOAD_BYTES_PER_S: Final = 100e6
+"""Slowest download of weights for which a replica has time to start. Own assumption; a faster one only waits less."""
 MOUNTED: Final = "/plan"
 """Path in a container at which the folder of the plan is mounted."""
 MODEL: Final = "/model"
@@ -163,6 +166,22 @@ class Plan:
         """Host memory of one replica on one machine [GiB]: its weights while they load, and room for the server."""
         weights = self.option.explained.memory_bytes["weight_bytes"] * self.accelerators_per_process
         return math.ceil((_LOADING * weights + _SPARE_BYTES) / GIB)
+
+    @property
+    def download_bytes(self) -> float:
+        """Size of the checkpoint, which each machine downloads whole [bytes]: 16 bits if the engine quantises it."""
+        weights = self.option.explained.memory_bytes["weight_bytes"] * self.accelerators_per_replica
+        checkpoint = self.option.started.checkpoint
+        if checkpoint is None or checkpoint.origin != "quantised on loading":
+            return weights
+        return (
+            weights * bytes_per_element("bf16") / bytes_per_element(self.option.replica_layout.weight_dtype)
+        )
+
+    @property
+    def start_s(self) -> int:
+        """Time allowed until a replica answers [s], in whole minutes."""
+        return max(_START_S, math.ceil(self.download_bytes / _DOWNLOAD_BYTES_PER_S / 60) * 60)
 
     @property
     def image(self) -> str:

@@ -8,7 +8,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.emit import nginx
-from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
+from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, Plan
 
 FIRST_PORT = PORT + 1
 """Port of the first replica on a machine with several; the router has the port before it."""
@@ -115,7 +115,7 @@ def container_lines(plan: Plan) -> str:
         f"    {devices} --ipc host --cpus {plan.num_cpus} --memory {plan.memory_gib}g \\\n"
         f'    --publish "$port":{PORT} --env HF_TOKEN \\\n'
         f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(plan)} \\\n'
-        f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
+        f"    --health-cmd {health} --health-interval 10s --health-start-period {plan.start_s}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
         f"    {quote_words(words[1:])}\n"
     )

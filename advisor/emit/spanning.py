@@ -18,7 +18,7 @@ from advisor.emit.manifests import (
     sky_mounts,
     sky_resources,
 )
-from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.plan import CACHE, HEALTH, MOUNTED, Plan
 from advisor.emit.shell import (
     DOCKER_DEVICES,
     RDMA,
@@ -59,7 +59,7 @@ def _refuse_mpi(plan: Plan, form: str) -> None:
         raise AdvisorError(
             f"--emit {form} starts no replica of {plan.engine.name} on {plan.nodes_per_replica} machines",
             why="its processes start each other over MPI, which needs ssh between the containers",
-            fix="--emit slurm or --emit command",
+            fix="--emit slurm, --emit dynamo or --emit command",
         )
 
 
@@ -244,7 +244,7 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
         "name": plan.name,
         "num_nodes": plan.nodes_per_replica,
         "service": {
-            "readiness_probe": {"path": HEALTH, "initial_delay_seconds": START_S},
+            "readiness_probe": {"path": HEALTH, "initial_delay_seconds": plan.start_s},
             "replicas": plan.num_replicas,
         },
         "resources": sky_resources(plan, plan.accelerators_per_process, plan.num_cpus, plan.memory_gib),

@@ -92,7 +92,8 @@ class GatedDeltaNet(Record):
 
 
 class Mamba2(Record):
-    """State-space mixer with a constant state (Nemotron-H, Granite 4, Zamba, Jamba as Mamba-2 equivalent)."""
+    """State-space mixer with a constant state: Mamba-2 (Nemotron-H, Granite 4, Zamba2), and Mamba-1 (Jamba,
+    Falcon-Mamba) with groups of channels in place of heads."""
 
     kind: Literal["mamba2"] = "mamba2"
     num_heads: Count

@@ -413,3 +413,16 @@ def test_weights_that_a_script_makes_reach_every_container(model: str, question:
             assert mounts[f"/plan/{made}"] == f"./{made}"
         else:
             assert {"docker": '"$PWD":/plan', "compose": ".:/plan", "k8s": "claimName: models"}[form] in text
+
+
+@pytest.mark.parametrize(("weight_bytes", "least_s", "least_gib"), [(16e9, 1800, 256), (700e9, 6000, 720)])
+def test_a_large_checkpoint_has_time_and_disk_for_its_download(
+    answered: Option, weight_bytes: float, least_s: int, least_gib: int
+) -> None:
+    """The disk of SkyPilot is 256 GiB unless it is told otherwise (PyPI skypilot 0.14.1, sky/resources.py)."""
+    explanation = dataclasses.replace(answered.explained, memory_bytes={"weight_bytes": weight_bytes})
+    option = dataclasses.replace(answered, explanation=explanation)
+    task = yaml.safe_load(emit_files("llama-3.1-8b", option, "skypilot")["service.sky.yaml"])
+    jsonschema.validate(task, SCHEMAS["skypilot"])
+    assert task["service"]["readiness_probe"]["initial_delay_seconds"] >= least_s
+    assert task["resources"].get("disk_size", 256) >= least_gib

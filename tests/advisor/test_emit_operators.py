@@ -4,6 +4,8 @@ import dataclasses
 import datetime
 import json
 import random
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,9 +81,9 @@ def test_every_target_fits_its_schema_and_holds_each_accelerator(
     option, nodes = plan_of(base_option, seed)
     engine = option.layout.engine
     able = {
-        "dynamo": engine in ("vllm", "sglang"),
+        "dynamo": engine in ("vllm", "sglang", "tensorrt-llm"),
         "llm-d": engine == "vllm",
-        "kserve": nodes == 1,
+        "kserve": nodes == 1 or engine == "vllm",
         "ray": engine == "vllm",
     }[form]
     if not able:
@@ -113,9 +115,18 @@ def in_dynamo(documents: list[dict[str, Any]], option: Option, nodes: int) -> in
     argv = container["args"]
     assert argv[1] == "org/Big Model's 400B"
     assert "--host" not in argv
-    assert argv[0] == ("--model" if option.layout.engine == "vllm" else "--model-path")
+    assert argv[0] == ("--model-path" if option.layout.engine == "sglang" else "--model")
     if option.layout.engine == "vllm":
         check_command("vllm", ["vllm", *argv[2:]])
+    if option.layout.engine == "tensorrt-llm":
+        assert container["command"][-1] == "dynamo.trtllm"
+        assert "/tensorrtllm-runtime:" in container["image"]
+        told = dict(zip(argv[::2], argv[1::2], strict=True))
+        check_command("dynamo-trtllm", ["dynamo-trtllm", *argv])
+        settings = json.loads(told.pop("--override-engine-args", "{}"))
+        assert settings.get("enable_attention_dp", False) is (option.layout.data_parallel > 1)
+        ranks = int(told["--tensor-parallel-size"]) * int(told["--pipeline-parallel-size"])
+        assert ranks == option.layout.accelerators_per_replica
     count = worker.get("multinode", {"nodeCount": 1})["nodeCount"]
     assert count == nodes
     return int(worker["replicas"]) * count * int(worker["resources"]["limits"]["gpu"])
@@ -143,6 +154,8 @@ def in_llmd(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
 
 def in_kserve(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     kinds = {one["kind"]: one for one in documents}
+    if nodes > 1:
+        return in_kserve_groups(kinds["LLMInferenceService"]["spec"], nodes)
     assert {"InferenceService", "ServiceMonitor"} <= kinds.keys()
     predictor = kinds["InferenceService"]["spec"]["predictor"]
     (container,) = predictor["containers"]
@@ -154,6 +167,21 @@ def in_kserve(documents: list[dict[str, Any]], option: Option, nodes: int) -> in
             scaler["scaleTargetRef"]["name"] == f"{kinds['InferenceService']['metadata']['name']}-predictor"
         )
     return int(predictor["minReplicas"]) * int(container["resources"]["limits"]["nvidia.com/gpu"])
+
+
+def in_kserve_groups(spec: dict[str, Any], nodes: int) -> int:
+    """Accelerators of groups of pods, each of which has data / dataLocal, and of which the last have no server."""
+    size = spec["parallelism"]["data"] // spec["parallelism"]["dataLocal"]
+    assert size == nodes
+    for pod, is_leader in ((spec["template"], True), (spec["worker"], False)):
+        (container,) = pod["containers"]
+        line = re.sub(r"{{.*?}}", "X", container["command"][-1])
+        every = line.partition("exec ")[2].replace('"$LWS_WORKER_INDEX"', "1")
+        words = shlex.split(every.replace("X--ssl-certfile", "--ssl-certfile").replace("tls.keyX", "tls.key"))
+        check_command("vllm", [word for word in words if word not in ("$worker", "serve", "/mnt/models")])
+        assert container["args"] == []
+        assert ("startupProbe" in container) is is_leader
+    return int(spec["replicas"]) * size * int(container["resources"]["limits"]["nvidia.com/gpu"])
 
 
 def in_ray(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
@@ -247,7 +275,8 @@ def test_a_stack_whose_engine_is_older_than_the_model_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("form", "engines"), [("llm-d", {"vllm"}), ("ray", {"vllm"}), ("dynamo", {"vllm", "sglang"})]
+    ("form", "engines"),
+    [("llm-d", {"vllm"}), ("ray", {"vllm"}), ("dynamo", {"vllm", "sglang", "tensorrt-llm"})],
 )
 def test_a_search_considers_the_engines_for_which_a_form_is_written(
     cli: Callable[[str], Any], form: str, engines: set[str]
@@ -258,6 +287,6 @@ def test_a_search_considers_the_engines_for_which_a_form_is_written(
     assert f"--emit {form} is written for" in run.err
     considered = {option["layout"]["engine"] for option in json.loads(run.out)["options"]}
     assert considered <= engines
-    named = cli(f"{question} --emit {form} --engine tensorrt-llm")
+    named = cli(f"{question} --emit {form} --engine llama.cpp")
     assert named.code == 2
     assert "To fix: --engine" in named.err

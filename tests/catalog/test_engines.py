@@ -12,7 +12,7 @@ from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
 from advisor.catalog.engines import UNKNOWN, engines_on, known_things, support
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.launch import PORT, Guess, LaunchSettings, launch
-from advisor.catalog.launch_options import ROUTERS, check_command, launch_options
+from advisor.catalog.launch_options import DYNAMO_TRTLLM, ROUTERS, check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GIB
 
@@ -234,7 +234,7 @@ def test_an_option_that_the_release_lacks_refuses_the_command(
 
 def test_every_list_of_options_names_release_and_source() -> None:
     for engine, known in launch_options().items():
-        assert engine in (*engines.all_ids(), *ROUTERS.values())
+        assert engine in (*engines.all_ids(), *ROUTERS.values(), DYNAMO_TRTLLM)
         assert known.release
         assert "(" in known.source
         assert len(known.takes_value) > 15

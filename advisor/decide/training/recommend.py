@@ -523,10 +523,11 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return f"--framework {first}"
         case NoOptions(optimizers=(first, *_)):
             return f"--optimizer {first}"
-        case NoOptions(by_model=True):
-            return (
-                "another --model" if scenario.task.method == "full" else "--method full, or another --model"
-            )
+        case NoOptions(by_model=True, sibling=sibling):
+            full = "" if scenario.task.method == "full" else "--method full"
+            near = f"--model {sibling}, which Transformers builds" if sibling else "another --model"
+            priced = f"advisor simulate train --model {scenario.model}, which prices a plan without a command"
+            return ", or ".join(filter(None, (full, near, priced)))
         case NoFramework() | NoOptions():
             framework = "no --framework, or " if scenario.task.frameworks else ""
             return f"{framework}another accelerator, such as --gpu h100"

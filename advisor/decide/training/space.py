@@ -3,11 +3,13 @@ sizes.
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.models import all_ids, by_id
 from advisor.catalog.resolve import drop_separators, known_value
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.training import has_stages, tuner_named, tuners
@@ -15,7 +17,7 @@ from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRank
 from advisor.decide.training.conditions import cluster_of
 from advisor.decide.training.fixed_layout import fixed_limits, least_plan
 from advisor.decide.training.scenario import MachineConditions, TrainingTask
-from advisor.simulator.graph.model import num_layers
+from advisor.simulator.graph.model import num_layers, parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.families import family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
@@ -28,7 +30,7 @@ from advisor.simulator.training.launch_start import (
     mamba_tensor_ranks,
     megatron_builds,
 )
-from advisor.simulator.training.launch_tuning import stores_scores, trl_runs
+from advisor.simulator.training.launch_tuning import stores_scores, trl_runs, weights_of
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
@@ -395,7 +397,8 @@ def variants_of(
             name for framework in frameworks for name in _programs(task, framework) if name in tuners()
         ]
         if lacking:
-            return [], _without_setting(model, task, frameworks[0], lacking[0], dtypes[0])
+            asked = (model, task, frameworks[0], lacking[0], dtypes[0])
+            return [], _without_setting(*asked, accelerator.architecture)
         return [], _without_options(task, frameworks, dtypes, model, accelerator.vendor)
     for job in jobs:
         fault = _fixed_fault(job, task, cluster)
@@ -449,15 +452,17 @@ def _any_defines(frameworks: Sequence[str], model: Model) -> bool:
 
 
 def _without_setting(
-    model: Model, task: TrainingTask, framework: str, software: str, dtype: str
+    model: Model, task: TrainingTask, framework: str, software: str, dtype: str, architecture: str
 ) -> NoOptions:
     """Return the reason that a named framework has no setting for a job, with others that have them all."""
-    job = TrainingJob(
-        *(model, task.sequence_tokens, task.global_batch, dtype, framework, software),
+    job = training_job(
+        *(model, task.sequence_tokens, task.global_batch, dtype, framework),
         method=task.method,
         lora_rank=task.lora_rank,
         optimizer=task.optimizer,
         mean_sequence_tokens=task.mean_sequence_tokens,
+        architecture=architecture,
+        software=software,
     )
     goal = task.loop or "sft"
     lacks = next(missing_settings(job, _PLANS_TO_TRY[0], goal), None)
@@ -536,7 +541,17 @@ def _without_options(
     elsewhere = tuple(able) if task.frameworks and vendor in _RUNS_TRANSFORMERS else ()
     what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}" if usable else f"{how} of {model.id}"
     by_model = not usable and not able and vendor in _RUNS_TRANSFORMERS
-    return NoOptions(tuple(frameworks), what, tuple(usable), elsewhere, by_model)
+    sibling = _nearest_sibling(model) if by_model else ""
+    return NoOptions(tuple(frameworks), what, tuple(usable), elsewhere, by_model, sibling)
+
+
+def _nearest_sibling(model: Model) -> str:
+    """Return the model of the same family, nearest in size, of which Transformers finds a checkpoint; empty if there is
+    none."""
+    others = [each for each in map(by_id, all_ids()) if each.family == model.family and each.id != model.id]
+    size = parameter_count(model).total
+    able = [each for each in others if weights_of(each)]
+    return min(able, key=lambda each: abs(math.log(parameter_count(each).total / size))).id if able else ""
 
 
 def _usual_frameworks(vendor: str, task: TrainingTask) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ methods of quantising that the accelerator's platform has."""
 import pytest
 
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.architectures import ClassLimit, class_lacks, class_support
 from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint
 from advisor.decide.candidates import Candidate, candidates_of
 
@@ -75,3 +76,47 @@ def test_a_checkpoint_that_is_started_is_one_that_the_engine_reads(engine: str) 
         for precision in ("fp8", "nvfp4", "int4"):
             name = served_checkpoint(model, runs, precision, ours).repository
             assert reads_checkpoint(name, precision, runs, ours), name
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "what"),
+    [
+        ("llama.cpp", "deepseek-v3", "tensor"),
+        ("llama.cpp", "olmo-2-32b", "tensor"),
+        ("sglang", "grok-1", "pipeline"),
+        ("vllm", "falcon-7b", "adapters"),
+        ("vllm", "mixtral-8x7b", "eagle"),
+        ("sglang", "minimax-m3", "mtp"),
+    ],
+)
+def test_an_engine_divides_and_extends_only_classes_that_can(
+    engine: str, model: str, what: ClassLimit
+) -> None:
+    record = engines.by_id(engine)
+    assert class_lacks(record, models.by_id(model), what)
+    assert not class_lacks(record, models.by_id("llama-3.1-8b"), what)
+    earlier = record.model_copy(update={"release": "0.0.1"})
+    assert not class_lacks(earlier, models.by_id(model), what)
+    for one in candidates_on(model, "h200-sxm", engine, "bf16"):
+        run = one.deployment
+        assert what != "tensor" or run.tensor_parallel == 1
+        assert what != "pipeline" or run.pipeline_parallel == 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "chip", "precision"),
+    [
+        ("vllm", "deepseek-v3.2", "a100-sxm-80gb", ""),
+        ("sglang", "glm-5", "l40s", ""),
+        ("tensorrt-llm", "deepseek-v4-flash", "h100-sxm", ""),
+        ("sglang", "qwen3-30b-a3b", "a100-sxm-80gb", "fp8"),
+    ],
+)
+def test_a_class_or_format_is_planned_only_on_accelerators_whose_kernels_run_it(
+    engine: str, model: str, chip: str, precision: str
+) -> None:
+    """Sources: data/support/class_limits.csv; engines.csv, fp8-experts."""
+    precision = precision or models.by_id(model).weights
+    assert not candidates_on(model, chip, engine, precision)
+    assert candidates_on(model, "b200-sxm", engine, precision)
+    assert class_support(engines.by_id(engine), models.by_id(model)).verdict == "native"

@@ -62,3 +62,25 @@ def test_the_command_of_the_named_framework_is_first(cli: Cli, name: str) -> Non
     )
     launch = json.loads(run.out)["options"][0]["launch"]
     assert next(iter(launch["flags"])) == name.lower()
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "near"),
+    [
+        ("rwkv7-7.2b", "full", "--model rwkv7-2.9b"),
+        ("retnet-6.7b", "full", "another --model"),
+        ("mamba2-1.3b", "lora", "--method full"),
+    ],
+)
+def test_a_model_that_no_trainer_takes_is_refused_with_the_nearest_that_one_does(
+    cli: Any, model: str, method: str, near: str
+) -> None:
+    work = "train --tokens 1B" if method == "full" else f"finetune --method {method}"
+    run = cli(f"advisor recommend --model {model} --workload {work} --gpu h100-sxm --gpus 8")
+    assert run.code == 3
+    assert near in run.err
+    assert f"advisor simulate train --model {model}" in run.err
+    stated = cli(
+        f"advisor simulate train --model {model} --gpu h100-sxm --gpus 8 --sequence 2048 --global-batch 64"
+    )
+    assert stated.code == 0

@@ -194,3 +194,16 @@ def test_every_capital_word_of_settings_is_explained() -> None:
         asked = set(re.findall(r"\b(?:CONVERSATIONS|PAIRS|LABELLED|DATASET_NAME|ALPACA)\b", command))
         assert asked
         assert asked <= placeholders_of(command).keys()
+
+
+@pytest.mark.parametrize("name", ["axolotl", "llama-factory", "ms-swift"])
+@pytest.mark.parametrize("sharding", ["none", "zero2", "zero3"])
+def test_gradients_that_trainers_of_transformers_divide_stay_divided(name: str, sharding: Any) -> None:
+    """Source: accelerate 1.15.0, accelerator.py, no_sync: without sync_each_batch each rank keeps whole gradients."""
+    job = TrainingJob(models.by_id("llama-3-8b"), 4096, 64, framework="fsdp", software=name)
+    plan = TrainingPlan(data_parallel=4, sharding=sharding)
+    if not settings_run(job, plan):
+        assert sharding == "zero2"
+        return
+    command = settings_flags(job, plan)
+    assert ("sync_each_batch: true" in command) == (sharding != "none")
