@@ -55,12 +55,14 @@ def surface(num_stages: int = 1) -> StepSurface:
     )
 
 
-def policy(kv_blocks: int = 60_000, api_ps: int = 0, prefill_first: bool = False) -> SchedulerPolicy:
+def policy(
+    kv_blocks: int = 60_000, api_ps: int = 0, prefill_first: bool = False, max_tokens: int = MAX_TOKENS
+) -> SchedulerPolicy:
     """The mixed policy with vLLM's budget, or SGLang's order."""
     return SchedulerPolicy(
         kind="prefill_first" if prefill_first else "mixed",
         max_num_seqs=MAX_SEQS,
-        max_num_batched_tokens=MAX_TOKENS,
+        max_num_batched_tokens=max_tokens,
         kv_capacity_blocks=kv_blocks,
         api_overhead_ps=api_ps,
     )
@@ -102,6 +104,13 @@ CASES = (
         "closed loop 64, prefill first",
         0.2,
         lambda n: simulate(SURFACE, policy(prefill_first=True), Workload(CLOSED, LENGTHS, n)),
+    ),
+    TableCase(
+        "closed loop 8, prompts of 100,000 in chunks of 2,048",
+        0.02,
+        lambda n: simulate(
+            SURFACE, policy(max_tokens=2048), Workload(ClosedLoop(8), LognormalLengths(100_000, 500, 0.3), n)
+        ),
     ),
     TableCase(
         "closed loop 64, cache for 35: preemption",

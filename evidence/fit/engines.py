@@ -41,6 +41,7 @@ from advisor.evidence.fit.engine_solver import (
 )
 from advisor.evidence.serving.case import with_date
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.terms import TermCase, find
 
 Ratios = dict[str, float]
 
@@ -51,11 +52,19 @@ STEP = 0.4
 """Step of a parameter's logarithm for its slope: wide, because the simulator is a step function at small scales."""
 
 
+def fitted_names(row: EngineRow) -> list[str]:
+    """Return the parameters of a row's release that are fitted; measured ones are kept."""
+    case = with_date(row.case)
+    release = TermCase(case.engine, case.engine_version, case.date)
+    terms = {name: find("engine", name, release) for name in PRIORS}
+    return [name for name, term in terms.items() if term is None or term.kind != "measured"]
+
+
 def costs_of(row: EngineRow) -> EngineCosts:
     """Return the shipped parameters of a row's release, with the defaults of those that are fitted."""
     case = with_date(row.case)
     shipped = engine_costs(engines.by_id(case.engine), version=case.engine_version, date=case.date)
-    return replace(shipped, **{name: value for name, (value, _) in PRIORS.items()})
+    return replace(shipped, **{name: PRIORS[name][0] for name in fitted_names(row)})
 
 
 def lines_of(job: tuple[EngineRow, int]) -> list[FittedRow]:
@@ -65,7 +74,7 @@ def lines_of(job: tuple[EngineRow, int]) -> list[FittedRow]:
     base = predicted_ratios(row, costs)
     moved = {
         name: predicted_ratios(row, replace(costs, **{name: getattr(costs, name) * math.exp(STEP)}))
-        for name in PRIORS
+        for name in fitted_names(row)
     }
     return [
         FittedRow(
@@ -89,7 +98,8 @@ def with_shifts(row: EngineRow, shifts: Shifts) -> EngineCosts:
     """Return a row's parameters with the fitted shifts."""
     costs = costs_of(row)
     own = of_place(shifts, place_of(row))
-    return replace(costs, **{name: getattr(costs, name) * math.exp(value) for name, value in own.items()})
+    moved = {name: own[name] for name in fitted_names(row) if name in own}
+    return replace(costs, **{name: getattr(costs, name) * math.exp(value) for name, value in moved.items()})
 
 
 def score_row(job: tuple[EngineRow, EngineCosts]) -> Ratios:

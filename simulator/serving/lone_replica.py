@@ -52,7 +52,9 @@ def serve_alone(loop: EventLoop, site: Site) -> None:
     replica = site.replica
     batch = replica.batches[0]
     while True:
-        if batch.partial is None and not replica.preempted and not replica.copying_ps:
+        partial = batch.partial
+        resumes = partial is not None and partial.num_preemptions > 0
+        if not resumes and not replica.preempted and not replica.copying_ps:
             _serve_usual_runs(loop, site)
         if loop.enough:
             return
@@ -66,12 +68,12 @@ def serve_alone(loop: EventLoop, site: Site) -> None:
 
 
 def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
-    """Alternate planning and committing of runs until a rare one comes: a prompt that comes in several chunks, a
-    preemption, or none at all.
+    """Alternate planning and committing of runs until a rare one comes: a preemption, blocks that have to be counted
+    one by one for a prompt under way, or none at all.
 
-    The sections are `_plan`, `_admit`, `_start_mixed`, `_start_decode` and `_tick` of `Replica`, where each step is
-    explained, in one function: only so can they share local variables. What ends a sequence or a prompt, once per
-    request, is in functions of its own.
+    The sections are `_plan`, `_continue_prefill`, `_admit`, `_start_mixed`, `_start_decode` and `_tick` of `Replica`,
+    where each step is explained, in one function: only so can they share local variables. What ends a sequence or a
+    prompt, once per request, is in functions of its own.
     """
     replica = site.replica
     batch = replica.batches[0]
@@ -89,7 +91,8 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     decode_context_ps = replica.tables.decode_context_ps
     mixed_base_ps = replica.tables.mixed_base_ps
     pair_ps = replica.tables.prefill_pair_ps
-    prompt_ps = replica.tables.prefill_sequence_ps + replica.admission_ps
+    admission_ps = replica.admission_ps
+    prompt_ps = replica.tables.prefill_sequence_ps + admission_ps
     riding_ps = replica.tables.riding_sequence_ps
     token_ps = delivery.token_ps
     slows_prompts = pipeline.slows_prompts
@@ -118,6 +121,10 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     num_events = num_iterations = busy_ps = 0
     completing: list[Whole] = []
     """Prompts of the run, which it computes whole."""
+    partial = batch.partial
+    """Prompt of which a part is computed."""
+    ending: Prefill | None = None
+    """Prompt whose last chunk is in the run."""
 
     head_ps = inbox[0][0] if inbox else NEVER
     """Instant at which the scheduler can see the next request."""
@@ -125,7 +132,7 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
         # The scheduler sees what has come by the cutoff; blocks are free for sure even if every last one is full.
         if not overlap:
             cutoff_ps = now_ps
-        elif not num_decoding:
+        elif not num_decoding and partial is None:
             cutoff_ps = now_ps
             batch.freed_sequences = batch.freed_blocks = 0
         free = UNLIMITED
@@ -134,11 +141,33 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             if free < 0 and prefill_blocks + num_blocks(context, phase_counts, tick, weights) > capacity:
                 break
 
+        # The prompt under way takes its next chunk first.
+        num_chunks = chunk_tokens = pairs = whole_blocks = saved_ps = 0
+        budget = max_tokens - num_decoding if mixed else max_tokens
+        if partial is not None:
+            computed = partial.computed
+            target = partial.target
+            tokens = target - computed
+            if tokens > budget:
+                tokens = budget
+            need = (computed + tokens - 1) // block_tokens - (computed - 1) // block_tokens
+            if need > free or tokens <= 0:
+                break
+            num_chunks = 1
+            chunk_tokens = tokens
+            pairs = tokens * (2 * computed + tokens)
+            saved_ps = admission_ps
+            prefill_blocks += need
+            free -= need
+            budget -= tokens
+            partial.computed = computed + tokens
+            if computed + tokens == target:
+                ending = partial
+                batch.partial = partial = None
+                whole_blocks = (target - 1) // block_tokens + 1
+
         # Requests are admitted in order of arrival while budget, slots and blocks last.
-        num_chunks = 0
-        if head_ps <= cutoff_ps:
-            chunk_tokens = pairs = whole_blocks = 0
-            budget = max_tokens - num_decoding if mixed else max_tokens
+        if head_ps <= cutoff_ps and budget > 0:
             slots = num_slots - num_running - batch.freed_sequences
             while budget > 0 and slots > 0 and head_ps <= cutoff_ps:
                 request = inbox[0]
@@ -162,7 +191,9 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                     whole_blocks += need
                 else:
                     need = (tokens - 1) // block_tokens + 1
-                    batch.partial = Prefill(request, num_admissions, target, now_ps, computed=tokens)
+                    batch.partial = partial = Prefill(
+                        request, num_admissions, target, now_ps, computed=tokens
+                    )
                 inbox.popleft()
                 if not inbox:
                     replica.refill()
@@ -184,7 +215,7 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             decodes = riding > 0
             first_ps = (
                 mixed_base_ps[riding + chunk_tokens] + round(0.5 * (pair_ps * pairs)) + prompt_ps * num_chunks
-            )
+            ) - saved_ps
             if decodes:
                 first_ps += decode_context_ps[riding] * context + riding_ps * riding
             if slows_prompts:
@@ -232,6 +263,8 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                 batch.freed_sequences = batch.freed_blocks = 0
         if token_ps:
             num_tokens = len(completing) + num_decoding if decodes else len(completing)
+            if ending is not None:
+                num_tokens += 1
             work_ps = num_tokens * token_ps
             if steps == 1:
                 done_ps = (now_ps if now_ps > done_ps else done_ps) + work_ps
@@ -267,11 +300,23 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             last_token_ps = now_ps
         if num_chunks:
             last_ps = now_ps if stalls else NEVER
-            joined, tokens = _yield_first_tokens(replica, batch, completing, tick, start_ps, done_ps, last_ps)
-            num_finished += len(completing) - joined
-            num_decoding += joined
-            context += tokens
-            completing.clear()
+            if ending is not None:
+                ended = [(ending.order, ending.request)]
+                joined, tokens = _yield_first_tokens(
+                    replica, batch, ended, tick, ending.admitted_ps, done_ps, last_ps
+                )
+                num_finished += 1 - joined
+                num_decoding += joined
+                context += tokens
+                ending = None
+            if completing:
+                joined, tokens = _yield_first_tokens(
+                    replica, batch, completing, tick, start_ps, done_ps, last_ps
+                )
+                num_finished += len(completing) - joined
+                num_decoding += joined
+                context += tokens
+                completing.clear()
             prefill_blocks -= whole_blocks
         if num_finished:
             num_running -= num_finished
@@ -282,8 +327,6 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             if loop.enough:
                 break
             head_ps = inbox[0][0] if inbox else NEVER
-        if num_chunks and batch.partial is not None:
-            break
 
     loop.now_ps = now_ps
     batch.tick = tick
