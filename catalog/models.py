@@ -514,7 +514,8 @@ def _newest_of_family(ref: str) -> str:
     typed = _FAMILY_AND_SIZE.fullmatch(ref)
     if typed is None:
         return ""
-    family, size = typed["family"].casefold(), typed["size"]
+    family = typed["family"].casefold()
+    size = typed["size"]
     usual = _names().aliases.get(f"{size}b", "")
     if re.match(rf"{family}(?![a-z])", usual):
         return usual

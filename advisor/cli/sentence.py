@@ -180,7 +180,7 @@ class _Reader:
         """Nodes of which each holds the accelerators that are counted."""
         self.notes: tuple[str, ...] = ()
         self.told: tuple[str, ...] = ()
-        """What was assumed."""
+        """Notes on what the question leaves open."""
 
     def read(self) -> list[str]:
         """Return the options of the question."""
