@@ -149,7 +149,9 @@ def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
         elif head or rows:
             if rows:
                 yield _titles(head), rows
-            head, rows, is_below = [], [], False
+            head = []
+            rows = []
+            is_below = False
 
 
 def _spread(line: str) -> list[str]:

@@ -40,10 +40,10 @@ _NAME: Final = r"(?P<name>[A-Za-z][\w-]*(?: [\w-]+){0,3})"
 _BOARDS: Final = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*{_NAME}",
-        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?{_NAME}",
+        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*(?={_NAME})",
+        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?(?={_NAME})",
         rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
-        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?{_NAME}",
+        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
         rf"^GPU \d+: {_NAME}(?P<count>)",
     )
 )
@@ -69,7 +69,12 @@ def complete(results: Any, text: str) -> Any:
         return results
     headings = _HEADING.findall(text)
     model = _one(
-        (*_MODEL.findall(text), *(word for line in headings for word in _WORD.findall(line))), _model_id
+        (
+            *_MODEL.findall(text),
+            *(word for line in headings for word in _WORD.findall(line)),
+            *("-".join(line.split()) for line in _MODEL_LINE.findall(text)),
+        ),
+        _model_id,
     )
     gpu, count = _boards(text)
     tensor = _one(_TENSOR.findall(text), int) or count
