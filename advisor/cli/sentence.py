@@ -606,7 +606,7 @@ _WHICH_MODEL: Final = re.compile(
 )
 _FITS: Final = re.compile(
     r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"
-    r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,6}(?:run|load|handle)"
+    r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,9}(?:run|load|handle)"
     r"|passt|passen|reicht|reichen|genügt|suffit|tient|alcanza|cabe|basta|bastano)\b"
 )
 """Words of a question whether machines hold a model, where it names no load."""
