@@ -331,7 +331,7 @@ def format_of(name: str) -> str:
 
 
 _HEAD: Final = r"^[ \t]*\|(?:\s*(?:gpu|cpu)\s*\|)?\s*model\s*\|.*\|\s*test\s*\|\s*t/s"
-"""Head of a table of llama-bench, or of compare-llama-bench, which has the rates of two builds beside each other."""
+"""Head of a table of llama-bench, or of compare-llama-bench, which has a column of rates for each build."""
 _COMPARED: Final = {"microbatch size": "n_ubatch"}
 
 
