@@ -249,6 +249,8 @@ def _find_in_files(
     Raises: AdvisorError: a file of a command that takes no other files has none.
     """
     takes_files = _takes_files(known)
+    if takes_files and _SEARCH not in known and len(places_of_lone_words(arguments, flags)) == 1:
+        return None, []  # the command's own file, which may show the command that started the server
     for place, argument in enumerate(arguments):
         before = arguments[place - 1] if place else ""
         if is_option(argument) or (is_option(before) and "=" not in before and before not in flags):

@@ -45,6 +45,8 @@ _BOARDS: Final = tuple(
         rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
         rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
         rf"^GPU \d+: {_NAME}(?P<count>)",
+        rf"\bNVIDIA (?={_NAME})(?P<count>)",
+        r"(?<![\w/-])(?P<name>[A-Za-z][A-Za-z-]*\d\w*)\s*[x×]\s?(?P<count>\d{1,4})\b",
     )
 )
 """Accelerators as people write them around a result: 2x H100, GPU: A100 80GB, on 8 H200, and the list of collect_env."""

@@ -439,3 +439,9 @@ def test_the_speed_of_one_request_is_a_question_of_a_simulation() -> None:
     with pytest.raises(AdvisorError, match="speed of one request") as caught:
         understand("can I run Qwen3 235B on 2x 3090 and 128GB RAM, what tokens per second to expect")
     assert "--host-experts all" in (caught.value.fix or "")
+
+
+def test_the_speed_on_a_named_card_is_that_of_one_request() -> None:
+    with pytest.raises(AdvisorError, match="speed of one request") as caught:
+        understand("how fast is Qwen3 14B on an RTX 4070?")
+    assert (caught.value.fix or "").startswith("advisor simulate serve --model qwen3-14b --gpu rtx-4070")

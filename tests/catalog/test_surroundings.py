@@ -177,3 +177,18 @@ def test_ranks_of_which_some_are_missing_are_a_power_of_two() -> None:
     _, log = registry.read("".join(lines), "text")
     assert isinstance(log, ServerLog)
     assert log.tensor_parallel == 4
+
+
+def test_a_server_without_free_memory_is_told_the_fraction_that_was_free() -> None:
+    line = (
+        "ValueError: Free memory on device (59.32/79.15 GiB) on startup is less than desired GPU memory utilization "
+        "(0.9, 71.24 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+    )
+    with pytest.raises(InputFileError, match=r"59\.32 of 79\.15 GiB were free") as caught:
+        registry.read(line, "text")
+    assert "--gpu-memory-utilization 0.74" in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize("around", ["在使用 H100 x4 压测\n", "# NVIDIA H100 BASELINE\n"])
+def test_accelerators_stand_before_their_number_and_behind_their_maker(around: str) -> None:
+    assert only(around + TABLE).gpu == "h100-sxm"
