@@ -182,7 +182,9 @@ def _complete_log(log: ServerLog, text: str) -> ServerLog:
     gpu, count = _boards(text)
     model = _one((word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))), _model_id)
     found = {"device": gpu, "model": model, "tensor_parallel": count}
-    added = {name: value for name, value in found.items() if value and not getattr(log, name)}
+    added: dict[str, Any] = {
+        name: value for name, value in found.items() if value and not getattr(log, name)
+    }
     if not added:
         return log
     said = ", ".join(f"{_WORDS.get(name, name)} {value}" for name, value in added.items())
