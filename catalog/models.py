@@ -200,7 +200,7 @@ def _words_in(name: str) -> frozenset[str]:
 def _as_reference(typed: str) -> str:
     """Return a repository, with its branch or file behind a colon, for an address of the hub or `name@branch`."""
     typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", _POINT.sub(".", typed)))
-    if typed.casefold() not in _listed_repositories():
+    if _HYPHEN.search(typed) and typed.casefold() not in _listed_repositories():
         typed = _HYPHEN.sub(".", typed)
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:

@@ -253,7 +253,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     device = accelerator_id(device_words(test.device))
     row = {
         "gpu": device,
-        "weight_dtype": test.weight_dtype,
+        "weight_dtype": test.weight_dtype or _format_of_tag(test.file_stem),
         "model": _model_of(test),
         **{name: value for name, value in stated.items() if value},
     }
@@ -313,6 +313,14 @@ def device_words(device: str) -> str:
         .removesuffix(" graphics")
     )
     return "-".join(words.split())
+
+
+def _format_of_tag(tag: str) -> str:
+    """Return the format that a tag of Ollama stands for; empty if it is none."""
+    try:
+        return models.get(tag).record.weights if ":" in tag else ""
+    except UnknownNameError:
+        return ""
 
 
 def _model_of(test: LlamaBenchRow) -> str:

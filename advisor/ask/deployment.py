@@ -118,8 +118,8 @@ def _format_of_mlx(deployment: Deployment) -> str:
 
 def usual_engine(model: str, gpu: str, precision: str | None, version: str = "") -> tuple[str, str]:
     """Return the engine of a question that names none, and a note if it is not vLLM: the first one that serves the
-    weights on the accelerator. Where none does, vLLM is refused with the reason. A release without an engine is vLLM's
-    where that runs."""
+    weights on the accelerator. Where none does, one that runs there is refused with the reason. A release without an
+    engine is vLLM's where that runs."""
     accelerator = accelerators.get(gpu).record
     if version and _USUAL_ENGINE in accelerator.engines:
         return _USUAL_ENGINE, ""
@@ -135,7 +135,8 @@ def usual_engine(model: str, gpu: str, precision: str | None, version: str = "")
     if found is None and weights in EXL3_DTYPES and accelerator.vendor in engines.by_id(_EXL_ENGINE).vendors:
         found = _EXL_ENGINE
     if found is None:
-        return _USUAL_ENGINE, ""
+        runs = accelerator.engines
+        return (_USUAL_ENGINE if _USUAL_ENGINE in runs or not runs else runs[0]), ""
     usual = engines.by_id(_USUAL_ENGINE).name
     return found, f"engine {found}, as {usual} does not serve {weights} weights on {accelerator.id}"
 

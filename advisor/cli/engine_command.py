@@ -57,6 +57,8 @@ _FILE_OF_MODEL: Final = "hf-file"
 _SIZE_OF_MODEL: Final = "model-size"
 """Word for the size of a model in billions of parameters, where its name has none."""
 _LOADER: Final = "loader"
+_OWN_ALONE: Final = "--gpu"
+"""Option that is this program's wherever it stands, since no engine has it."""
 _SEARCH: Final = "--use-case"
 """Option of the command that searches for a layout itself."""
 _DEGREES: Final = frozenset(("--tp", "--pp", "--dp", "--ep"))
@@ -157,6 +159,9 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
     found = _Options(program.engine, {}, {}, [], [])
     typed_names = {word.partition("=")[0] for word in start.words}
     for typed, value in _options_of(start):
+        if typed == _OWN_ALONE and typed in known:
+            found.said.setdefault(typed, value or "")
+            continue
         name = program.words.get(kebab(typed), program.whole_option(kebab(typed)))
         if name in (*_MODEL, _FILE_OF_MODEL, _SIZE_OF_MODEL):
             found.names.setdefault(name, value or "")
@@ -249,6 +254,8 @@ def _find_in_files(
     Raises: AdvisorError: a file of a command that takes no other files has none.
     """
     takes_files = _takes_files(known)
+    if takes_files and _SEARCH not in known and len(places_of_lone_words(arguments, flags)) == 1:
+        return None, []  # the command's own file, which may show the command that started the server
     for place, argument in enumerate(arguments):
         before = arguments[place - 1] if place else ""
         if is_option(argument) or (is_option(before) and "=" not in before and before not in flags):

@@ -121,7 +121,10 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
     has_load = {*_LOADS, "--concurrency", "--items"} & options.keys()
     if "--model" not in options or not hardware or re.search(r",| or ", hardware) or has_load:
         return
-    if own and _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
+    is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower) is not None
+    if is_rented and not own:
+        return
+    if _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
         in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
         precision = options.get("--precision", "q4_k_m" if in_host else "")
         format_ = f" --precision {precision}" if precision else ""
@@ -129,11 +132,10 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
         raise AdvisorError(
             f"'{text}' asks for the speed of one request",
             why="advisor recommend ranks machines for a load within limits of latency",
-            fix=f"advisor simulate serve --model {options['--model']}{format_} --gpu {own} --concurrency 1 "
+            fix=f"advisor simulate serve --model {options['--model']}{format_} --gpu {hardware} --concurrency 1 "
             "--input-tokens 1000 --output-tokens 300",
         )
-    is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower) is not None
-    if _FITS.search(lower) and (own or not is_rented):
+    if _FITS.search(lower):
         raise _asks_memory(text, options)
 
 
@@ -659,7 +661,7 @@ _WHICH_MODEL: Final = re.compile(
 )
 _FITS: Final = re.compile(
     r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"
-    r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,6}(?:run|load|handle)"
+    r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,9}(?:run|load|handle)"
     r"|passt|passen|reicht|reichen|genügt|suffit|tient|alcanza|cabe|basta|bastano)\b"
 )
 """Words of a question whether machines hold a model, where it names no load."""

@@ -43,6 +43,8 @@ _VERBOSE: Final = (
     re.compile(r"^eval count:\s*(\d+) token.*?^eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
 )
 """Tokens and rates as `ollama run --verbose` prints them."""
+_OLLAMA_RUN: Final = re.compile(r"\bollama run (?:--\S+ )*([\w.-]+:[\w.-]+)")
+"""Model of the command that printed them, by its tag; a name without size stands for whatever was the latest."""
 _MLX: Final = (
     re.compile(r"^Prompt: (\d+) tokens, ([\d.]+) tokens-per-sec", re.MULTILINE),
     re.compile(r"^Generation: (\d+) tokens, ([\d.]+) tokens-per-sec", re.MULTILINE),
@@ -94,7 +96,7 @@ class LlamaBenchRow:
     model: str
     """Name of the model as the program prints it, e.g. qwen3 32B Q4_K - Medium."""
     file_stem: str
-    """Name of the GGUF file without folder and suffix; empty if the output does not have it."""
+    """Name of the GGUF file without folder and suffix, or tag of Ollama; empty if the output does not have it."""
     weight_dtype: str
     """Format of the file, e.g. q4_k_m; empty if neither name nor file says it."""
     backend: str
@@ -294,7 +296,7 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
     of_prompt, of_output = next((pair for pair in _PRINTED if pair[1].search(text)), _TIMINGS)
     prompts = [_tokens_and_rate(each) for each in of_prompt.findall(text)]
     outputs = [_tokens_and_rate(each) for each in of_output.findall(text)]
-    stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text)
+    stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text) or _OLLAMA_RUN.search(text)
     depth = int(prompts[-1][0]) if prompts else 0
     for found, is_prompt in ((prompts, True), (outputs, False)):
         if found and int(found[-1][0]):
@@ -331,7 +333,7 @@ def format_of(name: str) -> str:
 
 
 _HEAD: Final = r"^[ \t]*\|(?:\s*(?:gpu|cpu)\s*\|)?\s*model\s*\|.*\|\s*test\s*\|\s*t/s"
-"""Head of a table of llama-bench, or of compare-llama-bench, whose rows hold the rates of two builds."""
+"""Head of a table of llama-bench, or of compare-llama-bench, which has a column of rates for each build."""
 _COMPARED: Final = {"microbatch size": "n_ubatch"}
 
 

@@ -1,5 +1,6 @@
 """Start-up logs of serving engines: settings, weights and KV cache, as the engine itself states them."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -77,6 +78,7 @@ def read_server_log(text: str) -> ServerLog:
                 words = f"{ranks} ranks wrote the log: they are taken to share the model"
                 found = replace(found, tensor_parallel=ranks, notes=(*found.notes, words))
             if found.weight_bytes is None and found.kv_bytes is None and found.kv_tokens is None:
+                _refuse_too_little_free(plain)
                 raise InputFileError(
                     f"the log of {engine} states neither weights nor KV cache",
                     why="it ends before the model was loaded, or was cut",
@@ -88,6 +90,26 @@ def read_server_log(text: str) -> ServerLog:
         why="no line of theirs about weights or the KV cache",
         fix="give what the server printed from its start",
     )
+
+
+_LITTLE_FREE: Final = re.compile(
+    r"Free memory on device [^(]*\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired GPU memory utilization "
+    r"\([\d.]+, ([\d.]+) GiB\)"
+)
+
+
+def _refuse_too_little_free(text: str) -> None:
+    """Refuse the log of a server that did not start because other processes hold the memory.
+
+    Raises: InputFileError: it is one, with the fraction that was free.
+    """
+    if (found := _LITTLE_FREE.search(text)) is not None:
+        free, total, wanted = (float(size) for size in found.groups())
+        raise InputFileError(
+            f"the server did not start: {free:g} of {total:g} GiB were free, and it asks for {wanted:g}",
+            why=f"other processes held {total - free:.1f} GiB of that accelerator",
+            fix=f"end them, or start it with --gpu-memory-utilization {math.floor(100 * free / total) / 100:.2f}",
+        )
 
 
 _RANK: Final = re.compile(
@@ -508,6 +530,7 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
             r"[█▄▀]\s+version \d",
             r"To serve at least one request with the models?'s max seq len",
             _REFUSED_TOKENS,
+            _LITTLE_FREE.pattern,
             r"non-default args: \{",
         ),
         _vllm,

@@ -40,11 +40,13 @@ _NAME: Final = r"(?P<name>[A-Za-z][\w-]*(?: [\w-]+){0,3})"
 _BOARDS: Final = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*{_NAME}",
-        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?{_NAME}",
+        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*(?={_NAME})",
+        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?(?={_NAME})",
         rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
-        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?{_NAME}",
+        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
         rf"^GPU \d+: {_NAME}(?P<count>)",
+        rf"\bNVIDIA (?={_NAME})(?P<count>)",
+        r"(?<![\w/-])(?P<name>[A-Za-z][A-Za-z-]*\d\w*)\s*[x×]\s?(?P<count>\d{1,4})\b",
     )
 )
 """Accelerators as people write them around a result: 2x H100, GPU: A100 80GB, on 8 H200, and the list of collect_env."""
@@ -69,7 +71,12 @@ def complete(results: Any, text: str) -> Any:
         return results
     headings = _HEADING.findall(text)
     model = _one(
-        (*_MODEL.findall(text), *(word for line in headings for word in _WORD.findall(line))), _model_id
+        (
+            *_MODEL.findall(text),
+            *(word for line in headings for word in _WORD.findall(line)),
+            *("-".join(line.split()) for line in _MODEL_LINE.findall(text)),
+        ),
+        _model_id,
     )
     gpu, count = _boards(text)
     tensor = _one(_TENSOR.findall(text), int) or count
@@ -175,7 +182,9 @@ def _complete_log(log: ServerLog, text: str) -> ServerLog:
     gpu, count = _boards(text)
     model = _one((word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))), _model_id)
     found = {"device": gpu, "model": model, "tensor_parallel": count}
-    added = {name: value for name, value in found.items() if value and not getattr(log, name)}
+    added: dict[str, Any] = {
+        name: value for name, value in found.items() if value and not getattr(log, name)
+    }
     if not added:
         return log
     said = ", ".join(f"{_WORDS.get(name, name)} {value}" for name, value in added.items())

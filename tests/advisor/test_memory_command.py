@@ -141,6 +141,15 @@ def test_what_does_not_fit_says_by_how_much_and_which_degree_does(cli: Cli) -> N
     assert ask(cli, "--model 70b --gpu rtx-4090")["tensor_parallel_that_fits"] == 8
 
 
+def test_what_does_not_fit_is_told_the_most_bits_that_do(cli: Cli) -> None:
+    assert (
+        "With --tp 4 or --precision int4 they fit."
+        in cli("advisor memory --model qwen3-32b --gpu rtx-4090").out
+    )
+    assert ask(cli, "--model qwen3-32b --gpu rtx-4090")["precision_that_fits"] == "int4"
+    assert ask(cli, "--model qwen3-32b --gpu rtx-4090 --precision fp8")["precision_that_fits"] == "int4"
+
+
 def test_the_python_function_gives_the_same_numbers(cli: Cli) -> None:
     import advisor
 

@@ -228,3 +228,8 @@ def test_an_engine_that_is_not_known_names_the_way_out() -> None:
         "--tp": "2",
         "--precision": "fp8",
     }
+
+
+def test_an_accelerator_behind_a_pasted_command_is_this_programs() -> None:
+    words, _ = with_pasted_command(shlex.split("vllm serve x/y -tp 2 --gpu l40s"), KNOWN)
+    assert words[words.index("--gpu") + 1] == "l40s"

@@ -439,6 +439,9 @@ def test_a_question_about_memory_alone_is_told_which_command_answers_it() -> Non
             "--context 32k --precision q8_0 --model qwen3-14b --gpu 2xrtx-3060-12gb",
         ),
         ("will gpt-oss-120b fit on 2x 5090", "--model gpt-oss-120b --gpu 2xrtx-5090"),
+        ("Can Llama 3.1 70B run on a 4090?", "--gpu rtx-4090 --model llama-3.1-70b"),
+        ("does qwen3-32b run on a Mac Studio M3 Ultra with 256GB", "--gpu m3-ultra-256gb --model qwen3-32b"),
+        ("can I run DeepSeek R1 on a 512GB Mac Studio?", "--gpu m3-ultra --model deepseek-r1"),
     ],
 )
 def test_whether_machines_hold_a_model_is_a_question_of_memory(text: str, command: str) -> None:
@@ -449,6 +452,7 @@ def test_whether_machines_hold_a_model_is_a_question_of_memory(text: str, comman
 
 def test_a_load_makes_it_a_question_of_speed() -> None:
     assert understand("are 2x L40S enough for qwen3-32b and 20 users")["--users"] == "20"
+    assert understand("can I rent an H100 to run llama-3.1-70b")["--gpu"] == "h100-sxm"
 
 
 def test_the_speed_of_one_request_is_a_question_of_a_simulation() -> None:
@@ -460,3 +464,9 @@ def test_the_speed_of_one_request_is_a_question_of_a_simulation() -> None:
     with pytest.raises(AdvisorError, match="speed of one request") as caught:
         understand("can I run Qwen3 235B on 2x 3090 and 128GB RAM, what tokens per second to expect")
     assert "--host-experts all" in (caught.value.fix or "")
+
+
+def test_the_speed_on_a_named_card_is_that_of_one_request() -> None:
+    with pytest.raises(AdvisorError, match="speed of one request") as caught:
+        understand("how fast is Qwen3 14B on an RTX 4070?")
+    assert (caught.value.fix or "").startswith("advisor simulate serve --model qwen3-14b --gpu rtx-4070")

@@ -144,3 +144,25 @@ def test_a_prompt_in_larger_steps_than_the_predicted_ones_is_noted() -> None:
         notes[step] = local_row_of(test, {})[1]
     assert notes[512] == ()
     assert "2048 tokens (-ub)" in notes[2048][0]
+
+
+def test_a_tag_of_ollama_names_model_and_format() -> None:
+    text = (
+        "$ ollama run qwen3:8b --verbose\nprompt eval count:    26 token(s)\nprompt eval rate:     83.30 tokens/s\n"
+        "eval count:           312 token(s)\neval rate:            24.80 tokens/s\n"
+    )
+    row, _ = local_row_of(read_llama_bench(text)[0], {"gpu": "rtx-3060-12gb"})
+    assert (row["model"], row["weight_dtype"]) == ("qwen3-8b", "q4_k_m")
+
+
+def test_the_only_file_of_a_command_is_its_own_though_it_shows_a_start_command(
+    cli: Cli, tmp_path: Path
+) -> None:
+    file = tmp_path / "result.md"
+    file.write_text(
+        "# 4x H100\n```bash\nvllm serve meta-llama/Llama-3.3-70B-Instruct -tp 4\n```\n"
+        "| ISL | OSL | Concurrency | TTFT (ms) | TPOT (ms) |\n|---|---|---|---|---|\n| 128 | 128 | 1 | 40 | 12 |\n"
+    )
+    run = cli(f"advisor validate file {file} --json")
+    assert run.code == 0, run.err
+    assert "gpu h100-sxm, tp 4" in run.err

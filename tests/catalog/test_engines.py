@@ -325,3 +325,9 @@ def test_things_are_formats_of_the_catalog_or_say_what_they_are() -> None:
 )
 def test_a_release_is_read_from_the_name_of_an_engine(typed: str, name: str, release: str) -> None:
     assert engines.split_release(typed) == (name, release)
+
+
+@pytest.mark.parametrize("name", ["llama.cpp", "mlx"])
+def test_macos_gives_the_gpu_three_quarters_of_the_memory(name: str) -> None:
+    assert engines.defaults(engines.by_id(name), 256 * GIB, "apple-m3").memory_fraction == 0.75
+    assert engines.defaults(engines.by_id("llama.cpp"), 24 * GIB, "ada").memory_fraction == 1.0

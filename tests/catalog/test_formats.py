@@ -256,6 +256,18 @@ def test_llama_bench_table_and_json_are_read_alike() -> None:
     )
 
 
+def test_a_table_that_compares_builds_has_the_rates_of_each() -> None:
+    rows = read_llama_bench(
+        "| GPU | Model | Microbatch size | Test | t/s master | t/s tuned | Speedup |\n"
+        "|:----|:------|----------------:|:-----|-----------:|----------:|--------:|\n"
+        "| RX 7900 XTX | llama 8B Q4_K_M | 512 | pp2048@d4096 | 2677.85 | 2693.13 | 1.01 |\n"
+    )
+    assert [(row.device, row.depth_tokens, row.tokens_per_s) for row in rows] == [
+        ("RX 7900 XTX", 4096, 2677.85),
+        ("RX 7900 XTX", 4096, 2693.13),
+    ]
+
+
 def test_saved_and_printed_results_of_vllm_are_read() -> None:
     (saved,) = read_vllm_bench(json.dumps(VLLM_BENCH))
     assert (saved.concurrency, saved.mean_input_tokens, saved.mean_output_tokens) == (1, 1024.0, 128.0)

@@ -72,6 +72,7 @@ def test_names_file_holds_the_records_ids_and_only_known_targets() -> None:
         ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama-3.1-8b"),
         ("Qwen2.5-7B-Instruct-AWQ", "qwen2.5-7b"),
         ("qwen3-235b", "qwen3-235b-a22b"),
+        ("meta-llama/llama-3-1-70b-instruct", "llama-3.1-70b"),
         ("Qwen3.5-397B", "qwen3.5-397b-a17b"),
         ("gemma 27b", "gemma-3-27b"),  # the size alone stands for another family's model
         ("llama 70b", "llama-3.1-70b"),

@@ -5,6 +5,7 @@ import pytest
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import registry
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.server_log import ServerLog
 
 SUMMARY = """\
 ============ Serving Benchmark Result ============
@@ -122,3 +123,72 @@ def test_a_time_of_a_token_is_a_rate() -> None:
     _, (prompt, output) = registry.read(text, "text")
     assert (prompt.num_prompt_tokens, output.num_output_tokens) == (1245, 110)
     assert output.tokens_per_s == pytest.approx(1000 / 309.15, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("around", "model", "gpu", "tensor"),
+    [
+        ("GPU : H100 80G *2\nModel : Llama 3.1 70B\n", "llama-3.1-70b", "h100-sxm", 2),
+        ("On 2x DGX Spark (TP=2) it dies at start:\n", "", "gb10", 2),
+        ("ran on b200 again\n", "", "b200-sxm", None),
+        ("GPU 0: NVIDIA L20\nGPU 1: NVIDIA L20\n", "", "l20", None),
+        ("2x faster on A100 40GB than on H100\n", "", "", None),
+    ],
+)
+def test_a_start_up_log_is_of_the_machine_that_the_text_around_it_names(
+    around: str, model: str, gpu: str, tensor: int | None
+) -> None:
+    _, log = registry.read(f"{around}INFO: GPU KV cache size: 168,928 tokens\n", "text")
+    assert isinstance(log, ServerLog)
+    assert (log.model, log.device, log.tensor_parallel) == (model, gpu, tensor)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "авг 18 14:15:02 llm python3[28059]: ",
+        "2026-06-09 14:01:52.982 [Error] (Process) (EngineCore pid=42521) ",
+    ],
+)
+@pytest.mark.parametrize(
+    ("refusal", "tokens"),
+    [
+        (
+            "ValueError: To serve at least one request with the models's max seq len (131072), (4.11 GiB KV cache is "
+            "needed, which is larger than the available KV cache memory (4.0 GiB). Based on the available memory, the "
+            "estimated maximum model length is 127776.",
+            127776,
+        ),
+        (
+            "ValueError: The model's max seq len (4096) is larger than the maximum number of tokens that can be stored "
+            "in KV cache (3664).",
+            3664,
+        ),
+    ],
+)
+def test_a_refusal_alone_is_a_log(prefix: str, refusal: str, tokens: int) -> None:
+    _, log = registry.read(prefix + refusal + "\n", "text")
+    assert isinstance(log, ServerLog)
+    assert (log.kv_tokens, log.has_failed) == (tokens, True)
+
+
+def test_ranks_of_which_some_are_missing_are_a_power_of_two() -> None:
+    lines = [f"(Worker_TP{rank} pid=2814{rank}) Available KV cache memory: 5.35 GiB\n" for rank in (0, 2)]
+    _, log = registry.read("".join(lines), "text")
+    assert isinstance(log, ServerLog)
+    assert log.tensor_parallel == 4
+
+
+def test_a_server_without_free_memory_is_told_the_fraction_that_was_free() -> None:
+    line = (
+        "ValueError: Free memory on device (59.32/79.15 GiB) on startup is less than desired GPU memory utilization "
+        "(0.9, 71.24 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+    )
+    with pytest.raises(InputFileError, match=r"59\.32 of 79\.15 GiB were free") as caught:
+        registry.read(line, "text")
+    assert "--gpu-memory-utilization 0.74" in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize("around", ["在使用 H100 x4 压测\n", "# NVIDIA H100 BASELINE\n"])
+def test_accelerators_stand_before_their_number_and_behind_their_maker(around: str) -> None:
+    assert only(around + TABLE).gpu == "h100-sxm"

@@ -54,7 +54,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
     settled = BlockPool.of(account, settings.kv_block_tokens or deployment.engine.kv_block_tokens, tokens)
     links = cache_links(asked.link, deployment.accelerator) if asked.link else ()
     degree = None if account.fits else _fitting_degree(deployment, tokens, asked.concurrency, settings)
-    format_ = "" if account.fits or layout.precision else _fitting_format(asked, layout, tokens)
+    format_ = "" if account.fits else _fitting_format(asked, layout, tokens)
     return memory_answer(
         deployment,
         tokens,
