@@ -49,9 +49,11 @@ _BOARDS: Final = tuple(
         r"(?<![\w/-])(?P<name>[A-Za-z][A-Za-z-]*\d\w*)\s*[x×]\s?(?P<count>\d{1,4})\b",
     )
 )
-"""Accelerators as people write them around a result: 2x H100, GPU: A100 80GB, on 8 H200, and the list of collect_env."""
+"""Accelerators as people write them around a result (2x H100, GPU: A100 80GB, on 8 H200), and collect_env's list."""
 _SIGN_OF_A_CHIP: Final = re.compile(r"\d|spark", re.IGNORECASE)
-_MODEL_LINE: Final = re.compile(r"^[ \t*_-]*[Mm]odel[ \t*_]*[:=][ \t*_]*([A-Za-z][\w./ -]*?)[ \t*_]*$", re.MULTILINE)
+_MODEL_LINE: Final = re.compile(
+    r"^[ \t*_-]*[Mm]odel[ \t*_]*[:=][ \t*_]*([A-Za-z][\w./ -]*?)[ \t*_]*$", re.MULTILINE
+)
 _WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*")
 _Value = TypeVar("_Value")
@@ -178,13 +180,13 @@ def _accelerator_at_start(words: str) -> str:
 
 
 def _complete_log(log: ServerLog, text: str) -> ServerLog:
-    """Return a start-up log with the model, accelerator and number that the text around it names, where it lacks them."""
+    """Return a start-up log with what it lacks of model, accelerator and number, as the text around it names them."""
     gpu, count = _boards(text)
-    model = _one((word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))), _model_id)
+    model = _one(
+        (word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))), _model_id
+    )
     found = {"device": gpu, "model": model, "tensor_parallel": count}
-    added: dict[str, Any] = {
-        name: value for name, value in found.items() if value and not getattr(log, name)
-    }
+    added: dict[str, Any] = {name: value for name, value in found.items() if value and not getattr(log, name)}
     if not added:
         return log
     said = ", ".join(f"{_WORDS.get(name, name)} {value}" for name, value in added.items())

@@ -148,7 +148,9 @@ def test_the_recorded_releases_hold_those_whose_options_are_printed_and_none_ref
     assert {(name, launch_options()[name].release) for name in ("vllm", "sglang", "lmdeploy", "mlx")} <= found
     pinned = {("vllm", RAY.engines["vllm"]), *DYNAMO.engines.items()}
     # Dynamo's worker of TensorRT-LLM has options of its own, which are parsed in its files.
-    assert pinned - {("tensorrt-llm", DYNAMO.engines["tensorrt-llm"])} <= found, "the releases that stacks pin"
+    assert pinned - {("tensorrt-llm", DYNAMO.engines["tensorrt-llm"])} <= found, (
+        "the releases that stacks pin"
+    )
     with (SUPPORT_FOLDER / "older_words.csv").open() as file:
         earlier = {
             (row["engine"], row[column]) for row in csv.DictReader(file) for column in ("absent", "present")
