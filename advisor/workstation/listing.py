@@ -37,7 +37,6 @@ from advisor.workstation.part_names import (
     WORDS,
     UnknownPartError,
     category_of,
-    from_start,
     is_known,
     is_title,
     server_in,
@@ -249,7 +248,7 @@ class _ListingReader(PartReader):
         upgrade_usd = upgrade_sum(typed)
         is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
         present = self._without_title(typed)
-        lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
+        lines = with_swaps([part for line in present for part in split_line(line)], swaps)
         lines, added = with_additions(with_laptop_cards(lines), additions)
         self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]

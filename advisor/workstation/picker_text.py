@@ -459,9 +459,9 @@ def _line(row: str, where: str) -> TypedLine:
     )
     name = kind.strip().lower()
     line = read_line(priced, where)
-    is_cells = found is None and kind and "|" in row
+    is_of_kind = kind or row.partition("|")[0].strip().lower() in _OF_CELLS
     return replace(
-        line, text=what.strip() if is_cells else row, category=_KINDS.get(name) if kind else line.category
+        line, text=what.strip() if is_of_kind else row, category=_KINDS.get(name) if kind else line.category
     )
 
 

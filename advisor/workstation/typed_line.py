@@ -8,7 +8,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.workstation.foreign_words import write_in_english
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
-_BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
+BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
 _LEADING: Final = re.compile(
     rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]{{3}})"
     r"|^\s*(\d{1,2})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]|\d{3,4}\s?W)"
@@ -174,6 +174,8 @@ NUMBER_WORDS: Final = {
 }
 COUNT_AHEAD: Final = rf"(?:\d{{1,2}}\s*[x×]\s*|(?:{'|'.join(NUMBER_WORDS)})\s+)"
 """Pattern of a number of pieces ahead of a name, in digits or in words."""
+COUNTED: Final = re.compile(rf"\s*(?:{COUNT_AHEAD}|\d{{1,2}}\s+[A-Z])", re.IGNORECASE)
+"""Text that begins with a number of pieces."""
 _WORDED: Final = re.compile(
     rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(NUMBER_WORDS)})[- ]+"
     r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
@@ -301,7 +303,7 @@ def read_line(text: str, where: str) -> TypedLine:
     """
     check_length(text, where)
     text = _LEADERS.sub(" ", text.strip().strip('"“”'))
-    category, unlabelled = split_off_label(_BULLET.sub("", write_in_english(text), count=1))
+    category, unlabelled = split_off_label(BULLET.sub("", write_in_english(text), count=1))
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(rest, where)
     claims: dict[str, int] = {}
