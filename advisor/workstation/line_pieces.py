@@ -9,7 +9,6 @@ from advisor.catalog import parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.mentions import Mention, maker_words, mentions_in
 from advisor.workstation.part_names import (
     GIGABYTES,
@@ -28,14 +27,12 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
-    BULLET,
     COUNTED,
     LABELS,
     NUMBER_WORDS,
     TypedLine,
+    plain_text,
     read_line,
-    split_off_label,
-    write_units,
 )
 
 BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
@@ -199,7 +196,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     """Return the line of one part without the words of a sentence around it."""
-    if not piece.mentions or piece.text == _plain_text(line):
+    if not piece.mentions or piece.text == plain_text(line):
         return line
     try:
         read = read_line(piece.text, line.where)
@@ -214,14 +211,8 @@ def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     )
 
 
-def _plain_text(line: TypedLine) -> str:
-    """Return the text of a line in English with sizes in one form, without its label."""
-    text = BULLET.sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
-    return " ".join(write_units(split_off_label(text)[1]).split())
-
-
 def _pieces_of(line: TypedLine) -> list[_Piece]:
-    text = _plain_text(line)
+    text = plain_text(line)
     mentions = mentions_in(text)
     pieces: list[_Piece] = []
     start = group = 0
@@ -456,7 +447,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
         found.append(replace(read, text=piece.text, category=read.category or kind))
     priced = [place for place, one in enumerate(found) if one.usd is not None]
     if not priced:
-        is_own = line.usd is not None and _SUM.search(_plain_text(line)) is None
+        is_own = line.usd is not None and _SUM.search(plain_text(line)) is None
         return _price_first(line, found) if is_own or _SOLD.search(line.text) else found
     kinds = {piece.kind for piece in pieces} - {"unknown", None}
     is_machine = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(kinds) >= _LEAST_KINDS

@@ -22,11 +22,10 @@ from advisor.workstation.line_pieces import (
     without_questions,
 )
 from advisor.workstation.list_remarks import (
+    read_remarks,
     speaks_of_own_machine,
     split_alternatives,
-    split_off_additions,
     split_off_circuit,
-    split_off_swaps,
     upgrade_sum,
     with_additions,
     with_shared_names,
@@ -242,14 +241,14 @@ class _ListingReader(PartReader):
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
-        typed, swaps = split_off_swaps(typed)
-        typed, additions = split_off_additions(typed)
-        self._notes += map(str, swaps)
         upgrade_usd = upgrade_sum(typed)
         is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
+        remarks = read_remarks(typed)
+        typed = remarks.lines or typed
+        self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
-        lines = with_swaps([part for line in present for part in split_line(line)], swaps)
-        lines, added = with_additions(with_laptop_cards(lines), additions)
+        lines = with_swaps([part for line in present for part in split_line(line)], remarks.swaps)
+        lines, added = with_additions(with_laptop_cards(lines), remarks.additions)
         self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""

@@ -255,7 +255,8 @@ def _named(text: str) -> Iterator[Mention]:
         if best is None:
             place += 1
             continue
-        yield Mention(words[place].start(), words[place + best[0] - 1].end(), best[1])
+        last = words[place + best[0] - 1]
+        yield Mention(words[place].start(), last.start() + len(last.group().rstrip("./-")), best[1])
         place += best[0]
 
 

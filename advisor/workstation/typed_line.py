@@ -328,6 +328,12 @@ def read_line(text: str, where: str) -> TypedLine:
     return line if price is None else with_price(line, price)
 
 
+def plain_text(line: TypedLine) -> str:
+    """Return the text of a line in English with sizes in one form, without its label."""
+    text = BULLET.sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
+    return " ".join(write_units(split_off_label(text)[1]).split())
+
+
 def write_limits(text: str) -> str:
     """Return a line with the power limits of its cards in one form, directly behind them."""
     return _LIMIT_BEHIND.sub(r" limited to \1W", text)
