@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import parts
+from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.mentions import Mention, maker_words, mentions_in
 from advisor.workstation.part_names import (
+    GENERIC,
     GIGABYTES,
+    SIZE,
     WATTS,
     UnknownPartError,
     category_of,
@@ -61,11 +64,11 @@ _OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
 """Article before a name, which is a part of its own whether a record holds it or not."""
 _TAKES_NO_OTHER: Final = ("psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
 _STOP: Final = re.compile(
-    r"\b(?:i|i'?m|i'?ve|i'?d|we|we'?ve|my|our|your|his|her|their|the|an?|it|it'?s|this|that|these|those|is|are|was|were|been|am|has|have|had"
+    r"\b(?:i|i'?m|i'?ve|i'?d|we|we'?ve|my|our|your|his|her|their|the|an?(?!\s+(?:pop|piece)\b)|it|it'?s|this|that|these|those|is|are|was|were|been|am|has|have|had"
     r"|having|got|gets?|getting|bought|buy|buying|picked|grabbed|scored|ordered|found|paid|run|runs|running|using|use|want|wanted"
     r"|plan|planning|going|gonna|will|would|could|should|can|may|might|think|thinking|add|adding|added|putting|drop(?:ping)?|throw|stick|in(?!\s+win)|into|on(?=\s+(?:an?|my|the))"
     r"|which|who|if|when|because|so|but|then|just|also|still|already|currently|now|later|finally|here|there|what|how|to|up|comes?|from|last"
-    r"|be(?!\s+quiet)|sits?|everything|hangs?|consists?|comprises|for(?=\s+(?:the|my|a|now))|lying)\b[:,]?",
+    r"|be(?!\s+quiet)|sits?|everything|hangs?|je|j'ai|l'ai|déjà|ich|habe|schon|bereits|tengo|ya|lo|ho|già|consists?|comprises|for(?=\s+(?:the|my|a|now))|lying)\b[:,]?",
     re.IGNORECASE,
 )
 """Words of sentences, of which no name of a part has any."""
@@ -78,7 +81,7 @@ _ABSENT: Final = re.compile(
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board|nv-?link|bridges?|risers?)\b"
     r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
     r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$"
-    r"|\b(?:haven'?t|not)\s+(?:decided|chosen|sure|picked|bought)\b",
+    r"|\b(?:haven\W?t|not)\s+(?:decided|chosen|sure|picked|bought)\b",
     re.IGNORECASE,
 )
 """Part that a list says is not there."""
@@ -136,7 +139,8 @@ _WHOLE_MACHINE: Final = re.compile(
 
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
-    is_of_price = re.search(r"\w", _OF_A_PRICE.sub(" ", text)) is None  # a sign alone names nothing either
+    rest = _STOP.sub(" ", _OF_A_PRICE.sub(" ", text))
+    is_of_price = re.search(r"\w", rest) is None  # a sign alone names nothing either
     return (
         is_of_price
         or (_OF_A_QUESTION.match(text) is not None and not (re.search(r"\d", text) and is_known(text)))
@@ -171,11 +175,13 @@ class _Piece:
     kind: str | None
     """Category; None if the words name no kind of part."""
     joined: str
-    """Sign before the piece: `hard` for a comma or the like, `soft` for a plus sign, `with`, and `run` for none."""
+    """Sign before the piece: `hard` for a comma or another mark, `soft` for a plus sign, `with`, and `run` for none."""
     mentions: tuple[str, ...]
-    """What names a model or figures."""
+    """Words that name a model or figures."""
     group: int
     """Number of the commas before it."""
+    sentence: int
+    """Number of the sentences before it."""
     is_own: bool
     """Whether an article and a name begin it, which is a part whether a record holds it or not."""
 
@@ -185,18 +191,20 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
     One price of several parts is borne by the first, and includes the others.
     """
-    pieces = _merge(_pieces_of(line), line)
-    if len(pieces) < 2:
-        found = [_without_words_around(line, pieces[0]) if pieces else line]
-    else:
-        found = _with_prices(line, pieces)
+    all_pieces = _pieces_of(line)
+    pieces = _merge(all_pieces, line)
+    if not pieces:
+        is_aside = all(_is_aside(one.text) for one in all_pieces)
+        return [] if is_aside and line.category is None else [line]
+    is_one = len(pieces) == 1
+    found = [_without_words_around(line, pieces[0])] if is_one else _with_prices(line, pieces)
     found = [part for one in found for part in _split_off_bridge(one)]
     return [replace(one, is_included=True) for one in found] if line.is_included else found
 
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     """Return the line of one part without the words of a sentence around it."""
-    if not piece.mentions or piece.text == plain_text(line):
+    if piece.text == plain_text(line):
         return line
     try:
         read = read_line(piece.text, line.where)
@@ -215,9 +223,9 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
     text = plain_text(line)
     mentions = mentions_in(text)
     pieces: list[_Piece] = []
-    start = group = 0
+    start = group = sentence = 0
     joined = "hard"
-    for sign in (*_SEPARATOR.finditer(_hidden(text, mentions, line.category)), None):
+    for sign in (*_SEPARATOR.finditer(_hide_signs(text, mentions, line.category)), None):
         end = sign.start() if sign is not None else len(text)
         inside = [one for one in mentions if start <= one.start < end]
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
@@ -227,11 +235,14 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
                 kind = _kind_in(words, own)
                 is_own = _OWN_PART.match(text, begin) is not None
                 names = tuple(text[one.start : one.end] for one in own)
-                pieces.append(_Piece(words, kind, "run" if number else joined, names, group, is_own))
+                pieces.append(
+                    _Piece(words, kind, "run" if number else joined, names, group, sentence, is_own)
+                )
         if sign is not None:
             start = sign.end()
             joined = next(name for name, value in sign.groupdict().items() if value is not None)
             group += joined == "hard"
+            sentence += re.search(r"[.?!]", sign.group()) is not None
     return pieces
 
 
@@ -250,7 +261,7 @@ def _kind_in(text: str, mentions: Sequence[Mention]) -> str | None:
     return "gpu" if kind == "bridge" and has_card and not _BRIDGE_ALONE.match(text) else kind
 
 
-def _hidden(text: str, mentions: Sequence[Mention], kind: str | None) -> str:
+def _hide_signs(text: str, mentions: Sequence[Mention], kind: str | None) -> str:
     """Return a text in which no sign within a mention separates, nor one within brackets, unless those name a part of
     another kind than the words before them."""
     spans = [(one.start, one.end) for one in mentions]
@@ -306,7 +317,8 @@ def _runs(
         if own and all(_are_apart(text, old, one) for old in own):
             cut = _start_of(text, own[-1].end, one.start)
             runs.append((start, cut, own))
-            start, own = cut, []
+            start = cut
+            own = []
         own.append(one)
     return [*runs, (start, end, own)]
 
@@ -365,8 +377,10 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             piece.kind = None if not has_host else "storage" if has_memory else "ram"
             kept.append(piece)
         elif piece.kind is not None:
+            if not piece.mentions and is_prose(piece.text):
+                piece.text = " ".join(_STOP.sub(" ", piece.text).split())
             kept.append(piece)
-        elif not is_prose(piece.text) and not names_no_part(piece.text) and names_something(piece.text):
+        elif not _is_aside(piece.text) and names_something(piece.text):
             piece.kind = "unknown"
             kept.append(piece)
     return kept
@@ -383,17 +397,14 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     ):
         return _SUM.search(piece.text) is None
     if last.kind == "system":
-        return (
-            (piece.kind == "system" and piece.joined == "with")
-            or piece.kind in ("cpu", "ram", "storage")
-            or is_bare
-            or _OF_SYSTEM.search(piece.text) is not None
-        )
+        chips = [{one.accelerator for one in find_systems(text)} for text in (last.text, piece.text)]
+        is_figure = piece.kind in ("cpu", "ram", "storage") or is_bare
+        return is_figure or bool(chips[0] & chips[1]) or _OF_SYSTEM.search(piece.text) is not None
     if is_bare:
         return last.kind == "storage" and GIGABYTES.search(last.text) is None
     if piece.kind is None:
-        is_name = names_something(piece.text) and not is_prose(piece.text)
-        return not is_name or (piece.joined == "with" and not piece.is_own)
+        is_name = names_something(piece.text) and not is_property(piece.text)
+        return (not is_prose(piece.text) and not is_name) or (piece.joined == "with" and not piece.is_own)
     if piece.kind == last.kind:
         return _completes(piece, last)
     if piece.joined == "with" and not piece.mentions:
@@ -404,6 +415,19 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
 _OF_SYSTEM: Final = re.compile(
     r"\b\d+[- ]core\b|\bunified\b|^\s*(?:chip|model|memory|storage|os)\b", re.IGNORECASE
 )
+
+
+def _is_aside(text: str) -> bool:
+    """Whether a text without a mention is words of a sentence, a price alone, or says that a part is not there."""
+    return is_prose(text) or names_no_part(text) or _is_remark_alone(text)
+
+
+def is_property(text: str) -> bool:
+    """Whether all words of a text tell how a part is built and none which it is: `all gen4 x16`."""
+    words = plain_words(_STOP.sub(" ", text)).split()
+    return all(
+        GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in ("all", "each", "x16") for word in words
+    )
 
 
 def _is_link(text: str) -> bool:
@@ -445,26 +469,42 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
         read = read_line(piece.text, line.where)
         kind = None if piece.kind in ("unknown", "gpu") else piece.kind
         found.append(replace(read, text=piece.text, category=read.category or kind))
-    priced = [place for place, one in enumerate(found) if one.usd is not None]
-    if not priced:
+    lines: list[TypedLine] = []
+    for sentence in sorted({piece.sentence for piece in pieces}):
+        own = [(one, piece) for one, piece in zip(found, pieces, strict=True) if piece.sentence == sentence]
+        lines += _with_prices_of_sentence(line, [one for one, _ in own], [piece for _, piece in own])
+    if all(one.usd is None for one in lines):
         is_own = line.usd is not None and _SUM.search(plain_text(line)) is None
-        return _price_first(line, found) if is_own or _SOLD.search(line.text) else found
+        return _price_first(line, lines) if is_own or _SOLD.search(line.text) else lines
+    return lines
+
+
+def _with_prices_of_sentence(
+    line: TypedLine, found: list[TypedLine], pieces: Sequence[_Piece]
+) -> list[TypedLine]:
+    priced = [place for place, one in enumerate(found) if one.usd is not None]
     kinds = {piece.kind for piece in pieces} - {"unknown", None}
     is_machine = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(kinds) >= _LEAST_KINDS
     last = found[-1]
     is_machine = is_machine and (pieces[-1].kind != "other" or (last.usd or 0.0) >= _LEAST_MACHINE_USD)
     if priced == [len(found) - 1] and is_machine:
-        return _price_first(last, [*found[:-1], _unpriced(last)])
-    groups = {piece.group for piece in pieces}
+        return _price_first(last, [*found[:-1], _without_price(last)])
     lines: list[TypedLine] = []
-    for group in sorted(groups):
-        own = [one for one, piece in zip(found, pieces, strict=True) if piece.group == group]
-        costs = [one for one in own if one.usd is not None]
-        lines += _price_first(costs[0], list(map(_unpriced, own))) if len(costs) == 1 < len(own) else own
-    return lines
+    waiting: list[TypedLine] = []
+    group = -1
+    for one, piece in zip(found, pieces, strict=True):
+        if piece.group != group:  # a price is that of the parts that plus signs join to the one before it
+            lines += waiting
+            waiting = []
+            group = piece.group
+        waiting.append(one)
+        if one.usd is not None:
+            lines += _price_first(one, list(map(_without_price, waiting)))
+            waiting = []
+    return [*lines, *waiting]
 
 
-def _unpriced(line: TypedLine) -> TypedLine:
+def _without_price(line: TypedLine) -> TypedLine:
     return replace(line, usd=None, usd_low=None, usd_high=None)
 
 
@@ -480,7 +520,7 @@ def with_price_of_title(lines: list[TypedLine]) -> list[TypedLine]:
     """Return lines whose title states the only price with that as the price of all parts: `Selling: AI rig, $2,900`."""
     title, *rest = lines
     is_only = title.usd is not None and all(line.usd is None for line in rest)
-    untitled = _unpriced(title)
+    untitled = _without_price(title)
     if len(rest) < _LEAST_KINDS or not is_only or title.quantity > 1 or not is_title(untitled):
         return lines
     return [untitled, *_price_first(title, rest)]

@@ -12,7 +12,7 @@ from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.mentions import mentions_in
 from advisor.workstation.part_names import kind_in
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, plain_text, read_line
+from advisor.workstation.typed_line import LABELS, NUMBER_WORDS, TypedLine, plain_text, read_line
 
 _FIRST: Final = 0xE100
 _PART: Final = "[\ue100-\uf8ff]"
@@ -51,7 +51,7 @@ _ADDITION: Final = re.compile(
 )
 """Part that joins those of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
 _OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
-"""What else a question considers (`or swap it for a 4090`), which is another machine."""
+"""Words of a question that consider another machine (`or swap it for a 4090`)."""
 _ASIDE: Final = re.compile(
     r"(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
     r"|compared\s+(?:to|with)|than|(?<=faster\s)as|similar\s+to|like|beats?|don'?t\s+have|haven'?t\s+got|never\s+had|no|without|not)"
@@ -128,7 +128,7 @@ class Remarks:
 
 
 def read_remarks(lines: Sequence[TypedLine]) -> Remarks:
-    """Return the lines of a list without swaps, additions, and parts that its machine does not have; these are noted."""
+    """Return the lines of a list without swaps, additions and parts that its machine does not have; these are noted."""
     found = Remarks()
     seen: list[str] = []
     for line in lines:
@@ -180,7 +180,7 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
         place = match.end()
         if swap is not None:
             found.swaps.append(swap)
-            sentence = f"{sentence[: match.start()]} {_OR_ELSE.sub('', sentence[match.end() :])}"
+            sentence = _without(sentence, match)
             place = match.start()
     place = 0
     while (match := _ADDITION.search(sentence, place)) is not None:
@@ -191,13 +191,18 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
                 found.notes.append(f"{_restore(match.group(), names).strip()!r} is left out: it comes later")
             else:
                 found.additions.append(addition)
-            sentence = f"{sentence[: match.start()]} {_OR_ELSE.sub('', sentence[match.end() :])}"
+            sentence = _without(sentence, match)
             place = match.start()
     known = list(seen)
     seen += [names[ord(part) - _FIRST] for part in re.findall(_PART, sentence)]
     return _BACK.sub(
         lambda part: "" if _is_seen(_restore(part["part"], names), known) else part.group(), sentence
     )
+
+
+def _without(sentence: str, found: re.Match[str]) -> str:
+    """Return a sentence without a remark and what its question considers instead."""
+    return f"{sentence[: found.start()]} {_OR_ELSE.sub('', sentence[found.end() :])}"
 
 
 def _is_seen(name: str, seen: Iterable[str]) -> bool:
@@ -212,7 +217,9 @@ def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | N
     except InputFileError:
         return None
     kind = kind_in(new.what)
-    is_named = kind_in(old.what) == kind or _THEM.fullmatch(old.what) is not None
+    is_named = (LABELS.get(old.what.lower()) or kind_in(old.what)) == kind or _THEM.fullmatch(
+        old.what
+    ) is not None
     return Swap(old, new, kind) if kind is not None and is_named else None
 
 

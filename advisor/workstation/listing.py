@@ -247,7 +247,8 @@ class _ListingReader(PartReader):
         typed = remarks.lines or typed
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
-        lines = with_swaps([part for line in present for part in split_line(line)], remarks.swaps)
+        split = [part for line in present for part in split_line(line)]
+        lines = with_swaps(split or present, remarks.swaps)
         lines, added = with_additions(with_laptop_cards(lines), remarks.additions)
         self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]

@@ -139,7 +139,7 @@ def mentions_in(text: str) -> list[Mention]:
 
 
 _MONEY: Final = re.compile(
-    r"[$€£]\s?\d[\d.,]*(?:\s\d{3}(?!\d))*|\b\d[\d.,]*\s?(?:[€£$]|eur\b|usd\b)", re.IGNORECASE
+    r"[$€£]\s?\d[\d.,]*(?:\s\d{3}(?!\d))*|\b\d[\d.,]*\s?(?:[€£$](?!\s?\d)|eur\b|usd\b)", re.IGNORECASE
 )
 """Amounts of money, whose digits name no part."""
 
@@ -154,7 +154,7 @@ def _candidates(text: str) -> Iterator[Mention]:
     yield from cards
     ends = {card.end for card in cards}
     # A name directly behind that of a card is the card's edition: `RTX 5060 Ti Infinity 3`.
-    yield from (one for one in _named(text) if len(text[: one.start].rstrip()) not in ends)
+    yield from (one for one in _find_names(text) if len(text[: one.start].rstrip()) not in ends)
     for pattern, kind in ((_MEMORY, "ram"), (BOARD_MODEL, "board"), (_CPU, "cpu"), (COOLER_MODEL, "cooler")):
         yield from (Mention(*found.span(), kind) for found in pattern.finditer(text))
     for found in _CPU_ALONE.finditer(text):
@@ -238,7 +238,7 @@ def maker_words() -> frozenset[str]:
     return frozenset(word for name in names for word in plain_words(name).split() if word != "in")
 
 
-def _named(text: str) -> Iterator[Mention]:
+def _find_names(text: str) -> Iterator[Mention]:
     """Yield the longest runs of words that stand together in one name of the catalog."""
     words = list(_WORD.finditer(text))
     index = _index()

@@ -76,7 +76,7 @@ PartT = TypeVar("PartT", bound=Part)
 WORDS: Final = {
     "bridge": ("nvlink", "bridge"),
     "riser": ("riser", "risers", "extension", "extensions"),
-    "psu": ("psu", "psus", "supply", "supplies", "power", "crps"),
+    "psu": ("psu", "psus", "supply", "supplies", "crps"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
     "storage": (
         "nvme",

@@ -460,9 +460,9 @@ def _line(row: str, where: str) -> TypedLine:
     name = kind.strip().lower()
     line = read_line(priced, where)
     is_of_kind = kind or row.partition("|")[0].strip().lower() in _OF_CELLS
-    return replace(
-        line, text=what.strip() if is_of_kind else row, category=_KINDS.get(name) if kind else line.category
-    )
+    label = f"{kind.strip()}: " if name in LABELS else ""
+    text = f"{label}{what.strip()}" if is_of_kind else row
+    return replace(line, text=text, category=_KINDS.get(name) if kind else line.category)
 
 
 _KINDS: Final = {**LABELS, **dict.fromkeys(_OTHERS, "other"), CUSTOM: None}

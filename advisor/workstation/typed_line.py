@@ -229,9 +229,7 @@ _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", 
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
 """Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
 _AMOUNT: Final = r"-?\d(?:[\d.]|,(?=\d)|[ \u202f\xa0](?=\d{3}(?!\d)))*"
-_EACH: Final = (
-    r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
-)
+_EACH: Final = r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
 _PRICE: Final = re.compile(
     rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
     rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
@@ -328,6 +326,15 @@ def read_line(text: str, where: str) -> TypedLine:
     return line if price is None else with_price(line, price)
 
 
+_PLAIN_PRICE: Final = re.compile(
+    r"@\s*(?=\d{2,5}(?:\.\d\d)?(?![\w.])"
+    r"(?!\s*(?:[GM]Hz|MT|W|V|Hz|x|USD|bucks|dollars|[$€£])))"
+    r"|(?<![\w.,$€£@-])(?<![$€£@] )(?=\d{2,5}(?:\.\d\d)?\s+(?:each(?!\s*\d)|ea|apiece|a\s+pop)\b)",
+    re.IGNORECASE,
+)
+"""Place of a price without a currency: `@ 650`, `650 each`."""
+
+
 def plain_text(line: TypedLine) -> str:
     """Return the text of a line in English with sizes in one form, without its label."""
     text = BULLET.sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
@@ -348,6 +355,7 @@ def write_units(text: str) -> str:
     text = _BREAKOUT.sub(r"\1", text)
     text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
+    text = _PLAIN_PRICE.sub(lambda sign: f"{sign.group()}$", text)
     text = re.sub(r"\b([2-8]\d{3})(?=CL\d\d\b)", r"\1 ", _ARTICLE.sub(" ", _REMARK.sub(" ", text)))
     text = re.sub(
         r"(?<=\d)\s?\*\s?(?=\d+(?:\s?[GT]i?B?\b|\s?\d*\s*$))(?!\d{1,2}\s*$)|(?<=\d)\*(?=\d)", "x", text
