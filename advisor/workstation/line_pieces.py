@@ -68,7 +68,7 @@ _STOP: Final = re.compile(
     r"|having|got|gets?|getting|bought|buy|buying|picked|grabbed|scored|ordered|found|paid|run|runs|running|using|use|want|wanted"
     r"|plan|planning|going|gonna|will|would|could|should|can|may|might|think|thinking|add|adding|added|putting|drop(?:ping)?|throw|stick|in(?!\s+win)|into|on(?=\s+(?:an?|my|the))"
     r"|which|who|if|when|because|so|but|then|just|also|still|already|currently|now|later|finally|here|there|what|how|to|up|comes?|from|last"
-    r"|be(?!\s+quiet)|sits?|everything|hangs?|je|j'ai|l'ai|déjà|ich|habe|schon|bereits|tengo|ya|lo|ho|già|consists?|comprises|for(?=\s+(?:the|my|a|now))|lying)\b[:,]?",
+    r"|be(?!\s+quiet)|sits?|everything|hangs?|je|j'ai|l'ai|déjà|le|la|el|der|das|eine?n?|un[ae]?|ich|habe|schon|bereits|tengo|ya|lo|ho|già|consists?|comprises|for(?=\s+(?:the|my|a|now))|lying)\b[:,]?",
     re.IGNORECASE,
 )
 """Words of sentences, of which no name of a part has any."""
@@ -95,13 +95,9 @@ _LIMIT_ALONE: Final = re.compile(
     re.IGNORECASE,
 )
 """Power limit of cards in a piece of its own, behind a comma."""
-_OF_A_QUESTION: Final = re.compile(
-    r"(?:is|are|next|good|ok(?:ay)?|enough|worth|will|would|can|could|should|does|do|what|which|how|why|where|any(?:one|body|thing)?|thoughts|help|thanks|thank"
-    r"|cheers|tia|please|looking\s+for|hi|hey|hello|edit|update|let\s+me\s+know|currently|my\s+(?:current|build|setup|specs?|rig))\b"
-    r"(?!\s*[:=])",
-    re.IGNORECASE,
+_GREETING: Final = re.compile(
+    r"(?:any\w*|thoughts|help|thanks?|cheers|tia|please|hi|hey|hello|edit|update)\b(?!\s*[:=])", re.IGNORECASE
 )
-"""First words of questions and greetings around a list."""
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss|\d{1,3}b)\b", re.IGNORECASE)
 """Language models, by name or size, of which lists say that a machine shall run them."""
 _SOFTWARE: Final = re.compile(
@@ -112,7 +108,6 @@ _SOFTWARE: Final = re.compile(
 )
 """Software of a machine, which is no part."""
 _SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
-_BETWEEN_SENTENCES: Final = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
 _OF_A_PRICE: Final = re.compile(
     r"\b(?:asking|price|all[- ]in|total|for\s+(?:all|everything|the\s+lot)|about|around|approx\.?|roughly|obo|firm|paid"
     r"|costs?(?:\s+me)?)\b:?",
@@ -143,28 +138,11 @@ def names_no_part(text: str) -> bool:
     is_of_price = re.search(r"\w", rest) is None  # a sign alone names nothing either
     return (
         is_of_price
-        or (_OF_A_QUESTION.match(text) is not None and not (re.search(r"\d", text) and is_known(text)))
+        or _GREETING.match(text) is not None
         or _ABSENT.search(text) is not None
         or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
         or (_MODEL.search(text) is not None and not is_known(text))
     )
-
-
-def without_questions(line: TypedLine) -> TypedLine:
-    """Return a line without the questions behind its parts that name none: `... Can it fit and power them?`."""
-    sentences = _BETWEEN_SENTENCES.split(line.text)
-    kept = [
-        text
-        for text in sentences
-        if not (
-            text.endswith("?") and _OF_A_QUESTION.match(text) and not re.search(r"\d", _SUM.sub(" ", text))
-        )
-    ]
-    if not kept or len(kept) == len(sentences):
-        return line
-    text = " ".join(kept).rstrip(".")
-    usd = line.usd if _SUM.search(text) or line.is_included else None  # the sum of the question is no price
-    return replace(read_line(text, line.where), text=text, usd=usd, category=line.category)
 
 
 @dataclass(slots=True)
@@ -199,7 +177,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     is_one = len(pieces) == 1
     found = [_without_words_around(line, pieces[0])] if is_one else _with_prices(line, pieces)
     found = [part for one in found for part in _split_off_bridge(one)]
-    return [replace(one, is_included=True) for one in found] if line.is_included else found
+    return [replace(one, is_included=one.is_included or line.is_included, block=line.block) for one in found]
 
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
@@ -348,10 +326,8 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         start = stops[-1].end() if stops else start
         tail = _STOP.search(text, mentions[-1].end, end)
         end = tail.start() if tail is not None and not _OF_A_COUNT.search(text[tail.start() : end]) else end
-    elif (stops := _STOPS.match(text, start, end)) is not None and kind_in(
-        text[stops.end() : end]
-    ) is not None:
-        start = stops.end()
+    elif (lead := _STOPS.match(text, start, end)) and kind_in(text[lead.end() : end]) is not None:
+        start = lead.end()
     return text[start:end].strip(" ,;:")
 
 
@@ -378,7 +354,11 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             kept.append(piece)
         elif piece.kind is not None:
             if not piece.mentions and is_prose(piece.text):
-                piece.text = " ".join(_STOP.sub(" ", piece.text).split())
+                if piece.text.endswith("?"):
+                    continue  # a question about a part, and no part
+                piece.text = " ".join(
+                    _STOP.sub(" ", piece.text.removesuffix(".")).replace("each", "").split()
+                )
             kept.append(piece)
         elif not _is_aside(piece.text) and names_something(piece.text):
             piece.kind = "unknown"

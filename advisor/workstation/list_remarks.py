@@ -11,7 +11,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.mentions import mentions_in
-from advisor.workstation.part_names import kind_in
+from advisor.workstation.part_names import kind_in, kit_bytes
 from advisor.workstation.typed_line import LABELS, NUMBER_WORDS, TypedLine, plain_text, read_line
 
 _FIRST: Final = 0xE100
@@ -245,6 +245,46 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
             found[place : place + 1] = [replace(found[place], quantity=left)] if left > 0 else []
         found.append(swap.new)
     return found
+
+
+def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tuple[str, ...]]:
+    """Return lines of which a part that a sentence or a table names again counts once, and a note on each."""
+    found: list[TypedLine] = []
+    notes = []
+    for line in lines:
+        kind = line.category or kind_in(line.what)
+        old = next(
+            (
+                n
+                for n, one in enumerate(found)
+                if one.block != line.block
+                and (one.category or kind_in(one.what)) == kind
+                and (_is_alike(one, line) or _is_alike(line, one) or _are_kits(one, line) or kind == "bridge")
+            ),
+            None,
+        )
+        if old is None:
+            found.append(line)
+            continue
+        priced = line if line.usd is not None or line.is_included else found[old]
+        found[old] = replace(
+            found[old] if len(found[old].what) >= len(line.what) else line,
+            quantity=max(found[old].quantity, line.quantity),
+            usd=priced.usd,
+            usd_low=priced.usd_low,
+            usd_high=priced.usd_high,
+            says_whole_or_each=priced.says_whole_or_each,
+            is_included=priced.is_included,
+            block=line.block,
+        )
+        notes.append(f"{line.text.strip()!r} is named twice, and counts once")
+    return found, tuple(notes)
+
+
+def _are_kits(line: TypedLine, other: TypedLine) -> bool:
+    """Whether two lines name memory of one size."""
+    sizes = [kit_bytes(one.what) * one.quantity for one in (line, other)]
+    return sizes[0] == sizes[1] > 0.0
 
 
 def _is_alike(line: TypedLine, other: TypedLine) -> bool:

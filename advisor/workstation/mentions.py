@@ -121,8 +121,11 @@ def mentions_in(text: str) -> list[Mention]:
     text = _MONEY.sub(lambda amount: "\ue0ff" * len(amount.group()), text)
     found: list[Mention] = []
     for one in _candidates(text):
-        if not any(one.start < other.end and other.start < one.end for other in found):
-            found.append(one)
+        across = [other for other in found if one.start < other.end and other.start < one.end]
+        if all(other.kind == one.kind for other in across):
+            found = [other for other in found if other not in across]
+            spans = (one, *across)
+            found.append(Mention(min(one.start for one in spans), max(one.end for one in spans), one.kind))
     found.sort(key=lambda one: one.start)
     # A size alone behind a CPU or a machine is that of its memory: `i7-6700 16GB`.
     for size in _SIZE_ALONE.finditer(text):

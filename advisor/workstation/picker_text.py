@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.part_names import is_known
 from advisor.workstation.pasted_text import plain_rows
 from advisor.workstation.typed_line import (
@@ -80,19 +81,39 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     if is_table or {"name", "quantity"} <= header:
         return read_table_text(path)
     text = _with_named_sum(text)
-    plain = [(number, row) for number, row, _ in plain_rows(text) if not _RULE.fullmatch(row)]
-    if len(plain) > 1 and all(row.count("|") > 1 for _, row in plain):
-        cells = [(number, [cell.strip() for cell in row.strip("| ").split("|")]) for number, row in plain]
-        places = _columns_of(cells[0][1])
-        if {"name", "quantity"} <= set(places) or (
-            "](" not in text and _is_priced_table(cells[0][1], places)
-        ):
-            return [
-                _table_line(row, places, f"{path}: row {number}")
-                for number, row in cells[1:]
-                if _cell(row, places, "name") and not _SKIPPED.match(row[0])
-            ]
-    return _merge_lines(_with_sum(_lines(text, path), _sum_of(text)))
+    plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
+    tables = [found for found in map(_table_at, _BARS.finditer(plain)) if found is not None]
+    lines: list[TypedLine] = []
+    for table in reversed(tables):
+        begin, end, places = table
+        text = text[:begin] + re.sub(r"[^\n]", "", text[begin:end]) + text[end:]
+        first = 1 + text.count("\n", 0, begin)
+        cells = [_cells(row) for row in plain[begin:end].split("\n")]
+        lines[:0] = [
+            replace(_table_line(row, places, f"{path}: row {number}"), block=_TABLE)
+            for number, row in enumerate(cells, first)
+            if number > first and _cell(row, places, "name") and not _SKIPPED.match("|".join(row))
+        ]
+    rest = list(_lines(text, path)) if re.search(r"\w", text) else []
+    return _merge_lines([*_with_sum(rest, _sum_of(text)), *lines])
+
+
+_TABLE: Final = 2
+"""Block of the rows of a table; 0 is that of other rows, 1 that of sentences."""
+_BARS: Final = re.compile(r"(?:^[^\n|]*\|[^\n]*\|[^\n]*(?:\n|\Z)){2,}", re.MULTILINE)
+"""Rows with at least two bars."""
+
+
+def _table_at(found: re.Match[str]) -> tuple[int, int, dict[str, int]] | None:
+    """Return begin, end and columns of rows between bars whose first row names columns; None if it does not."""
+    header = _cells(found.group().partition("\n")[0])
+    places = _columns_of(header)
+    is_table = {"name", "quantity"} <= set(places) or _is_priced_table(header, places)
+    return (found.start(), found.start() + len(found.group().rstrip("\n")), places) if is_table else None
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("| \t").split("|")]
 
 
 def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
@@ -148,6 +169,8 @@ def read_table_text(path: Path) -> list[TypedLine]:
     delimiter = max(",;\t", key=head.count)
     rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
     places = _columns_of(rows[0]) if rows else {}
+    if "name" in places and all(_cell(row, places, "name").isdecimal() for row in rows[1:]):
+        places = _columns_of([cell if n != places["name"] else "#" for n, cell in enumerate(rows[0])])
     if "name" not in places:
         return _merge_lines(_lines("\n".join(" | ".join(row) for row in rows), path))
     machines = {_cell(row, places, "build") for row in rows[1:]}
@@ -214,6 +237,7 @@ _COLUMNS: Final = {
         "specification",
         "artikel",
         "produkt",
+        "description",
     ),
     "quantity": ("quantity", "qty", "count", "number", "anzahl", "menge", "amount", "#", "pcs", "no."),
     "whole": (
@@ -430,8 +454,15 @@ def _lines(text: str, path: Path) -> Iterator[TypedLine]:
         text = "\n".join(_DASH.sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(rows):
-        if not _SKIPPED.match(row.strip()) and not _SUM.match(row):
-            yield replace(_line(row.strip(), f"{path}: row {number}"), is_printed=is_printed)
+        if not (_SKIPPED.match(row.strip()) or _SUM.match(row) or _FREE.match(row)):
+            line = _line(row.strip(), f"{path}: row {number}")
+            yield replace(line, is_printed=is_printed, block=int(line.category is None and is_prose(row)))
+
+
+_FREE: Final = re.compile(
+    r"\W*(?:shipping|handling|discount|delivery|postage)\b.*[$€£]\s?0+(?:[.,]0+)?\W*$", re.IGNORECASE
+)
+"""Row of an order for what costs nothing."""
 
 
 def _line(row: str, where: str) -> TypedLine:

@@ -59,12 +59,7 @@ _AFTER_PCIE: Final = re.compile(
     r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
 )
 """Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
-_AHEAD_OF_COUNT: Final = re.compile(
-    r"^\s*(?:(?:used|refurbished|new)(?=\s\d)|[A-Za-z][A-Za-z /]{1,24}:"
-    r"|[A-Za-z][A-Za-z ,']{1,60}[.!?]+|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)"
-)
-"""Words with a colon that are no label of a part, a sentence, or the number of a row, before a number of pieces:
-`Cluster: 3x Mac Studio`, `Done! 4x MI50`."""
+_CONDITION: Final = re.compile(r"^\s*(?:used|refurbished|new)\s+(?=\d{1,2}\s?[x×]\s)", re.IGNORECASE)
 _AFTER_SIZE: Final = re.compile(
     r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
 )
@@ -276,6 +271,8 @@ class TypedLine:
     """Price in another currency, which does not count; empty if there is none."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
+    block: int = 0
+    """Number of the piece of the text; sentences and tables often name parts that a list names too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +428,7 @@ def with_factor(line: TypedLine) -> TypedLine:
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     """Return the number of pieces, the text without it, and whether it was a word."""
     found: list[int] = []
-    rest = _LOT_BEHIND.sub("", _AHEAD_OF_COUNT.sub("", text))
+    rest = _LOT_BEHIND.sub("", _CONDITION.sub("", text))
     is_worded = False
     for pattern in (
         _LEADING,
