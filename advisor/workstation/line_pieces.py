@@ -209,7 +209,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
             words = _without_sentence(text, begin, stop, own)
             is_ahead = sign is not None and ":" in sign.group() and not own and stop == end
-            if words and not (is_ahead and _is_heading(words)):
+            is_question = not own and words.endswith("?") and is_prose(text[begin:stop])
+            if words and not is_question and not (is_ahead and _is_heading(words)):
                 kind = _kind_in(words, own)
                 is_own = _OWN_PART.match(text, begin) is not None
                 names = tuple(text[one.start : one.end] for one in own)
@@ -324,6 +325,8 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         first = _start_of(text, start, mentions[0].start)
         stops = list(_STOP.finditer(text, start, first))
         start = stops[-1].end() if stops else start
+        if re.search(r"\d", text[start:first]) is None and _COUNT.match(text, first, mentions[0].start):
+            start = first  # words ahead of a number of pieces
         tail = _STOP.search(text, mentions[-1].end, end)
         end = tail.start() if tail is not None and not _OF_A_COUNT.search(text[tail.start() : end]) else end
     elif (lead := _STOPS.match(text, start, end)) and kind_in(text[lead.end() : end]) is not None:
@@ -354,8 +357,6 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             kept.append(piece)
         elif piece.kind is not None:
             if not piece.mentions and is_prose(piece.text):
-                if piece.text.endswith("?"):
-                    continue  # a question about a part, and no part
                 piece.text = " ".join(
                     _STOP.sub(" ", piece.text.removesuffix(".")).replace("each", "").split()
                 )

@@ -101,7 +101,7 @@ _CARD_WORDS: Final = (
 )
 _CARD: Final = re.compile(
     rf"(?<![\w.$€£+-]){_CARD_BRAND}*(?:(?:pro|ai)[\s-]+)*(?:(?<=\s)|\b|(?<=[a-z]))"
-    rf"(?:[A-Z]{{0,3}}-?\d{{1,4}}[A-Z]{{0,4}}|vii|xp|x|v)s?\b(?:[\s-]*(?:{_CARD_WORDS}"
+    rf"(?:[A-Z]{{0,3}}-?\d{{1,4}}[A-Z]{{0,4}}?|vii|xp|x|v)s?\b(?:[\s-]*(?:{_CARD_WORDS}"
     r"|\(?\d{1,3}\s?GB?s?\b\)?(?!\s*(?:ddr|d?ram\b|ecc|[lru]+dimm|nvme|ssd|memory\s+kit|of\b))))*",
     re.IGNORECASE,
 )

@@ -246,7 +246,8 @@ class PartReader:
         return bridge, count
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
-        cpu = find_cpu(line.what, is_labelled=True) or cpu_by_number(line.what)
+        socket = self.board.socket if self.board is not None else ""
+        cpu = find_cpu(line.what, is_labelled=True, socket=socket) or cpu_by_number(line.what)
         if cpu is None:
             pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
             raise unknown_part(line, "CPU", [cpu.name for cpu in pool])

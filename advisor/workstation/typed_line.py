@@ -224,7 +224,10 @@ _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", 
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
 """Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
 _AMOUNT: Final = r"-?\d(?:[\d.]|,(?=\d)|[ \u202f\xa0](?=\d{3}(?!\d)))*"
-_EACH: Final = r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
+_EACH: Final = (
+    r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)"
+    r"|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
+)
 _PRICE: Final = re.compile(
     rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
     rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
@@ -347,6 +350,8 @@ def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
     text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
     text = _STICKS_OF.sub(r"\1x\2GB", text)
+    text = re.sub(r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0\b)", r"\1x ", text)  # 3x3060
+    text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
