@@ -22,6 +22,7 @@ from advisor.workstation.part_names import (
     is_model_number,
     supply_watts,
 )
+from advisor.workstation.typed_line import names_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +218,11 @@ def _index() -> dict[str, tuple[frozenset[int], ...]]:
 
 _NAMED_KINDS: Final = ("board", "psu", "case", "cooler", "storage")
 _COMMON: Final = frozenset(
-    word
-    for words in (
-        "pro black white max rgb plus wifi gaming edition argb snow flow air mesh core x se mini evo elite ultra d s",
-        "i ii iii iv v xl tg one series g go neo lite a the with for in of and to be on open frame",
+    names_in(
+        "pro, black, white, max, rgb, plus, wifi, gaming, edition, argb, snow, flow, air, mesh, core, x, se, mini, "
+        "evo, elite, ultra, d, s, i, ii, iii, iv, v, xl, tg, one, series, g, go, neo, lite, a, the, with, for, in, "
+        "of, and, to, be, on, open, frame"
     )
-    for word in words.split()
 )
 """Words of many names, which alone tell no product."""
 _ARTICLES: Final = frozenset(("a", "an", "with", "for", "of", "and", "to", "on"))

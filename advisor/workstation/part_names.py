@@ -30,31 +30,13 @@ from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import TypedLine, read_line
+from advisor.workstation.typed_line import TypedLine, names_in, read_line
 
 FILLER: Final = frozenset(
-    [
-        "new",
-        "used",
-        "the",
-        "a",
-        "with",
-        "and",
-        "combo",
-        "bundle",
-        "gpu",
-        "cpu",
-        "card",
-        "cards",
-        "processor",
-        "old",
-        "from",
-        "aliexpress",
-        "ebay",
-        "taobao",
-        "amazon",
-        "refurbished",
-    ]
+    names_in(
+        "new, used, the, a, with, and, combo, bundle, gpu, cpu, card, cards, processor, old, from, aliexpress, "
+        "ebay, taobao, amazon, refurbished"
+    )
 )
 GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
@@ -78,21 +60,8 @@ WORDS: Final = {
     "riser": ("riser", "risers", "extension", "extensions"),
     "psu": ("psu", "psus", "supply", "supplies", "crps"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
-    "storage": (
-        "nvme",
-        "ssd",
-        "ssds",
-        "m.2",
-        "drive",
-        "drives",
-        "storage",
-        "sata",
-        "hdd",
-        "u.2",
-        "u.3",
-        "optane",
-        "msata",
-        "emmc",
+    "storage": names_in(
+        "nvme, ssd, ssds, m.2, drive, drives, storage, sata, hdd, u.2, u.3, optane, msata, emmc"
     ),
     "board": ("board", "motherboard", "mobo", "mainboard"),
     "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
@@ -102,28 +71,9 @@ WORDS: Final = {
 }
 _CARD_WORDS: Final = frozenset(("gpu", "gpus", "cards", "graphics"))
 _OTHER_WORDS: Final = frozenset(
-    (
-        "cable",
-        "cables",
-        "dac",
-        "paste",
-        "fans",
-        "fan",
-        "monitor",
-        "windows",
-        "ubuntu",
-        "ups",
-        "transceiver",
-        "shroud",
-        "shipping",
-        "assembly",
-        "burn-in",
-        "tax",
-        "vat",
-        "labor",
-        "labour",
-        "warranty",
-        "discount",
+    names_in(
+        "cable, cables, dac, paste, fans, fan, monitor, windows, ubuntu, ups, transceiver, shroud, shipping, "
+        "assembly, burn-in, tax, vat, labor, labour, warranty, discount"
     )
 )
 """Words of things that no rule reads: priced, not judged."""
@@ -171,21 +121,8 @@ PLUG_CLAIM: Final = re.compile(
 )
 """Plugs of 16 pins that a line on a supply states, with their number."""
 _MEMORY_WORDS: Final = frozenset(
-    (
-        "ram",
-        "memory",
-        "ddr3",
-        "ddr4",
-        "ddr5",
-        "dimm",
-        "dimms",
-        "rdimm",
-        "rdimms",
-        "lrdimm",
-        "udimm",
-        "sodimm",
-        "stick",
-        "sticks",
+    names_in(
+        "ram, memory, ddr3, ddr4, ddr5, dimm, dimms, rdimm, rdimms, lrdimm, udimm, sodimm, stick, sticks"
     )
 )
 MEMORY_LINES: Final = frozenset(

@@ -19,24 +19,15 @@ from advisor.workstation.typed_line import (
     MOST_OF_ONE,
     TypedLine,
     check_length,
+    names_in,
     read_line,
     with_factor,
     write_limits,
 )
 
-_OTHERS: Final = (
-    "case accessory",
-    "fan controller",
-    "optical drive",
-    "external storage",
-    "sound card",
-    "wireless network adapter",
-    "headphones",
-    "keyboard",
-    "mouse",
-    "speakers",
-    "webcam",
-    "ups system",
+_OTHERS: Final = names_in(
+    "case accessory, fan controller, optical drive, external storage, sound card, wireless network adapter, "
+    "headphones, keyboard, mouse, speakers, webcam, ups system"
 )
 """Further kinds of part of PCPartPicker that no rule reads: priced, not judged."""
 CUSTOM: Final = "custom"
@@ -124,27 +115,10 @@ def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
 
 
 _REMARKS: Final = frozenset(
-    [
-        "source",
-        "notes",
-        "note",
-        "link",
-        "url",
-        "where",
-        "comment",
-        "comments",
-        "why",
-        "condition",
-        "shop",
-        "store",
-        "vendor",
-        "seller",
-        "status",
-        "bought",
-        "from",
-        "remarks",
-        "reason",
-    ]
+    names_in(
+        "source, notes, note, link, url, where, comment, comments, why, condition, shop, store, vendor, "
+        "seller, status, bought, from, remarks, reason"
+    )
 ) | {""}
 """Names of columns that tell nothing about a part."""
 
@@ -219,61 +193,22 @@ _NAME_WORDS: Final = frozenset(
     ("part", "item", "product", "component", "description", "name", "model", "artikel")
 )
 _COLUMNS: Final = {
-    "build": ("build",),
-    "category": ("category", "kind", "type", "component", "part type", "kategorie", "typ", "part"),
-    "name": (
-        "name",
-        "selection",
-        "item",
-        "product",
-        "model",
-        "choice",
-        "what",
-        "part",
-        "part name",
-        "detail",
-        "details",
-        "pick",
-        "specification",
-        "artikel",
-        "produkt",
-        "description",
+    "build": names_in("build"),
+    "category": names_in("category, kind, type, component, part type, kategorie, typ, part"),
+    "name": names_in(
+        "name, selection, item, product, model, choice, what, part, part name, detail, details, pick, "
+        "specification, artikel, produkt, description"
     ),
-    "quantity": ("quantity", "qty", "count", "number", "anzahl", "menge", "amount", "#", "pcs", "no."),
-    "whole": (
-        "usd",
-        "total",
-        "total price",
-        "price_usd",
-        "gesamt",
-        "sum",
-        "subtotal",
-        "line total",
-        "extended",
-        "summe",
-        "$ total",
-        "total $",
+    "quantity": names_in("quantity, qty, count, number, anzahl, menge, amount, #, pcs, no."),
+    "whole": names_in(
+        "usd, total, total price, price_usd, gesamt, sum, subtotal, line total, extended, summe, $ total, "
+        "total $"
     ),
-    "each": (
-        "unit_price_usd",
-        "unit price",
-        "unit cost",
-        "price each",
-        "price ea",
-        "price ea.",
-        "price/ea",
-        "per unit",
-        "$ ea",
-        "$ each",
-        "$/ea",
-        "each",
-        "ea",
-        "unit",
-        "stückpreis",
-        "einzelpreis",
-        "prix unitaire",
+    "each": names_in(
+        "unit_price_usd, unit price, unit cost, price each, price ea, price ea., price/ea, per unit, $ ea, "
+        "$ each, $/ea, each, ea, unit, stückpreis, einzelpreis, prix unitaire"
     ),
-    "price": ("price", "cost", "preis", "price (usd)", "cost (usd)", "prix", "precio"),
+    "price": names_in("price, cost, preis, price (usd), cost (usd), prix, precio"),
 }
 """Names of columns by what they hold; the first one that a table has counts."""
 

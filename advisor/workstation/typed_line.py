@@ -7,6 +7,12 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.workstation.foreign_words import write_in_english
 
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names of a text between commas."""
+    return tuple(text.split(", "))
+
+
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
 BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
 _LEADING: Final = re.compile(
