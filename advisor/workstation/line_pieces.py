@@ -81,7 +81,8 @@ _ABSENT: Final = re.compile(
     r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board|nv-?link|bridges?|risers?)\b"
     r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
     r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$"
-    r"|\b(?:haven\W?t|not)\s+(?:decided|chosen|sure|picked|bought)\b",
+    r"|\b(?:haven\W?t|not)\s+(?:decided|chosen|sure|picked|bought)\b"
+    r"|\b(?:do|does)(?:n\W?t|\s+not)\s+have\b|\bnothing\b",
     re.IGNORECASE,
 )
 """Part that a list says is not there."""
@@ -182,6 +183,8 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     """Return the line of one part without the words of a sentence around it."""
+    if piece.kind == "psu" and piece.mentions:
+        line = replace(line, category="psu")
     if piece.text == plain_text(line):
         return line
     try:
@@ -209,7 +212,7 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
             words = _without_sentence(text, begin, stop, own)
             is_ahead = sign is not None and ":" in sign.group() and not own and stop == end
-            is_question = not own and words.endswith("?") and is_prose(text[begin:stop])
+            is_question = not own and words.endswith("?") and re.search(r"\d", words) is None
             if words and not is_question and not (is_ahead and _is_heading(words)):
                 kind = _kind_in(words, own)
                 is_own = _OWN_PART.match(text, begin) is not None
@@ -228,15 +231,16 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
 def _is_heading(text: str) -> bool:
     """Whether words ahead of a colon say what follows, and name no machine themselves."""
     line = TypedLine(text, text, "")
-    return (
-        server_in(text) is None and not find_systems(text) and (kind_in(text) is not None or is_title(line))
-    )
+    is_of_list = re.search(r"\d", text) is None or kind_in(text) is not None or is_title(line)
+    return server_in(text) is None and not find_systems(text) and is_of_list
 
 
 def _kind_in(text: str, mentions: Sequence[Mention]) -> str | None:
     """Return the kind of part that words with mentions name: cards with a bridge are cards."""
     kind = kind_in(text) or (mentions[0].kind if mentions else None)
     has_card = any(one.kind == "gpu" for one in mentions)
+    if kind == "link" and mentions:
+        return mentions[0].kind  # supplies with the lead that joins them
     return "gpu" if kind == "bridge" and has_card and not _BRIDGE_ALONE.match(text) else kind
 
 
@@ -328,7 +332,9 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         if re.search(r"\d", text[start:first]) is None and _COUNT.match(text, first, mentions[0].start):
             start = first  # words ahead of a number of pieces
         tail = _STOP.search(text, mentions[-1].end, end)
-        end = tail.start() if tail is not None and not _OF_A_COUNT.search(text[tail.start() : end]) else end
+        if tail is not None:  # of the words behind it, prices and numbers stay
+            told = _OF_A_COUNT.search(text, tail.start(), end)
+            return f"{text[start : tail.start()]} {text[told.start() : end] if told else ''}".strip(" ,;:(")
     elif (lead := _STOPS.match(text, start, end)) and kind_in(text[lead.end() : end]) is not None:
         start = lead.end()
     return text[start:end].strip(" ,;:")
@@ -343,6 +349,8 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
     kept: list[_Piece] = []
     for piece in pieces:
         last = kept[-1] if kept else None
+        if not piece.mentions and len(pieces) > 1 and _BUNDLE.search(piece.text):
+            continue  # the parts stand beside it
         if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
             continue
         if line.category is not None and last is None:
@@ -365,6 +373,9 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             piece.kind = "unknown"
             kept.append(piece)
     return kept
+
+
+_BUNDLE: Final = re.compile(r"\b(?:bundle|combo)\b", re.IGNORECASE)
 
 
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:

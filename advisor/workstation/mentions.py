@@ -226,7 +226,11 @@ _COMMON: Final = frozenset(
 )
 """Words of many names, which alone tell no product."""
 _ARTICLES: Final = frozenset(("a", "an", "with", "for", "of", "and", "to", "on"))
-_OTHER_LINES: Final = CPU_WORDS | MEMORY_LINES | {"legion", "thinkpad", "hynix", "rack", "computer"}
+_OTHER_LINES: Final = (
+    CPU_WORDS
+    | MEMORY_LINES
+    | set(names_in("legion, thinkpad, hynix, rack, computer, i3, i5, i7, i9, intel, amd, nvidia"))
+)
 """Words of makers' other products, which also stand in names of boards, supplies and drives."""
 
 

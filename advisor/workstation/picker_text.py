@@ -71,7 +71,7 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     header = set(_columns_of(next(csv.reader(rows[:1]), []))) if rows else set()
     if is_table or {"name", "quantity"} <= header:
         return read_table_text(path)
-    text = _with_named_sum(text)
+    text = _with_named_sum(re.sub(r"[ ]*\t[ ]*", " | ", text) if text.count("\t") > len(rows) else text)
     plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
     tables = [found for found in map(_table_at, _BARS.finditer(plain)) if found is not None]
     lines: list[TypedLine] = []
@@ -413,6 +413,8 @@ def _line(row: str, where: str) -> TypedLine:
         head, colon, tail = row.partition(":")
         is_kind = bool(colon) and head.strip().lower() in _KINDS
         kind, what, price = (head, tail, "") if is_kind else _cells_of(row)
+    if kind and re.search(r"[^\W\dx]", what) is None:
+        what = f"{kind} {what}"  # a part that its label alone names: `Risers: 4x $35`
     bracket = _PRICE.search(what) if kind else None
     if bracket is not None and _is_price(bracket["usd"].partition("@")[0]):
         what = what[: bracket.start()]
@@ -451,11 +453,15 @@ def _cells_of(row: str) -> tuple[str, str, str]:
     count = next((cell for cell in named[1:] if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
     if count and len(named) < len(cells):
         named = [f"{count.strip('x× ')}x {named[0]}", *(cell for cell in named[1:] if cell != count)]
-    priced = next((cell for cell in named[1:] if _AMOUNT.match(cell)), "")
+    sums = [cell for cell in named[1:] if _SUM_CELL.fullmatch(cell)]
+    priced = next((cell for cell in named[1:] if _AMOUNT.match(cell)), f"${sums[-1]}" if sums else "")
+    named = [cell for cell in named if cell not in sums]
     words = [cell for cell in named if cell != priced]
     return kind, " ".join(words[:1] if len(named) < len(cells) else words), priced.lstrip("~≈ ")
 
 
+_SUM_CELL: Final = re.compile(r"\d[\d,]*\.\d\d")
+"""Cell of a quote with the price of one or of all pieces; the last one is that of all."""
 _AMOUNT_ALONE: Final = re.compile(
     r"(?:purchased for )?[~≈]? ?[-−]? ?(?:USD|US)? ?\$? ?[-−]? ?\d[\d .,'’]*(?:(?:[-–—]|to) ?\$? ?\d[\d .,]*)?"
     r"(?:USD|\$)? ?(?:each|ea\.?|total)?",

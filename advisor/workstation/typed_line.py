@@ -137,7 +137,7 @@ LABELS: Final = {
     **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board", "cm"), "board"),
     **dict.fromkeys(("ram", "memory", "mem", "system ram", "system memory"), "ram"),
     **dict.fromkeys(
-        ("storage", "ssd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
+        ("storage", "ssd", "hdd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
         "storage",
     ),
     **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power", "nt", "alim"), "psu"),
@@ -229,7 +229,7 @@ _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", 
 """Price in thousands: `$22k`."""
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
 """Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
-_AMOUNT: Final = r"-?\d(?:[\d.]|,(?=\d)|[ \u202f\xa0](?=\d{3}(?!\d)))*"
+_AMOUNT: Final = r"-?\d(?:\d|[.,](?=\d)|(?<!\d{4})[ \u202f\xa0](?=\d{3}(?!\d|\s?[GT]B)))*"
 _EACH: Final = (
     r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)"
     r"|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
@@ -237,7 +237,7 @@ _EACH: Final = (
 _PRICE: Final = re.compile(
     rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
     rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
-    rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both|the\s+(?:pair|lot|set))))?",
+    rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both)|(?:for\s+)?the\s+(?:pair|lot|set)))?",
     re.IGNORECASE,
 )
 _AMOUNT_BEFORE: Final = r"(?<![\d.,])(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?"
@@ -309,7 +309,7 @@ def read_line(text: str, where: str) -> TypedLine:
     text = _LEADERS.sub(" ", text.strip().strip('"“”'))
     category, unlabelled = split_off_label(BULLET.sub("", write_in_english(text), count=1))
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
-    quantity, rest, is_worded = _split_off_quantity(rest, where)
+    quantity, rest, is_worded = _split_off_quantity(re.sub(r"[\s,–—-]+$", "", rest), where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
         match = pattern.search(rest)
@@ -358,6 +358,7 @@ def write_units(text: str) -> str:
     text = _STICKS_OF.sub(r"\1x\2GB", text)
     text = re.sub(r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0\b)", r"\1x ", text)  # 3x3060
     text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
+    text = re.sub(r"(?<=\w)\s+(\d{1,2})\s*[x×@]\s*(?=\$\d)", r" x\1 @ ", text)  # 3090s: 4 @ $650
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
@@ -507,7 +508,7 @@ def _with_one_amount(text: str) -> str:
     times = whole / each if each else 0.0
     if not 1 <= times <= MOST_OF_ONE or abs(times - round(times)) > 1e-3:
         return text
-    return f"{text[: found.start()]} ${found[2]} total"
+    return f"{text[: found.start()].rstrip(' @')} ${found[2]} total"
 
 
 _TWO_AMOUNTS: Final = re.compile(
@@ -557,7 +558,7 @@ def price_number(text: str, where: str) -> float:
 
     Raises: InputFileError: it is none, not positive, or more than any part costs.
     """
-    cleaned = re.sub(r"[  ,](?=\d{3}(?!\d))", "", text.strip())
+    cleaned = re.sub(r"[  ,](?=\d{3}(?!\d))", "", text.strip()).rstrip(".,")
     try:
         value = float(cleaned)
     except ValueError:
