@@ -53,7 +53,8 @@ BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)",
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
 _SEPARATOR: Final = re.compile(
-    r"(?P<hard>\s*[,;]\s+|\s*[;|]\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)[?!]+\s+|(?<=[\w)%])\.\s+(?=[A-Z])"
+    r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)[?!]+\s+"
+    r"|(?<=[\w)%])\.\s+(?=[A-Z])"
     r"|(?<=[\w)]{3})(?i:(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)(?<!pos)(?<!qty))\.\s+(?=[a-z\d])|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
     r"|(?P<soft>\s+(?:\+|&|and|plus|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
     r"|(?P<with>\s+(?:(?:paired|combined|coupled|mated|along|together)\s+)?(?:with|w/)\s+|\s+(?:next\s+to|alongside|under|beneath|inside|into"
@@ -111,12 +112,14 @@ _SOFTWARE: Final = re.compile(
 _SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
 _OF_A_PRICE: Final = re.compile(
     r"\b(?:asking|price|all[- ]in|total|for\s+(?:all|everything|the\s+lot)|about|around|approx\.?|roughly|obo|firm|paid"
-    r"|costs?(?:\s+me)?)\b:?",
+    r"|costs?(?:\s+me)?|(?:from|off|via)\s+(?:e-?bay|amazon|newegg|ali\w+|taobao"
+    r"|craigslist|facebook|marketplace|kleinanzeigen|leboncoin|apple|costco|best\s+buy))\b:?",
     re.IGNORECASE,
 )
 """Words beside a price that name no part."""
 _SOLD: Final = re.compile(
-    r"\b(?:selling|for sale|wts|obo|asking|takes it all|for everything|all in|shipped)\b", re.IGNORECASE
+    r"\b(?:selling|for sale|wts|obo|asking|takes it all|for everything|all in|shipped|total cost|in total)\b",
+    re.IGNORECASE,
 )
 """Words of a line that sells a whole machine: its one price is that of all parts."""
 _LEAST_KINDS: Final = 4
@@ -447,7 +450,7 @@ def is_prose(text: str) -> bool:
 def _is_remark_alone(text: str) -> bool:
     """Whether a piece of a line is a price or a number of pieces and nothing else: `VB 1.050€`, `$900 obo`, `qty 3`."""
     try:
-        line = read_line(f"part, {_OF_A_PRICE.sub(' ', text)}", "")
+        line = read_line(f"part, {_OF_A_PRICE.sub(' ', text).rstrip(' .')}", "")
     except InputFileError:
         return False
     return line.what == "part" and (line.usd is not None or bool(line.unread_price) or line.quantity > 1)
