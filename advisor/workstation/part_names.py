@@ -861,9 +861,6 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     elif (coded := _KIT_CODE.search(line.what)) is not None:
         modules = int(next(filter(None, coded.groups())))
         module = size / modules
-    elif (counted := _NUM_STICKS.search(text)) is not None and size / int(counted[1]) in _SOLD_SIZES:
-        modules = int(counted[1])
-        module = size / modules
     elif line.quantity > 1 and "kit" not in text:
         modules = 1  # several of one size are that many modules
         module = size
@@ -908,7 +905,7 @@ def kit_bytes(text: str) -> float:
 
 _SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 24, 32, 48, 64, 96, 128, 256))
 """Sizes in which modules are sold [bytes]."""
-_NUM_STICKS: Final = re.compile(r"\b([1-9]|[1-4]\d)\s+(?:sticks|modules|r?dimms)\b")
+_NUM_STICKS: Final = re.compile(r"\b([1-9]|[1-4]\d)\s+(?:sticks|modules|r?dimms)\b", re.IGNORECASE)
 _KIT_CODE: Final = re.compile(r"\b\w+\d+GX\dM(\d)|\b\w*-\w*\d+GX(\d)\b|\bK[FV][A-Z0-9]+K(\d)-\d+\b")
 """Number of modules in the article numbers of Corsair, G.Skill and Kingston."""
 _REGISTERED: Final = re.compile(r"\b(?:l?r-?dimms?|registered|reg|load[- ]reduced)\b")
@@ -924,12 +921,15 @@ def _kind_at(mts: float, kinds: Sequence[str]) -> str:
 
 
 def _modules_in(text: str, size_bytes: float) -> int:
-    """Return the number of modules of a kit whose line says `32GB 2x16`; 0 if it says none that add up to the size."""
+    """Return the number of modules of a kit whose line says `32GB 2x16` or `4 sticks`, 0 if none add up to it."""
     for found in _MODULES.finditer(text):
         modules = int(found.group(1))
         gigabytes = int(found.group(2))
         if modules and math.isclose(modules * gigabytes * GIB, size_bytes):
             return modules
+    counted = _NUM_STICKS.search(text)
+    if counted is not None and size_bytes / int(counted[1]) in _SOLD_SIZES:
+        return int(counted[1])
     return 0
 
 
