@@ -84,11 +84,12 @@ def plain_words(text: str) -> str:
     )
 
 
-def find_cpu(text: str, *, is_labelled: bool = False) -> Cpu | None:
+def find_cpu(text: str, *, is_labelled: bool = False, socket: str = "") -> Cpu | None:
     """Return the CPU whose model number is among the words.
 
     Numbers of servers' CPUs (EPYC 7302) are those of other things too: they count beside the name of their family, if
-    the line has no label.
+    the line has no label. Of several CPUs of one number (Core i9-7960X, Threadripper 7960X) the one for the socket of
+    the board is meant.
     """
     words = set(plain_words(_SAMPLE.sub(r"\1 \2", _VERSIONED.sub(r"\1 v\2", text))).split())
     best: Cpu | None = None
@@ -111,6 +112,9 @@ def find_cpu(text: str, *, is_labelled: bool = False) -> Cpu | None:
         families = CPU_WORDS | {"tr"} | set(name[:1]) | (_FAMILY_CODES & set(name))
         if needs_family and is_plain and not is_labelled and not words & families:
             continue
-        if best is None or len(cpu.name) < len(best.name):
+        if best is None or (cpu.series.socket != socket, len(cpu.name)) < (
+            best.series.socket != socket,
+            len(best.name),
+        ):
             best = cpu
     return best

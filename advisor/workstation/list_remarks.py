@@ -1,30 +1,83 @@
-"""Remarks of a parts list that change how its parts are read: swaps, parts to add, machines to choose between, names
-that several cards share, the circuit."""
+"""Roles of the mentions in a list: parts that are swapped, added, gone, of another machine or only compared, machines
+to choose between, names that several cards share, the circuit."""
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.part_names import kind_in
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, read_line
+from advisor.workstation.mentions import mentions_in
+from advisor.workstation.part_names import kind_in, kit_bytes
+from advisor.workstation.typed_line import LABELS, NUMBER_WORDS, TypedLine, plain_text, read_line
 
+_FIRST: Final = 0xE100
+_PART: Final = "[\ue100-\uf8ff]"
+"""Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
+whatever part it names."""
+_AHEAD: Final = (
+    r"(?:(?:an?|the|my|our|your|his|their|this|that|these|those|another|used|new|cheap|old|existing|current|single|of|pair"
+    rf"|both|all|just|\d{{1,2}}\s?[x×]?|{'|'.join(NUMBER_WORDS)}|[A-Z][A-Za-z-]+)\s+)*"
+)
+_KIND: Final = (
+    r"(?:(?:graphics\s+|video\s+)?cards?|power\s+suppl(?:y|ies)|(?:mother)?boards?|mobo|processor|ram|memory"
+    r"|(?:cpu|gpu|psu|case|cooler|ssd|drive)s?)\b"
+)
+_NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
+"""Mention with the words ahead of it, or the word of its kind."""
+_ARTICLE: Final = re.compile(r"^(?:(?:an?|the|my|une?|eine?n?|used|new)\s+)+", re.IGNORECASE)
+_THEM: Final = re.compile(r"(?:it|them|these|those|both)(?:\s+(?:cards?|gpus?))?", re.IGNORECASE)
+"""Words for the parts that a sentence before a swap names."""
 _SWAP: Final = re.compile(
-    r"\b(?:(?:swap|replac|trad|exchang|switch)\w*(?:\s+out)?|upgrad\w*(?:\s+from)?|(?:going|go|moving|move)\s+from)\s+"
-    r"(?:(?:my|the|an?|our|current|existing|old)\s+)*(?P<old>[^,.;:?!]{2,40}?)\s+(?:out\s+)?(?:for|with|by|to)\s+"
-    r"(?:(?:an?|the|used|new|another)\s+)*(?P<new>[^,.;:?!]{2,60}?)"
-    r"(?=\s+(?:in|into|on)\s+(?:my|the|this|our|an?)\b|\s+and\s+(?:add|buy|get|put)\b|\s*(?:[,.;:?!]|$))",
+    r"\b(?:(?:(?:swap|replac|trad|exchang|switch|sustitu|reempla|remplac|sostitu|sell)\w*|cambiar|ditch)(?:\s+out)?"
+    r"|upgrad\w*(?:\s+from)?|(?:going|go|moving|move)\s+from)\s+"
+    r"(?:(?:my|the|an?|our|current|existing|old|el|la|le|il)\s+)*(?P<old>[^,.;:?!]{1,40}?)\s+"
+    r"(?:out\s+)?(?:for|with|by|to|por|par|con|and\s+(?:get|buy|grab)|und|durch|gegen)\s+"
+    rf"(?P<new>{_AHEAD}(?:un[ae]?\s+)?{_PART})(?:\s+one\b)?"
+    rf"|(?P<old2>{_NAME})\s+(?:durch|gegen)\s+(?:eine?n?\s+)?(?P<new2>{_AHEAD}{_PART})",
     re.IGNORECASE,
 )
-_AND_MORE: Final = re.compile(
-    r"\s+and\s+(?:add|buy|get|put)\s+(?:in\s+)?(?:an?\s+)?(?P<more>[^:.;?!|]*)", re.IGNORECASE
+_ADDITION: Final = re.compile(
+    r"\b(?P<verb>(?:add(?:ing)?|fit(?:ting)?|put(?:ting)?|install(?:ing)?|run(?:ning)?|use|drop(?:ping)?|plug(?:ging)?|squeez\w+"
+    r"|get(?:ting)?|buy(?:ing)?|handle|support|take|power|throw(?:ing)?|stick(?:ing)?|go(?:ing)?\s+(?:for|with))\b(?:\s+in)?\s+)?"
+    r"(?:(?:an?|the|my)\s+)?(?:(?:used|new|cheap)\s+)?"
+    r"(?:(?P<order>second|2nd|third|3rd|fourth|4th)|(?P<more>one|two|three|[1-4])\s+more|another|additional|extra)\s+"
+    rf"(?P<new>(?:(?:used|new|cheap|[A-Z]\w+)\s+)*(?:{_PART}|(?:(?:graphics|video)\s+)?(?:gpu|card)s?\b|one\b|of\s+(?:them|these|those)\b))"
+    r"(?!\s*:)",
+    re.IGNORECASE,
 )
-"""Part that the sentence of a swap adds: `and add a 3060`."""
-_END_OF_SENTENCE: Final = re.compile(r"[:,.;?!|](?:\s|$)")
+"""Part that joins those of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
+_OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
+"""Words of a question that consider another machine (`or swap it for a 4090`)."""
+_ASIDE: Final = re.compile(
+    r"(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
+    r"|compared\s+(?:to|with)|than|(?<=faster\s)as|similar\s+to|like|beats?|don'?t\s+have|haven'?t\s+got|never\s+had|no|without|not)"
+    rf"\s+(?:any\s+|from\s+)?{_AHEAD}{_PART}(?:\s*(?:,|and|or|\+)\s*{_AHEAD}{_PART})*(?:[\s,]+(?:and\s+)?sold\s+(?:it|them|that))?)"
+    rf"|{_AHEAD}{_PART}\s+(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b",
+    re.IGNORECASE,
+)
+"""Part that a list says is gone, is not there, comes later or is what others are compared with."""
+_OF_OTHERS: Final = re.compile(
+    r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody"
+    r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:has|have|had|runs?|got|gets?|uses?|built|bought))\b"
+    r"|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
+    re.IGNORECASE,
+)
+"""Sentence about another person's machine, or another one that the list considers."""
+_LATER: Final = re.compile(
+    r"\b(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b",
+    re.IGNORECASE,
+)
+_BACK: Final = re.compile(
+    rf"\b(?:the|that|this|those|these|both|each|either|my)\s+"
+    rf"(?:(?:existing|current|old|used|{'|'.join(NUMBER_WORDS)}|\d)\s+)*(?P<part>{_PART})(?!\s+{_PART})",
+    re.IGNORECASE,
+)
+"""Part with an article, which may be one that was named before."""
+_END_OF_SENTENCE: Final = re.compile(rf"(?<=[.?!])\s+(?=[A-Z¿\"'(]|{_PART})")
 _ALL_ALIKE: Final = re.compile(
     r"\s*[(\[,–-]\s*(?:all|both|each)\s+(?:of\s+them\s+)?(?:are\s+)?(?P<name>[^()\[\],;]{3,40}?)\s*(?:[)\]]|$)",
     re.IGNORECASE,
@@ -37,6 +90,7 @@ _CIRCUIT: Final = re.compile(
     r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)s?\b)*",
     re.IGNORECASE,
 )
+_ORDINALS: Final = {"second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +105,122 @@ class Swap:
         return f"the list is judged with {self.new.what} in place of {self.old.what}"
 
 
-def split_off_swaps(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], list[Swap]]:
-    """Return lines without the words of a swap within one kind of part (`swap the 3060 for a 3090`), and the swaps."""
-    rest: list[TypedLine] = []
-    swaps: list[Swap] = []
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Part that a question adds to those of its kind in the list."""
+
+    new: TypedLine
+    """Line of the part; its quantity is the number of pieces that come."""
+    total: int
+    """Number of pieces with those that are there, as the question counts them."""
+    is_same: bool
+    """Whether the question names the card of the list without its number."""
+
+
+@dataclass(slots=True)
+class Remarks:
+    """Lines of a list without what is only spoken of, and what its sentences change."""
+
+    lines: list[TypedLine] = field(default_factory=list)
+    swaps: list[Swap] = field(default_factory=list)
+    additions: list[Addition] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_remarks(lines: Sequence[TypedLine]) -> Remarks:
+    """Return the lines of a list without swaps, additions and parts that its machine does not have; these are noted."""
+    found = Remarks()
+    seen: list[str] = []
     for line in lines:
-        found = _SWAP.search(line.text)
-        swap = _swap_of(found, line.where) if found is not None else None
-        if found is None or swap is None:
-            rest.append(line)
-            continue
-        swaps.append(swap)
-        # The words before a swap are of its sentence; parts may stand before that and behind it.
-        ahead = re.split(r"[.;,?!|]\s", line.text[: found.start()])[:-1]
-        after = line.text[found.end() :]
-        more = _AND_MORE.match(after)
-        end = _END_OF_SENTENCE.search(after)
-        behind = (more["more"] if more else "", after[end.end() :] if end else "")
-        rest += _lines_of((", ".join(ahead), *behind), line)
-    return rest, swaps
+        text = plain_text(line)
+        skeleton, names = _skeleton(text)
+        if line.category is None and names:
+            kept = [
+                _read_sentence(one, names, seen, line.where, found)
+                for one in _END_OF_SENTENCE.split(skeleton)
+            ]
+            rest = _restore(" ".join(filter(None, kept)), names)
+            if rest != text:
+                found.lines += _lines_of((rest,), line)
+                continue
+        seen += names
+        found.lines.append(line)
+    return found
 
 
-_THEM: Final = re.compile(r"(?:it|them|these|those|both)(?:\s+(?:cards?|gpus?))?", re.IGNORECASE)
-"""Words for the parts that a sentence before a swap names."""
+def _skeleton(text: str) -> tuple[str, list[str]]:
+    """Return a text with a private character for each mention, and the mentions."""
+    names: list[str] = []
+    skeleton = ""
+    end = 0
+    for one in mentions_in(text):
+        skeleton += text[end : one.start] + chr(_FIRST + len(names))
+        names.append(text[one.start : one.end])
+        end = one.end
+    return skeleton + text[end:], names
 
 
-def _swap_of(found: re.Match[str], where: str) -> Swap | None:
+def _restore(skeleton: str, names: Sequence[str]) -> str:
+    return re.sub(_PART, lambda part: names[ord(part.group()) - _FIRST], skeleton)
+
+
+def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: str, found: Remarks) -> str:
+    """Return what is left of a sentence without its remarks, which join those found."""
+    if re.search(_PART, sentence) is None and _ADDITION.search(sentence) is None:
+        return sentence
+    if _OF_OTHERS.search(sentence):
+        found.notes.append(f"{_restore(sentence, names).strip()!r} is left out: it is of another machine")
+        return ""
+    for aside in _ASIDE.finditer(sentence):
+        found.notes.append(f"{_restore(aside.group(), names).strip()!r} names no part of the machine")
+    sentence = _ASIDE.sub(" ", sentence)
+    place = 0
+    while (match := _SWAP.search(sentence, place)) is not None:
+        swap = _swap_of(match, names, where)
+        place = match.end()
+        if swap is not None:
+            found.swaps.append(swap)
+            sentence = _without(sentence, match)
+            place = match.start()
+    place = 0
+    while (match := _ADDITION.search(sentence, place)) is not None:
+        addition = _addition_of(match, names, where)
+        place = match.end()
+        if addition is not None:
+            if _LATER.search(sentence):
+                found.notes.append(f"{_restore(match.group(), names).strip()!r} is left out: it comes later")
+            else:
+                found.additions.append(addition)
+            sentence = _without(sentence, match)
+            place = match.start()
+    known = list(seen)
+    seen += [names[ord(part) - _FIRST] for part in re.findall(_PART, sentence)]
+    return _BACK.sub(
+        lambda part: "" if _is_seen(_restore(part["part"], names), known) else part.group(), sentence
+    )
+
+
+def _without(sentence: str, found: re.Match[str]) -> str:
+    """Return a sentence without a remark and what its question considers instead."""
+    return f"{sentence[: found.start()]} {_OR_ELSE.sub('', sentence[found.end() :])}"
+
+
+def _is_seen(name: str, seen: Iterable[str]) -> bool:
+    """Whether a part was named before: a card by its number, another part by the words of its name."""
+    return any(_is_alike(TypedLine(one, one, ""), TypedLine(name, name, "")) for one in seen)
+
+
+def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
+    texts = [_ARTICLE.sub("", _restore(found[one] or found[f"{one}2"], names)) for one in ("old", "new")]
     try:
-        old, new = read_line(found["old"], where), read_line(found["new"], where)
+        old, new = (read_line(text, where) for text in texts)
     except InputFileError:
         return None
     kind = kind_in(new.what)
-    is_named = kind_in(old.what) == kind
-    return Swap(old, new, kind) if kind is not None and (is_named or _THEM.fullmatch(old.what)) else None
+    is_named = (LABELS.get(old.what.lower()) or kind_in(old.what)) == kind or _THEM.fullmatch(
+        old.what
+    ) is not None
+    return Swap(old, new, kind) if kind is not None and is_named else None
 
 
 def _lines_of(texts: Iterable[str], line: TypedLine) -> list[TypedLine]:
@@ -100,7 +237,7 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
     """Return the parts of a list after its swaps: the old part leaves by its number, the new one joins."""
     found = list(lines)
     for swap in swaps:
-        if _THEM.fullmatch(swap.old.what):  # all parts of that kind
+        if not mentions_in(swap.old.what):  # all parts of that kind
             found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
         place = next((n for n, line in enumerate(found) if _is_alike(line, swap.old)), None)
         if place is not None:
@@ -108,6 +245,46 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
             found[place : place + 1] = [replace(found[place], quantity=left)] if left > 0 else []
         found.append(swap.new)
     return found
+
+
+def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tuple[str, ...]]:
+    """Return lines of which a part that a sentence or a table names again counts once, and a note on each."""
+    found: list[TypedLine] = []
+    notes = []
+    for line in lines:
+        kind = line.category or kind_in(line.what)
+        old = next(
+            (
+                n
+                for n, one in enumerate(found)
+                if one.block != line.block
+                and (one.category or kind_in(one.what)) == kind
+                and (_is_alike(one, line) or _is_alike(line, one) or _are_kits(one, line) or kind == "bridge")
+            ),
+            None,
+        )
+        if old is None:
+            found.append(line)
+            continue
+        priced = line if line.usd is not None or line.is_included else found[old]
+        found[old] = replace(
+            found[old] if len(found[old].what) >= len(line.what) else line,
+            quantity=max(found[old].quantity, line.quantity),
+            usd=priced.usd,
+            usd_low=priced.usd_low,
+            usd_high=priced.usd_high,
+            says_whole_or_each=priced.says_whole_or_each,
+            is_included=priced.is_included,
+            block=line.block,
+        )
+        notes.append(f"{line.text.strip()!r} is named twice, and counts once")
+    return found, tuple(notes)
+
+
+def _are_kits(line: TypedLine, other: TypedLine) -> bool:
+    """Whether two lines name memory of one size."""
+    sizes = [kit_bytes(one.what) * one.quantity for one in (line, other)]
+    return sizes[0] == sizes[1] > 0.0
 
 
 def _is_alike(line: TypedLine, other: TypedLine) -> bool:
@@ -118,78 +295,13 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
     return set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
 
 
-_ORDINALS: Final = {"second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
-_ADDITION: Final = re.compile(
-    r"\b(?P<verb>(?:add(?:ing)?|fit(?:ting)?|put(?:ting)?|install(?:ing)?|run(?:ning)?|use|drop(?:ping)?|plug(?:ging)?|squeez\w+|get(?:ting)?"
-    r"|buy(?:ing)?|handle|support|take|power|throw(?:ing)?|stick(?:ing)?|go(?:ing)?\s+(?:for|with))\b(?:\s+in)?\s+)?"
-    r"(?:(?:an?|the|my)\s+)?(?:(?:used|new|cheap)\s+)?"
-    r"(?:(?P<order>second|2nd|third|3rd|fourth|4th)|(?P<more>one|two|three|[1-4])\s+more|another|(?:additional|extra))\s+"
-    r"(?P<new>[^,.;:?!()]{2,60}?)"
-    r"(?=\s+(?:to|in|into|on|onto|with|without|alongside|beside|from|for|and|or|is|at|worth|via|if)\b|\s*(?:[,.;:?!(]|$))",
-    re.IGNORECASE,
-)
-"""Part that joins those of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
-_OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
-_SAME_CARD: Final = re.compile(
-    r"(?:gpu|card|graphics card|video card|one|of (?:them|those|these))s?", re.IGNORECASE
-)
-_WHERE_TO: Final = re.compile(
-    r"^\s*(?:to|in|into|on|onto|with|alongside|beside)\s+(?:an?|my|the|this|our|that)\s+(?:(?:existing|current|old)\s+)?",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """Part that a question adds to those of its kind in the list."""
-
-    new: TypedLine
-    """Line of the part; its quantity is the number of pieces that come."""
-    total: int
-    """Number of pieces with those that are there, as the question counts them."""
-    is_same: bool
-    """Whether the question names the card of the list without its number."""
-
-
-def split_off_additions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], list[Addition]]:
-    """Return lines without the words that add a part to those of its kind, and what they add."""
-    rest: list[TypedLine] = []
-    additions: list[Addition] = []
-    for line in lines:
-        found = _ADDITION.search(line.text) if line.category is None else None
-        addition = _addition_of(found, line.where) if found is not None else None
-        if found is None or addition is None:
-            rest.append(line)
-            continue
-        additions.append(addition)
-        ahead = re.split(r"[.;,?!|:]\s", line.text[: found.start()])
-        # The words before it are of its sentence, unless they name a part: `I have a 3090 and will add a second one`.
-        kept = ahead if kind_in(ahead[-1]) is not None else ahead[:-1]
-        # What else the question considers (`or swap it for a 4090`) is another machine.
-        behind = _OR_ELSE.sub("", line.text[found.end() :])
-        behind = _WHERE_TO.sub("", behind).lstrip(" ?!.,:;")
-        rest += _lines_of(
-            (", ".join(kept), behind if kind_in(behind) or _names_a_product(behind) else ""), line
-        )
-    return rest, additions
-
-
-def _names_a_product(text: str) -> bool:
-    """Whether a text begins with a product's name, in capital letters with a number: `Dell T7910 with a Xeon`."""
-    return re.match(r"[A-Z][\w-]*(?:\s+[\w-]+){0,2}?\s*\d", text) is not None
-
-
-def _addition_of(found: re.Match[str], where: str) -> Addition | None:
+def _addition_of(found: re.Match[str], names: Sequence[str], where: str) -> Addition | None:
     """Return what a question adds; None if it names no card."""
     order = _ORDINALS.get((found["order"] or "").lower(), 0)
-    more = NUMBER_WORDS.get(
-        (found["more"] or "").lower(), int(found["more"]) if (found["more"] or "").isdecimal() else 1
-    )
-    is_same = _SAME_CARD.fullmatch(found["new"].strip()) is not None
-    try:
-        new = replace(read_line(found["new"], where), quantity=more, usd=None)
-    except InputFileError:
-        return None
+    word = (found["more"] or "").lower()
+    more = NUMBER_WORDS.get(word, int(word) if word.isdecimal() else 1)
+    is_same = re.search(_PART, found["new"]) is None
+    new = replace(read_line(_restore(found["new"], names), where), quantity=more, usd=None)
     # Without a verb the words may count the list's own rows: `Second GPU: RTX 3060`.
     if (is_same and found["verb"] is None) or not (is_same or kind_in(new.what) == "gpu"):
         return None

@@ -19,25 +19,23 @@ from advisor.workstation.line_pieces import (
     names_no_part,
     split_line,
     with_price_of_title,
-    without_questions,
 )
 from advisor.workstation.list_remarks import (
+    read_remarks,
     speaks_of_own_machine,
     split_alternatives,
-    split_off_additions,
     split_off_circuit,
-    split_off_swaps,
     upgrade_sum,
     with_additions,
     with_shared_names,
     with_swaps,
+    without_repetitions,
 )
 from advisor.workstation.part_names import (
     HAS_FANS,
     WORDS,
     UnknownPartError,
     category_of,
-    from_start,
     is_known,
     is_title,
     server_in,
@@ -169,10 +167,31 @@ def _by_kind(content: dict[str, Any]) -> list[str]:
     """Return the parts of a table whose keys are kinds of part: `{"cpu": "Ryzen 9 9950X", "gpu": ["RTX 4090"]}`."""
     found = []
     for key, value in content.items():
+        words = key.lower().split("_")
+        label = next((name for n in (2, 1) if (name := " ".join(words[:n])) in LABELS), "")
         values = value if isinstance(value, list) else [value]
-        if key.replace("_", " ").lower() in LABELS and all(isinstance(one, str) for one in values):
-            found += [f"{key.replace('_', ' ')}: {one}" for one in values]
+        found += [f"{label}: {text}" for one in values if label and (text := _words_of(key, one))]
     return found
+
+
+_UNITS: Final = {"gb": "GB", "tb": "TB", "watts": "W", "w": "W"}
+_COUNTS: Final = ("count", "quantity", "qty", "modules", "number")
+
+
+def _words_of(key: str, value: Any) -> str:
+    """Return a field as people write it: a number with the unit of its key, a table as its fields."""
+    if isinstance(value, dict):
+        counts = [str(value[name]) for name in _COUNTS if isinstance(value.get(name), int)]
+        words = [_words_of(name, one) for name, one in value.items() if name not in _COUNTS]
+        size = value.get("capacity_gb", value.get("size_gb"))
+        if counts and value.get("modules") and isinstance(size, int) and size % value["modules"] == 0:
+            return " ".join((*words, f"({counts[0]}x{size // value['modules']}GB)"))
+        return " ".join((*(f"{count}x" for count in counts), *filter(None, words)))
+    if isinstance(value, str):
+        return value
+    unit = _UNITS.get(key.lower().rpartition("_")[2], "")
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return f"{value:g} {unit}" if is_number and unit else ""
 
 
 def _free_lines(path: Path, entries: Any) -> list[TypedLine]:
@@ -243,14 +262,17 @@ class _ListingReader(PartReader):
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
-        typed, swaps = split_off_swaps(typed)
-        typed, additions = split_off_additions(typed)
-        self._notes += map(str, swaps)
         upgrade_usd = upgrade_sum(typed)
         is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
+        remarks = read_remarks(typed)
+        typed = remarks.lines or typed
+        self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
-        lines = with_swaps([from_start(part) for line in present for part in split_line(line)], swaps)
-        lines, added = with_additions(with_laptop_cards(lines), additions)
+        split = [part for line in present for part in split_line(line)]
+        lines, repeated = without_repetitions(split or present)
+        self._notes += repeated
+        lines = with_swaps(lines, remarks.swaps)
+        lines, added = with_additions(with_laptop_cards(lines), remarks.additions)
         self._notes += added
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
@@ -311,7 +333,6 @@ class _ListingReader(PartReader):
 
     def _without_title(self, typed: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines that name parts; a title above them is noted, and its price is that of all."""
-        typed = [without_questions(line) for line in typed]
         present = [line for line in typed if not names_no_part(line.what)] or list(typed)
         present = with_price_of_title(present)
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST

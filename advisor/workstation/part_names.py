@@ -30,33 +30,15 @@ from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import COUNT_AHEAD, TypedLine, read_line
+from advisor.workstation.typed_line import TypedLine, names_in, read_line
 
 FILLER: Final = frozenset(
-    [
-        "new",
-        "used",
-        "the",
-        "a",
-        "with",
-        "and",
-        "combo",
-        "bundle",
-        "gpu",
-        "cpu",
-        "card",
-        "cards",
-        "processor",
-        "old",
-        "from",
-        "aliexpress",
-        "ebay",
-        "taobao",
-        "amazon",
-        "refurbished",
-    ]
+    names_in(
+        "new, used, the, a, with, and, combo, bundle, gpu, cpu, card, cards, processor, old, from, aliexpress, "
+        "ebay, taobao, amazon, refurbished"
+    )
 )
-_GENERIC: Final = re.compile(
+GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
     "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
@@ -68,7 +50,7 @@ _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
 _OF_A_SIZE: Final = re.compile(r"\b(?:mini|micro|nano|compact|xl)\b(?![- ]?(?:itx|atx|tower|dp|hdmi))")
 """Words that make another product of the same name: a Meshify C Mini is no Meshify C."""
-_SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
+SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
 _JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
 _ROMAN: Final = {"ii": "2", "iii": "3", "iv": "4"}
 """Numbers of a product's versions: makers and shops write either."""
@@ -76,23 +58,10 @@ PartT = TypeVar("PartT", bound=Part)
 WORDS: Final = {
     "bridge": ("nvlink", "bridge"),
     "riser": ("riser", "risers", "extension", "extensions"),
-    "psu": ("psu", "psus", "supply", "supplies", "power", "crps"),
+    "psu": ("psu", "psus", "supply", "supplies", "crps"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
-    "storage": (
-        "nvme",
-        "ssd",
-        "ssds",
-        "m.2",
-        "drive",
-        "drives",
-        "storage",
-        "sata",
-        "hdd",
-        "u.2",
-        "u.3",
-        "optane",
-        "msata",
-        "emmc",
+    "storage": names_in(
+        "nvme, ssd, ssds, m.2, drive, drives, storage, sata, hdd, u.2, u.3, optane, msata, emmc"
     ),
     "board": ("board", "motherboard", "mobo", "mainboard"),
     "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
@@ -102,28 +71,9 @@ WORDS: Final = {
 }
 _CARD_WORDS: Final = frozenset(("gpu", "gpus", "cards", "graphics"))
 _OTHER_WORDS: Final = frozenset(
-    (
-        "cable",
-        "cables",
-        "dac",
-        "paste",
-        "fans",
-        "fan",
-        "monitor",
-        "windows",
-        "ubuntu",
-        "ups",
-        "transceiver",
-        "shroud",
-        "shipping",
-        "assembly",
-        "burn-in",
-        "tax",
-        "vat",
-        "labor",
-        "labour",
-        "warranty",
-        "discount",
+    names_in(
+        "cable, cables, dac, paste, fans, fan, monitor, windows, ubuntu, ups, transceiver, shroud, shipping, "
+        "assembly, burn-in, tax, vat, labor, labour, warranty, discount"
     )
 )
 """Words of things that no rule reads: priced, not judged."""
@@ -156,7 +106,7 @@ REVISION: Final = re.compile(
     re.IGNORECASE,
 )
 """Socket or revision of a board, or its edition with another network chip: slots and memory are the same."""
-_SUPPLY_LINE: Final = re.compile(
+SUPPLY_LINE: Final = re.compile(
     r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
     r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
     r"|\b(?:hela|leadex|toughpower|supernova|focus|prime|dark power|straight power|thor|edison|vertex|ion)\b"
@@ -171,24 +121,11 @@ PLUG_CLAIM: Final = re.compile(
 )
 """Plugs of 16 pins that a line on a supply states, with their number."""
 _MEMORY_WORDS: Final = frozenset(
-    (
-        "ram",
-        "memory",
-        "ddr3",
-        "ddr4",
-        "ddr5",
-        "dimm",
-        "dimms",
-        "rdimm",
-        "rdimms",
-        "lrdimm",
-        "udimm",
-        "sodimm",
-        "stick",
-        "sticks",
+    names_in(
+        "ram, memory, ddr3, ddr4, ddr5, dimm, dimms, rdimm, rdimms, lrdimm, udimm, sodimm, stick, sticks"
     )
 )
-_MEMORY_LINES: Final = frozenset(
+MEMORY_LINES: Final = frozenset(
     ("vengeance", "trident", "ripjaws", "fury", "dominator", "flare", "ballistix", "lancer", "viper")
 )
 """Product lines of modules, which people write without the word memory."""
@@ -199,7 +136,7 @@ _CPU_MODEL: Final = re.compile(
     re.IGNORECASE,
 )
 """CPU of a known family that no record may hold: unknown as a CPU, not as any part."""
-_BOARD_MODEL: Final = re.compile(
+BOARD_MODEL: Final = re.compile(
     r"\b(?:asus|asrock|gigabyte|msi|huananzhi|machinist|jingsha|supermicro|evga|biostar|tyan)\b.*"
     r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)"
     r"|\b(?:x(?:[89]|1[0-4])|h1[1-4])[a-z]{2,4}\w*-\w+|\b(?:romed|epycd|genoad|rome2d|mz[37]\d|mc62|x99)\w*-\w+",
@@ -207,7 +144,7 @@ _BOARD_MODEL: Final = re.compile(
 )
 """Board by its maker and a chipset, such as `Huananzhi X99-F8D`, or by the number of a server's board alone, such as
 `X10SRL-F`; no record of it may exist."""
-_COOLER_MODEL: Final = re.compile(
+COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\bsnk-p\d|\bxe\d{2,3}-(?:tr|sp)\d"
     r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
     re.IGNORECASE,
@@ -293,9 +230,9 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     if not strict:
         known: set[str] = set().union(*(names for _, names in pool))
         words = [word for word in words if word in known or len(word) < 3 or any(c.isdigit() for c in word)]
-    models = [word for word in words if _is_model_number(word)]
+    models = [word for word in words if is_model_number(word)]
     if (len(words) < 2 and not any(len(word) >= 5 for word in models)) or not any(
-        any(c.isalpha() for c in word) and not _SIZE.fullmatch(word) for word in words
+        any(c.isalpha() for c in word) and not SIZE.fullmatch(word) for word in words
     ):
         return []
     sizes = set(_OF_A_SIZE.findall(text.lower()))
@@ -324,7 +261,7 @@ def _telling(text: str) -> list[str]:
     return [
         _ROMAN.get(word, word.strip("."))
         for word in plain_words(joined).split()
-        if word not in FILLER and not _GENERIC.fullmatch(word)
+        if word not in FILLER and not GENERIC.fullmatch(word)
     ]
 
 
@@ -344,15 +281,15 @@ def is_title(line: TypedLine, *, is_labelled: bool = False) -> bool:
     return False
 
 
-def _is_model_number(word: str) -> bool:
+def is_model_number(word: str) -> bool:
     """Whether a word is letters and digits, and no size."""
     mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
-    return mixed and not _SIZE.fullmatch(word)
+    return mixed and not SIZE.fullmatch(word)
 
 
 def names_a_model(text: str, *allowed: str) -> bool:
     """Whether a line names a product, not only a kind and its size."""
-    return any(not _SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
+    return any(not SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
 
 
 def category_of(line: TypedLine) -> str:
@@ -448,9 +385,9 @@ _CARD_ON_RISER: Final = re.compile(
 
 def _category_by_words(text: str, words: set[str]) -> str | None:
     """Return the kind of part by the words of a line that names no model that is known; None if no word tells."""
-    if _BOARD_MODEL.search(text):
+    if BOARD_MODEL.search(text):
         return "board"
-    if _COOLER_MODEL.search(text) or LOOP_WORDS.search(text):
+    if COOLER_MODEL.search(text) or LOOP_WORDS.search(text):
         return "cooler"
     if _DOCK_ADAPTER.search(text):
         return "other"
@@ -566,41 +503,6 @@ def with_fans(card: GpuCard) -> GpuCard:
     return card.model_copy(update={"cooling": "blower"}) if card.cooling == "passive" else card
 
 
-_PLACE: Final = re.compile(r"^(?:in|on|with|inside)\s+(?:an?|my|the)\s+(?=\S)", re.IGNORECASE)
-_BEFORE_COUNT: Final = re.compile(
-    rf"^([^\d\n]*?[\s:])(?=(?:a\s+)?(?!(?:single|one|dual)\b){COUNT_AHEAD}(?!\s*\d+\s?[GT]B\b)(?<=\s)\S.*\d)",
-    re.IGNORECASE,
-)
-"""Words without a number before a number of pieces: `so far I've bought two RTX 3090`."""
-
-
-def from_start(line: TypedLine) -> TypedLine:
-    """Return a line without the words of a sentence ahead of a number of pieces or of a maker's name: `Power comes from
-    a Seasonic PX-1600`. Words with a number, and words that name a part themselves, stay."""
-    before = _BEFORE_COUNT.match(line.text) if line.category is None and line.quantity == 1 else None
-    if before is not None:
-        rest = read_line(line.text[before.end() :], line.where)
-        kind = kind_in(rest.text)
-        if kind is not None and kind_in(before.group(1)) in (None, kind):
-            return replace(
-                rest,
-                text=line.text,
-                usd=rest.usd if rest.usd is not None else line.usd,
-                is_included=line.is_included,
-                unread_price=line.unread_price or rest.unread_price,
-            )
-    line = replace(line, what=_PLACE.sub("", line.what))
-    found = _makers().search(line.what)
-    if found is None or not found.start():
-        return line
-    ahead = line.what[: found.start()].strip()
-    rest = replace(line, what=line.what[found.start() :], category=None)
-    if re.search(r"\d", ahead) or set(ahead.lower().split()) & CPU_WORDS or find_systems(ahead):
-        return line
-    kind = line.category or (category_of(rest) if is_known(rest.what) else None)
-    return replace(rest, category=line.category) if kind in _MADE_KINDS else line
-
-
 def names_something(text: str) -> bool:
     """Whether a text bears the marks of a product's name: a number, a capital letter behind its first word, a maker."""
     marks = r"\d" if text.isupper() else r"\d|\s[A-Z][A-Za-z]"
@@ -661,7 +563,7 @@ _WATER: Final = re.compile(
 
 def supply_watts(text: str) -> float:
     """Rating of a supply that its product's number states [W], as `Corsair HX1500i` does; 0 if there is none."""
-    found = _SUPPLY_LINE.search(text)
+    found = SUPPLY_LINE.search(text)
     watts = float(next(filter(None, found.groups()))) if found else 0.0
     return watts if watts >= _LEAST_SUPPLY_W and watts % 25 == 0 and watts <= MOST_SUPPLY_W else 0.0
 
@@ -688,7 +590,7 @@ def is_memory_by_size(text: str, words: set[str]) -> bool:
     if _RATE_ALONE.search(text) and not words & set(WORDS["storage"]):
         bare = _RATE_ALONE.sub(" ", text.replace(size.group(), " "))
         return find_card_name(bare) is None and find_cpu(bare) is None and not words & CPU_WORDS
-    if words & _MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
+    if words & MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
         return True
     return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
 
@@ -796,7 +698,7 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
-_CHIPSET: Final = re.compile(
+CHIPSET: Final = re.compile(
     r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9])|(?<=\A[A-Z]\d{2})(?=\Z)|(?<=\A[A-Z]\d{3})(?=\Z)"
     r"|(?=\s(?:aorus|tomahawk|strix|tuf|prime|proart|taichi|steel|phantom|carbon|mortar|unify|godlike|apex|ud\d?|ds3h|gaming"
     r"|extreme4|killer|designare|vision|pro4|mobo|board)\b))",
@@ -815,7 +717,7 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
 
     Source: makers' numbering; flagged `figures_assumed`.
     """
-    for found in _CHIPSET.finditer(_CASE_NUMBER.sub(" ", text)):
+    for found in CHIPSET.finditer(_CASE_NUMBER.sub(" ", text)):
         chipset = f"{found[1]}{found[2]}".upper()
         known = [one for one in parts.cpu_series().values() if chipset in one.chipsets and not one.registered]
         if not known:
@@ -845,6 +747,13 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
         )
         return parts.with_line_lanes(board)
     return None
+
+
+def is_known_chipset(text: str) -> bool:
+    """Whether a text is a chipset of which CPUs of the catalog are sold."""
+    found = CHIPSET.search(text)
+    names = {chipset for one in parts.cpu_series().values() for chipset in one.chipsets}
+    return found is not None and f"{found[1]}{found[2]}".upper() in names
 
 
 def grades_in(text: str) -> list[str]:
@@ -985,8 +894,18 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     )
 
 
+def kit_bytes(text: str) -> float:
+    """Size of the memory that a text states with the number of its modules [bytes]; 0 if it states none."""
+    found = GIGABYTES.search(text)
+    if found is None:
+        return 0.0
+    scale = GIB if found.group(3).lower() != "tb" else 1024 * GIB
+    return int(found.group(1) or 1) * float(found.group(2)) * scale
+
+
 _SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 24, 32, 48, 64, 96, 128, 256))
 """Sizes in which modules are sold [bytes]."""
+_NUM_STICKS: Final = re.compile(r"\b([1-9]|[1-4]\d)\s+(?:sticks|modules|r?dimms)\b", re.IGNORECASE)
 _KIT_CODE: Final = re.compile(r"\b\w+\d+GX\dM(\d)|\b\w*-\w*\d+GX(\d)\b|\bK[FV][A-Z0-9]+K(\d)-\d+\b")
 """Number of modules in the article numbers of Corsair, G.Skill and Kingston."""
 _REGISTERED: Final = re.compile(r"\b(?:l?r-?dimms?|registered|reg|load[- ]reduced)\b")
@@ -1002,12 +921,15 @@ def _kind_at(mts: float, kinds: Sequence[str]) -> str:
 
 
 def _modules_in(text: str, size_bytes: float) -> int:
-    """Return the number of modules of a kit whose line says `32GB 2x16`; 0 if it says none that add up to the size."""
+    """Return the number of modules of a kit whose line says `32GB 2x16` or `4 sticks`, 0 if none add up to it."""
     for found in _MODULES.finditer(text):
         modules = int(found.group(1))
         gigabytes = int(found.group(2))
         if modules and math.isclose(modules * gigabytes * GIB, size_bytes):
             return modules
+    counted = _NUM_STICKS.search(text)
+    if counted is not None and size_bytes / int(counted[1]) in _SOLD_SIZES:
+        return int(counted[1])
     return 0
 
 

@@ -63,7 +63,7 @@ from advisor.workstation.part_names import (
     write_out,
 )
 from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine
+from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, names_in
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 _POWER_LIMIT: Final = re.compile(
@@ -85,27 +85,9 @@ _LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
 _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
 """Sockets of which boards with two are sold."""
-_FRAME_TERMS: Final = (
-    "open",
-    "custom",
-    "frame",
-    "mining",
-    "rig",
-    "bench",
-    "test",
-    "gpu",
-    "aluminium",
-    "aluminum",
-    "steel",
-    "style",
-    "diy",
-    "2020",
-    "extrusion",
-    "extrusions",
-    "profile",
-    "profiles",
-    "wood",
-    "wooden",
+_FRAME_TERMS: Final = names_in(
+    "open, custom, frame, mining, rig, bench, test, gpu, aluminium, aluminum, steel, style, diy, 2020, "
+    "extrusion, extrusions, profile, profiles, wood, wooden"
 )
 """Words of an open frame that name no model."""
 _CARDS_OF_A_SUPPLY: Final = 4
@@ -246,7 +228,8 @@ class PartReader:
         return bridge, count
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
-        cpu = find_cpu(line.what, is_labelled=True) or cpu_by_number(line.what)
+        socket = self.board.socket if self.board is not None else ""
+        cpu = find_cpu(line.what, is_labelled=True, socket=socket) or cpu_by_number(line.what)
         if cpu is None:
             pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
             raise unknown_part(line, "CPU", [cpu.name for cpu in pool])

@@ -37,7 +37,7 @@ _FETCH_MARK: Final = re.compile(
     r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)|KDE Plasma Version"
     r"|Qt Version|Kernel Version|Graphics (?:Platform|Processor)|Windowing System|Firmware Version|Hardware Model"
     r"|OS Name|System (?:Manufacturer|Model|Type)|Card name|Total Number of Cores"
-    r"|Installed Physical Memory \(RAM\))\s*:",
+    r"|Installed Physical Memory \(RAM\))\s*:|^\s*Memory:\s*[\d.]+\s*[MG]iB\s*/",
     re.MULTILINE,
 )
 """Labels of reports of a machine: neofetch, lscpu, the settings of KDE, GNOME and macOS, msinfo32 and dxdiag."""

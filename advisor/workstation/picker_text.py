@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.part_names import is_known
 from advisor.workstation.pasted_text import plain_rows
 from advisor.workstation.typed_line import (
@@ -18,24 +19,15 @@ from advisor.workstation.typed_line import (
     MOST_OF_ONE,
     TypedLine,
     check_length,
+    names_in,
     read_line,
     with_factor,
     write_limits,
 )
 
-_OTHERS: Final = (
-    "case accessory",
-    "fan controller",
-    "optical drive",
-    "external storage",
-    "sound card",
-    "wireless network adapter",
-    "headphones",
-    "keyboard",
-    "mouse",
-    "speakers",
-    "webcam",
-    "ups system",
+_OTHERS: Final = names_in(
+    "case accessory, fan controller, optical drive, external storage, sound card, wireless network adapter, "
+    "headphones, keyboard, mouse, speakers, webcam, ups system"
 )
 """Further kinds of part of PCPartPicker that no rule reads: priced, not judged."""
 CUSTOM: Final = "custom"
@@ -79,20 +71,40 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     header = set(_columns_of(next(csv.reader(rows[:1]), []))) if rows else set()
     if is_table or {"name", "quantity"} <= header:
         return read_table_text(path)
-    text = _with_named_sum(text)
-    plain = [(number, row) for number, row, _ in plain_rows(text) if not _RULE.fullmatch(row)]
-    if len(plain) > 1 and all(row.count("|") > 1 for _, row in plain):
-        cells = [(number, [cell.strip() for cell in row.strip("| ").split("|")]) for number, row in plain]
-        places = _columns_of(cells[0][1])
-        if {"name", "quantity"} <= set(places) or (
-            "](" not in text and _is_priced_table(cells[0][1], places)
-        ):
-            return [
-                _table_line(row, places, f"{path}: row {number}")
-                for number, row in cells[1:]
-                if _cell(row, places, "name") and not _SKIPPED.match(row[0])
-            ]
-    return _merge_lines(_with_sum(_lines(text, path), _sum_of(text)))
+    text = _with_named_sum(re.sub(r"[ ]*\t[ ]*", " | ", text) if text.count("\t") > len(rows) else text)
+    plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
+    tables = [found for found in map(_table_at, _BARS.finditer(plain)) if found is not None]
+    lines: list[TypedLine] = []
+    for table in reversed(tables):
+        begin, end, places = table
+        text = text[:begin] + re.sub(r"[^\n]", "", text[begin:end]) + text[end:]
+        first = 1 + text.count("\n", 0, begin)
+        cells = [_cells(row) for row in plain[begin:end].split("\n")]
+        lines[:0] = [
+            replace(_table_line(row, places, f"{path}: row {number}"), block=_TABLE)
+            for number, row in enumerate(cells, first)
+            if number > first and _cell(row, places, "name") and not _SKIPPED.match("|".join(row))
+        ]
+    rest = list(_lines(text, path)) if re.search(r"\w", text) else []
+    return _merge_lines([*_with_sum(rest, _sum_of(text)), *lines])
+
+
+_TABLE: Final = 2
+"""Block of the rows of a table; 0 is that of other rows, 1 that of sentences."""
+_BARS: Final = re.compile(r"(?:^[^\n|]*\|[^\n]*\|[^\n]*(?:\n|\Z)){2,}", re.MULTILINE)
+"""Rows with at least two bars."""
+
+
+def _table_at(found: re.Match[str]) -> tuple[int, int, dict[str, int]] | None:
+    """Return begin, end and columns of rows between bars whose first row names columns; None if it does not."""
+    header = _cells(found.group().partition("\n")[0])
+    places = _columns_of(header)
+    is_table = {"name", "quantity"} <= set(places) or _is_priced_table(header, places)
+    return (found.start(), found.start() + len(found.group().rstrip("\n")), places) if is_table else None
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("| \t").split("|")]
 
 
 def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
@@ -103,27 +115,10 @@ def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
 
 
 _REMARKS: Final = frozenset(
-    [
-        "source",
-        "notes",
-        "note",
-        "link",
-        "url",
-        "where",
-        "comment",
-        "comments",
-        "why",
-        "condition",
-        "shop",
-        "store",
-        "vendor",
-        "seller",
-        "status",
-        "bought",
-        "from",
-        "remarks",
-        "reason",
-    ]
+    names_in(
+        "source, notes, note, link, url, where, comment, comments, why, condition, shop, store, vendor, "
+        "seller, status, bought, from, remarks, reason"
+    )
 ) | {""}
 """Names of columns that tell nothing about a part."""
 
@@ -148,6 +143,8 @@ def read_table_text(path: Path) -> list[TypedLine]:
     delimiter = max(",;\t", key=head.count)
     rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
     places = _columns_of(rows[0]) if rows else {}
+    if "name" in places and all(_cell(row, places, "name").isdecimal() for row in rows[1:]):
+        places = _columns_of([cell if n != places["name"] else "#" for n, cell in enumerate(rows[0])])
     if "name" not in places:
         return _merge_lines(_lines("\n".join(" | ".join(row) for row in rows), path))
     machines = {_cell(row, places, "build") for row in rows[1:]}
@@ -196,60 +193,22 @@ _NAME_WORDS: Final = frozenset(
     ("part", "item", "product", "component", "description", "name", "model", "artikel")
 )
 _COLUMNS: Final = {
-    "build": ("build",),
-    "category": ("category", "kind", "type", "component", "part type", "kategorie", "typ", "part"),
-    "name": (
-        "name",
-        "selection",
-        "item",
-        "product",
-        "model",
-        "choice",
-        "what",
-        "part",
-        "part name",
-        "detail",
-        "details",
-        "pick",
-        "specification",
-        "artikel",
-        "produkt",
+    "build": names_in("build"),
+    "category": names_in("category, kind, type, component, part type, kategorie, typ, part"),
+    "name": names_in(
+        "name, selection, item, product, model, choice, what, part, part name, detail, details, pick, "
+        "specification, artikel, produkt, description"
     ),
-    "quantity": ("quantity", "qty", "count", "number", "anzahl", "menge", "amount", "#", "pcs", "no."),
-    "whole": (
-        "usd",
-        "total",
-        "total price",
-        "price_usd",
-        "gesamt",
-        "sum",
-        "subtotal",
-        "line total",
-        "extended",
-        "summe",
-        "$ total",
-        "total $",
+    "quantity": names_in("quantity, qty, count, number, anzahl, menge, amount, #, pcs, no."),
+    "whole": names_in(
+        "usd, total, total price, price_usd, gesamt, sum, subtotal, line total, extended, summe, $ total, "
+        "total $"
     ),
-    "each": (
-        "unit_price_usd",
-        "unit price",
-        "unit cost",
-        "price each",
-        "price ea",
-        "price ea.",
-        "price/ea",
-        "per unit",
-        "$ ea",
-        "$ each",
-        "$/ea",
-        "each",
-        "ea",
-        "unit",
-        "stückpreis",
-        "einzelpreis",
-        "prix unitaire",
+    "each": names_in(
+        "unit_price_usd, unit price, unit cost, price each, price ea, price ea., price/ea, per unit, $ ea, "
+        "$ each, $/ea, each, ea, unit, stückpreis, einzelpreis, prix unitaire"
     ),
-    "price": ("price", "cost", "preis", "price (usd)", "cost (usd)", "prix", "precio"),
+    "price": names_in("price, cost, preis, price (usd), cost (usd), prix, precio"),
 }
 """Names of columns by what they hold; the first one that a table has counts."""
 
@@ -430,8 +389,15 @@ def _lines(text: str, path: Path) -> Iterator[TypedLine]:
         text = "\n".join(_DASH.sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(rows):
-        if not _SKIPPED.match(row.strip()) and not _SUM.match(row):
-            yield replace(_line(row.strip(), f"{path}: row {number}"), is_printed=is_printed)
+        if not (_SKIPPED.match(row.strip()) or _SUM.match(row) or _FREE.match(row)):
+            line = _line(row.strip(), f"{path}: row {number}")
+            yield replace(line, is_printed=is_printed, block=int(line.category is None and is_prose(row)))
+
+
+_FREE: Final = re.compile(
+    r"\W*(?:shipping|handling|discount|delivery|postage)\b.*[$€£]\s?0+(?:[.,]0+)?\W*$", re.IGNORECASE
+)
+"""Row of an order for what costs nothing."""
 
 
 def _line(row: str, where: str) -> TypedLine:
@@ -447,6 +413,8 @@ def _line(row: str, where: str) -> TypedLine:
         head, colon, tail = row.partition(":")
         is_kind = bool(colon) and head.strip().lower() in _KINDS
         kind, what, price = (head, tail, "") if is_kind else _cells_of(row)
+    if kind and re.search(r"[^\W\dx]", what) is None:
+        what = f"{kind} {what}"  # a part that its label alone names: `Risers: 4x $35`
     bracket = _PRICE.search(what) if kind else None
     if bracket is not None and _is_price(bracket["usd"].partition("@")[0]):
         what = what[: bracket.start()]
@@ -459,10 +427,10 @@ def _line(row: str, where: str) -> TypedLine:
     )
     name = kind.strip().lower()
     line = read_line(priced, where)
-    is_cells = found is None and kind and "|" in row
-    return replace(
-        line, text=what.strip() if is_cells else row, category=_KINDS.get(name) if kind else line.category
-    )
+    is_of_kind = kind or row.partition("|")[0].strip().lower() in _OF_CELLS
+    label = f"{kind.strip()}: " if name in LABELS else ""
+    text = f"{label}{what.strip()}" if is_of_kind else row
+    return replace(line, text=text, category=_KINDS.get(name) if kind else line.category)
 
 
 _KINDS: Final = {**LABELS, **dict.fromkeys(_OTHERS, "other"), CUSTOM: None}
@@ -485,11 +453,15 @@ def _cells_of(row: str) -> tuple[str, str, str]:
     count = next((cell for cell in named[1:] if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
     if count and len(named) < len(cells):
         named = [f"{count.strip('x× ')}x {named[0]}", *(cell for cell in named[1:] if cell != count)]
-    priced = next((cell for cell in named[1:] if _AMOUNT.match(cell)), "")
+    sums = [cell for cell in named[1:] if _SUM_CELL.fullmatch(cell)]
+    priced = next((cell for cell in named[1:] if _AMOUNT.match(cell)), f"${sums[-1]}" if sums else "")
+    named = [cell for cell in named if cell not in sums]
     words = [cell for cell in named if cell != priced]
     return kind, " ".join(words[:1] if len(named) < len(cells) else words), priced.lstrip("~≈ ")
 
 
+_SUM_CELL: Final = re.compile(r"\d[\d,]*\.\d\d")
+"""Cell of a quote with the price of one or of all pieces; the last one is that of all."""
 _AMOUNT_ALONE: Final = re.compile(
     r"(?:purchased for )?[~≈]? ?[-−]? ?(?:USD|US)? ?\$? ?[-−]? ?\d[\d .,'’]*(?:(?:[-–—]|to) ?\$? ?\d[\d .,]*)?"
     r"(?:USD|\$)? ?(?:each|ea\.?|total)?",

@@ -7,8 +7,14 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.workstation.foreign_words import write_in_english
 
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names of a text between commas."""
+    return tuple(text.split(", "))
+
+
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
-_BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
+BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
 _LEADING: Final = re.compile(
     rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]{{3}})"
     r"|^\s*(\d{1,2})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]|\d{3,4}\s?W)"
@@ -59,12 +65,7 @@ _AFTER_PCIE: Final = re.compile(
     r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
 )
 """Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
-_AHEAD_OF_COUNT: Final = re.compile(
-    r"^\s*(?:(?:used|refurbished|new)(?=\s\d)|[A-Za-z][A-Za-z /]{1,24}:"
-    r"|[A-Za-z][A-Za-z ,']{1,60}[.!?]+|\d{1,3}[.)]?)\s+(?=\d{1,2}\s?[x×]\s)"
-)
-"""Words with a colon that are no label of a part, a sentence, or the number of a row, before a number of pieces:
-`Cluster: 3x Mac Studio`, `Done! 4x MI50`."""
+_CONDITION: Final = re.compile(r"^\s*(?:used|refurbished|new)\s+(?=\d{1,2}\s?[x×]\s)", re.IGNORECASE)
 _AFTER_SIZE: Final = re.compile(
     r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
 )
@@ -136,7 +137,7 @@ LABELS: Final = {
     **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board", "cm"), "board"),
     **dict.fromkeys(("ram", "memory", "mem", "system ram", "system memory"), "ram"),
     **dict.fromkeys(
-        ("storage", "ssd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
+        ("storage", "ssd", "hdd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
         "storage",
     ),
     **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power", "nt", "alim"), "psu"),
@@ -174,6 +175,8 @@ NUMBER_WORDS: Final = {
 }
 COUNT_AHEAD: Final = rf"(?:\d{{1,2}}\s*[x×]\s*|(?:{'|'.join(NUMBER_WORDS)})\s+)"
 """Pattern of a number of pieces ahead of a name, in digits or in words."""
+COUNTED: Final = re.compile(rf"\s*(?:{COUNT_AHEAD}|\d{{1,2}}\s+[A-Z])", re.IGNORECASE)
+"""Text that begins with a number of pieces."""
 _WORDED: Final = re.compile(
     rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(NUMBER_WORDS)})[- ]+"
     r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
@@ -226,14 +229,15 @@ _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", 
 """Price in thousands: `$22k`."""
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
 """Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
-_AMOUNT: Final = r"-?\d(?:[\d.]|,(?=\d)|[ \u202f\xa0](?=\d{3}(?!\d)))*"
+_AMOUNT: Final = r"-?\d(?:\d|[.,](?=\d)|(?<!\d{4})[ \u202f\xa0](?=\d{3}(?!\d|\s?[GT]B)))*"
 _EACH: Final = (
-    r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
+    r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)"
+    r"|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
 )
 _PRICE: Final = re.compile(
     rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
     rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
-    rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both|the\s+(?:pair|lot|set))))?",
+    rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both)|(?:for\s+)?the\s+(?:pair|lot|set)))?",
     re.IGNORECASE,
 )
 _AMOUNT_BEFORE: Final = r"(?<![\d.,])(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?"
@@ -276,6 +280,8 @@ class TypedLine:
     """Price in another currency, which does not count; empty if there is none."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
+    block: int = 0
+    """Number of the piece of the text; sentences and tables often name parts that a list names too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +307,9 @@ def read_line(text: str, where: str) -> TypedLine:
     """
     check_length(text, where)
     text = _LEADERS.sub(" ", text.strip().strip('"“”'))
-    category, unlabelled = split_off_label(_BULLET.sub("", write_in_english(text), count=1))
+    category, unlabelled = split_off_label(BULLET.sub("", write_in_english(text), count=1))
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
-    quantity, rest, is_worded = _split_off_quantity(rest, where)
+    quantity, rest, is_worded = _split_off_quantity(re.sub(r"[\s,–—-]+$", "", rest), where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
         match = pattern.search(rest)
@@ -326,6 +332,21 @@ def read_line(text: str, where: str) -> TypedLine:
     return line if price is None else with_price(line, price)
 
 
+_PLAIN_PRICE: Final = re.compile(
+    r"@\s*(?=\d{2,5}(?:\.\d\d)?(?![\w.])"
+    r"(?!\s*(?:[GM]Hz|MT|W|V|Hz|x|USD|bucks|dollars|[$€£])))"
+    r"|(?<![\w.,$€£@-])(?<![$€£@] )(?=\d{2,5}(?:\.\d\d)?\s+(?:each(?!\s*\d)|ea|apiece|a\s+pop)\b)",
+    re.IGNORECASE,
+)
+"""Place of a price without a currency: `@ 650`, `650 each`."""
+
+
+def plain_text(line: TypedLine) -> str:
+    """Return the text of a line in English with sizes in one form, without its label."""
+    text = BULLET.sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
+    return " ".join(write_units(split_off_label(text)[1]).split())
+
+
 def write_limits(text: str) -> str:
     """Return a line with the power limits of its cards in one form, directly behind them."""
     return _LIMIT_BEHIND.sub(r" limited to \1W", text)
@@ -335,11 +356,15 @@ def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
     text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
     text = _STICKS_OF.sub(r"\1x\2GB", text)
+    text = re.sub(r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0\b)", r"\1x ", text)  # 3x3060
+    text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
+    text = re.sub(r"(?<=\w)\s+(\d{1,2})\s*[x×@]\s*(?=\$\d)", r" x\1 @ ", text)  # 3090s: 4 @ $650
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
     text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
+    text = _PLAIN_PRICE.sub(lambda sign: f"{sign.group()}$", text)
     text = re.sub(r"\b([2-8]\d{3})(?=CL\d\d\b)", r"\1 ", _ARTICLE.sub(" ", _REMARK.sub(" ", text)))
     text = re.sub(
         r"(?<=\d)\s?\*\s?(?=\d+(?:\s?[GT]i?B?\b|\s?\d*\s*$))(?!\d{1,2}\s*$)|(?<=\d)\*(?=\d)", "x", text
@@ -415,7 +440,7 @@ def with_factor(line: TypedLine) -> TypedLine:
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     """Return the number of pieces, the text without it, and whether it was a word."""
     found: list[int] = []
-    rest = _LOT_BEHIND.sub("", _AHEAD_OF_COUNT.sub("", text))
+    rest = _LOT_BEHIND.sub("", _CONDITION.sub("", text))
     is_worded = False
     for pattern in (
         _LEADING,
@@ -483,7 +508,7 @@ def _with_one_amount(text: str) -> str:
     times = whole / each if each else 0.0
     if not 1 <= times <= MOST_OF_ONE or abs(times - round(times)) > 1e-3:
         return text
-    return f"{text[: found.start()]} ${found[2]} total"
+    return f"{text[: found.start()].rstrip(' @')} ${found[2]} total"
 
 
 _TWO_AMOUNTS: Final = re.compile(
@@ -533,7 +558,7 @@ def price_number(text: str, where: str) -> float:
 
     Raises: InputFileError: it is none, not positive, or more than any part costs.
     """
-    cleaned = re.sub(r"[  ,](?=\d{3}(?!\d))", "", text.strip())
+    cleaned = re.sub(r"[  ,](?=\d{3}(?!\d))", "", text.strip()).rstrip(".,")
     try:
         value = float(cleaned)
     except ValueError:

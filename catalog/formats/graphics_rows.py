@@ -27,8 +27,7 @@ _IN_BRACKETS: Final = re.compile(r"\[((?!AMD/ATI\]|[0-9a-f]{4}(?::[0-9a-f]{4})?\
 _ID: Final = re.compile(r"\s*\[[0-9a-f]{4}(?::[0-9a-f]{4})?\]")
 _INTEGRATED: Final = re.compile(
     r"\b(?:ASPEED|Matrox|UHD|HD Graphics|Iris|Raphael|Granite Ridge|Cezanne|Renoir|Picasso|Phoenix\d?|Rembrandt|"
-    r"Lucienne|"
-    r"Barcelo|Alder Lake|Raptor Lake|Arrow Lake|Vega Series|Integrated|Virtio|VMware)\b",
+    r"Lucienne|Barcelo|(?:Alder|Raptor|Meteor|Arrow) ?Lake(?:-\w+)?|GT[123]|Vega Series|Integrated|Virtio|VMware)\b",
     re.IGNORECASE,
 )
 """Graphics of a CPU or of a board's controller, which are no card."""
