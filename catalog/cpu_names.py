@@ -75,6 +75,7 @@ def _without_generation(text: str) -> str:
     return _GENERATION.sub(r"\1 ", text)
 
 
+@functools.lru_cache(maxsize=16384)
 def plain_words(text: str) -> str:
     """Return the words in the form in which they are compared: lower case, without makers that users do not type."""
     return " ".join(

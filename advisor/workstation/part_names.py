@@ -225,15 +225,14 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
 
 def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> list[PartT]:
     """Return every part that the words of a text may mean."""
-    pool = [(part, _telling_of_name(f"{part.manufacturer} {part.name}")) for part in found]
     words = _telling(text)
+    if not _tell_a_part(words):
+        return []
+    pool = [(part, _telling_of_name(f"{part.manufacturer} {part.name}")) for part in found]
     if not strict:
         known: set[str] = set().union(*(names for _, names in pool))
         words = [word for word in words if word in known or len(word) < 3 or any(c.isdigit() for c in word)]
-    models = [word for word in words if is_model_number(word)]
-    if (len(words) < 2 and not any(len(word) >= 5 for word in models)) or not any(
-        any(c.isalpha() for c in word) and not SIZE.fullmatch(word) for word in words
-    ):
+    if not _tell_a_part(words):
         return []
     sizes = set(_OF_A_SIZE.findall(text.lower()))
     named = [
@@ -242,6 +241,13 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     # People write a space inside some numbers: `HS 420`.
     joined = text if named else re.sub(r"\b([A-Z]{1,3})\s(\d{2,4})\b", r"\1\2", text)
     return named if joined == text else all_by_words(joined, [part for part, _ in pool], strict=strict)
+
+
+def _tell_a_part(words: Sequence[str]) -> bool:
+    """Whether words are enough to tell a part: two, or a long model number, and letters in one that is no size."""
+    is_model = any(len(word) >= 5 and is_model_number(word) for word in words)
+    has_name = any(any(c.isalpha() for c in word) and not SIZE.fullmatch(word) for word in words)
+    return has_name and (len(words) > 1 or is_model)
 
 
 def num_extra_words(part: Part, text: str) -> int:
