@@ -73,6 +73,7 @@ _STOP: Final = re.compile(
     re.IGNORECASE,
 )
 """Words of sentences, of which no name of a part has any."""
+_FULL_STOP: Final = re.compile(r"\.$")
 _STOPS: Final = re.compile(rf"(?:{_STOP.pattern}\s+)+", re.IGNORECASE)
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
@@ -368,9 +369,8 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             kept.append(piece)
         elif piece.kind is not None:
             if not piece.mentions and is_prose(piece.text):
-                piece.text = " ".join(
-                    _STOP.sub(" ", piece.text.removesuffix(".")).replace("each", "").split()
-                )
+                without = _STOP.sub(" ", _FULL_STOP.sub("", piece.text)).replace("each", "")
+                piece.text = " ".join(without.split())
             kept.append(piece)
         elif not _is_aside(piece.text) and names_something(piece.text):
             piece.kind = "unknown"

@@ -16,6 +16,7 @@ from advisor.workstation.typed_line import LABELS, NUMBER_WORDS, TypedLine, plai
 
 _FIRST: Final = 0xE100
 _PART: Final = "[\ue100-\uf8ff]"
+_ANY_PART: Final = re.compile(_PART)
 """Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
 whatever part it names."""
 _AHEAD: Final = (
@@ -161,12 +162,12 @@ def _skeleton(text: str) -> tuple[str, list[str]]:
 
 
 def _restore(skeleton: str, names: Sequence[str]) -> str:
-    return re.sub(_PART, lambda part: names[ord(part.group()) - _FIRST], skeleton)
+    return _ANY_PART.sub(lambda part: names[ord(part.group()) - _FIRST], skeleton)
 
 
 def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: str, found: Remarks) -> str:
     """Return what is left of a sentence without its remarks, which join those found."""
-    if re.search(_PART, sentence) is None and _ADDITION.search(sentence) is None:
+    if _ANY_PART.search(sentence) is None and _ADDITION.search(sentence) is None:
         return sentence
     if _OF_OTHERS.search(sentence):
         found.notes.append(f"{_restore(sentence, names).strip()!r} is left out: it is of another machine")
@@ -194,7 +195,7 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
             sentence = _without(sentence, match)
             place = match.start()
     known = list(seen)
-    seen += [names[ord(part) - _FIRST] for part in re.findall(_PART, sentence)]
+    seen += [names[ord(part) - _FIRST] for part in _ANY_PART.findall(sentence)]
     return _BACK.sub(
         lambda part: "" if _is_seen(_restore(part["part"], names), known) else part.group(), sentence
     )
