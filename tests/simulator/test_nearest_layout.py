@@ -37,7 +37,8 @@ def test_formats_that_need_the_chips_own_arithmetic() -> None:
     h100, a100, b200 = (accelerators.by_id(name) for name in ("h100-sxm", "a100-sxm-80gb", "b200-sxm"))
     vllm, sglang, tensorrt = (engines.get(name).record for name in ("vllm", "sglang", "tensorrt-llm"))
     assert "nvfp4" in weight_formats(vllm, h100)  # unpacked
-    assert "nvfp4" not in weight_formats(sglang, h100)
+    assert "nvfp4" in weight_formats(sglang, h100)  # the same, by Marlin's kernels
+    assert "nvfp4" not in weight_formats(tensorrt, h100)
     assert "nvfp4" in weight_formats(tensorrt, b200)
     assert "fp8" not in weight_formats(tensorrt, a100)
     assert "fp8" in weight_formats(sglang, a100)
