@@ -45,13 +45,18 @@ def test_every_format_is_judged(cli: Cli, name: str, options: str, kind: str) ->
         assert all(one["figures"] for one in found["loads"])
 
 
+def test_architecture_and_size_of_a_llama_bench_table_name_the_model(cli: Cli) -> None:
+    run = cli(f"advisor validate file {FORMATS / 'llama_bench.txt'}")
+    assert run.code == 0, run.err
+    assert "llama-3.1-8b" in run.out  # `llama 8B`: its layers are those of every Llama 3 of this size
+
+
 @pytest.mark.parametrize(
     ("name", "options", "what", "fix"),
     [
         ("vllm_bench.json", "", "which accelerator", "--gpu ID"),
         ("vllm_printed.txt", "--gpu h100-sxm", "which model", "--model ID"),
         ("prometheus.txt", "--gpu h100-sxm", "how requests were sent", "--concurrency N"),
-        ("llama_bench.txt", "", "model", "--model ID"),
         ("vllm.log", "", "the accelerator", "--gpu ID"),
         ("tensorrt_llm.log", "", "the model and the accelerator", "--model ID --gpu ID"),
     ],
