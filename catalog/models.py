@@ -531,9 +531,8 @@ def _newest_of_family(ref: str) -> str:
 
 def _has_size(model: Model, billions: float) -> bool:
     published = model.published_parameters or 0.0
-    return (
-        round(abs(published / GIGA / billions - 1.0), 3) <= _SIZE_TOLERANCE
-    )  # phi-4 has 14.7, and is called 14b
+    # Names round down: phi-4 has 14.7 billion parameters, and is called 14b.
+    return round(abs(published / GIGA / billions - 1.0), 3) <= _SIZE_TOLERANCE
 
 
 def _tail_of(name: str) -> str:
