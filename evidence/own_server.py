@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
@@ -243,6 +243,17 @@ def _statistics(times: MeasuredTimes) -> dict[str, float | None]:
 
 def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds / MILLISECOND_S
+
+
+def rows_of(
+    results: Sequence[Any], stated: Stated, around: Stated, *, is_local: bool
+) -> list[tuple[dict[str, str], tuple[str, ...]]]:
+    """Return the results of a file as rows of cases, each with what had to be assumed; a local engine's results state
+    what commands around others say.
+
+    Raises: InputFileError: as `row_of` and `local_row_of`.
+    """
+    return [local_row_of(one, stated) if is_local else row_of(one, stated, around) for one in results]
 
 
 def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -315,7 +315,8 @@ def find_starts(
     shape = (batch, (segments - 1) * _PARTS, num_heads, num_states, num_channels)
     ends = torch.empty(shape, dtype=torch.float32, device=x.device)
     decay = torch.empty(shape[:3], dtype=torch.float32, device=x.device)
-    config = _INTERPRETER_CONFIG if INTERPRET else FEW_STATES if num_states <= 128 else MANY_STATES
+    # Without scores the larger chunk leaves registers for twice as many states as that of the last pass.
+    config = _INTERPRETER_CONFIG if INTERPRET else choose_config(num_states // 2)
     _launch(x, delta, a, b, None, None, None, None, None, ends, decay, segment_tokens // _PARTS, config)
     starts = torch.empty((batch, segments, *shape[2:]), dtype=torch.float32, device=x.device)
     state_size = num_states * num_channels

@@ -85,12 +85,12 @@ def _factors_kernel(
     sums = tl.cumsum(decays, axis=0)
     last = tl.sum(decays, axis=0)[None, :]
     row = (sequence * num_heads + heads) * tl.num_programs(0) + chunk
-    out = factors_ptr + row[None, :] * 4 * TOKENS + steps[:, None]
+    out = factors_ptr + row[None, :] * _FACTORS * TOKENS + steps[:, None]
     mask = is_head[None, :]
-    tl.store(out, sums, mask=mask)
-    tl.store(out + TOKENS, sums - tl.log2(delta), mask=mask)
-    tl.store(out + 2 * TOKENS, tl.exp2(sums), mask=mask)
-    tl.store(out + 3 * TOKENS, delta * tl.exp2(last - sums), mask=mask)
+    tl.store(out + _SUMS * TOKENS, sums, mask=mask)
+    tl.store(out + _LATE * TOKENS, sums - tl.log2(delta), mask=mask)
+    tl.store(out + _LEFT * TOKENS, tl.exp2(sums), mask=mask)
+    tl.store(out + _KEPT * TOKENS, delta * tl.exp2(last - sums), mask=mask)
 
 
 @gluon.jit

@@ -283,7 +283,7 @@ class _Reader:
         programs = _words()[kind].items()
         return [name for name, words in programs if self._take(rf"(?<!\S)(?:{_join(words)})(?!\w)")]
 
-    def _token_rate(self) -> "_TokenRate | None":
+    def _token_rate(self) -> _TokenRate | None:
         """Return the tokens of a period, 1B tokens per day; those of a second may be a reader's speed."""
         for period, words in _words()["periods"].items():
             if period == "second":
@@ -296,7 +296,7 @@ class _Reader:
                 return _TokenRate(rate["amount"].strip(), period, bool(rate["input"]), bool(rate["output"]))
         return None
 
-    def _requests(self, tokens: "_TokenRate", found: Mapping[str, str], case: str) -> str:
+    def _requests(self, tokens: _TokenRate, found: Mapping[str, str], case: str) -> str:
         """Return the rate of requests that have a rate of tokens, by the lengths of the question or of its use case."""
         use_case = get_use_case(case or "chatbot")[1]
         profile = profiles.get(use_case.profile)

@@ -30,6 +30,9 @@ _KIND: Final = (
 _NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
 """Mention with the words ahead of it, or the word of its kind."""
 _ARTICLE: Final = re.compile(r"^(?:(?:an?|the|my|une?|eine?n?|used|new)\s+)+", re.IGNORECASE)
+_IN_FUTURE: Final = (
+    r"(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b"
+)
 _THEM: Final = re.compile(r"(?:it|them|these|those|both)(?:\s+(?:cards?|gpus?))?", re.IGNORECASE)
 """Words for the parts that a sentence before a swap names."""
 _SWAP: Final = re.compile(
@@ -57,7 +60,7 @@ _ASIDE: Final = re.compile(
     r"(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
     r"|compared\s+(?:to|with)|than|(?<=faster\s)as|similar\s+to|like|beats?|don'?t\s+have|haven'?t\s+got|never\s+had|no|without|not)"
     rf"\s+(?:any\s+|from\s+)?{_AHEAD}{_PART}(?:\s*(?:,|and|or|\+)\s*{_AHEAD}{_PART})*(?:[\s,]+(?:and\s+)?sold\s+(?:it|them|that))?)"
-    rf"|{_AHEAD}{_PART}\s+(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b",
+    rf"|{_AHEAD}{_PART}\s+{_IN_FUTURE}",
     re.IGNORECASE,
 )
 """Part that a list says is gone, is not there, comes later or is what others are compared with."""
@@ -68,10 +71,7 @@ _OF_OTHERS: Final = re.compile(
     re.IGNORECASE,
 )
 """Sentence about another person's machine, or another one that the list considers."""
-_LATER: Final = re.compile(
-    r"\b(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b",
-    re.IGNORECASE,
-)
+_LATER: Final = re.compile(rf"\b{_IN_FUTURE}", re.IGNORECASE)
 _BACK: Final = re.compile(
     rf"\b(?:the|that|this|those|these|both|each|either|my)\s+"
     rf"(?:(?:existing|current|old|used|{'|'.join(NUMBER_WORDS)}|\d)\s+)*(?P<part>{_PART})(?!\s+{_PART})",

@@ -36,6 +36,16 @@ def test_segments_give_the_same(segments, has_start, device, assert_close):
     assert_close(state, expected_state, torch.float16, slack=2.0)
 
 
+def test_states_that_vanish_within_a_chunk_leave_no_trace(device, assert_close):
+    # Decays among a chunk's tokens span thousands of powers of two, in both directions of time.
+    x, delta, a, b, c, skip = ssd.make_inputs(1, 100, 2, 16, 1, 16, 5, device, torch.float16)
+    inputs = (x, delta * 200.0, a, b, c, skip)
+    y, state = ssd.run(*inputs)
+    expected_y, expected_state = ssd.reference(*inputs)
+    assert_close(y, expected_y, slack=2.0)
+    assert_close(state, expected_state, torch.float16, slack=2.0)
+
+
 def test_segments_fill_a_chip_that_sequences_leave_idle():
     assert ssd.choose_segments(640, 4096, 64, 264) == 1
     assert ssd.choose_segments(80, 8192, 64, 264) == 3

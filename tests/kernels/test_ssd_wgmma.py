@@ -47,6 +47,16 @@ def test_segments_start_with_their_states(segments, device, assert_close):
 
 
 @pytest.mark.usefixtures("needs_hopper")
+def test_states_that_vanish_within_a_chunk_leave_no_trace(device, assert_close):
+    x, delta, a, b, c, skip = ssd.make_inputs(1, 300, 4, 64, 1, 128, 5, device)
+    inputs = (x, delta * 200.0, a, b, c, skip)
+    y, state = ssd_wgmma.run(*inputs)
+    expected_y, expected_state = ssd.reference(*inputs)
+    assert_close(y, expected_y, slack=2.0)
+    assert_close(state, expected_state, torch.bfloat16, slack=2.0)
+
+
+@pytest.mark.usefixtures("needs_hopper")
 def test_one_sequence_does_not_leak_into_another(device):
     x, delta, a, b, c, skip = ssd.make_inputs(2, 200, 6, 64, 1, 128, 3, device)
     alone, _ = ssd_wgmma.run(x[:1], delta[:1], a, b[:1], c[:1], skip)

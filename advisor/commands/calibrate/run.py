@@ -40,7 +40,7 @@ def calibrate(asked: CalibrateInput, shared: SharedOptions) -> Answer:
 
 
 def _of_server(asked: CalibrateInput, text: str, shared: SharedOptions) -> Answer:
-    from advisor.evidence.own_server import local_row_of, row_of
+    from advisor.evidence.own_server import rows_of
     from advisor.evidence.server_calibration import fit_server
 
     name = str(asked.file)
@@ -55,10 +55,7 @@ def _of_server(asked: CalibrateInput, text: str, shared: SharedOptions) -> Answe
     stated, notes = stated_columns(asked.server)
     if kind.holds == "server metrics":
         found = (found.result,)
-    around = {} if kind.holds == "local benchmark" else conditions_around(text)
-    rows = [
-        local_row_of(one, stated) if kind.holds == "local benchmark" else row_of(one, stated, around)
-        for one in found
-    ]
+    is_local = kind.holds == "local benchmark"
+    rows = rows_of(found, stated, {} if is_local else conditions_around(text), is_local=is_local)
     fitted = fit_server(rows, measured_on=rows[0][0].get("date", ""), seed=shared.seed)
     return server_calibration_answer(fitted, kind.title, {"file": name, "stated": stated}, notes)

@@ -16,7 +16,7 @@ from advisor.cli.server_around import conditions_around
 from advisor.commands.validate.collectives_file import judged_collectives
 from advisor.commands.validate.file_view import links_answer, memory_answer, server_answer
 from advisor.commands.validate.options import FileInput
-from advisor.evidence.own_server import compare_server, device_words, local_row_of, row_of
+from advisor.evidence.own_server import compare_server, device_words, rows_of
 from advisor.evidence.server_memory import compare_memory
 from advisor.render.answer import Answer
 
@@ -43,11 +43,8 @@ def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration
         return memory_answer(compare_memory(found, around | stated), found, inputs, notes)
     metrics = found if isinstance(found, ServerMetrics) else None
     results = (found.result,) if metrics else found
-    around = {} if kind.holds == "local benchmark" else conditions_around(text)
-    rows = [
-        local_row_of(one, stated) if kind.holds == "local benchmark" else row_of(one, stated, around)
-        for one in results
-    ]
+    is_local = kind.holds == "local benchmark"
+    rows = rows_of(results, stated, {} if is_local else conditions_around(text), is_local=is_local)
     compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
     return server_answer(compared, kind.title, inputs, notes, metrics=metrics)
 
