@@ -125,7 +125,7 @@ def with_pasted_command(
             fix="--model NAME in front of the command",
         )
     if model:
-        said["--model"] = models.name_in_path(model)
+        said["--model"] = _planned_name(model, program)
     if found.engine == "llama.cpp":
         _divide_among_slots(said, known, each_has_all=program.slots == "whole")
     if start.release and program.takes_value and "--engine-version" in known:
@@ -222,6 +222,12 @@ def _name_of_model(named: Mapping[str, str]) -> str:
     return f"{model}:{file}" if model and file else model or file
 
 
+def _planned_name(model: str, program: EngineProgram) -> str:
+    """Return the name under which the model of a command is planned."""
+    name = models.name_in_path(model)
+    return models.with_default_tag(name) if program.has_library and not models.is_path(name) else name
+
+
 def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]:
     """Return an engine's option, without the hyphens in front, and its value in this program's words."""
     if name == "ctx-size":
@@ -315,7 +321,7 @@ def options_of_commands(text: str, known: Collection[str]) -> Iterator[dict[str,
             continue
         found = _read_options(start, known)
         model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
-        named = {"--model": models.name_in_path(model)} if model else {}
+        named = {"--model": _planned_name(model, start.program)} if model else {}
         release = {"--engine-version": start.release} if start.release and start.program.takes_value else {}
         yield {**named, "--engine": found.engine, **release, **found.said}
 
