@@ -172,7 +172,7 @@ def recommend(
         budget: At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much
             traffic it buys.
         goal: Rank hardware families by your weights of fit, cost, ecosystem, team.
-        gpu: Only these accelerators.
+        gpu: Only these accelerators; 2xh100-sxm: at most 2.
         provider: Only these providers.
         engine: Only these engines, such as vllm@0.24.0.
         precision: Weight formats; fp8 and wider by default.
@@ -370,7 +370,7 @@ def cost(
         redundancy: n+1: one replica more than the load needs.
         budget: At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much
             traffic it buys.
-        gpu: Only these accelerators.
+        gpu: Only these accelerators; 2xh100-sxm: at most 2.
         provider: Only these providers.
         engine: Only these engines, such as vllm@0.24.0.
         precision: Weight formats; fp8 and wider by default.

@@ -309,7 +309,9 @@ class Where:
     """Hardware, providers, terms, prices and software that the answer may use, as typed."""
 
     gpu: Annotated[
-        str | None, LIMITS("ID,...", "Only these accelerators."), acts(ALL, plan=True, models=True, rent=True)
+        str | None,
+        LIMITS("ID,...", "Only these accelerators; 2xh100-sxm: at most 2."),
+        acts(ALL, plan=True, models=True, rent=True),
     ] = None
     provider: Annotated[
         str | None, LIMITS("NAME,...", "Only these providers."), acts(ALL, plan=True, models=True, rent=True)

@@ -555,14 +555,12 @@ class _Reader:
         kept = named if may_be_either else [one for one in named if one.is_own == named[0].is_own]
         for one in named:
             self.typed = self.typed.replace(one.mark, "" if one in kept else one.typed)
-        ids = list(dict.fromkeys(one.id for one in kept))
         counts = [f"{self.nodes * one.number}x{one.id}" for one in kept]
         is_own = asks_which or any(one.is_own or (may_be_either and one.has_article) for one in kept)
-        if is_own and is_rented:
-            self.notes = (f"rented are as many as a load needs, not {' or '.join(counts)}",)
         if is_own and not is_rented:
             return {"--own": (" or " if may_be_either else ",").join(counts)}
-        return {"--gpu": ",".join(ids)}
+        named_ids = [count if one.is_own else one.id for count, one in zip(counts, kept, strict=True)]
+        return {"--gpu": ",".join(dict.fromkeys(named_ids))}
 
     def _next_hardware(self, mark: str) -> "_Named | None":
         """Return the next accelerator that is named, in any number of words, and leave a mark in its place."""

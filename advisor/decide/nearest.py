@@ -102,6 +102,9 @@ def _changes(
         for need in _needed_accelerators(scenario, model, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes that many"
             yield [ChangedQuestion(told, scenario.with_limits(own=(need,)))]
+    if limits.most_rented:
+        kinds = ",".join(limits.accelerators)
+        yield [ChangedQuestion(f"--gpu {kinds}", scenario.with_limits(most_rented=()))]
     elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():
         usual = Constraints.model_fields[field].get_default()

@@ -100,7 +100,7 @@ def understand(text: str) -> dict[str, str]:
         ),
         (
             "rent 2x H100 or 1x H200: llama-3.1-70b",
-            {"--gpu": "h100-sxm,h200-sxm", "--model": "llama-3.1-70b"},
+            {"--gpu": "2xh100-sxm,1xh200-sxm", "--model": "llama-3.1-70b"},
         ),
         (
             "H100 vs H200 vs B200 for qwen3-32b",
