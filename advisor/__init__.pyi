@@ -603,6 +603,7 @@ def memory(
     enforce_eager: bool | None = ...,
     enable_dp_attention: bool | None = ...,
     enable_expert_parallel: bool | None = ...,
+    language_model_only: bool | None = ...,
     gpu_layers: float | str | None = ...,
     host_experts: float | str | None = ...,
     tensor_split: str | Sequence[str] | None = ...,
@@ -636,6 +637,7 @@ def memory(
         enforce_eager: No decode graphs.
         enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
         enable_expert_parallel: Experts over all accelerators of a replica.
+        language_model_only: No towers of images and audio.
         gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
         host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
         tensor_split: Layers of each stage of --pp, in proportion: 3,1.
@@ -1144,6 +1146,7 @@ class _Simulate:
         enforce_eager: bool | None = ...,
         enable_dp_attention: bool | None = ...,
         enable_expert_parallel: bool | None = ...,
+        language_model_only: bool | None = ...,
         gpu_layers: float | str | None = ...,
         host_experts: float | str | None = ...,
         tensor_split: str | Sequence[str] | None = ...,
@@ -1220,6 +1223,7 @@ class _Simulate:
             enforce_eager: No decode graphs.
             enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
             enable_expert_parallel: Experts over all accelerators of a replica.
+            language_model_only: No towers of images and audio.
             gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
             host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
             tensor_split: Layers of each stage of --pp, in proportion: 3,1.

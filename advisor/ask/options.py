@@ -505,6 +505,9 @@ class EngineFlags:
     enable_expert_parallel: Annotated[
         bool, ENGINE(None, "Experts over all accelerators of a replica.", True, "--enable-expert-parallel")
     ] = False
+    language_model_only: Annotated[
+        bool, ENGINE(None, "No towers of images and audio.", True, "--language-model-only")
+    ] = False
     gpu_layers: Annotated[
         str | None,
         ENGINE(

@@ -126,6 +126,8 @@ def with_pasted_command(
         )
     if model:
         said["--model"] = _planned_name(model, program)
+    if program.tower_option and _loads_one_file(start, found.names):
+        said.setdefault("--language-model-only", "")
     if found.engine == "llama.cpp":
         _divide_among_slots(said, known, each_has_all=program.slots == "whole")
     if start.release and program.takes_value and "--engine-version" in known:
@@ -183,7 +185,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
             found.said.setdefault(own, translated)
         elif name in program.config and value and not Path(value).is_file():
             found.left.append(f"{typed} {value}, which is not on this machine,")
-        elif name != _LOADER and name not in program.config:
+        elif name not in (_LOADER, program.tower_option, *program.config):
             found.left.append(typed)
             options = program.takes_value
             is_known = (
@@ -220,6 +222,13 @@ def _name_of_model(named: Mapping[str, str]) -> str:
         model = f"{model}-{size.replace('_', '.')}b"
     file = named.get(_FILE_OF_MODEL, "").strip("*")
     return f"{model}:{file}" if model and file else model or file
+
+
+def _loads_one_file(start: _Start, named: Mapping[str, str]) -> bool:
+    """Whether a command loads the file of a model alone: one from a hub brings its towers along."""
+    from_hub = any(named.get(word) for word in ("hf-repo", "model-source", "model-id"))
+    names_towers = any(kebab(name) == start.program.tower_option for name, _ in _options_of(start))
+    return _name_of_model(named).endswith(".gguf") and not from_hub and not names_towers
 
 
 def _planned_name(model: str, program: EngineProgram) -> str:
