@@ -417,6 +417,9 @@ def test_weight_only_formats_keep_activations_in_16_bits(tmp_path: Path) -> None
         ("unsloth/DeepSeek-R1-0528-GGUF:UD-TQ1_0", "iq1_s", None, 162.0),
         ("unsloth/Kimi-K2-Instruct-GGUF:UD-Q2_K_XL", "q2_k", None, 381.0),
         ("unsloth/Qwen3-30B-A3B-GGUF:UD-Q4_K_XL", "q4_k_xl", None, 17.7),
+        ("unsloth/DeepSeek-V4-Flash-GGUF:UD-IQ3_XXS", "iq3_xxs", None, 104.2),
+        ("Qwen3.6-35B-A3B-UD-IQ3_XXS.gguf", "iq3_xxs", None, 13.2),
+        ("unsloth/Qwen3-Coder-Next-GGUF:UD-Q2_K_XL", "q2_k", None, 26.7),
     ],
 )
 def test_a_quantised_id_is_not_taken_in_the_base_format(
