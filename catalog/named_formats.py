@@ -300,9 +300,9 @@ def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat,
     tables are wider than the mix has them; else empty."""
     repository, _, file = name.casefold().partition(":")
     if "/" not in repository and (
-        found := _DYNAMIC_FILE.fullmatch(repository)
+        alone := _DYNAMIC_FILE.fullmatch(repository)
     ):  # a file of Unsloth's on its own
-        repository, file = f"unsloth/{found['model']}-gguf", found["file"]
+        repository, file = f"unsloth/{alone['model']}-gguf", alone["file"]
     size = _gguf_files().get((repository, file))
     dtype = said.dtype
     layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
@@ -335,8 +335,8 @@ _SUPER_BLOCK: Final = 256
 
 
 def _keeps_mxfp4(model: Model, dtype: str) -> bool:
-    """Whether experts that are published in mxfp4 stay so in a file of another type: where that is no narrower, or where
-    their rows are no whole number of its blocks."""
+    """Whether experts that are published in mxfp4 stay so in a file of another type: it is no narrower, or their rows
+    are no whole number of its blocks."""
     experts = [group.feed_forward for group in model.layers if group.feed_forward is not None]
     widths = [model.hidden_size, *(one.intermediate_size for one in experts if one.kind == "moe")]
     return _bits_of(dtype) >= _bits_of("mxfp4") or any(width % _SUPER_BLOCK for width in widths)
