@@ -2,6 +2,7 @@
 
 import pytest
 
+from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import registry
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
@@ -58,6 +59,23 @@ def test_commands_and_headings_say_what_a_result_leaves_open(
     assert (found.model, found.gpu, found.tensor_parallel) == (model, gpu, tensor)
     assert (found.request_rate_per_s, found.concurrency) == (rate, clients)
     assert bool(found.notes) == bool(model)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MODEL: meta-llama/Llama-3.1-8B-Instruct",
+        "**Model name**: Llama 3.1 8B",
+        "model_id = `llama-3.1-8b`",
+        "genai-perf profile -m meta-llama/Llama-3.1-8B-Instruct --endpoint-type chat",
+        "python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B-Instruct",
+    ],
+)
+def test_a_line_names_the_model_of_a_result_and_of_a_log(line: str) -> None:
+    assert models.get(only(f"{line}\n\n{TABLE}").model).record.id == "llama-3.1-8b"
+    _, log = registry.read(f"{line}\nModel loading took 14.99 GiB and 5 seconds\n", "text")
+    assert isinstance(log, ServerLog)
+    assert log.model == "llama-3.1-8b"
 
 
 def test_what_a_result_states_itself_counts_before_its_surroundings() -> None:
