@@ -268,6 +268,9 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         "model": _model_of(test),
         **{name: value for name, value in stated.items() if value},
     }
+    known = models.find(row["model"]) if row["model"] else None
+    if not row["weight_dtype"] and known is not None and known.weights == "mxfp4":
+        row["weight_dtype"] = known.weights  # its experts stay so in files that are named by another type
     row["weight_dtype"] = row["weight_dtype"] or stored_formats(row["model"]).get("weight_dtype", "")
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id

@@ -223,6 +223,12 @@ def objectives_of(typed: TypedObjectives) -> Objectives:
     )
 
 
+def has_levels(typed: TypedObjectives) -> bool:
+    """Whether a limit of latency is typed; without one the usual limits hold."""
+    names = ("ttft_p99", "tpot_p99", *(f"{metric}_p{percent}" for metric, percent in _LEVELS))
+    return any(getattr(typed, name) is not None for name in names)
+
+
 def scenario_of(
     model: str,
     load: LoadOptions,

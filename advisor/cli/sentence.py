@@ -180,6 +180,8 @@ class _Reader:
         self.typed = _MEMORY_FIRST.sub(r"\g<machine> \g<memory>gb", " ".join(text.split()))
         self.nodes = 1
         """Nodes of which each holds the accelerators that are counted."""
+        self.is_backlog = False
+        """Whether the items of the work may wait."""
         self.notes: tuple[str, ...] = ()
         self.told: tuple[str, ...] = ()
         """Notes on what the question leaves open."""
@@ -224,9 +226,8 @@ class _Reader:
         is_load = "--items" in found or ("--rate" in found and work not in _OF_ITEMS)
         if work not in _LEARNING and not is_load:
             found = self._first_token(work) | found
-        for name, words in _words()["use_cases"].items():
-            if self._take(rf"\b(?:{_join(words)})\b"):
-                case = name if case in ("", "chatbot") else case
+        found |= self._limit_of_backlog(found)
+        case = self._use_case(case, found, has_users=bool(users))
         if tokens is not None and not found.keys() & set(_LOADS):
             found["--rate"] = self._requests(tokens, found, case)
         found |= self._frameworks() if work in _OF_CLUSTERS else {}
@@ -237,6 +238,23 @@ class _Reader:
         if users:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
+
+    def _use_case(self, case: str, found: dict[str, str], *, has_users: bool) -> str:
+        """Return the use case that the words name; of several that are named, chatting is the least telling, but says
+        how often users send something."""
+        named = [case] if case else []
+        chats = False
+        for name, words in _words()["use_cases"].items():
+            if taken := self._take(rf"\b(?:{_join(words)})\b"):
+                named.append(name)
+                chats = chats or "chat" in taken[0]
+        chosen = next((name for name in named if name != _CHAT), "".join(named[:1]))
+        if has_users and chats and chosen != _CHAT:
+            daily = get_use_case(_CHAT)[1].requests_per_user_day
+            found["--requests-per-user"] = f"{daily:g}/day"
+            told = f"its users are taken to send as many requests as those of a chatbot, {daily:g} a day"
+            self.told = (*self.told, told)
+        return chosen
 
     def _formats(self, start: str, end: str) -> dict[str, str]:
         """Return the formats of weights and cache that are named by words between these borders."""
@@ -450,6 +468,14 @@ class _Reader:
             fix=f"'{time['percentile']} TTFT {time['time']}', or 'p99 end-to-end {time['time']}'",
         )
 
+    def _limit_of_backlog(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Return a limit of latency for items that may wait, unless one is told."""
+        if not self.is_backlog or "--latency-p99" in found:
+            return {}
+        told = f"items may wait: {_BACKLOG_LATENCY} is taken; --latency-p99 sets another limit"
+        self.told = (*self.told, told)
+        return {"--latency-p99": _BACKLOG_LATENCY}
+
     def _workload(self) -> dict[str, str]:
         """Return the kind of work that the words name."""
         for name, words in _words()["methods"].items():
@@ -497,7 +523,9 @@ class _Reader:
         for period, words in _words()["periods"].items():
             done = r"(?:\s+[^\W\d]+(?:ed|en|iert|és|ados))?"
             if found_rate := self._take(rf"{items}{done}{_EACH}(?:{_join(words)})\b"):
-                return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
+                rate = f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"
+                self.is_backlog = workload == "speech" and period in _PERIODS_OF_A_BACKLOG
+                return {"--rate": rate}
         for period, words in _words()["periods"].items() if workload in _OF_ITEMS else ():
             if found_rate := self._take(rf"{_AMOUNT}\s*{_EACH}(?:{_join(words)})\b"):
                 return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
@@ -514,7 +542,9 @@ class _Reader:
             self.typed = before
             return {}
         days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
-        return {"--rate": f"{parse_count(amount['amount'].strip(), '--items') / days:.0f}/day"}
+        rate = f"{parse_count(amount['amount'].strip(), '--items') / days:.0f}/day"
+        self.is_backlog = True
+        return {"--rate": rate}
 
     def _pairs_of_a_query(self) -> float:
         """Return the texts that are ranked for each query; 1 if the question does not say it."""
@@ -641,6 +671,11 @@ class _Reader:
         return " ".join(word for word in words if word and word not in _words()["joining"]["any"])
 
 
+_PERIODS_OF_A_BACKLOG: Final = ("day", "week", "month")
+"""Periods of recordings that are written down later. Own assumption: live speech is told in streams or per second."""
+_BACKLOG_LATENCY: Final = "60s"
+_CHAT: Final = "chatbot"
+"""Use case whose users chat, whatever else a question names: RAG, code, agents."""
 _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 """Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")

@@ -145,8 +145,14 @@ def understand(text: str) -> dict[str, str]:
         ),
         ("train an 8B, budget $500k", {"--budget": "$500k", "--workload": "train", "--model": "8b"}),
         ("finetune qwen3-8b on 20k documents", {"--workload": "finetune", "--model": "qwen3-8b"}),
-        ("embed 10 million documents in 2 days", {"--workload": "embed", "--rate": "5000000/day"}),
-        ("transcribe 100 hours of audio per day", {"--workload": "speech", "--rate": "12000/day"}),
+        (
+            "embed 10 million documents in 2 days",
+            {"--workload": "embed", "--latency-p99": "60s", "--rate": "5000000/day"},
+        ),
+        (
+            "transcribe 100 hours of audio per day",
+            {"--workload": "speech", "--latency-p99": "60s", "--rate": "12000/day"},
+        ),
         ("rerank 200 requests/s", {"--workload": "rerank", "--rate": "200/second"}),
         (
             "flux.1-dev, 2 images per second",
@@ -165,7 +171,12 @@ def understand(text: str) -> dict[str, str]:
         ("gpt-oss-120b on one H100", {"--model": "gpt-oss-120b", "--own": "1xh100-sxm"}),
         (
             "whisper-large-v3, 100 hours of audio per day",
-            {"--workload": "speech", "--rate": "12000/day", "--model": "whisper-large-v3"},
+            {
+                "--workload": "speech",
+                "--latency-p99": "60s",
+                "--rate": "12000/day",
+                "--model": "whisper-large-v3",
+            },
         ),
         (
             "sdxl at 5 images/s under $5 per hour",
@@ -206,7 +217,12 @@ def understand(text: str) -> dict[str, str]:
         ),
         (
             "embed 50 million documents of 400 tokens by tomorrow",
-            {"--input-tokens": "400", "--workload": "embed", "--rate": "50000000/day"},
+            {
+                "--input-tokens": "400",
+                "--workload": "embed",
+                "--latency-p99": "60s",
+                "--rate": "50000000/day",
+            },
         ),
         (
             "rerank 100 passages per query at 20 queries per second",
@@ -470,3 +486,18 @@ def test_the_speed_on_a_named_card_is_that_of_one_request() -> None:
     with pytest.raises(AdvisorError, match="speed of one request") as caught:
         understand("how fast is Qwen3 14B on an RTX 4070?")
     assert (caught.value.fix or "").startswith("advisor simulate serve --model qwen3-14b --gpu rtx-4070")
+
+
+def test_work_that_nobody_waits_for_has_a_loose_limit() -> None:
+    """Recordings of a day or a month, and whatever has a deadline, are written down later; a typed limit counts."""
+    assert understand("transcribe 10,000 hours of audio a month")["--latency-p99"] == "60s"
+    assert understand("embed 20 million documents in 2 days")["--latency-p99"] == "60s"
+    assert understand("transcribe 500 hours of audio a day within 5 seconds")["--latency-p99"] == "5 seconds"
+    assert "--latency-p99" not in understand("embed 20 million documents a day")
+
+
+@pytest.mark.parametrize(("case", "words"), [("rag", "RAG"), ("code", "coding")])
+def test_users_of_a_chatbot_chat_whatever_else_it_does(case: str, words: str) -> None:
+    said = understand(f"a {words} chatbot for 200 users")
+    assert (said["--use-case"], said["--requests-per-user"]) == (case, "3.7/day")
+    assert "--requests-per-user" not in understand("a chatbot for 200 users")
