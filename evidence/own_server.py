@@ -447,6 +447,11 @@ def _suspects(row: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
         for fraction in (0.5, 0.9):
             words = f"its prefix cache holds about {fraction:.0%} of each prompt (repeated prompts)"
             suspects.append((words, {"shared_prefix_len": str(round(fraction * isl)), "num_prefixes": "1"}))
+    if not row.get("weight_dtype"):
+        suspects += [
+            (f"its weights are in {dtype} (--precision {dtype})", {"weight_dtype": dtype})
+            for dtype in ("fp8", "int4")
+        ]
     if not row.get("power_cap_w"):
         tdp_w = accelerators.by_id(row["gpu"]).tdp_w
         suspects += [
