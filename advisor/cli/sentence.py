@@ -114,6 +114,15 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
             why="speeds and prices are those of a card, not of its memory",
             fix=f"name it: '{text.replace(text[memory.start() : memory.end()], 'an RTX 4090')}'",
         )
+    if _API.search(lower) and _CHOICE.search(lower):
+        load = [f"{name} {options[name]}" for name in ("--rate", "--use-case", "--users") if name in options]
+        raise AdvisorError(
+            f"'{text}' asks whether to run a model or to call an API",
+            why="advisor recommend ranks machines alone",
+            fix=" ".join(
+                (f"advisor cost --model {options.get('--model', 'ID')}", *(load or ["--tokens-per-day 50M"]))
+            ),
+        )
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
     own = options.get("--own", "")
@@ -126,7 +135,7 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
         return
     if _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
         in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
-        precision = options.get("--precision", "q4_k_m" if in_host else "")
+        precision = options.get("--precision", "q4_k_m" if in_host else "").partition(",")[0]
         format_ = f" --precision {precision}" if precision else ""
         format_ += " --host-experts all" if in_host else ""
         raise AdvisorError(
@@ -141,7 +150,10 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
 
 def _asks_memory(text: str, options: Mapping[str, str]) -> AdvisorError:
     """Return the refusal of a question about memory alone, with the command that answers it."""
-    named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in options.items() if name in _OF_MEMORY)
+    one = {
+        name: value.partition(",")[0] if name == "--precision" else value for name, value in options.items()
+    }
+    named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in one.items() if name in _OF_MEMORY)
     gpu = f" --gpu {options['--own']}" if "--own" in options else "" if "--gpu" in options else " --gpu ID"
     return AdvisorError(
         f"'{text}' asks for memory alone",
@@ -178,6 +190,8 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.typed = _MEMORY_FIRST.sub(r"\g<machine> \g<memory>gb", " ".join(text.split()))
+        self.says_q4 = re.search(r"\bq4\b", self.typed) is not None
+        """Whether 4 bits are asked for, in whichever file."""
         self.nodes = 1
         """Nodes of which each holds the accelerators that are counted."""
         self.is_backlog = False
@@ -339,7 +353,11 @@ class _Reader:
             size := self._take(r"\b(?P<size>\d{3,4}\s?[x×]\s?\d{3,4})\b")
         ):
             named["--image-size"] = size["size"]
-        return named if "--own" in named else named | self._place()
+        if "--own" in named:
+            return named
+        if self.says_q4 and found.get("--precision") == "q4_k_m":
+            named["--precision"] = "q4_k_m,int4"  # engines of rented servers read other files of 4 bits
+        return named | self._place()
 
     def _name_model(self, found: dict[str, str], model: str) -> None:
         """Add the model, of a distillation that of the student, to what was found."""
@@ -692,6 +710,11 @@ _WHICH_MODEL: Final = re.compile(
     r"(?:be )?run\b"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
+_API: Final = re.compile(r"\bapis?\b|\b(?:openrouter|together|fireworks|deepinfra|openai|anthropic)\b")
+_CHOICE: Final = re.compile(
+    r"\b(?:cheaper|myself|self[- ]host\w*|versus|vs|instead|günstiger|moins cher)\b|\bor\b.*\bapis?\b"
+)
+"""Words with which machines of one's own or rented ones are compared with an API."""
 _FITS: Final = re.compile(
     r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"
     r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,9}(?:run|load|handle)"

@@ -54,7 +54,10 @@ def understand(text: str) -> dict[str, str]:
             "lora of an 8b on 2x L40S",
             {"--workload": "finetune", "--method": "lora", "--own": "2xl40s", "--model": "8b"},
         ),
-        ("qwen3-32b at Q4 on a 5090", {"--model": "qwen3-32b", "--precision": "q4_k_m", "--gpu": "rtx-5090"}),
+        (
+            "qwen3-32b at Q4 on a 5090",
+            {"--model": "qwen3-32b", "--precision": "q4_k_m,int4", "--gpu": "rtx-5090"},
+        ),
         (
             "70b in bf16 with fp8 kv cache, 2 rps",
             {"--kv-precision": "fp8", "--precision": "bf16"} | {"--model": "70b", "--rate": "2/second"},
@@ -501,3 +504,17 @@ def test_users_of_a_chatbot_chat_whatever_else_it_does(case: str, words: str) ->
     said = understand(f"a {words} chatbot for 200 users")
     assert (said["--use-case"], said["--requests-per-user"]) == (case, "3.7/day")
     assert "--requests-per-user" not in understand("a chatbot for 200 users")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Is it cheaper to run llama 3.3 70b myself or use an API for 5M tokens a day?",
+        "self-host qwen3-32b vs api, 10 requests per second",
+    ],
+)
+def test_a_choice_between_machines_and_an_api_is_a_question_of_cost(text: str) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        options_of_sentence(text)
+    assert caught.value.fix.startswith("advisor cost --model ")
+    assert "--rate" in caught.value.fix

@@ -683,3 +683,16 @@ def test_a_wide_type_that_the_size_contradicts_is_none(size: str, params: str, n
     )
     (row,) = read_llama_bench(text)
     assert row.weight_dtype == means
+
+
+def test_what_is_written_behind_a_figure_of_a_summary_is_no_part_of_it() -> None:
+    text = (
+        "============ Serving Benchmark Result ============\n"
+        "Successful requests:                     640        # completed, refused ones left out\n"
+        "Benchmark duration (s):                  48.47      // seconds\n"
+        "Total input tokens:                      1307017\nTotal generated tokens:                  78908\n"
+        "Mean TTFT (ms):                          31861.01   ← first token\n"
+        "Mean TPOT (ms):                          56.84\n=================================================="
+    )
+    (found,) = read_vllm_bench(text)
+    assert (found.num_requests, found.ttft.mean_s) == (640, pytest.approx(31.86101))
