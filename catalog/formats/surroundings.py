@@ -5,7 +5,7 @@ Start commands of engines are read where pasted commands are (`advisor/cli/serve
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from advisor.catalog import accelerators, models
@@ -45,7 +45,7 @@ _BOARDS: Final = tuple(
         rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*(?={_NAME})",
         rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?(?={_NAME})",
         rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
-        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
+        rf"\b[Oo]n\s+(?:an?\s+|the\s+|my\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
         rf"^GPU \d+: {_NAME}(?P<count>)",
         rf"\bNVIDIA (?={_NAME})(?P<count>)",
         r"(?<![\w/-])(?P<name>[A-Za-z][A-Za-z-]*\d\w*)\s*[x×]\s?(?P<count>\d{1,4})\b",
@@ -59,6 +59,7 @@ _MODEL_LINE: Final = re.compile(
 )
 _WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*")
+_LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
 
 
@@ -145,11 +146,23 @@ def _model_in(text: str) -> str | None:
     return _one(
         (
             *_MODEL.findall(text),
-            *(word for line in _HEADING.findall(text) for word in _WORD.findall(line)),
+            *(name for line in _HEADING.findall(text) for name in _names_in(line)),
             *(word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))),
         ),
         _model_id,
     )
+
+
+def _names_in(heading: str) -> Iterator[str]:
+    """Yield the words of a heading that may be the name of a model, and the longest of its phrases that is one."""
+    yield from _WORD.findall(heading)
+    words = re.sub(r"[()\[\],:*`]", " ", heading).split()
+    for count in range(_LONGEST_NAME_WORDS, 1, -1):
+        phrases = (" ".join(words[place : place + count]) for place in range(len(words) - count + 1))
+        found = [phrase for phrase in phrases if _model_id(phrase)]
+        if found:
+            yield from found
+            return
 
 
 def _model_id(name: str) -> str | None:
