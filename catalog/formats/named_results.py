@@ -471,7 +471,7 @@ def _name_of(reading: _Reading) -> str:
 def _tokens_meant(rate: float, reading: _Reading, found: Mapping[str, float]) -> str:
     """Return which tokens a rate counts where requests and lengths, or clients and times, tell it; empty if they do
     not."""
-    if (meant := _meant_by_times(rate, reading)) != "":
+    if (meant := _counts_by_times(rate, reading)) != "":
         return meant
     requests = found.get("requests_per_s")
     inputs = reading.of("input_tokens")
@@ -492,7 +492,7 @@ _LONGEST_WAIT_TOKENS: Final = 50.0
 """TTFT over TPOT up to which prompts are taken to have more tokens than that."""
 
 
-def _meant_by_times(rate: float, reading: _Reading) -> str:
+def _counts_by_times(rate: float, reading: _Reading) -> str:
     """Return which tokens a rate counts by the number of clients and the time of an output token; empty if they do not
     tell it.
 
