@@ -133,7 +133,8 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
     is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower) is not None
     if is_rented and not own:
         return
-    if _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
+    limits = options.keys() & {"--tpot-p99", "--ttft-p99"}
+    if (_SPEED.search(lower) and not limits) or (_MEASURED.search(lower) and _JUDGED.search(lower)):
         in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
         precision = options.get("--precision", "q4_k_m" if in_host else "").partition(",")[0]
         format_ = f" --precision {precision}" if precision else ""
@@ -357,7 +358,12 @@ class _Reader:
             return named
         if self.says_q4 and found.get("--precision") == "q4_k_m":
             named["--precision"] = "q4_k_m,int4"  # engines of rented servers read other files of 4 bits
-        return named | self._place()
+        return named | self._place() | self._terms()
+
+    def _terms(self) -> dict[str, str]:
+        """Return the terms on which machines are rented, if the question names some."""
+        terms = [name for name, words in _words()["terms"].items() if self._take(rf"\b(?:{_join(words)})\b")]
+        return {"--term": ",".join(terms)} if terms else {}
 
     def _name_model(self, found: dict[str, str], model: str) -> None:
         """Add the model, of a distillation that of the student, to what was found."""
@@ -725,6 +731,9 @@ _SPEED: Final = re.compile(
     r"\bhow (?:fast|many (?:tokens?|toks?|t/s|tps))\b|\b(?:what|which) (?:speed|tokens? per second|tps|t/s|tok/s)\b"
     r"|\bwie schnell\b|\bqué velocidad\b|\bquelle vitesse\b"
 )
+_MEASURED: Final = re.compile(r"\b(?:i|we) (?:only )?(?:get|see|reach|measure)\b|\b(?:getting|seeing)\b")
+_JUDGED: Final = re.compile(r"\b(?:normal|expected|as expected|plausible|too slow|right|ok|okay|good)\b")
+"""Words of a question whether a speed that was measured, by the words before it, is the usual one."""
 _OF_MEMORY: Final = {
     "--model": "--model",
     "--gpu": "--gpu",

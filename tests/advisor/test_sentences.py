@@ -485,6 +485,25 @@ def test_the_speed_of_one_request_is_a_question_of_a_simulation() -> None:
     assert "--host-experts all" in (caught.value.fix or "")
 
 
+def test_whether_a_measured_speed_is_the_usual_one_is_a_question_of_a_simulation() -> None:
+    with pytest.raises(AdvisorError, match="the speed of one request") as refused:
+        options_of_sentence("I get 25 tok/s on my RTX 4090 with llama 70b, is that normal?")
+    assert "simulate serve --model llama-70b --gpu 1xrtx-4090" in (refused.value.fix or "")
+    limited, _ = options_of_sentence("llama 70b at 25 tok/s on my RTX 4090, for 3 good users")
+    assert "--tpot-p99" in limited
+
+
+@pytest.mark.parametrize("words", ["spot", "on spot instances", "at spot prices", "preemptible"])
+def test_terms_of_rent_are_read_and_are_none_of_own_machines(words: str) -> None:
+    rented, notes = options_of_sentence(f"llama 70b at 2 rps, {words}")
+    assert rented[rented.index("--term") + 1] == "spot"
+    assert not any("not part" in note for note in notes)
+    both, _ = options_of_sentence(f"llama 70b at 2 rps, {words} or on demand")
+    assert both[both.index("--term") + 1] == "spot,on-demand"
+    owned, _ = options_of_sentence(f"llama 70b at 2 rps on my 2 H100, {words}")
+    assert "--term" not in owned
+
+
 def test_the_speed_on_a_named_card_is_that_of_one_request() -> None:
     with pytest.raises(AdvisorError, match="speed of one request") as caught:
         understand("how fast is Qwen3 14B on an RTX 4070?")
