@@ -172,7 +172,7 @@ def recommend(
         budget: At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much
             traffic it buys.
         goal: Rank hardware families by your weights of fit, cost, ecosystem, team.
-        gpu: Only these accelerators.
+        gpu: Only these accelerators; 2xh100-sxm: at most 2.
         provider: Only these providers.
         engine: Only these engines, such as vllm@0.24.0.
         precision: Weight formats; fp8 and wider by default.
@@ -370,7 +370,7 @@ def cost(
         redundancy: n+1: one replica more than the load needs.
         budget: At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much
             traffic it buys.
-        gpu: Only these accelerators.
+        gpu: Only these accelerators; 2xh100-sxm: at most 2.
         provider: Only these providers.
         engine: Only these engines, such as vllm@0.24.0.
         precision: Weight formats; fp8 and wider by default.
@@ -603,6 +603,7 @@ def memory(
     enforce_eager: bool | None = ...,
     enable_dp_attention: bool | None = ...,
     enable_expert_parallel: bool | None = ...,
+    language_model_only: bool | None = ...,
     gpu_layers: float | str | None = ...,
     host_experts: float | str | None = ...,
     tensor_split: str | Sequence[str] | None = ...,
@@ -636,6 +637,7 @@ def memory(
         enforce_eager: No decode graphs.
         enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
         enable_expert_parallel: Experts over all accelerators of a replica.
+        language_model_only: No towers of images and audio.
         gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
         host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
         tensor_split: Layers of each stage of --pp, in proportion: 3,1.
@@ -1144,6 +1146,7 @@ class _Simulate:
         enforce_eager: bool | None = ...,
         enable_dp_attention: bool | None = ...,
         enable_expert_parallel: bool | None = ...,
+        language_model_only: bool | None = ...,
         gpu_layers: float | str | None = ...,
         host_experts: float | str | None = ...,
         tensor_split: str | Sequence[str] | None = ...,
@@ -1220,6 +1223,7 @@ class _Simulate:
             enforce_eager: No decode graphs.
             enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
             enable_expert_parallel: Experts over all accelerators of a replica.
+            language_model_only: No towers of images and audio.
             gpu_layers: Layers in the accelerators' memory, the output layer counted; the rest on the host.
             host_experts: First layers whose routed experts stay with the host: 20, all, or PATTERN=CPU.
             tensor_split: Layers of each stage of --pp, in proportion: 3,1.

@@ -199,7 +199,9 @@ def _words_in(name: str) -> frozenset[str]:
 
 def _as_reference(typed: str) -> str:
     """Return a repository, with its branch or file behind a colon, for an address of the hub or `name@branch`."""
-    typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", _POINT.sub(".", typed)))
+    typed = _PART.sub("", _POINT.sub(".", typed))
+    if (in_library := _OLLAMA_ADDRESS.match(typed)) is not None:
+        typed = with_default_tag(typed[in_library.end() :])
     if _HYPHEN.search(typed) and typed.casefold() not in _listed_repositories():
         typed = _HYPHEN.sub(".", typed)
     found = _HUB_ADDRESS.fullmatch(typed)
@@ -220,20 +222,48 @@ _OLLAMA_TAG: Final = re.compile(r"(?P<name>[a-z][\w.-]*):(?P<tag>[\w.-]+)", re.I
 _OLLAMA_TYPE: Final = re.compile(r"(?:^|-)(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
 
 
+_OLLAMA_TUNING: Final = re.compile(r"(?:^|-)(?:instruct|chat|text|code|python)(?=-|$)")
+"""Words of a tag that choose a tuning, not a size."""
+_DEFAULT_TAG: Final = "latest"
+
+
+def with_default_tag(name: str) -> str:
+    """Return a name of Ollama's library with the tag that it has if none is typed; any other name as it is."""
+    return name if ":" in name or "/" in name else f"{name}:{_DEFAULT_TAG}"
+
+
+@cache
+def _ollama_tags() -> dict[str, tuple[str, str]]:
+    """Return the tag that `latest` stands for, and the type of files whose tag names none, by name in the library.
+
+    Source: data/support/ollama_tags.csv, each row with its source.
+    """
+    rows = read_csv(DATA_DIR / "support" / "ollama_tags.csv", ("name", "tag", "type", "source"))
+    return {row["name"]: (row["tag"], row["type"]) for _, row in rows}
+
+
 def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
     """Return the model of a tag of Ollama's library, `llama3.3:70b-instruct-q4_K_M`; None if it is none.
 
-    Assumes: a tag that names no type is q4_k_m, quantisation-aware ones are q4_0; models published in mxfp4 keep it.
+    Assumes: a tag that names no type is q4_k_m where the library is not known to have another type, quantisation-aware
+    ones are q4_0; models published in mxfp4 keep it.
     Source: ollama.com/library, pages of tags.
     """
     found = _OLLAMA_TAG.fullmatch(ref)
     if found is None:
         return None
-    core = _core(f"{found['name']}-{found['tag']}")
+    usual_tag, usual_type = _ollama_tags().get(found["name"].casefold(), ("", ""))
+    tag = _OLLAMA_TUNING.sub("", found["tag"].removesuffix(_DEFAULT_TAG).casefold())
+    if not tag or _OLLAMA_TYPE.fullmatch(tag):
+        tag = "-".join(filter(None, (usual_tag, tag)))
+    core = _core(f"{found['name']}-{tag}".rstrip("-"))
     wanted = drop_separators(core)
     targets = {
         one for core, ids in _targets_by_core().items() if drop_separators(core) == wanted for one in ids
     } or _targets_by_words().get(_words_of(core), frozenset())
+    if (usual := _names().aliases.get(core)) is not None:
+        targets = {usual}
+    targets = targets or _of_a_size(core) or frozenset()
     is_tuning = not targets
     targets = targets or _base_of_tuning(re.sub(r"-v\d[\d.]*$", "", core)) or frozenset()
     if len(targets) != 1:
@@ -241,10 +271,10 @@ def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
     (model_id,) = targets
     beside = ": same shape, another checkpoint" if is_tuning else ""
     note = f"model '{ref}' is taken as {model_id}{beside}"
-    said = _OLLAMA_TYPE.search(found["tag"])
+    said = _OLLAMA_TYPE.search(tag)
     if said is None and by_id(model_id).weights == "mxfp4":
         return Chosen(by_id(model_id), note)
-    quant = said[1] if said else "q4_0" if "qat" in found["tag"] else "q4_k_m"
+    quant = said[1] if said else "q4_0" if "qat" in tag else usual_type or "q4_k_m"
     chosen = _as_checkpoint(model_id, f"{model_id}-GGUF:{quant}", note)
     return chosen._replace(record=chosen.record.model_copy(update={"checkpoint": ref}))
 

@@ -50,6 +50,7 @@ _MLX_PUBLISHERS: Final = ("mlx-community", "lmstudio-community")
 _GGUF_TYPE: Final = re.compile(
     r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|mxfp4(?:_moe)?|bf16|fp16|f16|f32)$", re.IGNORECASE
 )
+_DYNAMIC_FILE: Final = re.compile(r"(?P<model>[\w.-]+)-(?P<file>ud-i?q\w+)\.gguf")
 _WIDE_TYPES: Final = ("bf16", "fp16", "f16", "f32")
 _WIDTH: Final = re.compile(r"(?<![\d.])(\d(?:\.\d+)?)-?bits?(?![a-fh-z])|int(\d)", re.IGNORECASE)
 _EXL_WIDTH: Final = re.compile(r"(\d(?:[._]\d+)?)[-_ ]?bpw|:(\d[._]\d+)(?![\d.])", re.IGNORECASE)
@@ -298,13 +299,16 @@ def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat,
     """Return the storage of a GGUF file whose size is published: layers take what the tables leave; or of one whose
     tables are wider than the mix has them; else empty."""
     repository, _, file = name.casefold().partition(":")
+    if "/" not in repository and (
+        alone := _DYNAMIC_FILE.fullmatch(repository)
+    ):  # a file of Unsloth's on its own
+        repository, file = f"unsloth/{alone['model']}-gguf", alone["file"]
     size = _gguf_files().get((repository, file))
     dtype = said.dtype
     layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
     found = list(matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings))
     experts = [one for one in found if one.part == "experts"]
-    if dtype == "mxfp4" or (model.weights == "mxfp4" and size is None):
-        # Experts of models that are published in mxfp4 stay as they are, whatever the type of the rest.
+    if dtype == "mxfp4" or (model.weights == "mxfp4" and size is None and _keeps_mxfp4(model, dtype)):
         kept = (
             [PartFormat(part="experts", dtype="mxfp4", bits_per_weight=_bits_of("mxfp4"))] if experts else []
         )
@@ -324,6 +328,18 @@ def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat,
     bits = gguf_bits(dtype, "layers") if size is None else (size * BITS_PER_BYTE - fixed) / body
     parts = dict.fromkeys(one.part for one in found)
     return tuple(PartFormat(part=part, dtype=dtype, bits_per_weight=tables.get(part, bits)) for part in parts)
+
+
+_SUPER_BLOCK: Final = 256
+"""Weights of a block of llama.cpp's k- and i-quants (ggml-common.h, QK_K)."""
+
+
+def _keeps_mxfp4(model: Model, dtype: str) -> bool:
+    """Whether experts that are published in mxfp4 stay so in a file of another type: it is no narrower, or their rows
+    are no whole number of its blocks."""
+    experts = [group.feed_forward for group in model.layers if group.feed_forward is not None]
+    widths = [model.hidden_size, *(one.intermediate_size for one in experts if one.kind == "moe")]
+    return _bits_of(dtype) >= _bits_of("mxfp4") or any(width % _SUPER_BLOCK for width in widths)
 
 
 def _bits_of(dtype: str) -> float:

@@ -215,8 +215,13 @@ def _catalogue_rows(
     unknown: dict[str, None] = {}
     periods = {1.0: None}
     lowest: set[Offer] = set()
-    for row in catalogue_prices(path, catalogue):
-        provider = PROVIDER_ALIASES.get(row.provider, row.provider) or (named[0] if len(named) == 1 else "")
+    rows = list(catalogue_prices(path, catalogue))
+    titled = [row for row in rows if row.is_seller_titled]
+    are_tiers = len(named) == 1 and not any(_seller_of(row.provider) in all_providers() for row in titled)
+    for row in rows:
+        if row.is_seller_titled and are_tiers:
+            row = dataclasses.replace(row, sku=row.provider, provider="")
+        provider = _seller_of(row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
         if not provider and not row.gpu:
             unknown[row.sku] = None
@@ -255,6 +260,12 @@ def _catalogue_rows(
             fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
         )
     return CatalogueRows(tuple(prices.values()), taken, tuple(unknown), tuple(periods)[1:], len(lowest))
+
+
+def _seller_of(name: str) -> str:
+    """Return the id of a provider by the name that a list of prices has for it."""
+    spelled = name.replace(" ", "-")
+    return PROVIDER_ALIASES.get(name, PROVIDER_ALIASES.get(spelled, spelled))
 
 
 @cache

@@ -55,6 +55,11 @@ class EngineProgram(Record):
     `=value`: what stands there if the resource is of this program, named last."""
     slots: Literal["", "whole"] = ""
     """Whether each of its slots has the whole context, as Ollama's have."""
+    tower_option: str = ""
+    """Option that names the towers of images, which a model from a file has none of without; empty if they are loaded
+    with the model."""
+    has_library: bool = False
+    """Whether a name of a model without a tag means the default of a library's name, as Ollama's do."""
     source: str
 
     @functools.cached_property

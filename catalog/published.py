@@ -170,7 +170,9 @@ def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[Publ
 def _has_other_name(one: PublishedCheckpoint, model: Model) -> bool:
     """Whether a checkpoint is that of a model that was tuned from this one under another name."""
     name = one.repository.casefold().partition("/")[2]
-    return not all(part in name for part in model.id.split("-")) or "distill" in name
+    return not all(part in name for part in model.id.split("-")) or (
+        "distill" in name and "distill" not in model.id
+    )
 
 
 def _place(one: PublishedCheckpoint, model: Model, own: str) -> tuple[object, ...]:

@@ -268,6 +268,9 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         "model": _model_of(test),
         **{name: value for name, value in stated.items() if value},
     }
+    known = models.find(row["model"]) if row["model"] else None
+    if not row["weight_dtype"] and known is not None and known.weights == "mxfp4":
+        row["weight_dtype"] = known.weights  # its experts stay so in files that are named by another type
     row["weight_dtype"] = row["weight_dtype"] or stored_formats(row["model"]).get("weight_dtype", "")
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
@@ -444,6 +447,11 @@ def _suspects(row: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
         for fraction in (0.5, 0.9):
             words = f"its prefix cache holds about {fraction:.0%} of each prompt (repeated prompts)"
             suspects.append((words, {"shared_prefix_len": str(round(fraction * isl)), "num_prefixes": "1"}))
+    if not row.get("weight_dtype"):
+        suspects += [
+            (f"its weights are in {dtype} (--precision {dtype})", {"weight_dtype": dtype})
+            for dtype in ("fp8", "int4")
+        ]
     if not row.get("power_cap_w"):
         tdp_w = accelerators.by_id(row["gpu"]).tdp_w
         suspects += [

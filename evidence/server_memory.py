@@ -1,7 +1,7 @@
 """Start-up log of a server compared with the memory plan: weights, KV cache and the tokens that it holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import engines, models
@@ -86,6 +86,10 @@ class MemoryComparison:
     """Likely reasons of differences."""
 
 
+_FEWEST_BATCHED_TOKENS: Final = 2048
+"""Tokens of one iteration that releases of vLLM without chunks took at least (vllm/config.py of 0.6.4)."""
+
+
 def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryComparison:
     """Return the memory of a log compared with the plan of its deployment.
 
@@ -94,8 +98,12 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
     """
     assumed = list(log.notes)
     deployment = _deployment(log, stated, assumed)
-    settings = _settings(log, stated, deployment, assumed)
     window = log.max_model_len or deployment.model.max_context_tokens or 4096
+    settings = _settings(log, stated, deployment, assumed)
+    earlier = engines.earlier_memory(deployment.engine, settings.version)
+    whole = earlier.whole_prompts_up_to if earlier else None
+    if whole and window <= whole and settings.max_num_batched_tokens is None:
+        settings = replace(settings, max_num_batched_tokens=max(window, _FEWEST_BATCHED_TOKENS))
     check_generates(deployment.model)
     check_layout(deployment)
     plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))

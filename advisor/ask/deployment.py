@@ -43,6 +43,20 @@ DEFAULT_REQUESTS = 2000
 """Twenty requests lie beyond the 99th percentile."""
 
 
+def stated_deployment(
+    model: str, gpu: str, layout: LayoutOptions, flags: EngineFlags
+) -> tuple[Deployment, tuple[str, ...]]:
+    """Return the deployment that a server with these settings is, and notes on what was understood.
+
+    Raises: as `deployment_of`.
+    """
+    deployment, notes = deployment_of(model, gpu, layout, flags.engine_version or "")
+    if flags.language_model_only:
+        text_alone = deployment.model.model_copy(update={"vision": None, "published_parameters": None})
+        deployment = dataclasses.replace(deployment, model=text_alone)
+    return deployment, notes
+
+
 def deployment_of(
     model: str, gpu: str, typed: LayoutOptions, version: str = ""
 ) -> tuple[Deployment, tuple[str, ...]]:

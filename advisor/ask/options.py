@@ -309,7 +309,9 @@ class Where:
     """Hardware, providers, terms, prices and software that the answer may use, as typed."""
 
     gpu: Annotated[
-        str | None, LIMITS("ID,...", "Only these accelerators."), acts(ALL, plan=True, models=True, rent=True)
+        str | None,
+        LIMITS("ID,...", "Only these accelerators; 2xh100-sxm: at most 2."),
+        acts(ALL, plan=True, models=True, rent=True),
     ] = None
     provider: Annotated[
         str | None, LIMITS("NAME,...", "Only these providers."), acts(ALL, plan=True, models=True, rent=True)
@@ -502,6 +504,9 @@ class EngineFlags:
     ] = False
     enable_expert_parallel: Annotated[
         bool, ENGINE(None, "Experts over all accelerators of a replica.", True, "--enable-expert-parallel")
+    ] = False
+    language_model_only: Annotated[
+        bool, ENGINE(None, "No towers of images and audio.", True, "--language-model-only")
     ] = False
     gpu_layers: Annotated[
         str | None,

@@ -87,6 +87,30 @@ _EITHER: Final = re.compile(r",?\s+or\s+", re.IGNORECASE)
 """Word between machines of which one is taken."""
 
 
+def _named_accelerators(
+    text: str | None,
+) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...], tuple[str, ...]]:
+    """Return the accelerators that may be rented, the most of each kind where they are counted, and notes.
+
+    Raises: AdvisorError: none of a kind is asked for. UnknownNameError: no such accelerator.
+    """
+    ids: list[str] = []
+    most: list[tuple[int, str]] = []
+    notes: list[str] = []
+    for name in names_of(text, "--gpu"):
+        number, id_ = count_accelerators(name)
+        ids.append(id_)
+        if number is None:
+            notes.append(accelerators.get(name).note)
+            continue
+        if number == 0:
+            raise AdvisorError(f"--gpu {name}: none of them", fix=f"--gpu {id_}, or no --gpu")
+        most.append((number, id_))
+    if most:
+        notes.append(f"rented are at most {', '.join(f'{number} x {id_}' for number, id_ in most)}")
+    return tuple(ids), tuple(most), tuple(notes)
+
+
 def _regions(text: str | None) -> tuple[str, ...]:
     """Return prefixes of names of regions and countries in lower case; for a place of the table of grids, its regions.
 
@@ -137,7 +161,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
 
     Raises: AdvisorError: a value is malformed. UnknownNameError: a name is in no record.
     """
-    chosen = [accelerators.get(name) for name in names_of(where.gpu, "--gpu")]
+    chosen, most_rented, gpu_notes = _named_accelerators(where.gpu)
     served = [engines.get(engines.split_release(name)[0]) for name in names_of(where.engine, "--engine")]
     formats = [known_dtype(name) for name in names_of(where.precision, "--precision")]
     cache, cache_note = (
@@ -150,7 +174,8 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         known_value(tenancy, get_args(Tenancy), "tenancy")
     own = parse_own(where.own) if where.own else ListedMachine(())
     constraints = Constraints(
-        accelerators=tuple(choice.record.id for choice in chosen),
+        accelerators=chosen,
+        most_rented=most_rented,
         providers=names_of(where.provider, "--provider"),
         engines=tuple(choice.record.id for choice in served),
         engine_releases=releases_of(where.engine),
@@ -168,7 +193,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         price_file=where.price_file,
         price_cache=kept_prices(),
     )
-    notes = [choice.note for choice in chosen] + [choice.note for choice in served]
+    notes = [*gpu_notes, *(choice.note for choice in served)]
     notes += [note for _, note in formats] + [cache_note, kept_prices_note(), *own.notes]
     if where.price_file is not None and where.price_file.is_file():
         notes += catalogue_notes(where.price_file, today(), constraints.providers or None)
@@ -196,6 +221,12 @@ def objectives_of(typed: TypedObjectives) -> Objectives:
         others=tuple(levels),
         budget_usd_per_hour=None if typed.budget is None else parse_budget(typed.budget),
     )
+
+
+def has_levels(typed: TypedObjectives) -> bool:
+    """Whether a limit of latency is typed; without one the usual limits hold."""
+    names = ("ttft_p99", "tpot_p99", *(f"{metric}_p{percent}" for metric, percent in _LEVELS))
+    return any(getattr(typed, name) is not None for name in names)
 
 
 def scenario_of(

@@ -125,7 +125,9 @@ def with_pasted_command(
             fix="--model NAME in front of the command",
         )
     if model:
-        said["--model"] = models.name_in_path(model)
+        said["--model"] = _planned_name(model, program)
+    if program.tower_option and _loads_one_file(start, found.names):
+        said.setdefault("--language-model-only", "")
     if found.engine == "llama.cpp":
         _divide_among_slots(said, known, each_has_all=program.slots == "whole")
     if start.release and program.takes_value and "--engine-version" in known:
@@ -183,7 +185,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
             found.said.setdefault(own, translated)
         elif name in program.config and value and not Path(value).is_file():
             found.left.append(f"{typed} {value}, which is not on this machine,")
-        elif name != _LOADER and name not in program.config:
+        elif name not in (_LOADER, program.tower_option, *program.config):
             found.left.append(typed)
             options = program.takes_value
             is_known = (
@@ -220,6 +222,19 @@ def _name_of_model(named: Mapping[str, str]) -> str:
         model = f"{model}-{size.replace('_', '.')}b"
     file = named.get(_FILE_OF_MODEL, "").strip("*")
     return f"{model}:{file}" if model and file else model or file
+
+
+def _loads_one_file(start: _Start, named: Mapping[str, str]) -> bool:
+    """Whether a command loads the file of a model alone: one from a hub brings its towers along."""
+    from_hub = any(named.get(word) for word in ("hf-repo", "model-source", "model-id"))
+    names_towers = any(kebab(name) == start.program.tower_option for name, _ in _options_of(start))
+    return _name_of_model(named).endswith(".gguf") and not from_hub and not names_towers
+
+
+def _planned_name(model: str, program: EngineProgram) -> str:
+    """Return the name under which the model of a command is planned."""
+    name = models.name_in_path(model)
+    return models.with_default_tag(name) if program.has_library and not models.is_path(name) else name
 
 
 def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]:
@@ -315,7 +330,7 @@ def options_of_commands(text: str, known: Collection[str]) -> Iterator[dict[str,
             continue
         found = _read_options(start, known)
         model = start.outside(_PLACEHOLDER.sub("", _name_of_model(found.names)))
-        named = {"--model": models.name_in_path(model)} if model else {}
+        named = {"--model": _planned_name(model, start.program)} if model else {}
         release = {"--engine-version": start.release} if start.release and start.program.takes_value else {}
         yield {**named, "--engine": found.engine, **release, **found.said}
 

@@ -46,6 +46,7 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 and SGLang servers and benchmarks, TensorRT-LLM, AIConfigurator (isl, osl, system), SkyPilot (cloud, accelerators)."""
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "--enforce-eager": ("--disable-cuda-graph",),
+    "--language-model-only": ("--no-mmproj",),
     "--prefix-caching": ("--enable-prefix-caching",),
     "--no-prefix-caching": ("--no-enable-prefix-caching", "--disable-radix-cache"),
 }

@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,7 +126,28 @@ def accelerator_in(text: str) -> str:
             return accelerators.get(found["name"]).record.id
         except UnknownNameError:
             continue
-    return ""
+    machines = {name.lower() for name in _RENTED.findall(text)}
+    return _accelerator_of_machines(machines) if machines else ""
+
+
+_RENTED: Final = re.compile(
+    r"(?:instance|machine)[-_.]?(?:family|type)[\"']?"
+    r"(?:\s*[:=]|\s*\n?\s*operator:\s*In\s*\n?\s*values:\s*[\[-])\s*[\"']?([a-z][\w.-]*\d[\w.-]*)",
+    re.IGNORECASE,
+)
+"""Type of a rented machine, or the family of its types, that a node selector or a file of machines names."""
+
+
+def _accelerator_of_machines(machines: Collection[str]) -> str:
+    """Return the one accelerator that rented machines of these types or families have; empty if none is known."""
+    from advisor.catalog.prices import rented_machines
+
+    found = {
+        id_
+        for (_, sku), (id_, _) in rented_machines().items()
+        if sku.lower() in machines or sku.lower().partition(".")[0] in machines
+    }
+    return found.pop() if len(found) == 1 else ""
 
 
 def _set_by_job(text: str) -> dict[str, str]:

@@ -114,6 +114,15 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
             why="speeds and prices are those of a card, not of its memory",
             fix=f"name it: '{text.replace(text[memory.start() : memory.end()], 'an RTX 4090')}'",
         )
+    if _API.search(lower) and _CHOICE.search(lower):
+        load = [f"{name} {options[name]}" for name in ("--rate", "--use-case", "--users") if name in options]
+        raise AdvisorError(
+            f"'{text}' asks whether to run a model or to call an API",
+            why="advisor recommend ranks machines alone",
+            fix=" ".join(
+                (f"advisor cost --model {options.get('--model', 'ID')}", *(load or ["--tokens-per-day 50M"]))
+            ),
+        )
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
     own = options.get("--own", "")
@@ -124,9 +133,10 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
     is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower) is not None
     if is_rented and not own:
         return
-    if _SPEED.search(lower) and not options.keys() & {"--tpot-p99", "--ttft-p99"}:
+    limits = options.keys() & {"--tpot-p99", "--ttft-p99"}
+    if (_SPEED.search(lower) and not limits) or (_MEASURED.search(lower) and _JUDGED.search(lower)):
         in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
-        precision = options.get("--precision", "q4_k_m" if in_host else "")
+        precision = options.get("--precision", "q4_k_m" if in_host else "").partition(",")[0]
         format_ = f" --precision {precision}" if precision else ""
         format_ += " --host-experts all" if in_host else ""
         raise AdvisorError(
@@ -141,7 +151,10 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
 
 def _asks_memory(text: str, options: Mapping[str, str]) -> AdvisorError:
     """Return the refusal of a question about memory alone, with the command that answers it."""
-    named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in options.items() if name in _OF_MEMORY)
+    one = {
+        name: value.partition(",")[0] if name == "--precision" else value for name, value in options.items()
+    }
+    named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in one.items() if name in _OF_MEMORY)
     gpu = f" --gpu {options['--own']}" if "--own" in options else "" if "--gpu" in options else " --gpu ID"
     return AdvisorError(
         f"'{text}' asks for memory alone",
@@ -178,8 +191,12 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.typed = _MEMORY_FIRST.sub(r"\g<machine> \g<memory>gb", " ".join(text.split()))
+        self.says_q4 = re.search(r"\bq4\b", self.typed) is not None
+        """Whether 4 bits are asked for, in whichever file."""
         self.nodes = 1
         """Nodes of which each holds the accelerators that are counted."""
+        self.is_backlog = False
+        """Whether the items of the work may wait."""
         self.notes: tuple[str, ...] = ()
         self.told: tuple[str, ...] = ()
         """Notes on what the question leaves open."""
@@ -224,9 +241,8 @@ class _Reader:
         is_load = "--items" in found or ("--rate" in found and work not in _OF_ITEMS)
         if work not in _LEARNING and not is_load:
             found = self._first_token(work) | found
-        for name, words in _words()["use_cases"].items():
-            if self._take(rf"\b(?:{_join(words)})\b"):
-                case = name if case in ("", "chatbot") else case
+        found |= self._limit_of_backlog(found)
+        case = self._use_case(case, found, has_users=bool(users))
         if tokens is not None and not found.keys() & set(_LOADS):
             found["--rate"] = self._requests(tokens, found, case)
         found |= self._frameworks() if work in _OF_CLUSTERS else {}
@@ -237,6 +253,23 @@ class _Reader:
         if users:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
+
+    def _use_case(self, case: str, found: dict[str, str], *, has_users: bool) -> str:
+        """Return the use case that the words name; of several that are named, chatting is the least telling, but says
+        how often users send something."""
+        named = [case] if case else []
+        chats = False
+        for name, words in _words()["use_cases"].items():
+            if taken := self._take(rf"\b(?:{_join(words)})\b"):
+                named.append(name)
+                chats = chats or "chat" in taken[0]
+        chosen = next((name for name in named if name != _CHAT), "".join(named[:1]))
+        if has_users and chats and chosen != _CHAT:
+            daily = get_use_case(_CHAT)[1].requests_per_user_day
+            found["--requests-per-user"] = f"{daily:g}/day"
+            told = f"its users are taken to send as many requests as those of a chatbot, {daily:g} a day"
+            self.told = (*self.told, told)
+        return chosen
 
     def _formats(self, start: str, end: str) -> dict[str, str]:
         """Return the formats of weights and cache that are named by words between these borders."""
@@ -321,7 +354,16 @@ class _Reader:
             size := self._take(r"\b(?P<size>\d{3,4}\s?[x×]\s?\d{3,4})\b")
         ):
             named["--image-size"] = size["size"]
-        return named if "--own" in named else named | self._place()
+        if "--own" in named:
+            return named
+        if self.says_q4 and found.get("--precision") == "q4_k_m":
+            named["--precision"] = "q4_k_m,int4"  # engines of rented servers read other files of 4 bits
+        return named | self._place() | self._terms()
+
+    def _terms(self) -> dict[str, str]:
+        """Return the terms on which machines are rented, if the question names some."""
+        terms = [name for name, words in _words()["terms"].items() if self._take(rf"\b(?:{_join(words)})\b")]
+        return {"--term": ",".join(terms)} if terms else {}
 
     def _name_model(self, found: dict[str, str], model: str) -> None:
         """Add the model, of a distillation that of the student, to what was found."""
@@ -450,6 +492,14 @@ class _Reader:
             fix=f"'{time['percentile']} TTFT {time['time']}', or 'p99 end-to-end {time['time']}'",
         )
 
+    def _limit_of_backlog(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Return a limit of latency for items that may wait, unless one is told."""
+        if not self.is_backlog or "--latency-p99" in found:
+            return {}
+        told = f"items may wait: {_BACKLOG_LATENCY} is taken; --latency-p99 sets another limit"
+        self.told = (*self.told, told)
+        return {"--latency-p99": _BACKLOG_LATENCY}
+
     def _workload(self) -> dict[str, str]:
         """Return the kind of work that the words name."""
         for name, words in _words()["methods"].items():
@@ -497,7 +547,9 @@ class _Reader:
         for period, words in _words()["periods"].items():
             done = r"(?:\s+[^\W\d]+(?:ed|en|iert|és|ados))?"
             if found_rate := self._take(rf"{items}{done}{_EACH}(?:{_join(words)})\b"):
-                return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
+                rate = f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"
+                self.is_backlog = workload == "speech" and period in _PERIODS_OF_A_BACKLOG
+                return {"--rate": rate}
         for period, words in _words()["periods"].items() if workload in _OF_ITEMS else ():
             if found_rate := self._take(rf"{_AMOUNT}\s*{_EACH}(?:{_join(words)})\b"):
                 return {"--rate": f"{pairs * parse_count(found_rate['amount'], '--rate'):.12g}/{period}"}
@@ -514,7 +566,9 @@ class _Reader:
             self.typed = before
             return {}
         days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
-        return {"--rate": f"{parse_count(amount['amount'].strip(), '--items') / days:.0f}/day"}
+        rate = f"{parse_count(amount['amount'].strip(), '--items') / days:.0f}/day"
+        self.is_backlog = True
+        return {"--rate": rate}
 
     def _pairs_of_a_query(self) -> float:
         """Return the texts that are ranked for each query; 1 if the question does not say it."""
@@ -555,14 +609,12 @@ class _Reader:
         kept = named if may_be_either else [one for one in named if one.is_own == named[0].is_own]
         for one in named:
             self.typed = self.typed.replace(one.mark, "" if one in kept else one.typed)
-        ids = list(dict.fromkeys(one.id for one in kept))
         counts = [f"{self.nodes * one.number}x{one.id}" for one in kept]
         is_own = asks_which or any(one.is_own or (may_be_either and one.has_article) for one in kept)
-        if is_own and is_rented:
-            self.notes = (f"rented are as many as a load needs, not {' or '.join(counts)}",)
         if is_own and not is_rented:
             return {"--own": (" or " if may_be_either else ",").join(counts)}
-        return {"--gpu": ",".join(ids)}
+        named_ids = [count if one.is_own else one.id for count, one in zip(counts, kept, strict=True)]
+        return {"--gpu": ",".join(dict.fromkeys(named_ids))}
 
     def _next_hardware(self, mark: str) -> "_Named | None":
         """Return the next accelerator that is named, in any number of words, and leave a mark in its place."""
@@ -643,6 +695,11 @@ class _Reader:
         return " ".join(word for word in words if word and word not in _words()["joining"]["any"])
 
 
+_PERIODS_OF_A_BACKLOG: Final = ("day", "week", "month")
+"""Periods of recordings that are written down later. Own assumption: live speech is told in streams or per second."""
+_BACKLOG_LATENCY: Final = "60s"
+_CHAT: Final = "chatbot"
+"""Use case whose users chat, whatever else a question names: RAG, code, agents."""
 _WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 """Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
@@ -659,6 +716,11 @@ _WHICH_MODEL: Final = re.compile(
     r"(?:be )?run\b"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
+_API: Final = re.compile(r"\bapis?\b|\b(?:openrouter|together|fireworks|deepinfra|openai|anthropic)\b")
+_CHOICE: Final = re.compile(
+    r"\b(?:cheaper|myself|self[- ]host\w*|versus|vs|instead|günstiger|moins cher)\b|\bor\b.*\bapis?\b"
+)
+"""Words with which machines of one's own or rented ones are compared with an API."""
 _FITS: Final = re.compile(
     r"\b(?:fits?|enough|suffice|sufficient|able to (?:run|load)"
     r"|(?:can|could|will|would|does) (?:[^\s,;?!]+ ){1,9}(?:run|load|handle)"
@@ -669,6 +731,9 @@ _SPEED: Final = re.compile(
     r"\bhow (?:fast|many (?:tokens?|toks?|t/s|tps))\b|\b(?:what|which) (?:speed|tokens? per second|tps|t/s|tok/s)\b"
     r"|\bwie schnell\b|\bqué velocidad\b|\bquelle vitesse\b"
 )
+_MEASURED: Final = re.compile(r"\b(?:i|we) (?:only )?(?:get|see|reach|measure)\b|\b(?:getting|seeing)\b")
+_JUDGED: Final = re.compile(r"\b(?:normal|expected|as expected|plausible|too slow|right|ok|okay|good)\b")
+"""Words of a question whether a speed that was measured, by the words before it, is the usual one."""
 _OF_MEMORY: Final = {
     "--model": "--model",
     "--gpu": "--gpu",

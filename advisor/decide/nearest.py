@@ -68,6 +68,21 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
     return ""
 
 
+def loosen_limits(scenario: Scenario, ask: Ask) -> Objectives | None:
+    """Return the objectives of a question with longer latency limits at which it has an answer, by little first;
+    None if no longer ones that were tried give one.
+
+    Source: own rule; first tokens and whole outputs are given up before the time per output token.
+    """
+    one = scenario.model_copy(update={"top": 1, "ladder_per_s": (), "ladder_clients": ()})
+    for change in _looser_questions(one, (("ttft", "e2e"), _ALL_METRICS), ""):
+        if is_spent():
+            return None
+        if _has_answer(change, ask):
+            return change.scenario.objectives
+    return None
+
+
 def _first_answered(group: Sequence[ChangedQuestion], ask: Ask) -> str:
     """Return the words of the first question of a group that has an answer; empty if none has.
 
@@ -102,6 +117,9 @@ def _changes(
         for need in _needed_accelerators(scenario, model, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes that many"
             yield [ChangedQuestion(told, scenario.with_limits(own=(need,)))]
+    if limits.most_rented:
+        kinds = ",".join(limits.accelerators)
+        yield [ChangedQuestion(f"--gpu {kinds}", scenario.with_limits(most_rented=()))]
     elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():
         usual = Constraints.model_fields[field].get_default()

@@ -125,10 +125,18 @@ def offers_by_accelerator(
         cache_dir=market.price_cache,
     )
     grouped: dict[str, list[Price]] = defaultdict(list)
+    most = {name: count for count, name in market.most_rented}
     for row in rows:
         if _is_there(row, market.countries, regions) and _is_recent(row, market, as_of):
-            grouped[row.accelerator].append(row)
+            grouped[row.accelerator].append(_with_limit(row, most.get(row.accelerator)))
     return {name: tuple(found) for name, found in grouped.items()}
+
+
+def _with_limit(price: Price, most: int | None) -> Price:
+    """Return an offer with a largest order of `most` accelerators; None leaves the provider's own limit."""
+    if most is None:
+        return price
+    return price.model_copy(update={"max_quantity": min(most, price.max_quantity or most)})
 
 
 def _is_there(price: Price, countries: Sequence[str], regions: Sequence[str]) -> bool:
@@ -301,7 +309,8 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
             found.append(_placement(price, 1, size, size))
         elif size % count == 0 and count >= min(node, domain) and accelerator.scale_out_bytes_per_s:
             found.append(_placement(price, 1, size, size // count))
-    return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
+    able = [one for one in found if one.max_units is None or one.max_units >= one.min_units]
+    return sorted(able, key=lambda placement: placement.usd_per_replica_hour)
 
 
 def cheapest_placement(

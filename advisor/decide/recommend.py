@@ -19,7 +19,7 @@ from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
-from advisor.decide.nearest import nearest_question
+from advisor.decide.nearest import loosen_limits, nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
@@ -132,6 +132,14 @@ def search_scenario(
                 done.scenario, done.model, engines_for(scenario), partial(_attempt, progress=progress)
             )
     raise _nothing(done, fix)
+
+
+def with_reachable_limits(scenario: Scenario, progress: Report = lambda line: None) -> Scenario | None:
+    """Return a question that has no answer with the shortest latency limits that were found to have one; None if no
+    longer ones that were tried do."""
+    with limit_effort(SHOW_WORK):
+        objectives = loosen_limits(scenario, partial(_attempt, progress=progress))
+    return None if objectives is None else scenario.model_copy(update={"objectives": objectives})
 
 
 def _run_search(

@@ -199,6 +199,8 @@ class Market(Record):
     """The hardware that may be rented or is already owned; an empty field allows everything."""
 
     accelerators: tuple[str, ...] = ()
+    most_rented: tuple[tuple[int, str], ...] = ()
+    """Accelerators of a kind that are rented at most, where the user counts them: (count, accelerator id)."""
     providers: tuple[str, ...] = ()
     terms: tuple[str, ...] = ("on_demand",)
     own: tuple[tuple[int, str], ...] = ()

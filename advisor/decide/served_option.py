@@ -251,7 +251,11 @@ def _load_words(option: Option, scenario: Scenario) -> str:
     if scenario.traffic.rate_per_s:
         return f"{cost} at the {scenario.traffic.rate_per_s:,g} requests/s asked for"
     rate = float(f"{option.served.requests_per_s.value:.3g}")
-    return f"{cost} at {rate:,g} requests/s"
+    words = f"{cost} at {rate:,g} requests/s"
+    lasts = option.served.e2e_s.get("mean")
+    if scenario.traffic.concurrency or lasts is None:
+        return words
+    return f"{words}, {max(1.0, rate * lasts.value):.2g} of them at a time"  # Little's law
 
 
 def _deal(option: Option) -> str:

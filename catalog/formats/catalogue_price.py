@@ -41,6 +41,8 @@ class CataloguePrice:
     """Number of accelerators of the smallest order; None if the row does not state it."""
     is_lower_bound: bool = False
     """Whether the row states the lowest of several prices: "from $2"."""
+    is_seller_titled: bool = False
+    """Whether the title of a column is the provider, or a tier of providers."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:

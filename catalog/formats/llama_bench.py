@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from advisor.catalog.dtypes import BITS_PER_BYTE
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import number_of, whole_of
 from advisor.catalog.formats.documents import json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.units import GIGA, MILLISECOND_S, NANOSECOND_S
+from advisor.catalog.units import GIB, GIGA, MEGA, MIB, MILLISECOND_S, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
@@ -177,7 +178,9 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
     return LlamaBenchRow(
         model=model,
         file_stem=stem,
-        weight_dtype=format_of(stem) or format_of(model),
+        weight_dtype=_by_size(
+            format_of(stem) or format_of(model), one.get("model_size"), one.get("model_n_params")
+        ),
         backend=str(one.get("backends") or one.get("backend") or ""),
         device=str(one.get("gpu_info", "")).split(",")[0].strip(),
         num_prompt_tokens=prompt or 0,
@@ -262,10 +265,16 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         return None
     tokens = int(test[2])
     model = _with_size(cells.get("model", ""), cells.get("params", "").removesuffix("B").strip(), 1.0)
+    size = _SIZE.fullmatch(cells.get("size", ""))
+    parameters = _PARAMETERS.fullmatch(cells.get("params", ""))
     return LlamaBenchRow(
         model=model,
         file_stem=file_stem,
-        weight_dtype=format_of(model),
+        weight_dtype=_by_size(
+            format_of(model),
+            float(size[1]) * {"G": GIB, "M": MIB}[size[2]] if size else None,
+            float(parameters[1]) * {"B": GIGA, "M": MEGA}[parameters[2]] if parameters else None,
+        ),
         backend=cells.get("backend", ""),
         device=device,
         num_prompt_tokens=tokens if test[1] == "pp" else 0,
@@ -276,6 +285,23 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
     )
+
+
+_SIZE: Final = re.compile(r"([\d.]+) ([GM])iB")
+_PARAMETERS: Final = re.compile(r"([\d.]+) ([BM])")
+_WIDE_BITS: Final = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0}
+_LEAST_PART: Final = 0.75
+"""Part of the width that a wide type states below which most weights have another type, as experts in mxfp4 have."""
+
+
+def _by_size(stated: str, size: Any, parameters: Any) -> str:
+    """Return the format that a row states; empty if it is a wide one that its size contradicts."""
+    bytes_of_file = number_of(size)
+    count = number_of(parameters)
+    width = _WIDE_BITS.get(stated)
+    if width is None or not bytes_of_file or not count:
+        return stated
+    return "" if BITS_PER_BYTE * bytes_of_file / count < _LEAST_PART * width else stated
 
 
 def _with_rates(text: str) -> str:

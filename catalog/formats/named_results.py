@@ -48,6 +48,14 @@ _ENGINES: Final = (
     ("tensorrt", "tensorrt-llm"),
     ("llama.cpp", "llama.cpp"),
     ("llama-server", "llama.cpp"),
+    ("llamacpp", "llama.cpp"),
+    ("ollama", "llama.cpp"),
+    ("lm studio", "llama.cpp"),
+    ("koboldcpp", "llama.cpp"),
+    ("mlx", "mlx"),
+    ("lmdeploy", "lmdeploy"),
+    ("exllama", "exllamav3"),
+    ("tabby", "exllamav3"),
 )
 _MARKS_WITHIN: Final = 100_000
 """Characters of a table in which its first rows are looked for."""
@@ -461,7 +469,10 @@ def _name_of(reading: _Reading) -> str:
 
 
 def _tokens_meant(rate: float, reading: _Reading, found: Mapping[str, float]) -> str:
-    """Return which tokens a rate counts where requests and lengths tell it; empty if they do not."""
+    """Return which tokens a rate counts where requests and lengths, or clients and times, tell it; empty if they do
+    not."""
+    if (meant := _counts_by_times(rate, reading)) != "":
+        return meant
     requests = found.get("requests_per_s")
     inputs = reading.of("input_tokens")
     outputs = reading.of("output_tokens")
@@ -473,6 +484,34 @@ def _tokens_meant(rate: float, reading: _Reading, found: Mapping[str, float]) ->
     return next(
         (name for name, product in products.items() if math.isclose(rate, product, rel_tol=_NEAR)), ""
     )
+
+
+_ABOVE_ALL_OUTPUTS: Final = 1.2
+_AT_MOST_ALL_OUTPUTS: Final = 1.05
+_LONGEST_WAIT_TOKENS: Final = 50.0
+"""TTFT over TPOT up to which prompts are taken to have more tokens than that."""
+
+
+def _counts_by_times(rate: float, reading: _Reading) -> str:
+    """Return which tokens a rate counts by the number of clients and the time of an output token; empty if they do not
+    tell it.
+
+    Clients that each wait for their output generate at most clients / TPOT tokens/s. All tokens are at most that only
+    if a prompt has fewer tokens than TTFT / TPOT.
+
+    Assumes: prompts have more than 50 tokens.
+    """
+    clients = reading.of("concurrency")
+    each_s = reading.of("tpot") or reading.of("itl")
+    first_s = reading.of("ttft")
+    if not clients or not each_s:
+        return ""
+    share = rate * each_s / clients
+    if share > _ABOVE_ALL_OUTPUTS:
+        return "total_tokens_per_s"
+    if share <= _AT_MOST_ALL_OUTPUTS and first_s and first_s <= _LONGEST_WAIT_TOKENS * each_s:
+        return "output_tokens_per_s"
+    return ""
 
 
 def _is_named_results(text: str) -> bool:

@@ -28,6 +28,7 @@ _NUMBER: Final = re.compile(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$")
 _ROOT: Final = re.compile(r"^-?\d+$")
 _RANK: Final = re.compile(r"#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)")
 _UNITS: Final = re.compile(r"#\s+\(B\)\s+\(elements\)(.*)")
+_VARIABLE: Final = re.compile(r"\b(NCCL_[A-Z0-9_]+)=[\"']?([\w.,:^-]+)")
 _KEYS: Final = ("results", "alg_bw", "bus_bw")
 """Keys of the file that `-J` writes."""
 _TIMED: Final = 4
@@ -58,6 +59,8 @@ class NcclTestsRun:
     rows: tuple[NcclTestsRow, ...]
     assumed: tuple[str, ...] = ()
     """Sentences about what the text leaves open and how it was taken."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables of NCCL that the text around the table sets, with their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
         device=device,
         rows=rows,
         assumed=assumed,
+        variables=tuple(dict(_VARIABLE.findall(text)).items()),
     )
 
 

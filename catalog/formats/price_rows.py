@@ -52,6 +52,9 @@ _OTHER_MONEY: Final = re.compile(
     r"|\b(?:EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|SEK|NOK|DKK|PLN|CZK|BRL|CAD|AUD|NZD|SGD|HKD|TWD|AED|SAR|ILS|ZAR)\b"
 )
 """Signs and codes of other currencies; of the dollars only the American ones are read."""
+_SUM_OF_DOLLARS: Final = re.compile(r"(?:US)?\$\s?\d")
+_OTHER_GOODS: Final = frozenset(("storage", "egress", "month", "monthly", "year", "setup", "deposit", "disk"))
+"""Words of titles of columns whose sums are not those of an hour of an accelerator."""
 _NO_PRICE: Final = frozenset(
     (
         "",
@@ -96,7 +99,7 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
     known = next((name for name, marks in _MARKS.items() if set(titles).issuperset(marks)), None)
     if known is not None:
         return known
-    if any(columns_of(tuple(record)).is_priced for record in _first_records(titles, text)):
+    if any(_is_priced(record) for record in _first_records(titles, text)):
         return "sheet"
     if next(priced_lines(text), None) is not None:
         return "lines"
@@ -122,6 +125,26 @@ def _check_dollars(titles: list[str], text: str, path: Path) -> None:
             why="other currencies are not converted",
             fix="write the number of dollars per hour in a column price",
         )
+
+
+def _is_priced(record: Record) -> bool:
+    columns = columns_of(tuple(record))
+    return columns.is_priced or bool(_sellers(record, columns))
+
+
+def _sellers(record: Record, columns: PriceColumns) -> list[str]:
+    """Return the columns whose titles are sellers or tiers of them: nothing else has a price, and their cells are sums
+    of dollars."""
+    if columns.prices or columns.accelerators or "gpu" not in columns.fields:
+        return []
+    others = {name for names in columns.fields.values() for name in names}
+    return [
+        title
+        for title, cell in record.items()
+        if title not in others
+        and _SUM_OF_DOLLARS.match(_text_of(cell))
+        and not set(plain_words(title).split()) & _OTHER_GOODS
+    ]
 
 
 def _first_records(titles: list[str], text: str) -> list[Record]:
@@ -169,6 +192,13 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         rest = {title: cell for title, cell in record.items() if title not in columns.accelerators}
         named = {**rest, "gpu": own_name(name), "price": record[name]}
         yield from _of_record(named, columns_of(tuple(named)), number, where)
+    if sellers := _sellers(record, columns):
+        rest = {title: cell for title, cell in record.items() if title not in sellers}
+        for title in sellers:
+            named = {**rest, "provider": title, "price": record[title]}
+            for one in _of_record(named, columns_of(tuple(named)), number, where):
+                yield replace(one, is_seller_titled=True)
+        return
     cells = _cells_of(record, columns)
     plain = None if columns.accelerators or cells is None else _machine_of(cells, record)
     if cells is None or plain is None:

@@ -220,7 +220,8 @@ def _vllm(text: str) -> ServerLog:
         version=_last(
             r"(?:vLLM API server version|LLM engine \(v?|vLLM version|[█▄▀]\s+version)\s*v?(\d+\.\d+[\w.+]*)",
             text,
-        ),
+        )
+        or ("0.6.4" if "Memory profiling results: total_gpu_memory=" in text else ""),
         model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text)
         or _last(r"\bmodel(?:=|['\"]: )['\"]([^'\"]+)", text)
         or _last(r"[█▄▀]\s+model\s+(\S+)", text),

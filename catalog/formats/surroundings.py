@@ -5,7 +5,7 @@ Start commands of engines are read where pasted commands are (`advisor/cli/serve
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from advisor.catalog import accelerators, models
@@ -15,9 +15,11 @@ from advisor.catalog.formats.server_log import ServerLog
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
 _MODEL: Final = re.compile(
-    r"(?:--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|\bMODEL(?:_\w+)?|_MODEL|\bpretrained)" + _VALUE
+    r"(?:--(?:hf-)?model(?:[-_](?:path|name|id))?|--tokenizer|(?<!\S)-m|\bMODEL(?:_\w+)?|_MODEL|\bpretrained)"
+    + _VALUE
 )
-"""Model in a command of a client or a variable; that of the tokenizer is the same."""
+"""Model in a command of a client or a variable; that of the tokenizer is the same. Of GenAI-Perf it is -m, behind which
+Python names a module, which is no model."""
 _TENSOR: Final = re.compile(r"\bTP[ =]?(\d+)\b")
 _CLIENTS: Final = re.compile(
     r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$", re.MULTILINE
@@ -43,7 +45,7 @@ _BOARDS: Final = tuple(
         rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*(?={_NAME})",
         rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?(?={_NAME})",
         rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
-        rf"\b[Oo]n\s+(?:an?\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
+        rf"\b[Oo]n\s+(?:an?\s+|the\s+|my\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
         rf"^GPU \d+: {_NAME}(?P<count>)",
         rf"\bNVIDIA (?={_NAME})(?P<count>)",
         r"(?<![\w/-])(?P<name>[A-Za-z][A-Za-z-]*\d\w*)\s*[x×]\s?(?P<count>\d{1,4})\b",
@@ -52,10 +54,12 @@ _BOARDS: Final = tuple(
 """Accelerators as people write them around a result (2x H100, GPU: A100 80GB, on 8 H200), and collect_env's list."""
 _SIGN_OF_A_CHIP: Final = re.compile(r"\d|spark", re.IGNORECASE)
 _MODEL_LINE: Final = re.compile(
-    r"^[ \t*_-]*[Mm]odel[ \t*_]*[:=][ \t*_]*([A-Za-z][\w./ -]*?)[ \t*_]*$", re.MULTILINE
+    r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
+    re.MULTILINE | re.IGNORECASE,
 )
 _WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*")
+_LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
 
 
@@ -71,15 +75,7 @@ def complete(results: Any, text: str) -> Any:
         isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
     ):
         return results
-    headings = _HEADING.findall(text)
-    model = _one(
-        (
-            *_MODEL.findall(text),
-            *(word for line in headings for word in _WORD.findall(line)),
-            *("-".join(line.split()) for line in _MODEL_LINE.findall(text)),
-        ),
-        _model_id,
-    )
+    model = _model_in(text)
     gpu, count = _boards(text)
     tensor = _one(_TENSOR.findall(text), int) or count
     clients = (
@@ -145,6 +141,30 @@ def _one(found: Iterable[str], read: Callable[[str], _Value | None]) -> _Value |
     return values.pop() if len(values) == 1 else None
 
 
+def _model_in(text: str) -> str | None:
+    """Return the one model that the commands, headings and lines of a text name; None if there is none, or several."""
+    return _one(
+        (
+            *_MODEL.findall(text),
+            *(name for line in _HEADING.findall(text) for name in _names_in(line)),
+            *(word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))),
+        ),
+        _model_id,
+    )
+
+
+def _names_in(heading: str) -> Iterator[str]:
+    """Yield the words of a heading that may be the name of a model, and the longest of its phrases that is one."""
+    yield from _WORD.findall(heading)
+    words = re.sub(r"[()\[\],:*`]", " ", heading).split()
+    for count in range(_LONGEST_NAME_WORDS, 1, -1):
+        phrases = (" ".join(words[place : place + count]) for place in range(len(words) - count + 1))
+        found = [phrase for phrase in phrases if _model_id(phrase)]
+        if found:
+            yield from found
+            return
+
+
 def _model_id(name: str) -> str | None:
     found = models.find(models.name_in_path(name))
     return found.id if found is not None else None
@@ -182,9 +202,7 @@ def _accelerator_at_start(words: str) -> str:
 def _complete_log(log: ServerLog, text: str) -> ServerLog:
     """Return a start-up log with what it lacks of model, accelerator and number, as the text around it names them."""
     gpu, count = _boards(text)
-    model = _one(
-        (word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))), _model_id
-    )
+    model = _model_in(text)
     found = {"device": gpu, "model": model, "tensor_parallel": count}
     added: dict[str, Any] = {name: value for name, value in found.items() if value and not getattr(log, name)}
     if not added:

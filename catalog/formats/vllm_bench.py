@@ -24,7 +24,8 @@ from advisor.catalog.units import MILLISECOND_S
 
 _TITLE: Final = "result of vllm bench serve"
 _HEAD: Final = re.compile(r"(?<!=)=+ (Serving|Offline Throughput) Benchmark Result =+")
-_PRINTED: Final = re.compile(r"^#?\s*([A-Za-z0-9][^:]*?)\s*:\s*(\S+)\s*$")
+_PRINTED: Final = re.compile(r"^#?\s*([A-Za-z0-9][^:]*?)\s*:\s*(\S+)(?:\s*|\s+(?:#|//|←|<-).*)$")
+"""A figure of the printed summary, with what may be written behind it."""
 _NAMES: Final[Mapping[str, str]] = {
     "Successful requests": "completed",
     "Failed requests": "failed",

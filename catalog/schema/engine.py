@@ -74,6 +74,9 @@ class EarlierMemory(ReleaseSpan):
     open fewer channels (vllm-project/vllm issue 13061: 0.25 GiB for two RTX 4090)."""
     sampler_bytes_per_logit: float | None = Field(default=None, ge=0)
     """Peak of the sampler in the profile run, for each logit of the highest number of sequences [bytes]."""
+    whole_prompts_up_to: int | None = None
+    """Longest window whose prompts were computed whole, so that one iteration took one [tokens]; None
+    where prompts were computed in chunks."""
     states_all_layers: bool = False
     """Whether the printed tokens count every layer, those with a window or a state included, as if it kept all."""
     source: Source

@@ -65,6 +65,7 @@ def judge_nccl_tests(
     run = parse_nccl_tests(text, operation)
     accelerator = accelerators.get(accelerator_id).record if accelerator_id else _accelerator(run.device)
     place = topology or place_accelerators(accelerator, run.num_ranks, run.num_nodes)
+    place, run = _as_set(place, run)
     predicted = _predicted_operation(run.operation)
     sizes = tuple(_verdict(predicted, row, place) for row in run.rows if row.bus_bytes_per_s > 0)
     large = [size for size in sizes if size.num_bytes >= _LARGE_BYTES] or list(sizes)
@@ -72,6 +73,28 @@ def judge_nccl_tests(
     overall: Verdict = max(("as expected", "slow", "fast"), key=verdicts.count)
     explanations = _explanations(run, place) if overall == "slow" else ()
     return RunVerdict(run, accelerator.id, place, sizes, overall, explanations)
+
+
+def _as_set(topology: Topology, run: NcclTestsRun) -> tuple[Topology, NcclTestsRun]:
+    """Return the group as the variables of NCCL in the text leave it, and the run with a note on each that counts.
+
+    Source: NCCL documentation, environment variables.
+    """
+    told = dict(run.variables)
+    notes: list[str] = []
+    algorithms = told.get("NCCL_ALGO", "")
+    excludes = "NVLS" not in algorithms.upper() if algorithms[:1] != "^" else "NVLS" in algorithms.upper()
+    by_algorithm = bool(algorithms) and excludes
+    if topology.in_network_reduction and (by_algorithm or told.get("NCCL_NVLS_ENABLE") == "0"):
+        name = f"NCCL_ALGO={algorithms}" if by_algorithm else "NCCL_NVLS_ENABLE=0"
+        notes.append(f"the text sets {name}: no sums in the switch are expected")
+        topology = replace(topology, in_network_reduction=False)
+    if topology.peer_to_peer and told.get("NCCL_P2P_DISABLE") == "1":
+        notes.append("the text sets NCCL_P2P_DISABLE=1: messages pass through the host's memory")
+        topology = replace(topology, peer_to_peer=False)
+    if topology.num_nodes > 1 and told.get("NCCL_IB_DISABLE") == "1":
+        notes.append("the text sets NCCL_IB_DISABLE=1: sockets carry the messages, which RDMA is expected to")
+    return topology, replace(run, assumed=(*run.assumed, *notes))
 
 
 def _accelerator(device: str) -> Accelerator:

@@ -15,7 +15,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.programs import EngineProgram, all_programs
 from advisor.cli.engine_command import with_pasted_command
 from advisor.cli.engine_words import plain_signs
-from advisor.cli.launch_files import commands_in
+from advisor.cli.launch_files import accelerator_in, commands_in
 
 KNOWN = frozenset(
     shlex.split(
@@ -704,3 +704,15 @@ def test_a_folder_that_a_reader_fills_in_is_no_part_of_the_model() -> None:
     )
     with pytest.raises(AdvisorError, match="where its model stands"):
         understand("llama-server.exe -m <gguf> -c 4096")
+
+
+@pytest.mark.parametrize(
+    ("selector", "gpu"),
+    [
+        ("karpenter.sh/instance-family: g6e", "l40s"),
+        ("node.kubernetes.io/instance-type: p4d.24xlarge", "a100-sxm-40gb"),
+        ("node.kubernetes.io/instance-type: m5.large", ""),
+    ],
+)
+def test_a_type_of_rented_machine_says_the_accelerator(selector: str, gpu: str) -> None:
+    assert accelerator_in(f"nodeSelector:\n  {selector}\n") == gpu

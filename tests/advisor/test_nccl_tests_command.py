@@ -33,6 +33,25 @@ def test_a_slow_run_is_explained(cli: Cli, tmp_path: Path) -> None:
     assert found["sizes"][0]["measured_bus_bytes_per_s"] < band["low"]
 
 
+@pytest.mark.parametrize(
+    "said", ["NCCL_ALGO=Ring", "NCCL_ALGO=Tree", "NCCL_ALGO=^NVLS", "NCCL_NVLS_ENABLE=0"]
+)
+def test_a_run_without_sums_in_the_switch_that_its_command_turns_off_is_normal(
+    cli: Cli, tmp_path: Path, said: str
+) -> None:
+    file = write_pasted(tmp_path, SLOW)
+    file.write_text(f"mpirun -np 8 -x {said} ./all_reduce_perf -b 8M -e 8G\n{file.read_text()}")
+    run = cli(f"advisor validate nccl-tests {file}")
+    assert "is as expected" in run.out
+    assert f"the text sets {said}" in run.err
+
+
+def test_variables_that_leave_the_sums_on_change_nothing(cli: Cli, tmp_path: Path) -> None:
+    file = write_pasted(tmp_path, SLOW)
+    file.write_text(f"NCCL_ALGO=NVLS NCCL_DEBUG=WARN ./all_reduce_perf\n{file.read_text()}")
+    assert "slower than expected" in cli(f"advisor validate nccl-tests {file}").out
+
+
 def test_a_normal_run_is_normal_and_may_come_through_a_pipe(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def test_a_budget_below_the_smallest_option_names_one_that_is_enough(
         ("--model 8b --rate 1 --gpu mi300x --precision nvfp4", "drop --precision"),
         ("--model 8b --rate 1 --gpu l40s --provider lambda", "drop --gpu"),
         ("--model 8b --rate 1 --gpu l40s --max-price-age 0", "drop --max-price-age"),
-        ("--model 8b --own 1xm4-max-40-core", "--ttft-p99 "),
+        ("--model 8b --own 1xm4-max-40-core --ttft-p99 2s", "--ttft-p99 "),
         ("--model 70b --rate 1 --gpu l4 --max-gpus 1", "drop --gpu"),
         ("--model 8b --workload batch --items 1M --deadline 1min --gpu l40s", "--deadline 1h: "),
     ],

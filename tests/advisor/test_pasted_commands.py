@@ -126,6 +126,38 @@ def test_slots_of_ollama_have_the_whole_context_each() -> None:
     assert (said["--engine"], said["--model"]) == ("llama.cpp", "qwen3:8b")
 
 
+@pytest.mark.parametrize(
+    ("command", "model"),
+    [
+        ("ollama run llama3", "llama3:latest"),
+        ("ollama pull mistral:7b", "mistral:7b"),
+        ("ollama run hf.co/unsloth/Qwen3-8B-GGUF:Q4_K_M", "hf.co/unsloth/Qwen3-8B-GGUF:Q4_K_M"),
+        ("llama-server -m Qwen3-8B-Q4_K_M.gguf", "Qwen3-8B-Q4_K_M.gguf"),
+    ],
+)
+def test_a_name_of_ollamas_library_without_a_tag_means_its_default(command: str, model: str) -> None:
+    assert understand(command)["--model"] == model
+
+
+@pytest.mark.parametrize(
+    ("command", "has_towers"),
+    [
+        ("llama-server -m gemma-3-27b-it-Q4_K_M.gguf", False),
+        ("llama-server -m gemma-3-27b-it-Q4_K_M.gguf --mmproj mmproj-F16.gguf", True),
+        ("llama-server -hf ggml-org/gemma-3-27b-it-GGUF:Q4_K_M", True),
+        ("llama-server -hf ggml-org/gemma-3-27b-it-GGUF:Q4_K_M --no-mmproj", False),
+        ("vllm serve google/gemma-3-27b-it", True),
+        ("vllm serve google/gemma-3-27b-it --language-model-only", False),
+        ("ollama run gemma3:27b", True),
+        ("koboldcpp --model gemma-3-27b-it-Q4_K_M.gguf", False),
+    ],
+)
+def test_towers_count_where_the_command_loads_them(cli: Cli, command: str, has_towers: bool) -> None:
+    found = cli(f"advisor memory --gpu h100-sxm --json {command}")
+    assert bool(json.loads(found.out)["per_accelerator"]["vision_bytes"]) == has_towers
+    assert "mmproj" not in found.err
+
+
 def test_a_context_of_zero_is_the_whole_one_and_a_split_counts_cards() -> None:
     said = understand("llama-server -m ./Qwen3-8B-Q4_K_M.gguf -c 0 -ts 1,1,1")
     assert (said["--context"], said["--pp"]) == ("40960", "3")

@@ -54,7 +54,10 @@ def understand(text: str) -> dict[str, str]:
             "lora of an 8b on 2x L40S",
             {"--workload": "finetune", "--method": "lora", "--own": "2xl40s", "--model": "8b"},
         ),
-        ("qwen3-32b at Q4 on a 5090", {"--model": "qwen3-32b", "--precision": "q4_k_m", "--gpu": "rtx-5090"}),
+        (
+            "qwen3-32b at Q4 on a 5090",
+            {"--model": "qwen3-32b", "--precision": "q4_k_m,int4", "--gpu": "rtx-5090"},
+        ),
         (
             "70b in bf16 with fp8 kv cache, 2 rps",
             {"--kv-precision": "fp8", "--precision": "bf16"} | {"--model": "70b", "--rate": "2/second"},
@@ -100,7 +103,7 @@ def understand(text: str) -> dict[str, str]:
         ),
         (
             "rent 2x H100 or 1x H200: llama-3.1-70b",
-            {"--gpu": "h100-sxm,h200-sxm", "--model": "llama-3.1-70b"},
+            {"--gpu": "2xh100-sxm,1xh200-sxm", "--model": "llama-3.1-70b"},
         ),
         (
             "H100 vs H200 vs B200 for qwen3-32b",
@@ -145,8 +148,14 @@ def understand(text: str) -> dict[str, str]:
         ),
         ("train an 8B, budget $500k", {"--budget": "$500k", "--workload": "train", "--model": "8b"}),
         ("finetune qwen3-8b on 20k documents", {"--workload": "finetune", "--model": "qwen3-8b"}),
-        ("embed 10 million documents in 2 days", {"--workload": "embed", "--rate": "5000000/day"}),
-        ("transcribe 100 hours of audio per day", {"--workload": "speech", "--rate": "12000/day"}),
+        (
+            "embed 10 million documents in 2 days",
+            {"--workload": "embed", "--latency-p99": "60s", "--rate": "5000000/day"},
+        ),
+        (
+            "transcribe 100 hours of audio per day",
+            {"--workload": "speech", "--latency-p99": "60s", "--rate": "12000/day"},
+        ),
         ("rerank 200 requests/s", {"--workload": "rerank", "--rate": "200/second"}),
         (
             "flux.1-dev, 2 images per second",
@@ -165,7 +174,12 @@ def understand(text: str) -> dict[str, str]:
         ("gpt-oss-120b on one H100", {"--model": "gpt-oss-120b", "--own": "1xh100-sxm"}),
         (
             "whisper-large-v3, 100 hours of audio per day",
-            {"--workload": "speech", "--rate": "12000/day", "--model": "whisper-large-v3"},
+            {
+                "--workload": "speech",
+                "--latency-p99": "60s",
+                "--rate": "12000/day",
+                "--model": "whisper-large-v3",
+            },
         ),
         (
             "sdxl at 5 images/s under $5 per hour",
@@ -206,7 +220,12 @@ def understand(text: str) -> dict[str, str]:
         ),
         (
             "embed 50 million documents of 400 tokens by tomorrow",
-            {"--input-tokens": "400", "--workload": "embed", "--rate": "50000000/day"},
+            {
+                "--input-tokens": "400",
+                "--workload": "embed",
+                "--latency-p99": "60s",
+                "--rate": "50000000/day",
+            },
         ),
         (
             "rerank 100 passages per query at 20 queries per second",
@@ -466,7 +485,55 @@ def test_the_speed_of_one_request_is_a_question_of_a_simulation() -> None:
     assert "--host-experts all" in (caught.value.fix or "")
 
 
+def test_whether_a_measured_speed_is_the_usual_one_is_a_question_of_a_simulation() -> None:
+    with pytest.raises(AdvisorError, match="the speed of one request") as refused:
+        options_of_sentence("I get 25 tok/s on my RTX 4090 with llama 70b, is that normal?")
+    assert "simulate serve --model llama-70b --gpu 1xrtx-4090" in (refused.value.fix or "")
+    limited, _ = options_of_sentence("llama 70b at 25 tok/s on my RTX 4090, for 3 good users")
+    assert "--tpot-p99" in limited
+
+
+@pytest.mark.parametrize("words", ["spot", "on spot instances", "at spot prices", "preemptible"])
+def test_terms_of_rent_are_read_and_are_none_of_own_machines(words: str) -> None:
+    rented, notes = options_of_sentence(f"llama 70b at 2 rps, {words}")
+    assert rented[rented.index("--term") + 1] == "spot"
+    assert not any("not part" in note for note in notes)
+    both, _ = options_of_sentence(f"llama 70b at 2 rps, {words} or on demand")
+    assert both[both.index("--term") + 1] == "spot,on-demand"
+    owned, _ = options_of_sentence(f"llama 70b at 2 rps on my 2 H100, {words}")
+    assert "--term" not in owned
+
+
 def test_the_speed_on_a_named_card_is_that_of_one_request() -> None:
     with pytest.raises(AdvisorError, match="speed of one request") as caught:
         understand("how fast is Qwen3 14B on an RTX 4070?")
     assert (caught.value.fix or "").startswith("advisor simulate serve --model qwen3-14b --gpu rtx-4070")
+
+
+def test_work_that_nobody_waits_for_has_a_loose_limit() -> None:
+    """Recordings of a day or a month, and whatever has a deadline, are written down later; a typed limit counts."""
+    assert understand("transcribe 10,000 hours of audio a month")["--latency-p99"] == "60s"
+    assert understand("embed 20 million documents in 2 days")["--latency-p99"] == "60s"
+    assert understand("transcribe 500 hours of audio a day within 5 seconds")["--latency-p99"] == "5 seconds"
+    assert "--latency-p99" not in understand("embed 20 million documents a day")
+
+
+@pytest.mark.parametrize(("case", "words"), [("rag", "RAG"), ("code", "coding")])
+def test_users_of_a_chatbot_chat_whatever_else_it_does(case: str, words: str) -> None:
+    said = understand(f"a {words} chatbot for 200 users")
+    assert (said["--use-case"], said["--requests-per-user"]) == (case, "3.7/day")
+    assert "--requests-per-user" not in understand("a chatbot for 200 users")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Is it cheaper to run llama 3.3 70b myself or use an API for 5M tokens a day?",
+        "self-host qwen3-32b vs api, 10 requests per second",
+    ],
+)
+def test_a_choice_between_machines_and_an_api_is_a_question_of_cost(text: str) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        options_of_sentence(text)
+    assert caught.value.fix.startswith("advisor cost --model ")
+    assert "--rate" in caught.value.fix

@@ -225,12 +225,25 @@ def test_geforce_and_consumer_arc_have_no_peer_access_over_pcie() -> None:
         ("trn2", "trainium2"),
         ("rtx-pro-6000", "rtx-pro-6000-server"),
         ("910b", "ascend-910b"),
+        ("Tesla P100", "p100-pcie-16gb"),
+        ("Tesla P100-SXM2-16GB", "p100-sxm2-16gb"),
+        ("NVIDIA H20-3e", "h20-141gb"),
+        ("H20 96GB", "h20"),
+        ("RTX 3050", "rtx-3050-8gb"),
+        ("Ascend 910C", "ascend-910c"),
+        ("Atlas 300I Duo", "ascend-310p"),
     ],
 )
 def test_the_names_people_type_are_understood_and_the_choice_is_told(typed: str, id_: str) -> None:
     record, note = accelerators.get(typed)
     assert record.id == id_
     assert id_ in note
+
+
+@pytest.mark.parametrize("id_", [one.id for one in ALL if re.fullmatch(r".*-\d+gb", one.id)])
+def test_a_family_of_several_memories_is_a_name_too(id_: str) -> None:
+    family = id_.rpartition("-")[0]
+    assert accelerators.get(family).record.id.startswith(family.split("-")[0])
 
 
 def test_an_unknown_name_gives_near_misses_and_no_guess() -> None:

@@ -9,6 +9,7 @@ import pytest
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import gguf_bits, gguf_row_bits
 from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf.config import model_from_hf_config
 from advisor.catalog.named_formats import is_quantised
 from advisor.catalog.published import served_checkpoint
@@ -416,6 +417,9 @@ def test_weight_only_formats_keep_activations_in_16_bits(tmp_path: Path) -> None
         ("unsloth/DeepSeek-R1-0528-GGUF:UD-TQ1_0", "iq1_s", None, 162.0),
         ("unsloth/Kimi-K2-Instruct-GGUF:UD-Q2_K_XL", "q2_k", None, 381.0),
         ("unsloth/Qwen3-30B-A3B-GGUF:UD-Q4_K_XL", "q4_k_xl", None, 17.7),
+        ("unsloth/DeepSeek-V4-Flash-GGUF:UD-IQ3_XXS", "iq3_xxs", None, 104.2),
+        ("Qwen3.6-35B-A3B-UD-IQ3_XXS.gguf", "iq3_xxs", None, 13.2),
+        ("unsloth/Qwen3-Coder-Next-GGUF:UD-Q2_K_XL", "q2_k", None, 26.7),
     ],
 )
 def test_a_quantised_id_is_not_taken_in_the_base_format(
@@ -461,12 +465,27 @@ def test_an_address_of_the_hub_is_the_repository_and_branch_behind_it(typed: str
         ("deepseek-r1:70b", "llama-3.1-70b", "q4_k_m"),
         ("qwen3-coder:480b", "qwen3-coder-480b-a35b", "q4_k_m"),
         ("phi4:14b-q8_0", "phi-4", "q8_0"),
+        ("llama3:latest", "llama-3-8b", "q4_0"),
+        ("llama3:instruct", "llama-3-8b", "q4_0"),
+        ("llama3:70b-text-q5_K_M", "llama-3-70b", "q5_k_m"),
+        ("mistral:7b", "mistral-7b-v0.3", "q4_k_m"),
+        ("ollama/gemma3", "gemma-3-4b", "q4_k_m"),
+        ("https://ollama.com/library/gpt-oss", "gpt-oss-20b", "mxfp4"),
+        ("ai/smollm2", "smollm2-1.7b", "q8_0"),
+        ("phi4:latest", "phi-4", "q4_k_m"),
     ],
 )
 def test_a_tag_of_ollama_is_the_file_that_it_loads(tag: str, model: str, weights: str) -> None:
     found = models.get(tag).record
     assert (found.id, found.weights) == (model, weights)
     assert models.get(models.reference(tag, found)).record.weights == weights
+
+
+def test_every_default_of_ollamas_library_names_one_model() -> None:
+    columns = ("name", "tag", "type", "source")
+    rows = [row for _, row in read_csv(DATA_DIR / "support" / "ollama_tags.csv", columns)]
+    for row in rows:
+        assert models.get(f"{row['name']}:latest").record.id in models.all_ids()
 
 
 @pytest.mark.parametrize("quantised", ["{}-FP8", "x/{}-GGUF:Q4_K_M", "mlx-community/{}-4bit", "x/{}-AWQ"])

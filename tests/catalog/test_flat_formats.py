@@ -665,3 +665,34 @@ def test_tags_within_a_line_of_nccl_tests_are_skipped() -> None:
     line = "536870912 134217728 float sum -1 193909 2.77 5.31 0 192903 2.78 5.33 0"
     tagged = "[0] 536870912 134217728 float sum -1[0] 193909 2.77 5.31 0[0] 192903 2.78 5.33 0"
     assert parse_nccl_tests(tagged) == parse_nccl_tests(line)
+
+
+@pytest.mark.parametrize(
+    ("size", "params", "name", "means"),
+    [
+        ("12.83 GiB", "20.91 B", "gpt-oss 20B F16", ""),
+        ("27.51 GiB", "14.77 B", "qwen3 14B F16", "fp16"),
+        ("942.43 MiB", "494.03 M", "qwen2 0.5B F16", "fp16"),
+        ("8.38 GiB", "14.77 B", "qwen3 14B Q4_K - Medium", "q4_k_m"),
+    ],
+)
+def test_a_wide_type_that_the_size_contradicts_is_none(size: str, params: str, name: str, means: str) -> None:
+    text = (
+        "| model | size | params | backend | ngl | test | t/s |\n"
+        f"| {name} | {size} | {params} | CUDA | 99 | tg128 | 45.01 ± 0.05 |\n"
+    )
+    (row,) = read_llama_bench(text)
+    assert row.weight_dtype == means
+
+
+def test_what_is_written_behind_a_figure_of_a_summary_is_no_part_of_it() -> None:
+    text = (
+        "============ Serving Benchmark Result ============\n"
+        "Successful requests:                     640        # completed, refused ones left out\n"
+        "Benchmark duration (s):                  48.47      // seconds\n"
+        "Total input tokens:                      1307017\nTotal generated tokens:                  78908\n"
+        "Mean TTFT (ms):                          31861.01   ← first token\n"
+        "Mean TPOT (ms):                          56.84\n=================================================="
+    )
+    (found,) = read_vllm_bench(text)
+    assert (found.num_requests, found.ttft.mean_s) == (640, pytest.approx(31.86101))

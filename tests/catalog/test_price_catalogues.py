@@ -182,3 +182,27 @@ def test_conditions_beside_a_price_hold_in_any_container(
     assert any("only the lowest" in note for note in notes) == bool(
         {"from", "starting", "$2.10–$3.50"} & set(words.split())
     )
+
+
+TIERS: Final = (
+    "| GPU | Hyperscaler | Specialty | Spread |\n|---|---|---|---|\n"
+    "| H100 SXM5 | $3.50–$5.00 | $2.50–$3.50 | 2.5× |\n| A100 80GB | $1.50 | $1.10 | 3.75× |\n"
+)
+
+
+def test_columns_of_sums_are_their_titles_prices(tmp_path: Path) -> None:
+    """Titles are sellers, or tiers of the one seller that is named; what is no sum of dollars is no price."""
+    sellers = file_of(
+        tmp_path, "GPU,RunPod,Vast.ai,Storage\nH100 SXM,$2.69,$1.87,$0.10\nA100 80GB,n/a,$0.9,$0.10\n"
+    )
+    found = {(p.provider, p.accelerator): p.usd_per_hour for p in prices.read_prices(sellers, DAY, None)}
+    assert found == {
+        ("runpod", "h100-sxm"): 2.69,
+        ("vast", "h100-sxm"): 1.87,
+        ("vast", "a100-sxm-80gb"): 0.9,
+    }
+    tiers = prices.read_prices(file_of(tmp_path, TIERS), DAY, ["acme"])
+    assert {(p.provider, p.sku, p.usd_per_hour) for p in tiers if p.accelerator == "h100-sxm"} == {
+        ("acme", "hyperscaler", 3.5),
+        ("acme", "specialty", 2.5),
+    }

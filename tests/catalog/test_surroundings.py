@@ -2,6 +2,7 @@
 
 import pytest
 
+from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import registry
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
@@ -58,6 +59,25 @@ def test_commands_and_headings_say_what_a_result_leaves_open(
     assert (found.model, found.gpu, found.tensor_parallel) == (model, gpu, tensor)
     assert (found.request_rate_per_s, found.concurrency) == (rate, clients)
     assert bool(found.notes) == bool(model)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MODEL: meta-llama/Llama-3.1-8B-Instruct",
+        "**Model name**: Llama 3.1 8B",
+        "#### Llama 3.1 8B Instruct (FP16)",
+        "## Results of Llama 3.1 8B, bf16",
+        "model_id = `llama-3.1-8b`",
+        "genai-perf profile -m meta-llama/Llama-3.1-8B-Instruct --endpoint-type chat",
+        "python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B-Instruct",
+    ],
+)
+def test_a_line_names_the_model_of_a_result_and_of_a_log(line: str) -> None:
+    assert models.get(only(f"{line}\n\n{TABLE}").model).record.id == "llama-3.1-8b"
+    _, log = registry.read(f"{line}\nModel loading took 14.99 GiB and 5 seconds\n", "text")
+    assert isinstance(log, ServerLog)
+    assert log.model == "llama-3.1-8b"
 
 
 def test_what_a_result_states_itself_counts_before_its_surroundings() -> None:
@@ -192,3 +212,34 @@ def test_a_server_without_free_memory_is_told_the_fraction_that_was_free() -> No
 @pytest.mark.parametrize("around", ["在使用 H100 x4 压测\n", "# NVIDIA H100 BASELINE\n"])
 def test_accelerators_stand_before_their_number_and_behind_their_maker(around: str) -> None:
     assert only(around + TABLE).gpu == "h100-sxm"
+
+
+OF_CLIENTS = (
+    "| Concurrency | Throughput (tok/s) | TTFT (ms) | ITL (ms) |\n|---|---|---|---|\n| 8 | {} | {} | 32 |\n"
+)
+
+
+@pytest.mark.parametrize(("rate", "outputs", "total"), [(240, 240.0, None), (900, None, 900.0)])
+def test_clients_and_times_say_which_tokens_a_rate_counts(
+    rate: int, outputs: float | None, total: float | None
+) -> None:
+    """Eight clients at 32 ms a token generate at most 250 tokens/s: fewer are outputs, more are all tokens."""
+    found = only(OF_CLIENTS.format(rate, 88))
+    assert (found.output_tokens_per_s, found.total_tokens_per_s) == (outputs, total)
+
+
+def test_a_rate_stays_open_where_prompts_may_be_short() -> None:
+    """First tokens that take as long as 100 others leave room for prompts of 100 tokens among all tokens."""
+    found = only(OF_CLIENTS.format(240, 3200))
+    assert (found.output_tokens_per_s, found.total_tokens_per_s) == (None, None)
+    assert any("may be the rate of output tokens" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("backend", "engine"), [("Ollama", "llama.cpp"), ("mlx", "mlx"), ("**vLLM**", "vllm")]
+)
+def test_a_column_names_the_program_of_each_row(backend: str, engine: str) -> None:
+    table = (
+        f"| Backend | Concurrency | TTFT (ms) | TPOT (ms) |\n|---|---|---|---|\n| {backend} | 4 | 88 | 32 |\n"
+    )
+    assert only(table).engine == engine

@@ -60,6 +60,7 @@ class MemoryInput:
             "enforce_eager",
             "enable_dp_attention",
             "enable_expert_parallel",
+            "language_model_only",
             "gpu_layers",
             "host_experts",
             "tensor_split",

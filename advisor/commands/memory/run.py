@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from advisor.ask.deployment import deployment_of, engine_settings, layout_of
+from advisor.ask.deployment import engine_settings, layout_of, stated_deployment
 from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_tokens
 from advisor.ask.options import LayoutOptions, SharedOptions
@@ -34,7 +34,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         or a sequence is longer than the model reads.
     """
     layout, taken = layout_of(asked.layout, asked.flags)
-    deployment, notes = deployment_of(asked.model, asked.gpu, layout, asked.flags.engine_version or "")
+    deployment, notes = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
     check_generates(deployment.model)
     check_layout(deployment)
     tokens = _tokens_of_a_sequence(asked.context, deployment)
@@ -48,7 +48,8 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         | pick_attributes(deployment, names)
         | pick_attributes(asked, "concurrency max_num_seqs max_num_batched_tokens")
         | pick_attributes(
-            asked.flags, "gpu_memory_utilization kv_cache_bytes block_size enforce_eager engine_version"
+            asked.flags,
+            "gpu_memory_utilization kv_cache_bytes block_size enforce_eager language_model_only engine_version",
         )
     )
     settled = BlockPool.of(account, settings.kv_block_tokens or deployment.engine.kv_block_tokens, tokens)
@@ -91,7 +92,7 @@ def _fitting_format(asked: MemoryInput, layout: LayoutOptions, tokens: int) -> s
     for format_ in _FEWER_BITS:
         try:
             typed = replace(layout, precision=format_)
-            smaller, _ = deployment_of(asked.model, asked.gpu, typed, asked.flags.engine_version or "")
+            smaller, _ = stated_deployment(asked.model, asked.gpu, typed, asked.flags)
             settings = engine_settings(asked.flags, smaller, asked.max_num_seqs, asked.max_num_batched_tokens)
             if account_memory(smaller, tokens, asked.concurrency, settings).fits:
                 return format_

@@ -42,6 +42,7 @@ def recommend(asked: RecommendInput, shared: SharedOptions) -> Answer:
         from advisor.commands.recommend.fitting import fitting
 
         return fitting(asked, shared)
+    from advisor.ask.scenario import has_levels
     from advisor.ask.serving import serving_question
     from advisor.commands.recommend.serving import answer_scenario, goal_answer_of
 
@@ -49,7 +50,8 @@ def recommend(asked: RecommendInput, shared: SharedOptions) -> Answer:
     goal = asked.objectives.goal
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, asked.shown, shared)
-    answer = answer_scenario(scenario, notes, asked.shown, shared, asked.emission)
+    usual = asked.where.own is not None and asked.need.use_case is None and not has_levels(asked.objectives)
+    answer = answer_scenario(scenario, notes, asked.shown, shared, asked.emission, limits_are_usual=usual)
     if not asked.what_if:
         return answer
     from advisor.commands.recommend.what_if import with_what_if

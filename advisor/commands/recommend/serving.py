@@ -13,8 +13,9 @@ from advisor.cli.notes import progress
 from advisor.commands.recommend.options import Emission
 from advisor.commands.recommend.view import recommendation_answer
 from advisor.decide.decision import Counts, Decision
-from advisor.decide.recommend import recommend
-from advisor.decide.scenario import Scenario
+from advisor.decide.reason import NoAnswerError
+from advisor.decide.recommend import recommend, with_reachable_limits
+from advisor.decide.scenario import Objectives, Scenario
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import check_writable, write_files
 from advisor.render.calibration_view import with_calibration
@@ -80,9 +81,11 @@ def answer_scenario(
     emission: Emission = NOTHING,
     *,
     whole: bool = False,
+    limits_are_usual: bool = False,
 ) -> Answer:
     """Return the answer to a scenario; write the plan file and the files that start its first option if asked.
-    `whole` means that not only a terminal shows the answer.
+    `whole` means that not only a terminal shows the answer. Limits of latency that are usual and not the user's give
+    way where nothing keeps them.
 
     Raises: AdvisorError and its kinds: nothing satisfies the scenario, or something cannot be written.
     """
@@ -93,7 +96,15 @@ def answer_scenario(
         check_writable(shown.plan)
     whole = whole or shown.explain or shared.json or shared.output is not None or shown.plan is not None
     with progress(quiet=shared.quiet) as line:
-        found = recommend(scenario, progress=line, whole=whole)
+        try:
+            found = recommend(scenario, progress=line, whole=whole, suggests=not limits_are_usual)
+        except NoAnswerError:
+            if not limits_are_usual:
+                raise
+            longer = with_reachable_limits(scenario, line) or scenario
+            found = recommend(longer, progress=line, whole=whole)
+            notes += (_limits_note(scenario.objectives, longer.objectives),)
+            scenario = longer
     answer = recommendation_answer(found, scenario, notes, explain=shown.explain)
     limits = scenario.constraints
     considered = tuple(name for _, name in limits.own) or limits.accelerators
@@ -106,6 +117,10 @@ def answer_scenario(
     from advisor.commands.recommend.plan_file import write_plan
 
     return write_plan(answer, scenario, shown.plan)
+
+
+def _limits_note(usual: Objectives, taken: Objectives) -> str:
+    return f"nothing here keeps the usual {usual.words}: {taken.words} is taken; --ttft-p99 and --tpot-p99 set others"
 
 
 def _for_form(scenario: Scenario, emission: Emission) -> tuple[Scenario, tuple[str, ...]]:

@@ -10,10 +10,10 @@ from advisor.ask.deployment import (
     LoadPlan,
     as_inputs,
     check_served,
-    deployment_of,
     engine_settings,
     layout_of,
     load_of,
+    stated_deployment,
 )
 from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_bytes, parse_seconds, parse_watts
@@ -73,7 +73,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     slo = _slo(asked)
     calibration = given_calibration(shared.calibration)
     layout, layout_notes = layout_of(asked.layout, asked.flags)
-    deployment, notes = deployment_of(asked.model, asked.gpu, layout, asked.flags.engine_version or "")
+    deployment, notes = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
     notes = (*notes, *layout_notes, *host_notes(asked.flags, deployment))
     if asked.load.trace is not None:
         from advisor.simulator.serving.trace_files import read_trace

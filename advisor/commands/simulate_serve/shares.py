@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from advisor.ask.deployment import DEFAULT_REQUESTS, LoadPlan, deployment_of
+from advisor.ask.deployment import DEFAULT_REQUESTS, LoadPlan, stated_deployment
 from advisor.ask.measures import parse_seconds, parse_tokens
 from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError
@@ -104,7 +104,7 @@ def _exactly(quantity: Quantity, value: float) -> Quantity:
 
 
 def _deployment_of(typed: ServeInput) -> Deployment:
-    return deployment_of(typed.model, typed.gpu, typed.layout, typed.flags.engine_version or "")[0]
+    return stated_deployment(typed.model, typed.gpu, typed.layout, typed.flags)[0]
 
 
 def in_shares(

@@ -101,16 +101,28 @@ def _headline(compared: Sequence[ServerComparison], title: str) -> str:
     slower = verdicts.count("slower")
     mean = math.fsum(figure.log_ratio for one in judged for figure in one.figures)
     mean /= sum(len(one.figures) for one in judged)
-    way = "slower" if mean > 0 else "faster"
     row = judged[0].row
     server = f"{row.get('model')} with {row.get('engine')} on {_layout(row)}"
-    factor = numbers.percent(math.expm1(abs(mean)))
+    by = _difference(mean)
     if slower:
-        return f"{server}: slower than it should be in {slower} of {len(judged)} loads; {factor} {way} in the mean"
+        return f"{server}: slower than it should be in {slower} of {len(judged)} loads; {by} in the mean"
     if "faster" in verdicts:
         part = f" in {verdicts.count('faster')} of {len(judged)} loads" if len(judged) > 1 else ""
-        return f"{server}: most figures are better than expected{part}; {factor} {way} in the mean"
-    return f"{server}: as expected; {factor} {way} than predicted in the mean"
+        return f"{server}: most figures are better than expected{part}; {by} in the mean"
+    return f"{server}: as expected; {by} than predicted in the mean"
+
+
+_TOLD_AS_FACTOR: Final = 1.5
+"""Ratio of measured to predicted time from which it is told as a factor: above, a percentage slower is misread."""
+
+
+def _difference(log_ratio: float) -> str:
+    """Return how much slower or faster a server is, for the logarithm of its times over the predicted ones."""
+    ratio = math.exp(abs(log_ratio))
+    way = "slower" if log_ratio > 0 else "faster"
+    if ratio < _TOLD_AS_FACTOR:
+        return f"{numbers.percent(ratio - 1.0)} {way}"
+    return f"{ratio:.2g} times {way}"
 
 
 def _layout(row: Mapping[str, str]) -> str:

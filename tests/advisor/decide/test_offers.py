@@ -117,6 +117,19 @@ def test_offers_respect_providers_and_terms() -> None:
         assert per_accelerator == sorted(per_accelerator)
 
 
+@pytest.mark.parametrize("most", [1, 2, 4, 8])
+def test_no_order_exceeds_the_accelerators_that_are_counted(most: int) -> None:
+    limits = Constraints(accelerators=("h100-sxm",), most_rented=((most, "h100-sxm"),))
+    limited = offers_by_accelerator(limits, DAY)["h100-sxm"]
+    everything = offers_by_accelerator(Constraints(accelerators=("h100-sxm",)), DAY)["h100-sxm"]
+    for size in (1, 2, 4, 8, 16):
+        ways = placements(size, limited, H100)
+        assert bool(ways) == (size <= most)
+        assert all((way.max_units or math.inf) * way.accelerators_per_unit <= most for way in ways)
+        least = {(way.price.provider, way.price.sku) for way in placements(size, everything, H100)}
+        assert {(way.price.provider, way.price.sku) for way in ways} <= least
+
+
 def test_an_unknown_provider_is_an_error_with_near_misses() -> None:
     with pytest.raises(UnknownNameError) as caught:
         offers_by_accelerator(Constraints(providers=("lambada",)), DAY)

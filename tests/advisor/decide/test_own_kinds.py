@@ -72,7 +72,7 @@ def test_kinds_that_are_tried_alone_are_told(cli: Cli) -> None:
     run = cli(f"{OWN} --concurrency 100")
     assert run.code == 0
     assert "each kind of own boards is tried alone" in run.err
-    refused = cli(f"{OWN} --concurrency 300")
+    refused = cli(f"{OWN} --concurrency 300 --ttft-p99 2s")
     assert refused.code == 3
     assert "a --rate or a --budget" in refused.err
 
