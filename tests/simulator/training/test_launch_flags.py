@@ -1,5 +1,6 @@
 """Printed commands: each parses against its framework's options, and carries all of the plan or is not offered."""
 
+import itertools
 import json
 import re
 import shlex
@@ -565,31 +566,30 @@ def test_published_pipelines_are_written_out() -> None:
     assert "--num-virtual-stages" not in megatron_flags(job, plan)
 
 
-@pytest.mark.parametrize("trainer", ["sft", "dpo", "kto", "orpo", "reward", "grpo", "rloo"])
-@pytest.mark.parametrize("framework", ["fsdp", "deepspeed", "peft"])
-@pytest.mark.parametrize("sharding", ["none", "zero1", "zero2", "zero3"])
-@pytest.mark.parametrize(("count", "node_size"), [(1, 8), (8, 8), (16, 8), (32, 4)])
-def test_every_process_of_a_plan_is_launched(
-    trainer: str, framework: str, sharding: Any, count: int, node_size: int
-) -> None:
-    job = replace(DENSE, framework=framework)
-    plan = TrainingPlan(data_parallel=count, sharding=sharding)
-    command = trl_flags(job, plan, trainer, "--max_length 99", node_size=node_size)
-    assert not wrong("trl", command), command
-    words = shlex.split(command)
-    if count == 1 and trainer != "orpo":
-        assert words[:2] == ["trl", trainer]
-        return
-    assert words[words.index("--num_processes") + 1] == str(count)
-    start = words.index("examples/scripts/orpo.py" if trainer == "orpo" else f"trl.scripts.{trainer}")
-    assert words.index("--num_processes") < start < words.index("--model_name_or_path"), (
-        "Accelerate's come first"
-    )
-    machines = count // node_size
-    assert (machines > 1) == ("--num_machines" in words) == ("--machine_rank" in words)
-    if machines > 1:
-        assert words[words.index("--num_machines") + 1] == str(machines)
-        assert ("--use_deepspeed" in words) == ("--deepspeed_multinode_launcher" in words)
+def test_every_process_of_a_plan_is_launched() -> None:
+    sizes = ((1, 8), (8, 8), (16, 8), (32, 4))
+    trainers = ("sft", "dpo", "kto", "orpo", "reward", "grpo", "rloo")
+    for framework, sharding, (count, node_size), trainer in itertools.product(
+        ("fsdp", "deepspeed", "peft"), SHARDINGS, sizes, trainers
+    ):
+        job = replace(DENSE, framework=framework)
+        plan = TrainingPlan(data_parallel=count, sharding=sharding)
+        command = trl_flags(job, plan, trainer, "--max_length 99", node_size=node_size)
+        assert not wrong("trl", command), command
+        words = shlex.split(command)
+        if count == 1 and trainer != "orpo":
+            assert words[:2] == ["trl", trainer]
+            continue
+        assert words[words.index("--num_processes") + 1] == str(count)
+        start = words.index("examples/scripts/orpo.py" if trainer == "orpo" else f"trl.scripts.{trainer}")
+        assert words.index("--num_processes") < start < words.index("--model_name_or_path"), (
+            "Accelerate's come first"
+        )
+        machines = count // node_size
+        assert (machines > 1) == ("--num_machines" in words) == ("--machine_rank" in words)
+        if machines > 1:
+            assert words[words.index("--num_machines") + 1] == str(machines)
+            assert ("--use_deepspeed" in words) == ("--deepspeed_multinode_launcher" in words)
 
 
 @pytest.mark.parametrize(
