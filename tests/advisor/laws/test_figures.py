@@ -210,7 +210,7 @@ def test_a_word_for_how_surely_a_limit_holds_is_that_of_its_range(
 
 
 ROLES = [
-    *(words for words, _, _ in LIMITED),
+    *(words for words, _, _ in LIMITED[1:]),
     "recommend --workload diffusion --model flux.1-dev --rate 1 --latency-p99 6s --top 20",
     "recommend --workload diffusion --model flux.1-dev --rate 1 --latency-p99 6s",
     "recommend --workload speech --model whisper-large-v3 --own 8xl40s --rate 2 --latency-p99 2s",

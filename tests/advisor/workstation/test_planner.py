@@ -122,9 +122,7 @@ def test_a_planned_machine_is_as_fast_as_planned_and_keeps_its_rules(name: str) 
         assert not [check for check in judge(solution.machine, asked.setting) if check.verdict == "broken"]
 
 
-@pytest.mark.parametrize(
-    ("model", "budget"), [("32b", 3000.0), ("8b", 1500.0), ("70b", 9000.0), ("70b", 2500.0)]
-)
+@pytest.mark.parametrize(("model", "budget"), [("8b", 1500.0), ("70b", 2500.0)])
 def test_no_planned_build_is_broken_by_its_own_check(model: str, budget: float) -> None:
     found = plan(question(model, budget), price_book(), NO_RENT)
     assert found.builds
