@@ -54,6 +54,7 @@ def become(question: dict[str, Any], out: int, err: int) -> None:
         os.chdir(question["folder"])
         os.environ.update(question["env"])
         signal.alarm(question["patience_s"])
+        sys.dont_write_bytecode = True  # a limit on files would cut what a module is compiled to
         for name, most in question["limits"].items():
             resource.setrlimit(getattr(resource, name), (most, most))
         code = main(question["words"])

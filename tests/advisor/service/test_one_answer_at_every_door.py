@@ -26,7 +26,7 @@ for _package in ("starlette", "httpx", "mcp", "jsonschema"):
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = runpy.run_path(str(ROOT / "tools" / "corpus.py"))
 DAY = "2026-11-20"
-TWICE = ("recommend", "simulate serve", "simulate train", "roofline", "catalog show")
+TWICE = ("recommend", "simulate serve")
 PLAN = (
     "recommend --model 8b --rate {rate} --gpu l40s --engine vllm --top 1 --fast --plan {file} -q --as-of "
     + DAY
