@@ -39,7 +39,7 @@ from advisor.workstation.listing import read_listing
 FORMS: Final = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 SUFFIXES: Final = ("", "", ".html", ".csv", ".md", ".json", ".svg")
 ENGINES: Final = ("vllm", "sglang", "trt-llm", "llama.cpp")
-_PLACES_OF_AN_INPUT: Final = 4
+_PLACES_OF_AN_INPUT: Final = 10
 """Number of places up to which every one of an input is tried."""
 _FOLDERS: Final = (
     *("MyModel", "my model", "llama-3.1-8b", "Llama-3.1-8B", "gpt-oss-20b", "a'b", "a$b", "deep/er/m", "x:y"),
