@@ -274,7 +274,7 @@ def test_shuffled_candidates_change_no_figure(load: dict[str, Any]) -> None:
     assert [figures(plan) for plan in backwards.entries(-1, WIDTH)] == first
 
 
-@pytest.mark.parametrize(("load", "draw"), zip(LOADS[1:], range(3), strict=False))
+@pytest.mark.parametrize(("load", "draw"), list(zip(LOADS[1:], range(3), strict=True)))
 def test_rivals_change_no_figure_of_what_is_shown(load: dict[str, Any], draw: int) -> None:
     """However near they come, and however precisely they have others measured."""
     scenario = scenario_of(**load)
