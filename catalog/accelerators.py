@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from advisor.catalog.described import find_described
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_toml, stated_aliases, toml_names
-from advisor.catalog.resolve import Chosen, match, resolve, unknown
+from advisor.catalog.resolve import REMEMBERED_NAMES, Chosen, match, unknown
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
 
@@ -70,28 +70,48 @@ def get(name: str) -> Chosen[Accelerator]:
     Raises: UnknownNameError: no record or several records have this name, or it is of a chip that is described only;
         `hint` lists near misses.
     """
-    try:
-        found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
-    except UnknownNameError:
-        if (board := _as_in_shops(name)) is not None:
-            return board
-        chip = find_described(name)
-        kind, colon, count = name.partition(":")
-        if colon and count.isdigit():
-            raise UnknownNameError(
-                f"{name} names a number of accelerators",
-                why="a search finds the number itself",
-                fix=f"{kind}; --max-gpus {count} limits the number, --own {count}x{kind} says that they are there",
-            ) from None
-        if chip is None:
-            raise
+    if (found := _accelerator_named(name)) is not None:
+        return found
+    kind, colon, count = name.partition(":")
+    if colon and count.isdigit():
         raise UnknownNameError(
-            f"{chip.name} is described, not simulated",
-            why=chip.why,
-            fix=f"type {chip.nearest}, the nearest that is simulated",
-            hint=f"advisor catalog show {chip.id} says what is known",
-        ) from None
-    return Chosen(by_id(found.id), found.note)
+            f"{name} names a number of accelerators",
+            why="a search finds the number itself",
+            fix=f"{kind}; --max-gpus {count} limits the number, --own {count}x{kind} says that they are there",
+        )
+    if (chip := find_described(name)) is None:
+        raise unknown(name, all_ids(), aliases(), "accelerator")
+    raise UnknownNameError(
+        f"{chip.name} is described, not simulated",
+        why=chip.why,
+        fix=f"type {chip.nearest}, the nearest that is simulated",
+        hint=f"advisor catalog show {chip.id} says what is known",
+    )
+
+
+def find(name: str) -> Accelerator | None:
+    """Return the accelerator that a name means; None if no record or several records have it. Names that no accelerator
+    has cost little: they are the words of other people's texts."""
+    try:
+        found = _accelerator_named(name)
+    except UnknownNameError:
+        return None
+    return None if found is None else found.record
+
+
+@functools.lru_cache(maxsize=REMEMBERED_NAMES)
+def _accelerator_named(name: str) -> Chosen[Accelerator] | None:
+    """Return what `get` does; None if no record has this name.
+
+    Raises: UnknownNameError: several records have the name, or the one that has it has another memory than it states.
+    """
+    try:
+        found = match(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
+    except UnknownNameError:
+        if (board := _as_in_shops(name)) is None:
+            raise
+        return board
+    return _as_in_shops(name) if found is None else Chosen(by_id(found.id), found.note)
 
 
 _BESIDE_THE_NAME: Final = re.compile(

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.catalog import parts
 from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu
@@ -85,6 +85,31 @@ def plain_words(text: str) -> str:
     )
 
 
+class _NumberedCpu(NamedTuple):
+    """CPU with the words of its name, as lines of lists are compared with it."""
+
+    cpu: Cpu
+    needs_family: bool
+    """Whether its number counts beside the name of its family alone, in lines without a label."""
+    name: list[str]
+    number: str
+
+
+@functools.cache
+def _cpus_by_number() -> dict[str, list[tuple[int, _NumberedCpu]]]:
+    """Return the CPUs with their place among all, by the last word of their name that is a model number."""
+    found: dict[str, list[tuple[int, _NumberedCpu]]] = {}
+    pool = [(cpu, False) for cpu in parts.planner_parts(Cpu)]
+    pool += [(cpu, True) for cpu in parts.parts_for_lists(Cpu)]
+    for place, (cpu, needs_family) in enumerate(pool):
+        name = plain_words(cpu.name).split()
+        numbers = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
+        if numbers:
+            numbered = _NumberedCpu(cpu, needs_family, name, numbers[-1])
+            found.setdefault(numbers[-1], []).append((place, numbered))
+    return found
+
+
 def find_cpu(text: str, *, is_labelled: bool = False, socket: str = "") -> Cpu | None:
     """Return the CPU whose model number is among the words.
 
@@ -94,14 +119,9 @@ def find_cpu(text: str, *, is_labelled: bool = False, socket: str = "") -> Cpu |
     """
     words = set(plain_words(_SAMPLE.sub(r"\1 \2", _VERSIONED.sub(r"\1 v\2", text))).split())
     best: Cpu | None = None
+    named = {place: found for word in words for place, found in _cpus_by_number().get(word, ())}
     stated = _FAMILIES & (words | ({"threadripper"} if "tr" in words else set()))
-    pool = [(cpu, False) for cpu in parts.planner_parts(Cpu)]
-    pool += [(cpu, True) for cpu in parts.parts_for_lists(Cpu)]
-    for cpu, needs_family in pool:
-        name = plain_words(cpu.name).split()
-        number = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
-        if not number or number[-1] not in words:
-            continue
+    for _, (cpu, needs_family, name, number) in sorted(named.items()):
         if stated and not stated & set(name):
             continue  # a Threadripper 9960X is no Core i9 9960X
         version = name[-1] if _VERSION.fullmatch(name[-1]) else ""
@@ -109,7 +129,7 @@ def find_cpu(text: str, *, is_labelled: bool = False, socket: str = "") -> Cpu |
             continue
         if not version and "xeon" in name and any(map(_VERSION.fullmatch, words)):
             continue  # an E5-2680 v4 is no E5-2680
-        is_plain = number[-1].isdigit() or len(number[-1]) < 5
+        is_plain = number.isdigit() or len(number) < 5
         families = CPU_WORDS | {"tr"} | set(name[:1]) | (_FAMILY_CODES & set(name))
         if needs_family and is_plain and not is_labelled and not words & families:
             continue

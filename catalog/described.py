@@ -6,7 +6,7 @@ from pydantic import Field
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_cited_tables
-from advisor.catalog.resolve import resolve
+from advisor.catalog.resolve import match
 from advisor.catalog.schema.record import Record, Source
 
 
@@ -41,6 +41,7 @@ def find_described(name: str) -> DescribedChip | None:
     chips = described_chips()
     aliases = {alias: chip.id for chip in chips.values() for alias in chip.aliases}
     try:
-        return chips[resolve(name, chips, aliases, "chip").id]
+        found = match(name, chips, aliases, "chip")
     except UnknownNameError:
         return None
+    return None if found is None else chips[found.id]

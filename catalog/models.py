@@ -12,7 +12,7 @@ from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_json, r
 from advisor.catalog.hf.fields import PASTED, is_pasted
 from advisor.catalog.home import expand_home
 from advisor.catalog.listing import make_callable
-from advisor.catalog.resolve import Chosen, drop_separators, resolve
+from advisor.catalog.resolve import Chosen, drop_separators, match, resolve
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GIGA
 
@@ -707,10 +707,9 @@ def _is_name(ref: str) -> bool:
     if ref.casefold() in _names().hf:
         return True
     try:
-        resolve(ref, all_ids(), _names().aliases | _without_active(), "model")
+        return match(ref, all_ids(), _names().aliases | _without_active(), "model") is not None
     except UnknownNameError:
         return False
-    return True
 
 
 make_callable(__name__)

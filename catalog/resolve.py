@@ -31,7 +31,7 @@ class Chosen(NamedTuple, Generic[RecordT]):
     note: str = ""
 
 
-_REMEMBERED_NAMES: Final = 16_384
+REMEMBERED_NAMES: Final = 16_384
 """Number of names whose normal form is remembered: the ids and aliases of the catalog are compared with each name."""
 
 
@@ -136,11 +136,11 @@ def known_value(name: str | None, known: Iterable[str], kind: str) -> None:
     )
 
 
-@lru_cache(maxsize=_REMEMBERED_NAMES)
+@lru_cache(maxsize=REMEMBERED_NAMES)
 def _join_with_dashes(name: str) -> str:
     return _SEPARATORS.sub("-", name.strip().casefold()).strip("-")
 
 
-@lru_cache(maxsize=_REMEMBERED_NAMES)
+@lru_cache(maxsize=REMEMBERED_NAMES)
 def drop_separators(name: str) -> str:
     return _SEPARATORS.sub("", name.strip().casefold())

@@ -209,10 +209,8 @@ def accelerator_id(name: str) -> str:
     """Return the id of an accelerator that a file names, without the words that a benchmark appends (b200-trt)."""
     parts = name.split("-")
     for count in range(len(parts), 0, -1):
-        try:
-            return accelerators.get("-".join(parts[:count])).record.id
-        except UnknownNameError:
-            continue
+        if (record := accelerators.find("-".join(parts[:count]))) is not None:
+            return record.id
     return ""
 
 

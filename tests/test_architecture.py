@@ -293,19 +293,19 @@ def test_a_class_name_has_one_meaning() -> None:
     assert {name: times for name, times in names.items() if times > 1} == HOMONYMS
 
 
-@pytest.mark.parametrize("module", modules_of("simulator"))
-def test_public_simulator_functions_say_answer_and_source(module: str) -> None:
+def test_public_simulator_functions_say_answer_and_source() -> None:
     """The first line is a sentence (its unit in brackets); `Source:` says where a function's formula is from.
 
     Methods need no source of their own; what takes up to four lines with its signature explains itself.
     """
-    wrong = []
-    for name, function in public_functions(importlib.import_module(module)):
-        if len(inspect.getsource(function).splitlines()) <= 4:
-            continue
-        text = inspect.getdoc(function) or ""
-        if not text.split("\n\n")[0].strip().endswith("."):
-            wrong.append(f"{name}: no docstring, or its first paragraph is no sentence")
-        elif "." not in name and "Source:" not in text:
-            wrong.append(f"{name}: no Source")
-    assert wrong == []
+    for module in modules_of("simulator"):
+        wrong = []
+        for name, function in public_functions(importlib.import_module(module)):
+            if len(inspect.getsource(function).splitlines()) <= 4:
+                continue
+            text = inspect.getdoc(function) or ""
+            if not text.split("\n\n")[0].strip().endswith("."):
+                wrong.append(f"{name}: no docstring, or its first paragraph is no sentence")
+            elif "." not in name and "Source:" not in text:
+                wrong.append(f"{name}: no Source")
+        assert wrong == []

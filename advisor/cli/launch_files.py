@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import WORDS, EngineProgram, all_programs, kebab, name_at
 from advisor.cli.engine_words import plain_signs
@@ -122,10 +122,8 @@ def accelerator_in(text: str) -> str:
     from advisor.catalog import accelerators
 
     for found in _ACCELERATOR.finditer(text):
-        try:
-            return accelerators.get(found["name"]).record.id
-        except UnknownNameError:
-            continue
+        if (record := accelerators.find(found["name"])) is not None:
+            return record.id
     machines = {name.lower() for name in _RENTED.findall(text)}
     return _accelerator_of_machines(machines) if machines else ""
 

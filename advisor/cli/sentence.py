@@ -796,10 +796,8 @@ def _objective(metric: str, percentile: str | None) -> str:
 def _accelerator(name: str) -> str | None:
     """Return the accelerator with a name, which may be in the plural; None if the catalog has none."""
     for spelling in (name, name.removesuffix("s")):
-        try:
-            return accelerators.get(spelling).record.id
-        except AdvisorError:
-            continue
+        if (record := accelerators.find(spelling)) is not None:
+            return record.id
     return None
 
 

@@ -667,17 +667,24 @@ _CASE_NUMBER: Final = re.compile(r"\bnzxt\s+h\d{3}\w?\b", re.IGNORECASE)
 """Case whose number is also that of a chipset."""
 
 
+@functools.cache
+def _boards_by_chipset() -> dict[str, list[tuple[int, Board]]]:
+    """Return the desktop boards by chipset, with their place among all; the socket SP names no chipset."""
+    found: dict[str, list[tuple[int, Board]]] = {}
+    for place, board in enumerate((*parts.planner_parts(Board), *parts.parts_for_lists(Board))):
+        if not board.chipset.startswith("SP") and SERVER not in board.flags:
+            found.setdefault(board.chipset, []).append((place, board))
+    return found
+
+
 def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     """Return, of the named chipset, the board that knows the lanes of most cards; one for the kind of modules that the
     list names, if there is one."""
     words = set(plain_words(_CASE_NUMBER.sub(" ", text)).upper().split())
     # A board of a smaller form factor writes it behind its chipset: A520M, B650I.
     words |= {word[:-1] for word in words if re.fullmatch(r"[ABHXZ]\d{3}[MI]", word)}
-    found = [
-        board
-        for board in (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
-        if board.chipset in words and not board.chipset.startswith("SP") and SERVER not in board.flags
-    ]
+    placed = {place: board for word in words for place, board in _boards_by_chipset().get(word, ())}
+    found = [board for _, board in sorted(placed.items())]
     alike = [board for board in found if board.ram_type == ram_type] or found
     chosen = max(
         [board for board in alike if board.id] or alike,

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from advisor.catalog import accelerators
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.formats.graphics_rows import graphics_in
 from advisor.catalog.units import GIB, MIB
@@ -172,10 +172,8 @@ def resolve_name(span: str, line: str, text: str) -> str | None:
     else:
         names = [f"{bare} {memory}GB", bare] if memory and not re.search(r"\d\s?GB?\b", bare) else [bare]
     for each in names:
-        try:
-            return accelerators.get(each).record.id
-        except UnknownNameError:
-            continue
+        if (record := accelerators.find(each)) is not None:
+            return record.id
     if "/" in bare:
         return _one_of_several(bare, [part.strip() for part in bare.split("/")], memory)
     return None
@@ -205,9 +203,8 @@ def _one_of_several(name: str, parts: Sequence[str], memory_gib: int | None) -> 
     found: dict[str, None] = {}
     for part in parts:
         for spelt in (part, f"{family[0] if family else ''}{part}"):
-            try:
-                record = accelerators.get(spelt).record
-            except UnknownNameError:
+            record = accelerators.find(spelt)
+            if record is None:
                 continue
             stored = record.memory_bytes or 0.0
             if memory_gib is None or abs(stored / (memory_gib * GIB) - 1.0) <= _MEMORY_TOLERANCE:

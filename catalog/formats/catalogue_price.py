@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import accelerators
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.price import Term
 
@@ -54,11 +54,9 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
     words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct|mega|plus)\b", "", price.gpu.lower())
     spelt = re.sub(r"[\s_]+", "-", words.strip())
     for name in (spelt, spelt.replace("rtx", "rtx-", 1), spelt.replace("-", "")):
-        try:
-            chosen = accelerators.get(name)
-        except UnknownNameError:
+        record = accelerators.find(name)
+        if record is None:
             continue
-        record = chosen.record
         known = record.memory_bytes
         if (
             price.memory_bytes

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.server_log import ServerLog
 
@@ -192,10 +191,8 @@ def _accelerator_at_start(words: str) -> str:
         name = " ".join(parts[:count])
         if not _SIGN_OF_A_CHIP.search(name):
             break
-        try:
-            return accelerators.get(name).record.id
-        except UnknownNameError:
-            continue
+        if (record := accelerators.find(name)) is not None:
+            return record.id
     return ""
 
 

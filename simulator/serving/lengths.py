@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -112,12 +112,15 @@ class EmpiricalLengths:
 
     pairs: Sequence[tuple[int, int]]
     in_order: bool = False
+    _table: NDArray[np.int64] = field(init=False, repr=False, compare=False)
+    """Pairs as rows: thousands of simulations of one answer draw from them."""
 
     def __post_init__(self) -> None:
         if len(self.pairs) == 0:
             raise AdvisorError("the list of observed lengths is empty")
         table = np.asarray(self.pairs) if len(set(map(len, self.pairs))) == 1 else np.empty(0)
         if table.ndim == 2 and table.shape[1] == 2 and bool(np.all(_are_lengths(table))):
+            object.__setattr__(self, "_table", table.astype(np.int64))
             return
         for number, pair in enumerate(self.pairs, start=1):
             if len(pair) != 2 or not np.all(_are_lengths(np.asarray(pair))):
@@ -127,7 +130,7 @@ class EmpiricalLengths:
 
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
         """Yield lengths of consecutive requests, in chunks; without end unless replayed in order."""
-        table = np.asarray(self.pairs, dtype=np.int64)
+        table = self._table
         if self.in_order:
             for start in range(0, len(table), _CHUNK):
                 part = table[start : start + _CHUNK]

@@ -30,7 +30,7 @@ from advisor.simulator.quantity import Quantity
 
 Cli = Callable[[str], Any]
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
-SEEDS = range(int(os.environ.get("ADVISOR_QUESTIONS", "40")))
+SEEDS = range(int(os.environ.get("ADVISOR_QUESTIONS", "10")))
 SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
 TARGETS = json.loads((Path(__file__).parent / "target_schemas.json").read_text())
 CHIPS = ("h100-sxm", "l40s", "a100-sxm-80gb", "rtx-pro-6000-server")

@@ -32,7 +32,7 @@ FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 SHARES = ("prefill", "decode")
 BY_LENGTH = ("short", "long")
 WINDOWS = {"short": 6144}
-SEEDS = range(int(os.environ.get("ADVISOR_QUESTIONS", "60")))
+SEEDS = range(int(os.environ.get("ADVISOR_QUESTIONS", "20")))
 TARGETS = json.loads((Path(__file__).parent / "target_schemas.json").read_text())
 SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
 

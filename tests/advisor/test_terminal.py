@@ -48,17 +48,18 @@ def complete(shell: str, line: str) -> list[str]:
     return done.stdout.replace("_arguments '*: :((", "").replace("))'", "").replace('"', "").split()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize(
-    ("line", "name"),
+    ("shell", "line", "name"),
     [
-        ("advisor recommend --model llama-3.1-8", "llama-3.1-8b"),
-        ("advisor recommend --gpu mi30", "mi300x"),
-        ("advisor cost --provider hyper", "hyperstack"),
-        ("advisor recommend --profile re", "reasoning"),
-        ("advisor recommend --region us-te", "us-texas"),
-        ("advisor simulate serve --engine vl", "vllm"),
-        ("advisor catalog show bge-m", "bge-m3"),
+        ("bash", "advisor recommend --model llama-3.1-8", "llama-3.1-8b"),
+        ("bash", "advisor recommend --gpu mi30", "mi300x"),
+        ("zsh", "advisor recommend --gpu mi30", "mi300x"),
+        ("fish", "advisor recommend --gpu mi30", "mi300x"),
+        ("zsh", "advisor cost --provider hyper", "hyperstack"),
+        ("fish", "advisor recommend --profile re", "reasoning"),
+        ("bash", "advisor recommend --region us-te", "us-texas"),
+        ("zsh", "advisor simulate serve --engine vl", "vllm"),
+        ("fish", "advisor catalog show bge-m", "bge-m3"),
     ],
 )
 def test_names_are_completed(shell: str, line: str, name: str) -> None:
@@ -74,14 +75,15 @@ def test_the_last_name_of_a_list_is_completed() -> None:
     assert set(NAMES.values()) >= {"models", "accelerators", "providers", "profiles", "regions", "engines"}
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize(
-    ("line", "names"),
+    ("shell", "line", "names"),
     [
-        ("advisor rec", {"recommend"}),
-        ("advisor s", {"simulate", "sweep", "serve-api"}),
-        ("advisor simulate se", {"serve"}),
-        ("advisor --ver", {"--version"}),
+        ("bash", "advisor rec", {"recommend"}),
+        ("bash", "advisor s", {"simulate", "sweep", "serve-api"}),
+        ("zsh", "advisor s", {"simulate", "sweep", "serve-api"}),
+        ("fish", "advisor s", {"simulate", "sweep", "serve-api"}),
+        ("zsh", "advisor simulate se", {"serve"}),
+        ("fish", "advisor --ver", {"--version"}),
     ],
 )
 def test_commands_are_completed(shell: str, line: str, names: set[str]) -> None:

@@ -6,13 +6,8 @@ import pytest
 
 from advisor.catalog import accelerators, interconnects
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.schema import Accelerator, Interconnect
 
 LINKS = interconnects.all_interconnects()
-
-
-def _ids(record: Interconnect) -> str:
-    return record.id
 
 
 def test_ids_are_unique_and_the_kinds_that_matter_are_there() -> None:
@@ -23,18 +18,18 @@ def test_ids_are_unique_and_the_kinds_that_matter_are_there() -> None:
     )
 
 
-@pytest.mark.parametrize("link", LINKS, ids=_ids)
-def test_links_are_cited_and_no_measurement_beats_the_wire(link: Interconnect) -> None:
-    assert link.sources
-    if link.measured_bus_bytes_per_s is not None:
-        assert link.measured_bus_bytes_per_s <= link.bytes_per_s
+def test_links_are_cited_and_no_measurement_beats_the_wire() -> None:
+    for link in LINKS:
+        assert link.sources
+        if link.measured_bus_bytes_per_s is not None:
+            assert link.measured_bus_bytes_per_s <= link.bytes_per_s
 
 
-@pytest.mark.parametrize("record", accelerators.all_accelerators(), ids=lambda record: record.id)
-def test_every_scale_up_fabric_is_a_known_link_of_the_same_rate(record: Accelerator) -> None:
-    if record.scale_up is not None:
-        link = interconnects.by_id(record.scale_up.kind)
-        assert record.scale_up.bytes_per_s == pytest.approx(link.bytes_per_s)
+def test_every_scale_up_fabric_is_a_known_link_of_the_same_rate() -> None:
+    for record in accelerators.all_accelerators():
+        if record.scale_up is not None:
+            link = interconnects.by_id(record.scale_up.kind)
+            assert record.scale_up.bytes_per_s == pytest.approx(link.bytes_per_s)
 
 
 def test_known_rates() -> None:

@@ -16,7 +16,6 @@ from advisor.catalog.published import (
     reads_checkpoint,
     served_checkpoint,
 )
-from advisor.catalog.schema import Model
 
 
 @pytest.mark.parametrize(
@@ -39,19 +38,21 @@ def test_the_best_known_checkpoint(model: str, dtype: str, engine: str, reposito
     assert all(one.source for one in found)
 
 
-@pytest.mark.parametrize("model", [one for one in models.all_models() if one.hf_ids], ids=lambda one: one.id)
-def test_the_default_model_is_served_in_every_format_in_which_it_is_published(model: Model) -> None:
-    own = checkpoint_for(model, model.weights).hf_id
-    b200 = accelerators.by_id("b200-sxm")
-    for name, dtype in itertools.product(("vllm", "sglang", "llama.cpp"), ("fp8", "int4", "nvfp4", "q4_k_m")):
-        if (name == "llama.cpp") != (dtype == "q4_k_m"):
-            continue
-        served = served_checkpoint(model, engines.by_id(name), dtype, b200).repository
-        rows = {one.repository: one for one in loadable_checkpoints(model, dtype, name)}
-        forms = [one for one in rows if base_repository(one, model.hf_ids) == own]
-        if served in rows and served not in model.hf_ids and forms:
-            assert base_repository(served, model.hf_ids) == own
-        assert "distill" not in served.casefold() or "distill" in model.id
+def test_the_default_model_is_served_in_every_format_in_which_it_is_published() -> None:
+    for model in [one for one in models.all_models() if one.hf_ids]:
+        own = checkpoint_for(model, model.weights).hf_id
+        b200 = accelerators.by_id("b200-sxm")
+        for name, dtype in itertools.product(
+            ("vllm", "sglang", "llama.cpp"), ("fp8", "int4", "nvfp4", "q4_k_m")
+        ):
+            if (name == "llama.cpp") != (dtype == "q4_k_m"):
+                continue
+            served = served_checkpoint(model, engines.by_id(name), dtype, b200).repository
+            rows = {one.repository: one for one in loadable_checkpoints(model, dtype, name)}
+            forms = [one for one in rows if base_repository(one, model.hf_ids) == own]
+            if served in rows and served not in model.hf_ids and forms:
+                assert base_repository(served, model.hf_ids) == own
+            assert "distill" not in served.casefold() or "distill" in model.id
 
 
 def test_no_model_of_another_name_is_served_for_a_lack_of_the_format() -> None:

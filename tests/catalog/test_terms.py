@@ -70,14 +70,12 @@ def cases(term: Term) -> list[TermCase]:
     ]
 
 
-@pytest.mark.parametrize(
-    "term", all_terms(), ids=lambda term: f"{term.scope}-{'-'.join(term.name)}-{term.term}"
-)
-def test_every_row_is_reached(term: Term) -> None:
-    assert set(term.name) <= NAMES[term.scope]
-    for pattern in term.architecture:
-        assert any(matches(pattern, name) for name in ARCHITECTURES), pattern
-    assert any(find(term.scope, term.term, case) == term for case in cases(term))
+def test_every_row_is_reached() -> None:
+    for term in all_terms():
+        assert set(term.name) <= NAMES[term.scope]
+        for pattern in term.architecture:
+            assert any(matches(pattern, name) for name in ARCHITECTURES), pattern
+        assert any(find(term.scope, term.term, case) == term for case in cases(term))
 
 
 def test_rows_are_counted_by_how_they_were_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,9 @@ from advisor.kernels import (
     softmax_backward,
 )
 
-SHAPES = [(1, 16), (3, 123), (5, 1000), (9, 4096), (33, 80)]
+SHAPES = [(1, 16), (3, 123), (5, 1000), (2, 4096), (33, 80)]
 FORMATS = [torch.bfloat16, torch.float16, torch.float32]
-WIDE = (9, 4096)
+WIDE = (2, 4096)
 CASES = [(dtype, shape) for dtype in FORMATS for shape in SHAPES if shape != WIDE or dtype is FORMATS[0]]
 """Formats decide how rows are read, and shapes how many parts a row has: the widest rows have one format."""
 
@@ -25,8 +25,11 @@ def check_all(found, expected, assert_close, slack=2.0):
         assert_close(one, other, slack=slack)
 
 
-@pytest.mark.parametrize(("dtype", "shape"), CASES, ids=str)
-@pytest.mark.parametrize("has_through", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "has_through"),
+    [*((*case, True) for case in CASES), *((FORMATS[0], shape, False) for shape in SHAPES)],
+    ids=str,
+)
 def test_rms_norm(dtype, shape, has_through, device, assert_close, poison):
     total, weight, grad, through = rms_norm_backward.make_inputs(*shape, 1, device, dtype)
     through = through if has_through else None
@@ -43,17 +46,18 @@ def test_layer_norm(dtype, shape, device, assert_close, poison):
     check_all(out, layer_norm_backward.reference(x, weight, grad), assert_close)
 
 
-@pytest.mark.parametrize("mean", [0.0, 1e3, -1e5])
+@pytest.mark.parametrize("mean", [1e3, -1e5])
 def test_layer_norm_keeps_its_digits_at_any_mean(mean, device, assert_close):
-    x, weight, grad = layer_norm_backward.make_inputs(4, 3000, 9, device, torch.float32)
+    x, weight, grad = layer_norm_backward.make_inputs(2, 3000, 9, device, torch.float32)
     # Rounded so that adding the mean loses nothing.
     x = (x * 64).round() / 64 + mean
     found = layer_norm_backward.run(x, weight, grad)
     check_all(found, layer_norm_backward.reference(x, weight, grad), assert_close)
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, (3, 5000), (2, 40000)], ids=str)
-@pytest.mark.parametrize("dtype", FORMATS, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [*CASES, *((FORMATS[0], shape) for shape in ((3, 5000), (2, 40000)))], ids=str
+)
 def test_softmax(dtype, shape, device, assert_close, poison):
     y, grad = softmax_backward.make_inputs(*shape, 3, device, dtype)
     out = softmax_backward.run(y, grad, poison(torch.empty_like(y)))

@@ -25,8 +25,7 @@ def test_ssd_matches_reference(dtype, case, device, on_gpu, assert_close, poison
     assert_close(state, expected_state, dtype, slack=2.0)
 
 
-@pytest.mark.parametrize("segments", [2, 3, 5])
-@pytest.mark.parametrize("has_start", [True, False])
+@pytest.mark.parametrize(("segments", "has_start"), [(2, False), (3, True), (5, False)])
 def test_segments_give_the_same(segments, has_start, device, assert_close):
     inputs = ssd.make_inputs(2, 100, 3, 24, 1, 16, 2, device, torch.float16)
     start = torch.randn((2, 3, 16, 24), device=device) if has_start else None
@@ -125,9 +124,16 @@ def test_states_of_the_delta_rule_are_handed_over(cut, device, assert_close):
     assert_close(state, whole_state, torch.float16, slack=4.0)
 
 
-@pytest.mark.parametrize("case", [(1, 1, 1, 2), (2, 33, 40, 4), (1, 100, 130, 3)], ids=str)
-@pytest.mark.parametrize("silu", [True, False])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+CONVOLUTIONS = [
+    *itertools.product(
+        [torch.bfloat16, torch.float16, torch.float32], [True, False], [(1, 1, 1, 2), (2, 33, 40, 4)]
+    ),
+    (torch.bfloat16, True, (1, 100, 130, 3)),
+]
+"""Formats decide how elements are read, and shapes how many programs there are: the most programs have one format."""
+
+
+@pytest.mark.parametrize(("dtype", "silu", "case"), CONVOLUTIONS, ids=str)
 def test_convolution_matches_reference(dtype, silu, case, device, assert_close, poison):
     inputs = causal_conv1d.make_inputs(*case, 7, device, dtype)
     y, _ = causal_conv1d.run(*inputs, silu=silu, out=poison(torch.empty_like(inputs[0])))

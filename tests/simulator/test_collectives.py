@@ -58,11 +58,11 @@ def group(num_ranks: int, fabric: str = "nvlink4", in_switch: bool = False, per_
 
 @every_fabric
 @every_operation
-@pytest.mark.parametrize("num_ranks", [2, 3, 8, 16, 64, 1024])
-def test_time_rises_with_size(operation: str, fabric: str, num_ranks: int) -> None:
-    times = OPERATIONS[operation](SIZES, group(num_ranks, fabric))
-    assert np.all(times > 0)
-    assert np.all(np.diff(times) >= 0)
+def test_time_rises_with_size(operation: str, fabric: str) -> None:
+    for num_ranks in [2, 3, 8, 16, 64, 1024]:
+        times = OPERATIONS[operation](SIZES, group(num_ranks, fabric))
+        assert np.all(times > 0)
+        assert np.all(np.diff(times) >= 0)
 
 
 @every_operation
@@ -96,22 +96,22 @@ def test_a_topology_must_be_possible(changes: dict[str, float]) -> None:
 
 @every_fabric
 @every_operation
-@pytest.mark.parametrize("num_ranks", [2, 3, 8, 16, 64])
-def test_bus_bandwidth_stays_below_the_wire(operation: str, fabric: str, num_ranks: int) -> None:
+def test_bus_bandwidth_stays_below_the_wire(operation: str, fabric: str) -> None:
     """Without sums in the network. Between two nodes a tree sends the buffer once, so its busbw may pass the NICs'."""
-    place = group(num_ranks, fabric)
-    wire = place.intra_bytes_per_s
-    pairwise = operation in ("all_to_all", "send_recv")
-    if place.num_nodes > 1 and pairwise:
-        wire = min(wire, place.inter_bytes_per_s)
-        wire *= (num_ranks - 1) / (num_ranks - place.ranks_in_node) if operation == "all_to_all" else 1.0
-    elif place.num_nodes > 2:
-        wire = min(wire, place.inter_bytes_per_s * place.ranks_in_node)
-    times = OPERATIONS[operation](SIZES, place)
-    rates = [bus_bytes_per_s(operation, s, t, num_ranks) for s, t in zip(SIZES, times, strict=True)]
-    if fabric.startswith("ici"):
+    for num_ranks in [2, 3, 8, 16, 64]:
+        place = group(num_ranks, fabric)
         wire = place.intra_bytes_per_s
-    assert max(rates) < wire
+        pairwise = operation in ("all_to_all", "send_recv")
+        if place.num_nodes > 1 and pairwise:
+            wire = min(wire, place.inter_bytes_per_s)
+            wire *= (num_ranks - 1) / (num_ranks - place.ranks_in_node) if operation == "all_to_all" else 1.0
+        elif place.num_nodes > 2:
+            wire = min(wire, place.inter_bytes_per_s * place.ranks_in_node)
+        times = OPERATIONS[operation](SIZES, place)
+        rates = [bus_bytes_per_s(operation, s, t, num_ranks) for s, t in zip(SIZES, times, strict=True)]
+        if fabric.startswith("ici"):
+            wire = place.intra_bytes_per_s
+        assert max(rates) < wire
 
 
 @every_operation

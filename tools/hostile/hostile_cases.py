@@ -146,9 +146,10 @@ def results(cases: Sequence[tuple[int, str]], seed: int) -> Iterator[Result]:
 
 
 def cases_of(first: int, num_cases: int, kind: str = "") -> list[tuple[int, str]]:
-    """Return numbers and kinds of cases, all kinds in turn or one of them."""
+    """Return numbers and kinds of cases, all kinds in turn or one of them; few cases of places are spread over all."""
     if kind == EVERY_PLACE:
-        return [(number, kind) for number in range(first, min(first + num_cases, len(every_place())))]
+        num_places = len(every_place())
+        return [(number, kind) for number in range(first, num_places, max(1, num_places // num_cases))]
     names = [kind] if kind else list(KINDS)
     return [(number, names[number % len(names)]) for number in range(first, first + num_cases)]
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.ask.server import stated_columns
 from advisor.catalog import accelerators
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.formats.link_report import LinkReport
 from advisor.catalog.formats.prometheus_text import ServerMetrics
@@ -59,10 +59,8 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
     if found.device:
         words = found.device.lower()
         for name in (device_words(words), device_words(words.replace("tesla ", "")), "-".join(words.split())):
-            try:
-                return accelerators.get(name).record
-            except UnknownNameError:
-                continue
+            if (record := accelerators.find(name)) is not None:
+                return record
     if found.pci_device_id:
         rows = read_csv(DATA_DIR / "boards" / "pci_ids.csv", ("pci_id", "accelerator"))
         ids = {row["pci_id"]: row["accelerator"] for _, row in rows}

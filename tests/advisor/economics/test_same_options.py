@@ -25,15 +25,12 @@ SAME = (
 )
 SOME = "--gpu h100-sxm,l40s"
 LOADS = (
-    "--rate 20",
-    "--rate 20 --redundancy n+1 --headroom 0.3",
-    "--rate 20 --storage-tb 2 --egress-tb 1",
+    "--rate 20 --redundancy n+1 --headroom 0.3 --storage-tb 2 --egress-tb 1",
     "--rate 3 --budget 4/h",
     "--budget 12/h",
     "--concurrency 200",
     "--rate 20 --residency eu",
     "--rate 8 --region sweden",
-    "--rate 8 --region us-texas",
     "--rate 20 --term on-demand,spot,reserved-1y --tenancy dedicated,shared",
     "--rate 5 --levers kv-fp8 --itl-p99 60ms",
     "--rate 5 --input-tokens 4000 --output-tokens 200 --shared-prefix-tokens 3000",
@@ -124,14 +121,3 @@ def test_what_cost_says_does_not_depend_on_how_many_options_are_shown(cli: Cli) 
         assert {name: row[name] for name in names} == {name: other[name] for name in names}
     for name in ("headline", "owned", "sensitivity", "carbon", "load", "volume", "safe_pick"):
         assert few[name] == many[name], name
-
-
-def test_systems_are_bought_whole(cli: Cli) -> None:
-    found = document(
-        cli, "cost --model 70b --gpu gb300,h100-sxm,rtx-4090 --rate 10 --api none --as-of 2026-11-20 --json"
-    )
-    sizes = {"gb300": 72, "h100-sxm": 8, "rtx-4090": 1}
-    assert found["owned"]
-    for row in found["owned"]:
-        assert row["tco"]["num_accelerators"] % sizes[row["machine"]["accelerator"]] == 0
-        assert row["tco"]["num_accelerators"] == row["machine"]["num_accelerators"]

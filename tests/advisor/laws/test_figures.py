@@ -169,7 +169,7 @@ def test_ranges_and_verdicts_of_generated_answers_agree(question: Question) -> N
         check_verdict(option, answer.document["inputs"]["objectives"])
 
 
-@pytest.mark.parametrize("limit_ms", [14, 16, 18, 20, 25, 30])
+@pytest.mark.parametrize("limit_ms", [14, 18, 25])
 def test_a_safe_pick_is_likely_to_keep_a_limit_that_hardware_hardly_keeps(limit_ms: int) -> None:
     """The safe pick has the replica more that makes it likely to hold; there is no safe pick where none does."""
     answer = ask(f"{FP8} --gpu l40s,h100-sxm --rate 5 --tpot-p99 {limit_ms}ms --max-price-age 1000")
@@ -210,10 +210,9 @@ def test_a_word_for_how_surely_a_limit_holds_is_that_of_its_range(
 
 
 ROLES = [
-    *(words for words, _, _ in LIMITED),
+    *(words for words, _, _ in LIMITED[1:]),
     "recommend --workload diffusion --model flux.1-dev --rate 1 --latency-p99 6s --top 20",
     "recommend --workload diffusion --model flux.1-dev --rate 1 --latency-p99 6s",
-    "recommend --workload batch --model 8b --items 1M --deadline 2h --gpu l40s,h100",
     "recommend --workload speech --model whisper-large-v3 --own 8xl40s --rate 2 --latency-p99 2s",
     "recommend --workload train --model 8b --tokens 20B --deadline 3d --gpu h100,b200",
     f"{FP8} --gpu l40s,h100-sxm --rate 5 --ttft-p50 60ms",

@@ -1,8 +1,8 @@
 """Every option acts or is refused, in every command and for every workload.
 
 An option acts where its value changes the answer; where it is a limit that may not bind, it changes what was asked.
-An option that is refused ends with exit code 2, and the message names it. `ADVISOR_QUESTIONS=60` walks all options of
-all workloads; the suite walks those of `recommend --workload serve` and `cost`, and a part of the others.
+An option that is refused ends with exit code 2, and the message names it. The options of other workloads change the
+question or are refused in tests/advisor/test_options_apply.py, which asks for no answer.
 """
 
 import re
@@ -202,12 +202,6 @@ def check(base: str, option: str, *, in_answer: bool) -> None:
 
 
 NAMES = sorted(set(VALUES) - NEEDS_A_FILE)
-WALKED = [
-    (workload, option)
-    for place, workload in enumerate(WORKLOADS[1:])
-    for option in (NAMES if IS_THOROUGH else NAMES[place::15])
-    if option != "--model"  # each workload has models of its own
-]
 OF_COST_ALONE = {
     "--own",
     "--purchase-price",
@@ -235,12 +229,6 @@ def test_an_option_of_cost_acts_or_is_refused(option: str) -> None:
         answer = ask(f"{COST} {option} {value}")
         assert answer.code == 2
         assert option in answer.err
-
-
-@pytest.mark.parametrize(("workload", "option"), WALKED)
-def test_an_option_of_any_workload_acts_or_is_refused(workload: str, option: str) -> None:
-    if option in options_of("recommend"):
-        check(BASES[workload], option, in_answer=False)
 
 
 def test_the_table_of_values_is_whole() -> None:

@@ -68,6 +68,8 @@ def test_nobody_owns_a_part_of_a_machine() -> None:
     """A GB300 is sold as a rack; `cost` offered to own some of one."""
     answer = ask("cost --model 70b --rate 5 --api none --gpu gb300,b200,h100 --engine vllm")
     owned = {row["machine"]["accelerator"]: row["machine"] for row in answer.document["owned"]}
+    for row in answer.document["owned"]:
+        assert row["tco"]["num_accelerators"] == row["machine"]["num_accelerators"]
     assert owned["gb300"]["num_accelerators"] % 72 == 0
     assert all(owned[name]["num_accelerators"] % 8 == 0 for name in ("b200-sxm", "h100-sxm"))
 

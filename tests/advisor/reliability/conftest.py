@@ -3,8 +3,14 @@
 import contextlib
 import io
 import json
+import os
+import shutil
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,3 +75,45 @@ def ask() -> Callable[[list[str]], Answer]:
         return found
 
     return ask_command
+
+
+WITHOUT_ROOT = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all")
+"""Root may read and write everything: these rights are given up where tests run as root."""
+PATIENCE_S = 120
+"""Time after which a command in a process of its own is killed [s]."""
+
+
+@pytest.fixture(scope="session")
+def ask_apart() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Ask a command in a process of its own, within limits on its resources, without importing the program again.
+
+    The process has the environment of the tests: what Python or a library reads when it starts needs a new one.
+    """
+    program = Path(__file__).with_name("answer_in_children.py")
+    before = WITHOUT_ROOT if os.geteuid() == 0 and shutil.which("setpriv") else ()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    with subprocess.Popen(
+        [*before, sys.executable, str(program)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        streams = parent.stdin, parent.stdout
+
+        def ask(words: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+            question = {
+                "words": words.split(),
+                "folder": str(folder),
+                "env": options.get("env", {}),
+                "limits": options.get("limits", {}),
+                "patience_s": PATIENCE_S,
+            }
+            streams[0].write(json.dumps(question) + "\n")
+            return subprocess.CompletedProcess(words, *json.loads(streams[1].readline()))
+
+        yield ask
+        parent.stdin.close()

@@ -1,11 +1,10 @@
 """Command lines nobody wrote: any mixture of options, values and files ends in a documented code, soon and small.
 
-CI tries what fits in a minute, always the same. `ADVISOR_FUZZ_CASES=5000 ADVISOR_FUZZ_SEED=7` tries more, others.
+CI tries 150, always the same. `ADVISOR_FUZZ_CASES=5000 ADVISOR_FUZZ_SEED=7` tries more, others.
 """
 
 import inspect
 import io
-import math
 import os
 import random
 import resource
@@ -26,10 +25,9 @@ from advisor.ask.inputs import parameters_of
 from advisor.ask.options import SharedOptions
 from advisor.cli.command import commands
 
-CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0"))
+CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "150"))
 SEED = int(os.environ.get("ADVISOR_FUZZ_SEED", "1"))
-PROCESSES = int(os.environ.get("ADVISOR_FUZZ_PROCESSES", "12"))
-CI_S = 25.0
+PROCESSES = int(os.environ.get("ADVISOR_FUZZ_PROCESSES", "6"))
 LIMIT_S = 60
 Ask = Callable[[list[str]], tuple[int, str, str]]
 Check = Callable[[list[str], int, str, str], None]
@@ -274,16 +272,14 @@ def command_line(draw: random.Random) -> list[str]:
 
 
 @settings(
-    max_examples=CASES or 2_000,  # as many as ever fit into CI_S: each one after it still takes a millisecond
+    max_examples=CASES,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
 @given(number=st.integers(0, 2**32))
-def one_of_many(ask: Ask, ends_at: float, done: Counter[int], number: int) -> None:
-    if time.monotonic() > ends_at:
-        return
+def one_of_many(ask: Ask, done: Counter[int], number: int) -> None:
     arguments = command_line(random.Random(number + SEED))
     done[ask(arguments)[0]] += 1
 
@@ -293,8 +289,8 @@ def test_any_command_line_ends_in_a_documented_code(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     done: Counter[int] = Counter()
-    one_of_many(ask, math.inf if CASES else time.monotonic() + CI_S, done)
-    assert sum(done.values()) > (CASES // 2 or 20), done
+    one_of_many(ask, done)
+    assert sum(done.values()) > CASES // 2, done
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < MOST_BYTES
 
 

@@ -1,7 +1,7 @@
 """Files that a disk, a mail program or a person has damaged a little: every reader ends in a documented code.
 
-Each case takes a file that is right and changes it: bits, lengths, lines, numbers, kinds of values. CI tries what fits
-in some seconds, always the same; `ADVISOR_FUZZ_CASES` and `ADVISOR_FUZZ_SEED` try more, others.
+Each case takes a file that is right and changes it: bits, lengths, lines, numbers, kinds of values. CI tries 100,
+always the same; `ADVISOR_FUZZ_CASES` and `ADVISOR_FUZZ_SEED` try more, others.
 """
 
 import json
@@ -10,7 +10,6 @@ import random
 import re
 import resource
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +18,8 @@ from typing import Any
 import pytest
 
 EARLIER = Path(__file__).parent / "earlier"
-CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0"))
+CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "100"))
 SEED = int(os.environ.get("ADVISOR_FUZZ_SEED", "1"))
-CI_S = 12.0
 MOST_BYTES = 2_000_000_000
 READERS = {
     "calibration.json": (
@@ -150,14 +148,10 @@ def test_damaged_files_end_in_a_documented_code(
 ) -> None:
     done: Counter[int] = Counter()
     at_first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    ends_at = time.monotonic() + CI_S
     monkeypatch.chdir(tmp_path)
-    for number in range(CASES or 100_000):
-        if not CASES and time.monotonic() > ends_at:
-            break
+    for number in range(CASES):
         draw = random.Random(SEED * 1_000_000 + number)
         done[one_case(tmp_path, draw, monkeypatch, ask)] += 1
-    assert sum(done.values()) > (CASES // 2 or 30), done
     assert done[0]
     assert done[2]
     # Tests before this one may have filled the process's memory.

@@ -188,9 +188,9 @@ def test_a_million_bytes_of_keys_are_read_in_seconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_longest_price_file_is_shown_in_seconds(ask: Ask, tmp_path: Path) -> None:
+def test_a_long_price_file_is_shown_in_seconds(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
-    rows = "\n".join(f"lambda,l40s,1,on_demand,{1 + i % 7},2026-11-01,s{i},r" for i in range(99_990))
+    rows = "\n".join(f"lambda,l40s,1,on_demand,{1 + i % 7},2026-11-01,s{i},r" for i in range(30_000))
     path.write_text(
         f"provider,accelerator,num_accelerators,term,usd_per_hour,observed_on,sku,region\n{rows}\n"
     )
@@ -198,7 +198,7 @@ def test_the_longest_price_file_is_shown_in_seconds(ask: Ask, tmp_path: Path) ->
     code, out, _ = ask(["catalog", "prices", "--gpu", "l40s", "--price-file", str(path)])
     assert code == 0
     assert "more rows are left out: -o FILE.csv writes all of them" in out
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
@@ -406,9 +406,9 @@ def test_the_name_of_a_folder_brings_no_price_and_no_shape_of_another_model(
     code, out, _ = ask(["cost", "--model", "./llama-3.1-8b", "--gpu", "l40s", "--rate", "1", "--json"])
     assert code == 0
     assert json.loads(out)["api"] == []
-    code, out, _ = ask(["build", "--model", "./llama-3.1-8b", "--budget", "5000", "--json", "--no-input"])
+    code, out, _ = ask(["build", "--model", "./llama-3.1-8b", "--budget", "1500", "--json", "--no-input"])
     assert code == 0
-    named = ask(["build", "--model", "llama-3.1-8b", "--budget", "5000", "--json", "--no-input"])[1]
+    named = ask(["build", "--model", "llama-3.1-8b", "--budget", "1500", "--json", "--no-input"])[1]
     builds = [json.loads(text)["builds"][0] for text in (out, named)]
     speeds = [build["performance"]["output_tokens_per_s"]["value"] for build in builds]
     assert speeds[0] > 2 * speeds[1]

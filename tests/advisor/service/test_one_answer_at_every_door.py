@@ -26,7 +26,7 @@ for _package in ("starlette", "httpx", "mcp", "jsonschema"):
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = runpy.run_path(str(ROOT / "tools" / "corpus.py"))
 DAY = "2026-11-20"
-TWICE = ("recommend", "simulate serve", "simulate train", "roofline", "catalog show")
+TWICE = ("recommend", "simulate serve")
 PLAN = (
     "recommend --model 8b --rate {rate} --gpu l40s --engine vllm --top 1 --fast --plan {file} -q --as-of "
     + DAY
@@ -135,7 +135,7 @@ def folder(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(folder: Path) -> dict[Question, tuple[int, Any, Any]]:
-    """Status and JSON over HTTP, and the result of the tool, of every question: two workers answer all."""
+    """Status and JSON over HTTP, and the result of the tool, of every question: one worker answers all."""
     import httpx
     from mcp import Client
 
@@ -144,7 +144,7 @@ def served(folder: Path) -> dict[Question, tuple[int, Any, Any]]:
     from advisor.service.pool import WorkerPool
 
     async def ask_all() -> dict[Question, tuple[int, Any, Any]]:
-        pool = WorkerPool(2, 300.0)
+        pool = WorkerPool(1, 300.0)
         door = httpx.ASGITransport(application(pool, most_bytes=10_000_000, hosts=frozenset({"advisor"})))
         found = {}
         async with (

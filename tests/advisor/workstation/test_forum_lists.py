@@ -212,7 +212,6 @@ AM4: Final = ("Ryzen 7 5800X", "MSI X570 MEG UNIFY", "64GB DDR4-3600 (2x32GB)")
 REST: Final = ("Fractal Design Meshify 2", "Noctua NH-U12S", "2TB NVMe")
 SOUND: Final = (
     ("8b", ("RTX 5070", *AM4, "650W Gold", *REST)),
-    ("70b", ("RTX 4090", *AM4, "1000W Gold", *REST)),
     ("gpt-oss-120b", ("RTX 3090", *AM4, "850W Gold", *REST)),
 )
 

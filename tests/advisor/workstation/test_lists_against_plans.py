@@ -36,8 +36,8 @@ from advisor.workstation.rule_book import planning_rules
 from advisor.workstation.typed_line import read_line
 from advisor.workstation.valuation import build_of
 
-LISTS: Final = int(os.environ.get("ADVISOR_LISTS", "0")) or 6
-"""Lists that the law is asked about; the suite asks six."""
+LISTS: Final = int(os.environ.get("ADVISOR_LISTS", "0")) or 4
+"""Lists that the law is asked about; the suite asks four."""
 FIRST: Final = int(os.environ.get("ADVISOR_FIRST_LIST", "5"))
 """Seed of the first list; each of the six seeds from 5 on has a list that keeps the rules."""
 TOLERANCE: Final = 1.03

@@ -26,12 +26,12 @@ MACHINES: Final = [
 ]
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_every_whole_machine_is_read_by_its_name(name: str) -> None:
-    found = server_in(name)
-    assert found is not None
-    assert found.name == name
-    assert kind_in(name) == "board"
+def test_every_whole_machine_is_read_by_its_name() -> None:
+    for name in MACHINES:
+        found = server_in(name)
+        assert found is not None
+        assert found.name == name
+        assert kind_in(name) == "board"
 
 
 def test_every_series_has_a_cpu_by_which_others_are_judged() -> None:
@@ -171,7 +171,7 @@ def test_a_chassis_that_is_a_server_is_the_machine(name: str) -> None:
     assert not listing.unknown
 
 
-@pytest.mark.parametrize("chipset", sorted({c for s in parts.cpu_series().values() for c in s.chipsets}))
-def test_a_chipset_alone_is_never_a_machine_that_is_sold_whole(chipset: str) -> None:
-    board = board_by_chipset(f"{chipset} motherboard")
-    assert board is None or "server" not in board.flags
+def test_a_chipset_alone_is_never_a_machine_that_is_sold_whole() -> None:
+    for chipset in sorted({c for s in parts.cpu_series().values() for c in s.chipsets}):
+        board = board_by_chipset(f"{chipset} motherboard")
+        assert board is None or "server" not in board.flags

@@ -53,6 +53,13 @@ def program_of(name: str) -> Program:
     return program_for(QUESTIONS[name], price_book())
 
 
+@cache
+def builds_with_systems(model: str, usd: float) -> list[Build]:
+    """The eight best machines for the money, systems and used ones among them: several laws hold of them."""
+    asked = replace(question(model, usd), systems=True, top=8)
+    return list(plan(asked, price_book(), NO_RENT).builds)
+
+
 def decode_of(build: Build) -> float:
     """Decode rate of a build [tokens/s]."""
     assert build.performance is not None
@@ -95,8 +102,8 @@ def test_no_machine_for_the_money_is_faster_than_the_plan(name: str) -> None:
     )
     program = program_of(name)
     rng = random.Random(name)
-    machines = [found for _ in range(30) if (found := random_machine(program, rng, asked, best)) is not None]
-    assert len(machines) >= 3
+    machines = [found for _ in range(16) if (found := random_machine(program, rng, asked, best)) is not None]
+    assert len(machines) >= 2
     for machine, usd in machines:
         assert asked.budget_usd is not None
         assert usd <= asked.budget_usd
@@ -115,9 +122,7 @@ def test_a_planned_machine_is_as_fast_as_planned_and_keeps_its_rules(name: str) 
         assert not [check for check in judge(solution.machine, asked.setting) if check.verdict == "broken"]
 
 
-@pytest.mark.parametrize(
-    ("model", "budget"), [("32b", 3000.0), ("8b", 1500.0), ("70b", 9000.0), ("70b", 2500.0)]
-)
+@pytest.mark.parametrize(("model", "budget"), [("8b", 1500.0), ("70b", 2500.0)])
 def test_no_planned_build_is_broken_by_its_own_check(model: str, budget: float) -> None:
     found = plan(question(model, budget), price_book(), NO_RENT)
     assert found.builds
@@ -208,9 +213,8 @@ def test_bridged_cards_are_planned_at_every_power_that_makes_them_faster() -> No
 
 
 def test_no_machine_stands_behind_one_that_costs_more_and_is_slower() -> None:
-    for model, budget in (("70b", 6000.0), ("gpt-oss-120b", 3000.0)):
-        asked = replace(question(model, budget), systems=True, top=5)
-        found = plan(asked, price_book(), NO_RENT).builds
+    for model, budget in (("70b", 2500.0), ("gpt-oss-120b", 3000.0), ("gpt-oss-20b", 1200.0)):
+        found = builds_with_systems(model, budget)
         builds = [build for build in found if not build.is_used or build.kind == "system"]
         for place, first in enumerate(builds):
             for later in builds[place + 1 :]:
@@ -265,16 +269,15 @@ def test_arc_cards_go_into_no_machine_that_lacks_resizable_bar() -> None:
 
 def test_a_price_of_one_page_heads_no_answer_that_has_another_and_beats_nothing() -> None:
     for model, budget in (("gpt-oss-120b", 3000.0), ("70b", 2500.0)):
-        asked = replace(question(model, budget), systems=True, top=8)
-        builds = plan(asked, price_book(), NO_RENT).builds
-        doubtful = [build.rests_on_one_estimate for build in builds]
+        doubtful = [build.rests_on_one_estimate for build in builds_with_systems(model, budget)]
         assert any(doubtful), model
         assert not doubtful[0] or all(doubtful)
-        quoted = {
-            key: price.model_copy(update={"basis": "quote"}) if key.startswith("system/") else price
-            for key, price in price_book().items()
-        }
-        assert not any(build.rests_on_one_estimate for build in plan(asked, quoted, NO_RENT).builds)
+    quoted = {
+        key: price.model_copy(update={"basis": "quote"}) if key.startswith("system/") else price
+        for key, price in price_book().items()
+    }
+    asked = replace(question("70b", 2500.0), systems=True, top=8)
+    assert not any(build.rests_on_one_estimate for build in plan(asked, quoted, NO_RENT).builds)
 
 
 def test_eight_bits_are_tried_where_four_are_slow_and_never_make_a_machine_slower() -> None:
@@ -301,8 +304,7 @@ def test_eight_bits_are_tried_where_four_are_slow_and_never_make_a_machine_slowe
 
 def test_a_used_machine_heads_an_answer_only_if_it_is_far_faster() -> None:
     for model, budget in (("8b", 700.0), ("gpt-oss-20b", 1200.0), ("8b", 1500.0), ("qwen3-32b", 1800.0)):
-        asked = replace(question(model, budget), systems=True, top=8)
-        builds = plan(asked, price_book(), NO_RENT).builds
+        builds = builds_with_systems(model, budget)
         new = max((decode_of(build) for build in builds if not build.is_used), default=0.0)
         used = max(
             (decode_of(build) for build in builds if build.is_used and build.kind == "parts"), default=0.0
@@ -325,8 +327,9 @@ HAVE = (
 )
 
 
-@pytest.mark.parametrize("model", ["gpt-oss-120b", "qwen3-32b", "70b"])
-@pytest.mark.parametrize("usd", [1.0, 300.0, 1500.0])
+@pytest.mark.parametrize(
+    ("model", "usd"), [("gpt-oss-120b", 1.0), ("gpt-oss-120b", 1500.0), ("qwen3-32b", 300.0), ("70b", 1.0)]
+)
 def test_an_upgrade_is_never_slower_than_what_is_there(model: str, usd: float) -> None:
     """Advice that the parts at hand do not keep forces no others on the user."""
     book = price_book(used=True)

@@ -107,21 +107,19 @@ def test_usual_lanes_break_no_list() -> None:
     assert check.verdict == "unknown"
 
 
-@pytest.mark.parametrize(
-    "chipset",
-    sorted({c for series in parts.cpu_series().values() if not series.registered for c in series.chipsets}),
-)
-def test_a_desktop_board_without_a_record_has_the_socket_of_its_chipset(chipset: str) -> None:
-    board = board_by_number(f"Acme {chipset}-PLUS")
-    if board is None:
-        assert chipset[0] not in "ABHZ"  # chipsets of workstations are named in other ways
-        return
-    able = [series for series in parts.cpu_series().values() if chipset in series.chipsets]
-    assert board.socket in {series.socket for series in able}
-    assert board.ram_type in {kind for series in able for kind in series.ram_types}
-    small = board_by_number(f"Acme {chipset}M Pro")
-    assert small is not None
-    assert small.form_factor == "Micro ATX"
+def test_a_desktop_board_without_a_record_has_the_socket_of_its_chipset() -> None:
+    desktops = [series for series in parts.cpu_series().values() if not series.registered]
+    for chipset in sorted({chipset for series in desktops for chipset in series.chipsets}):
+        board = board_by_number(f"Acme {chipset}-PLUS")
+        if board is None:
+            assert chipset[0] not in "ABHZ"  # chipsets of workstations are named in other ways
+            continue
+        able = [series for series in parts.cpu_series().values() if chipset in series.chipsets]
+        assert board.socket in {series.socket for series in able}
+        assert board.ram_type in {kind for series in able for kind in series.ram_types}
+        small = board_by_number(f"Acme {chipset}M Pro")
+        assert small is not None
+        assert small.form_factor == "Micro ATX"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Printed commands: each parses against its framework's options, and carries all of the plan or is not offered."""
 
+import itertools
 import json
 import re
 import shlex
@@ -15,7 +16,7 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
-from advisor.catalog.schema import Mamba2, Model
+from advisor.catalog.schema import Mamba2
 from advisor.decide.training.space import features_of, limits_of, training_job
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.cluster import TrainingCluster
@@ -52,6 +53,7 @@ VARIABLES = {
     *("NNODES", "NODE_RANK", "JAX_COORDINATOR_IP", "JAX_COORDINATOR_PORT"),
 }
 """Capital words of commands that their user does not fill in."""
+DECODERS = [model for model in models.all_models() if model.workload == "decoder"]
 DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
 
@@ -222,29 +224,29 @@ def test_tuning_starts_from_weights_and_training_from_none(family: str) -> None:
         assert not wrong(name, tuned[name])
 
 
-@pytest.mark.parametrize("model", [one for one in models.all_models() if one.weights not in ("bf16", "fp16")])
-def test_trainers_of_transformers_get_weights_of_16_bits(model: Model) -> None:
+def test_trainers_of_transformers_get_weights_of_16_bits() -> None:
     """Transformers refuses to tune models in FP8 or MXFP4."""
-    if model.workload != "decoder":
-        return
-    job = replace(DENSE, model=model, framework="deepspeed")
-    plan = TrainingPlan(data_parallel=16, sharding="zero2")
-    loop = LoopShape("grpo", 512, 8, (512, 2048), 1, 16, 8)
-    for command in (
-        trl_flags(job, plan),
-        trl_flags(replace(job, method="ia3"), plan),
-        *launch_flags(job, plan, as_priced=True).values(),
-        verl_flags(job, plan, loop),
-        openrlhf_flags(job, plan, loop),
-    ):
-        subprocess.run(["bash", "-n"], input=command.encode(), check=True)
-        named = command.rpartition("\nEOF\n")[2] if "ia3.py" not in command else command
-        told = re.findall(r"(?:--model_name_or_path |--pretrain |model\.path=|model=')([^ ']+)", named)
-        assert told
-        for name in told:
-            is_widened = name == "./widened" and "dequantize=True" in command
-            is_known = any(one.repository == name for one in loadable_checkpoints(model, "bf16"))
-            assert is_widened or is_known or checkpoint_format(name) == "bf16"
+    for model in [one for one in models.all_models() if one.weights not in ("bf16", "fp16")]:
+        if model.workload != "decoder":
+            continue
+        job = replace(DENSE, model=model, framework="deepspeed")
+        plan = TrainingPlan(data_parallel=16, sharding="zero2")
+        loop = LoopShape("grpo", 512, 8, (512, 2048), 1, 16, 8)
+        for command in (
+            trl_flags(job, plan),
+            trl_flags(replace(job, method="ia3"), plan),
+            *launch_flags(job, plan, as_priced=True).values(),
+            verl_flags(job, plan, loop),
+            openrlhf_flags(job, plan, loop),
+        ):
+            subprocess.run(["bash", "-n"], input=command.encode(), check=True)
+            named = command.rpartition("\nEOF\n")[2] if "ia3.py" not in command else command
+            told = re.findall(r"(?:--model_name_or_path |--pretrain |model\.path=|model=')([^ ']+)", named)
+            assert told
+            for name in told:
+                is_widened = name == "./widened" and "dequantize=True" in command
+                is_known = any(one.repository == name for one in loadable_checkpoints(model, "bf16"))
+                assert is_widened or is_known or checkpoint_format(name) == "bf16"
 
 
 def test_mamba_layers_have_their_own_trainer() -> None:
@@ -482,12 +484,12 @@ def test_torchtitan_has_the_mesh_of_every_offered_plan() -> None:
         assert plan.context_parallel == 1 or job.model.id != "deepseek-v3"
 
 
-@pytest.mark.parametrize("model", models.all_models())
-def test_tensor_ranks_hold_whole_heads_of_keys_or_copies_of_them(model: Model) -> None:
-    job = TrainingJob(model, 4096, 64)
-    tried = {plan.tensor_parallel for plan in _some(enumerate_lattice(job, 8, LatticeLimits(8)))}
-    heads = model_limits(model).key_heads
-    assert all(one % tp == 0 or tp % one == 0 for one in heads for tp in tried)
+def test_tensor_ranks_hold_whole_heads_of_keys_or_copies_of_them() -> None:
+    for model in models.all_models():
+        job = TrainingJob(model, 4096, 64)
+        tried = {plan.tensor_parallel for plan in _some(enumerate_lattice(job, 8, LatticeLimits(8)))}
+        heads = model_limits(model).key_heads
+        assert all(one % tp == 0 or tp % one == 0 for one in heads for tp in tried)
 
 
 def _some(lattice: PlanLattice) -> Iterator[TrainingPlan]:
@@ -564,31 +566,30 @@ def test_published_pipelines_are_written_out() -> None:
     assert "--num-virtual-stages" not in megatron_flags(job, plan)
 
 
-@pytest.mark.parametrize("trainer", ["sft", "dpo", "kto", "orpo", "reward", "grpo", "rloo"])
-@pytest.mark.parametrize("framework", ["fsdp", "deepspeed", "peft"])
-@pytest.mark.parametrize("sharding", ["none", "zero1", "zero2", "zero3"])
-@pytest.mark.parametrize(("count", "node_size"), [(1, 8), (8, 8), (16, 8), (32, 4)])
-def test_every_process_of_a_plan_is_launched(
-    trainer: str, framework: str, sharding: Any, count: int, node_size: int
-) -> None:
-    job = replace(DENSE, framework=framework)
-    plan = TrainingPlan(data_parallel=count, sharding=sharding)
-    command = trl_flags(job, plan, trainer, "--max_length 99", node_size=node_size)
-    assert not wrong("trl", command), command
-    words = shlex.split(command)
-    if count == 1 and trainer != "orpo":
-        assert words[:2] == ["trl", trainer]
-        return
-    assert words[words.index("--num_processes") + 1] == str(count)
-    start = words.index("examples/scripts/orpo.py" if trainer == "orpo" else f"trl.scripts.{trainer}")
-    assert words.index("--num_processes") < start < words.index("--model_name_or_path"), (
-        "Accelerate's come first"
-    )
-    machines = count // node_size
-    assert (machines > 1) == ("--num_machines" in words) == ("--machine_rank" in words)
-    if machines > 1:
-        assert words[words.index("--num_machines") + 1] == str(machines)
-        assert ("--use_deepspeed" in words) == ("--deepspeed_multinode_launcher" in words)
+def test_every_process_of_a_plan_is_launched() -> None:
+    sizes = ((1, 8), (8, 8), (16, 8), (32, 4))
+    trainers = ("sft", "dpo", "kto", "orpo", "reward", "grpo", "rloo")
+    for framework, sharding, (count, node_size), trainer in itertools.product(
+        ("fsdp", "deepspeed", "peft"), SHARDINGS, sizes, trainers
+    ):
+        job = replace(DENSE, framework=framework)
+        plan = TrainingPlan(data_parallel=count, sharding=sharding)
+        command = trl_flags(job, plan, trainer, "--max_length 99", node_size=node_size)
+        assert not wrong("trl", command), command
+        words = shlex.split(command)
+        if count == 1 and trainer != "orpo":
+            assert words[:2] == ["trl", trainer]
+            continue
+        assert words[words.index("--num_processes") + 1] == str(count)
+        start = words.index("examples/scripts/orpo.py" if trainer == "orpo" else f"trl.scripts.{trainer}")
+        assert words.index("--num_processes") < start < words.index("--model_name_or_path"), (
+            "Accelerate's come first"
+        )
+        machines = count // node_size
+        assert (machines > 1) == ("--num_machines" in words) == ("--machine_rank" in words)
+        if machines > 1:
+            assert words[words.index("--num_machines") + 1] == str(machines)
+            assert ("--use_deepspeed" in words) == ("--deepspeed_multinode_launcher" in words)
 
 
 @pytest.mark.parametrize(
@@ -640,70 +641,72 @@ def test_sequences_of_nemo_are_as_long_in_the_data_set_as_in_the_model() -> None
     assert "model.calculate_per_token_loss=true ddp.average_in_collective=false" in tuned
 
 
-@pytest.mark.parametrize("model", [one for one in models.all_models() if one.workload == "decoder"])
-def test_recipes_of_nemo_are_named_where_the_release_has_them(model: Model) -> None:
-    table = read_toml(DATA_DIR / "training" / "models.toml")["nemo"]
-    for start, ending in (("new", "pretrain_config"), ("tuning", "finetune_config")):
-        command = launch_flags(replace(DENSE, model=model), TrainingPlan(), start=start).get("nemo", "")
-        if not command:
-            continue
-        stem = table["flavors"].get(model.id)
-        has_recipe = stem and not (start == "tuning" and stem in table["no_tuning"])
-        assert f" --recipe {stem}_{ending} " in command if has_recipe else " --recipe RECIPE " in command
-        assert ("RECIPE" in placeholders_of(command)) == (not has_recipe)
+def test_recipes_of_nemo_are_named_where_the_release_has_them() -> None:
+    for model in DECODERS:
+        table = read_toml(DATA_DIR / "training" / "models.toml")["nemo"]
+        for start, ending in (("new", "pretrain_config"), ("tuning", "finetune_config")):
+            command = launch_flags(replace(DENSE, model=model), TrainingPlan(), start=start).get("nemo", "")
+            if not command:
+                continue
+            stem = table["flavors"].get(model.id)
+            has_recipe = stem and not (start == "tuning" and stem in table["no_tuning"])
+            assert f" --recipe {stem}_{ending} " in command if has_recipe else " --recipe RECIPE " in command
+            assert ("RECIPE" in placeholders_of(command)) == (not has_recipe)
 
 
-@pytest.mark.parametrize("model", [one for one in models.all_models() if has_mamba_layers(one)])
-def test_mamba_layers_are_recomputed_by_no_option_of_megatron(model: Model) -> None:
+def test_mamba_layers_are_recomputed_by_no_option_of_megatron() -> None:
     """Source: Megatron-Core 0.16.0, core/ssm: no checkpoint of a Mamba layer; mamba_block.py, stages of equal sizes."""
-    job = TrainingJob(model, 4096, 64)
-    layers = model_limits(model).num_layers
-    for stages in range(1, layers + 1):
-        for plan in (
-            TrainingPlan(pipeline_parallel=stages),
-            TrainingPlan(pipeline_parallel=stages, virtual_stages=2, schedule="interleaved"),
-        ):
-            runs = "megatron-lm" in launch_flags(job, plan)
-            assert not runs or (layers % stages == 0 and plan.virtual_stages == 1)
-    for recompute in RECOMPUTES:
-        found = launch_flags(job, TrainingPlan(recompute=recompute))
-        runs = recompute == "none" and megatron_builds(model)
-        assert bool({"megatron-lm", "nemo"} & found.keys()) == runs
-    assert limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).recompute == ("none",)
+    for model in [one for one in models.all_models() if has_mamba_layers(one)]:
+        job = TrainingJob(model, 4096, 64)
+        layers = model_limits(model).num_layers
+        for stages in range(1, layers + 1):
+            for plan in (
+                TrainingPlan(pipeline_parallel=stages),
+                TrainingPlan(pipeline_parallel=stages, virtual_stages=2, schedule="interleaved"),
+            ):
+                runs = "megatron-lm" in launch_flags(job, plan)
+                assert not runs or (layers % stages == 0 and plan.virtual_stages == 1)
+        for recompute in RECOMPUTES:
+            found = launch_flags(job, TrainingPlan(recompute=recompute))
+            runs = recompute == "none" and megatron_builds(model)
+            assert bool({"megatron-lm", "nemo"} & found.keys()) == runs
+        assert limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).recompute == ("none",)
 
 
-@pytest.mark.parametrize("model", [one for one in models.all_models() if has_mamba_layers(one)])
-def test_megatron_gives_each_tensor_rank_whole_groups_of_mamba_2(model: Model) -> None:
+def test_megatron_gives_each_tensor_rank_whole_groups_of_mamba_2() -> None:
     """Source: Megatron-Core 0.16.0, core/ssm/mamba_mixer.py: assertions on ngroups and nheads, one step per head."""
-    mixers = [group.mixer for group in model.layers if isinstance(group.mixer, Mamba2)]
-    job = TrainingJob(model, 4096, 64)
-    for ways in (1, 2, 4, 8):
-        whole = all(mixer.num_groups % ways == mixer.num_heads % ways == 0 for mixer in mixers)
-        second = all(mixer.time_step_rank is None for mixer in mixers)
-        found = launch_flags(job, TrainingPlan(tensor_parallel=ways))
-        assert ("megatron-lm" in found) == (whole and second)
-        tried = limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).tensor_parallel
-        assert (ways in tried) == whole
+    for model in [one for one in models.all_models() if has_mamba_layers(one)]:
+        mixers = [group.mixer for group in model.layers if isinstance(group.mixer, Mamba2)]
+        job = TrainingJob(model, 4096, 64)
+        for ways in (1, 2, 4, 8):
+            whole = all(mixer.num_groups % ways == mixer.num_heads % ways == 0 for mixer in mixers)
+            second = all(mixer.time_step_rank is None for mixer in mixers)
+            found = launch_flags(job, TrainingPlan(tensor_parallel=ways))
+            assert ("megatron-lm" in found) == (whole and second)
+            tried = limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).tensor_parallel
+            assert (ways in tried) == whole
 
 
-@pytest.mark.parametrize("model", [one for one in models.all_models() if one.workload == "decoder"])
-@pytest.mark.parametrize("architecture", ["hopper", "blackwell"])
-def test_trainers_of_transformers_compute_attention_as_priced(model: Model, architecture: str) -> None:
+def test_trainers_of_transformers_compute_attention_as_priced() -> None:
     """Source: transformers 5.24.0, modeling_utils.py; TRL 1.16.0, sft_trainer.py (padding_free)."""
-    job = training_job(model, 4096, 64, "bf16", "peft", method="lora", lora_rank=8, architecture=architecture)
-    command = launch_flags(job, TrainingPlan(data_parallel=2), as_priced=True).get("trl")
-    if command is None:
-        return
-    assert not wrong("trl", command)
-    kernel = re.search(r"--attn_implementation (\S+)", command)
-    stores = "unfused_attention" in job.features
-    assert (kernel is not None and kernel[1] == "eager") == stores
-    by_kernel = kernel is not None and "flash" in kernel[1]
-    assert by_kernel != ("--packing_strategy wrapped" in command)
-    wide = any(one.attention is not None and one.attention.key_dim > 256 for one in layers_of(model))
-    assert not (wide and by_kernel)
-    if model.family == "gpt_oss":
-        assert stores == (architecture != "hopper")
+    for architecture in ["hopper", "blackwell"]:
+        for model in DECODERS:
+            job = training_job(
+                model, 4096, 64, "bf16", "peft", method="lora", lora_rank=8, architecture=architecture
+            )
+            command = launch_flags(job, TrainingPlan(data_parallel=2), as_priced=True).get("trl")
+            if command is None:
+                continue
+            assert not wrong("trl", command)
+            kernel = re.search(r"--attn_implementation (\S+)", command)
+            stores = "unfused_attention" in job.features
+            assert (kernel is not None and kernel[1] == "eager") == stores
+            by_kernel = kernel is not None and "flash" in kernel[1]
+            assert by_kernel != ("--packing_strategy wrapped" in command)
+            wide = any(one.attention is not None and one.attention.key_dim > 256 for one in layers_of(model))
+            assert not (wide and by_kernel)
+            if model.family == "gpt_oss":
+                assert stores == (architecture != "hopper")
 
 
 @pytest.mark.parametrize("framework", ["fsdp", "deepspeed", "peft"])
@@ -856,10 +859,10 @@ def test_stages_are_planned_only_where_the_release_divides_the_model(name: str) 
     assert limits.pipeline_parallel == (1,)
 
 
-@pytest.mark.parametrize("model", [one for one in models.all_models() if one.workload != "decoder"])
-def test_no_trainer_of_text_starts_an_encoder_or_an_image_model(model: Model) -> None:
-    for family in ("megatron", "torchtitan", "fsdp", "peft", "deepspeed", "maxtext"):
-        assert not launch_flags(TrainingJob(model, 64, 8, framework=family), TrainingPlan())
+def test_no_trainer_of_text_starts_an_encoder_or_an_image_model() -> None:
+    for model in [one for one in models.all_models() if one.workload != "decoder"]:
+        for family in ("megatron", "torchtitan", "fsdp", "peft", "deepspeed", "maxtext"):
+            assert not launch_flags(TrainingJob(model, 64, 8, framework=family), TrainingPlan())
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "rloo", "ppo"])

@@ -85,15 +85,11 @@ def test_a_stage_exchanges_and_updates_the_head_once() -> None:
     assert (more - less).tolist() == pytest.approx([2.0 * words * LLAMA.hidden_size] * len(RANKS))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [m for m in models.all_models() if m.workload == "decoder" and m.layers],
-    ids=lambda model: model.id,
-)
-def test_one_accelerator_updates_every_parameter_once(model: Model) -> None:
-    job = TrainingJob(model, TOKENS, BATCH)
-    held = pass_times(job, PlanLattice.of([TrainingPlan()]), H100, COSTS).stages.parameters
-    assert float(held.dense[0] + held.expert[0]) == pytest.approx(shape_of(job).total, rel=1e-9)
+def test_one_accelerator_updates_every_parameter_once() -> None:
+    for model in [m for m in models.all_models() if m.workload == "decoder" and m.layers]:
+        job = TrainingJob(model, TOKENS, BATCH)
+        held = pass_times(job, PlanLattice.of([TrainingPlan()]), H100, COSTS).stages.parameters
+        assert float(held.dense[0] + held.expert[0]) == pytest.approx(shape_of(job).total, rel=1e-9)
 
 
 def expected_largest(number: int) -> float:
