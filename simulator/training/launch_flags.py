@@ -21,7 +21,13 @@ from advisor.simulator.training.launch_start import (
     recomputed_layers,
     torchtitan_start,
 )
-from advisor.simulator.training.launch_tuning import deepspeed_flags, deepspeed_runs, trl_flags, trl_runs
+from advisor.simulator.training.launch_tuning import (
+    deepspeed_flags,
+    deepspeed_runs,
+    trl_flags,
+    trl_runs,
+    weights_of,
+)
 from advisor.simulator.training.plan import Schedule, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.stages import chunk_sizes
@@ -577,8 +583,10 @@ def maxtext_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int = 0) -> s
     sharing = plan.tensor_parallel * plan.context_parallel
     inside = plan.shard_group // plan.context_parallel if plan.shard_group else 0
     flags = [
-        "python3 -m maxtext.trainers.pre_train.train run_name=RUN",
-        f"model_name={flavor_of('maxtext', job.model.id) or 'MODEL'} dataset_path=DATA",
+        "python3 -m maxtext.trainers.pre_train.train run_name=RUN base_output_directory=OUTPUT",
+        # Without a type of data set the release trains on random tokens, and without a tokenizer it reads no text.
+        f"model_name={flavor_of('maxtext', job.model.id) or 'MODEL'} dataset_type=tfds dataset_path=DATA",
+        f"tokenizer_type=huggingface tokenizer_path={weights_of(job.model) or 'TOKENIZER'}",
         f"per_device_batch_size={plan.micro_batch / sharing:g}",
         f"gradient_accumulation_steps={job.global_batch // (plan.data_parallel * plan.micro_batch)}",
         f"max_target_length={job.sequence_tokens} dtype=bfloat16",

@@ -18,6 +18,7 @@ from advisor.simulator.training.launch_tuning import (
     FLASH,
     LORA_ALPHA_PER_RANK,
     attention_kernel,
+    has_template,
     weights_of,
     wide_weights,
 )
@@ -79,7 +80,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
 
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
-    weights, first = wide_weights(job.model)
+    weights, first = wide_weights(job.model, loop.algorithm)
     name = shlex.quote(weights)
     in_node = ranks_in_node(loop.num_rollout_accelerators, loop.ranks_per_node)
     nodes = loop.num_rollout_accelerators // in_node
@@ -100,7 +101,8 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={loop.samples}",
         f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
         f"actor_rollout_ref.rollout.gpu_memory_utilization={GENERATION_MEMORY_FRACTION}",
-        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={nodes}",
+        # By default it reports to Weights & Biases as well, which asks for an account.
+        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={nodes} trainer.logger=console",
     ]
     if loop.reward_model:
         judge = "reward_model"
@@ -217,7 +219,7 @@ def openrlhf_flags(
 
     Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
     """
-    weights, first = wide_weights(job.model)
+    weights, first = wide_weights(job.model, loop.algorithm)
     name = shlex.quote(weights)
     count = plan.num_accelerators
     micro = plan.micro_batch
@@ -297,11 +299,17 @@ def openrlhf_tuning_flags(
 
     Source: OpenRLHF 0.9.1.post1, openrlhf/cli/train_dpo.py, train_rm.py, train_kto.py.
     """
-    weights, first = wide_weights(job.model)
+    weights, first = wide_weights(job.model, algorithm)
     module, _, data = _GIVEN_OUTPUTS[algorithm].partition(" ")
+    # A tokenizer without a chat template formats no messages: the data are texts.
+    data = (
+        f"{data} --apply_chat_template"
+        if has_template(weights)
+        else data.replace("--dataset ", "--dataset TEXT_")
+    )
     flags = [
         deepspeed_start(plan.num_accelerators, node_size, f"openrlhf.cli.{module}"),
-        f"--pretrain {shlex.quote(weights)} {data} --apply_chat_template --max_len {job.sequence_tokens}",
+        f"--pretrain {shlex.quote(weights)} {data} --max_len {job.sequence_tokens}",
         f"--train_batch_size {job.global_batch} --micro_train_batch_size {plan.micro_batch}",
         *_openrlhf_plan(job, plan),
     ]

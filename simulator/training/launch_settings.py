@@ -142,7 +142,7 @@ def settings_flags(
     record = tuners()[job.software]
     in_node = ranks_in_node(plan.data_parallel, node_size)
     accumulation = gradient_accumulation(job, plan)
-    name, first = (record.models[job.model.id], "") if record.models else wide_weights(job.model)
+    name, first = (record.models[job.model.id], "") if record.models else wide_weights(job.model, task)
     quantities: dict[str, Any] = {
         "model": name,
         "rank": job.lora_rank,

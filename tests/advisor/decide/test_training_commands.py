@@ -18,7 +18,14 @@ from advisor.decide.training.search import Tally, best_plans
 from advisor.decide.training.space import variants_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.launch_loops import LoopShape, openrlhf_flags, openrlhf_runs, verl_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    openrlhf_tuning_flags,
+    verl_flags,
+)
+from advisor.simulator.training.launch_settings import settings_flags
 from advisor.simulator.training.plan import TrainingPlan
 
 Cli = Callable[[str], Any]
@@ -191,3 +198,45 @@ def test_verl_takes_outputs_longer_than_its_usual_batch(output: int, is_longer: 
     command = verl_flags(job("megatron"), TrainingPlan(tensor_parallel=2, data_parallel=4), shape)
     assert (f"max_num_batched_tokens={512 + output}" in command) == is_longer
     assert "trainer.total_training_steps=500" in command
+
+
+def test_verl_reports_to_the_console_alone() -> None:
+    """By default it reports to Weights & Biases as well, and stops without an account: verl 0.6.0, ppo_trainer.yaml."""
+    shape = LoopShape("grpo", 512, 16, (512, 2048), 2, 8, 8, 500)
+    for family, plan in (
+        ("megatron", TrainingPlan(data_parallel=8)),
+        ("fsdp", TrainingPlan(data_parallel=8)),
+    ):
+        assert " trainer.logger=console " in verl_flags(job(family), plan, shape)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "mistral-7b-v0.3", "gemma-2-9b", "pythia-1.4b", "opt-1.3b"])
+def test_data_on_answers_need_a_chat_template_only_where_the_tokenizer_has_one(name: str) -> None:
+    of = replace(job("fsdp"), model=models.by_id(name))
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    for algorithm in ("dpo", "kto", "reward"):
+        command = openrlhf_tuning_flags(of, plan, algorithm, 8, 10)
+        weights = command.split("--pretrain ")[1].split()[0]
+        has_one = bool(re.search("instruct|chat|-it$", weights, re.IGNORECASE))
+        assert has_one == (name not in ("pythia-1.4b", "opt-1.3b"))
+        assert ("--apply_chat_template" in command) == has_one
+        assert ("TEXT_" in command) != has_one
+
+
+def test_a_repository_that_was_named_is_the_one_that_learns() -> None:
+    named = replace(job("fsdp"), model=models.get("meta-llama/Llama-3.1-8B").record)
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    assert "--pretrain meta-llama/Llama-3.1-8B " in openrlhf_tuning_flags(named, plan, "dpo", 8, 10)
+
+
+@pytest.mark.parametrize(("program", "fallback"), [("axolotl", "_fallback_chatml"), ("unsloth", "is None:")])
+def test_conversations_train_a_base_model_too(program: str, fallback: str) -> None:
+    of = replace(job("peft"), software=program, method="lora", lora_rank=16)
+    assert fallback in settings_flags(of, TrainingPlan(recompute="full"), num_steps=10)
+
+
+def test_maxtext_reads_the_data_that_it_is_given() -> None:
+    """Without a type its release trains on random tokens: maxtext 0.2.5, configs/base.yml."""
+    command = launch_flags(job("maxtext"), TrainingPlan(data_parallel=8, sharding="zero3"))["maxtext"]
+    assert "dataset_type=tfds dataset_path=DATA" in command
+    assert "tokenizer_type=huggingface tokenizer_path=meta-llama/" in command

@@ -215,7 +215,7 @@ def test_tuning_starts_from_weights_and_training_from_none(family: str) -> None:
     assert tuned
     for name, command in launch_flags(job, plan, as_priced=True).items():
         loads = name in ("trl", "deepspeed")  # trainers of transformers, which name the model's repository
-        assert ("WEIGHTS" in command or "meta-llama/Llama-3.1-8B" in command) == loads
+        assert ("WEIGHTS" in command or "--model_name_or_path meta-llama/Llama-3.1-8B" in command) == loads
         assert (
             "meta-llama/Llama-3.1-8B" in tuned[name] if loads else "WEIGHTS" in placeholders_of(tuned[name])
         )
