@@ -320,7 +320,7 @@ def where_words(plan: Plan, form: str) -> str:
     """Return on which machines the start command of a form runs."""
     count = plan.nodes_per_replica
     if is_mpi(plan):
-        return f" with HOSTS=NAME,NAME in place of RANK and HEAD, on the first of the {count} machines of each replica"
+        return f" on the first of the {count} machines of each replica"
     if form == "compose":
         return (
             " on the first machine of each replica, and `HEAD=ADDRESS RANK=N docker compose --profile worker up "
