@@ -54,10 +54,10 @@ _CPUS: Final = 6
 _SERVER_BYTES: Final = 6 * GIB
 """Host memory of the server and its tokenisers. Own assumption."""
 _PROCESS_BYTES: Final = 4 * GIB
-"""Host memory of the process of one accelerator beside its weights, whose files stay in memory while they are read. Own
+"""Host memory of the process of one accelerator in addition to its weights, whose files stay in memory while read. Own
 assumption: 16 GB of weights load on a machine of 32 GB."""
 _SPARE_DISK_GIB: Final = 20
-"""Disk of a pod beside its checkpoint, for logs and pieces of the download [GiB]. Own assumption."""
+"""Disk of a pod in addition to its checkpoint, for logs and pieces of the download [GiB]. Own assumption."""
 
 _POWER: Final = """\
 #!/usr/bin/env bash

@@ -240,3 +240,42 @@ def test_maxtext_reads_the_data_that_it_is_given() -> None:
     command = launch_flags(job("maxtext"), TrainingPlan(data_parallel=8, sharding="zero3"))["maxtext"]
     assert "dataset_type=tfds dataset_path=DATA" in command
     assert "tokenizer_type=huggingface tokenizer_path=meta-llama/" in command
+
+
+@pytest.mark.parametrize("algorithm", ["dpo", "kto", "orpo", "reward", "grpo", "rloo", "ppo"])
+@pytest.mark.parametrize(("chip", "count"), [("h100-sxm", 1), ("a100-sxm-80gb", 2), ("rtx-4090", 1)])
+def test_a_loop_that_fits_no_accelerator_keeps_states_in_host_memory(
+    cli: Cli, algorithm: str, chip: str, count: int
+) -> None:
+    """AdamW keeps 12 bytes a parameter, and the processor gradients in fp32: arXiv:2101.06840, section 4."""
+    asked = f"advisor recommend --workload rl --algorithm {algorithm} --model 8b --top 1 --json"
+    asked += f" --gpu {chip} --gpus {count}"
+    found = cli(asked)
+    if algorithm == "ppo" and count == 1:
+        assert found.code == 3  # OpenRLHF keeps weights and gradients of both models on the accelerator
+        return
+    option = json.loads(found.out)["options"][0]
+    held = option["performance"]["host_memory_bytes"]
+    plan = option["plan"]
+    if not plan["offload"]:
+        assert held is None
+        return
+    assert held >= 7.5e9 * 16 / count  # a reward model has no table of outputs
+
+    command = option["launch"]["flags"]["openrlhf" if algorithm == "ppo" else "trl"]
+    words = (
+        ("--adam_offload",) if algorithm == "ppo" else ("--use_deepspeed", "--offload_optimizer_device cpu")
+    )
+    assert all(word in command for word in words)
+    assert ("--offload_param_device cpu" in command) == ("parameters" in plan["offload"])
+    least = cli(f"{asked} --host-memory {held / 2e9:.0f}GB")
+    fitting = json.loads(least.out)["options"] if least.code == 0 else []
+    assert all((one["performance"]["host_memory_bytes"] or 0) <= held / 2e9 * 1e9 for one in fitting)
+
+
+def test_adapters_and_named_fsdp_keep_off_the_host(cli: Cli) -> None:
+    for more in ("--method lora", "--framework fsdp --gpus 8"):
+        found = cli(
+            f"advisor recommend --workload rl --algorithm dpo --model 8b --gpu h100-sxm --top 1 --json {more}"
+        )
+        assert json.loads(found.out)["options"][0]["performance"]["host_memory_bytes"] is None
