@@ -5,6 +5,7 @@ from functools import cache
 from typing import Final
 
 from advisor.catalog.files import DATA_DIR, check_record, read_toml
+from advisor.catalog.releases import version_key
 from advisor.catalog.resolve import drop_separators
 from advisor.catalog.schema.training_release import FirstRelease
 from advisor.catalog.schema.training_software import TrainingAllocator, TrainingSoftware
@@ -128,6 +129,19 @@ def attention_of(family: str) -> str:
     Source: data/training/models.toml.
     """
     return str(read_toml(_MODELS)["transformers"]["attention"].get(family, "flash_attention_2"))
+
+
+@cache
+def is_in_transformers(framework: str, family: str) -> bool:
+    """Whether the newest release of Transformers that a framework takes has a model type; True for a type that no
+    release that was read has, whose code lies in its repository.
+
+    Source: data/training/models.toml.
+    """
+    table = read_toml(_MODELS)["transformers"]
+    newest = table["newest"].get(framework)
+    since = table["since"].get(family)
+    return newest is None or since is None or version_key(newest) >= version_key(since)
 
 
 @cache

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog.training import defines_model
+from advisor.catalog.training import defines_model, is_in_transformers
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
 from advisor.simulator.training.launch_start import (
@@ -58,7 +58,7 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: as `verl_flags`.
     """
     usual = job.compute_dtype == "bf16" and job.optimizer == "adamw" and not plan.offload_activations
-    usual = usual and bool(weights_of(job.model))
+    usual = usual and bool(weights_of(job.model)) and is_in_transformers("verl", job.model.family)
     usual = usual and not plan.offload_optimizer and not plan.offload_parameters
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
@@ -198,6 +198,7 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """
     return (
         bool(weights_of(job.model))
+        and is_in_transformers("openrlhf", job.model.family)
         and attention_kernel(job) == FLASH
         and max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
         and (plan.sharding in ("zero2", "zero3") or plan.num_accelerators == 1)
@@ -276,11 +277,25 @@ def _openrlhf_plan(job: TrainingJob, plan: TrainingPlan) -> list[str]:
 
 
 _GIVEN_OUTPUTS: Final = {
-    "dpo": "train_dpo --dataset PAIRS --prompt_key prompt --packing_samples",
-    "reward": "train_rm --dataset PAIRS --prompt_key prompt --packing_samples",
-    "kto": "train_kto --dataset LABELLED --input_key prompt --output_key completion",
+    "dpo": (
+        "train_dpo --packing_samples",
+        "--dataset PAIRS --apply_chat_template",
+        "--dataset TEXT_PAIRS --prompt_key prompt",
+    ),
+    "reward": (
+        "train_rm --packing_samples",
+        "--dataset PAIRS --apply_chat_template",
+        "--dataset TEXT_PAIRS --prompt_key prompt",
+    ),
+    "kto": (
+        "train_kto",
+        "--dataset LABELLED_CONVERSATIONS --input_key messages --apply_chat_template",
+        "--dataset TEXT_LABELLED --input_key prompt --output_key completion",
+    ),
 }
-"""OpenRLHF's trainers on given outputs, with their data, by algorithm."""
+"""OpenRLHF's trainers on given outputs by algorithm, with their data as conversations, which a chat template formats,
+and as texts, for tokenizers that have none. Source: openrlhf 0.9.1.post1, datasets/reward_dataset.py and
+unpaired_preference_dataset.py."""
 
 
 def openrlhf_tunes(job: TrainingJob, plan: TrainingPlan, algorithm: str) -> bool:
@@ -300,13 +315,9 @@ def openrlhf_tuning_flags(
     Source: OpenRLHF 0.9.1.post1, openrlhf/cli/train_dpo.py, train_rm.py, train_kto.py.
     """
     weights, first = wide_weights(job.model, algorithm)
-    module, _, data = _GIVEN_OUTPUTS[algorithm].partition(" ")
-    # A tokenizer without a chat template formats no messages: the data are texts.
-    data = (
-        f"{data} --apply_chat_template"
-        if has_template(weights)
-        else data.replace("--dataset ", "--dataset TEXT_")
-    )
+    trainer, conversations, texts = _GIVEN_OUTPUTS[algorithm]
+    module, _, packing = trainer.partition(" ")
+    data = f"{conversations if has_template(weights) else texts} {packing}".rstrip()
     flags = [
         deepspeed_start(plan.num_accelerators, node_size, f"openrlhf.cli.{module}"),
         f"--pretrain {shlex.quote(weights)} {data} --max_len {job.sequence_tokens}",

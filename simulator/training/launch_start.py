@@ -34,6 +34,8 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "TRAIN.parquet": "prompts to train on, as verl's data preparation writes them",
     "TEST.parquet": "prompts to validate on, as verl's data preparation writes them",
     "REWARD.py": "Python file with a reward_func, or the address of a reward server",
+    "LABELLED_CONVERSATIONS": "data set of conversations, in a column messages, and label (true or false): a name on "
+    "the hub, or a local file",
     "TEXT_PAIRS": "data set with texts in columns prompt, chosen and rejected: a name on the hub, or a local file",
     "TEXT_LABELLED": "data set with texts in columns prompt and completion, and label (true or false): a name on the "
     "hub, or a local file",

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.accelerators import by_id
-from advisor.catalog.training import framework_release
+from advisor.catalog.training import framework_release, is_in_transformers, tuners
 from advisor.decide.training.commands import LoopKind, has_command
 from advisor.decide.training.scenario import TrainingTask
 from advisor.decide.training.search import Tally, best_plans
@@ -24,8 +24,9 @@ from advisor.simulator.training.launch_loops import (
     openrlhf_runs,
     openrlhf_tuning_flags,
     verl_flags,
+    verl_runs,
 )
-from advisor.simulator.training.launch_settings import settings_flags
+from advisor.simulator.training.launch_settings import settings_flags, settings_run
 from advisor.simulator.training.plan import TrainingPlan
 
 Cli = Callable[[str], Any]
@@ -279,3 +280,21 @@ def test_adapters_and_named_fsdp_keep_off_the_host(cli: Cli) -> None:
             f"advisor recommend --workload rl --algorithm dpo --model 8b --gpu h100-sxm --top 1 --json {more}"
         )
         assert json.loads(found.out)["options"][0]["performance"]["host_memory_bytes"] is None
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen3.5-9b", "gemma-4-12b", "glm-4.7-flash", "qwen3-8b", "exaone-3.5-7.8b"]
+)
+def test_no_framework_is_told_a_model_that_its_transformers_lack(name: str) -> None:
+    """Their packages require transformers 4.57.3 (OpenRLHF 0.9.1.post1), at most 5.6.0 (LLaMA-Factory 0.9.5)."""
+    of = replace(job("fsdp"), model=models.by_id(name))
+    plan = TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")
+    family = of.model.family
+    assert openrlhf_runs(of, plan) <= is_in_transformers("openrlhf", family)
+    assert verl_runs(of, plan) <= is_in_transformers("verl", family)
+    adapted = replace(of, framework="peft", method="lora", lora_rank=16)
+    for program in tuners():
+        runs = settings_run(replace(adapted, software=program), TrainingPlan(recompute="full"))
+        assert runs <= is_in_transformers(program, family)
+    expected = {"qwen3.5-9b": False, "gemma-4-12b": False, "glm-4.7-flash": False}
+    assert is_in_transformers("openrlhf", family) == expected.get(name, True) or name.startswith("exaone")
