@@ -363,6 +363,9 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
         flags.append("--transformer-impl local")
     if "fp8_allgather" in job.features:
         flags.append("--fp8-param-gather")
+        if job.compute_dtype == "mxfp8" and plan.sharding not in ("zero2", "zero3"):
+            # Transformer Engine maps no weights in mxfp8 into the buffer of the distributed optimizer.
+            flags.append("--reuse-grad-buf-for-mxfp8-param-ag")
     if "bf16_grad_reduce" in job.features:
         flags.append("--grad-reduce-in-bf16")
     if plan.offload_optimizer:

@@ -447,6 +447,8 @@ def test_no_command_of_megatron_breaks_a_rule_between_its_options(optimizer: Any
         assert ("--use-megatron-fsdp" in words) == ("fsdp_dtensor" in words)
         assert "moe_act" not in words or "--moe-grouped-gemm" in words or "--offload-modules" in words
         assert "--fp8-param-gather" not in words or divided
+        in_buffer = {"--fp8-param-gather", "mxfp8", "--use-distributed-optimizer"} <= words
+        assert ("--reuse-grad-buf-for-mxfp8-param-ag" in words) == in_buffer
         assert not {"delayed", "layernorm"} <= words
         assert not {"dist_muon", "muon"} & words or not (divided or "--overlap-grad-reduce" in words)
         assert ("--fine-grained-activation-offloading" in words) == ("NVTE_CPU_OFFLOAD_V1=1" in words)
