@@ -73,12 +73,13 @@ def framework_release(name: str) -> str:
 
 @cache
 def defines_model(framework: str, family: str) -> bool:
-    """Whether a framework's release has a definition of a model type; True for a framework without a list.
+    """Whether a framework's release has a definition of a model type, or options that describe it; True for a
+    framework without a list.
 
     Source: data/training/models.toml.
     """
-    table = read_toml(_MODELS).get(framework)
-    return table is None or family in table["names"]
+    table = read_toml(_MODELS).get(framework, {})
+    return family in table["names"] if "names" in table else family not in table.get("without", ())
 
 
 @cache

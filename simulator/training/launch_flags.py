@@ -183,7 +183,8 @@ def _all_flags(
         # (ROCm/Megatron-LM@02b8aa7, examples/llama/train_llama3.sh).
         options = megatron_flags(job, plan, on_bus=on_bus or vendor == "amd", layout=layout)
         length = str(num_steps) if num_steps else '"$STEPS"'
-        found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options} --train-iters {length}"
+        if defines_model("megatron-lm", job.model.family):
+            found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options} --train-iters {length}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
         is_usual = is_usual and "unfused_attention" not in job.features
         is_tuning = start == "tuning"

@@ -16,6 +16,7 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
 from advisor.catalog.schema import Mamba2, Model
+from advisor.catalog.training import defines_model
 from advisor.decide.training.space import features_of, limits_of, training_job
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.cluster import TrainingCluster
@@ -600,7 +601,9 @@ def test_every_process_of_a_plan_is_launched(
         ("qwen3-30b-a3b", {"megatron-lm", "nemo", "torchtitan", "trl"}),
         ("deepseek-v3", {"megatron-lm", "nemo", "torchtitan", "trl"}),
         ("mixtral-8x7b", {"megatron-lm", "trl"}),
-        ("gemma-2-9b", {"megatron-lm", "nemo", "trl"}),
+        ("gemma-2-9b", {"nemo", "trl"}),
+        ("pythia-1.4b", {"trl"}),
+        ("olmo-2-7b", {"trl"}),
         ("gla-1.3b", {"trl"}),
         ("rwkv7-2.9b", {"trl"}),
     ],
@@ -669,7 +672,8 @@ def test_mamba_layers_are_recomputed_by_no_option_of_megatron(model: Model) -> N
             assert not runs or (layers % stages == 0 and plan.virtual_stages == 1)
     for recompute in RECOMPUTES:
         found = launch_flags(job, TrainingPlan(recompute=recompute))
-        runs = recompute == "none" and megatron_builds(model)
+        is_described = any(defines_model(name, model.family) for name in ("megatron-lm", "nemo"))
+        runs = recompute == "none" and megatron_builds(model) and is_described
         assert bool({"megatron-lm", "nemo"} & found.keys()) == runs
     assert limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).recompute == ("none",)
 
@@ -683,7 +687,7 @@ def test_megatron_gives_each_tensor_rank_whole_groups_of_mamba_2(model: Model) -
         whole = all(mixer.num_groups % ways == mixer.num_heads % ways == 0 for mixer in mixers)
         second = all(mixer.time_step_rank is None for mixer in mixers)
         found = launch_flags(job, TrainingPlan(tensor_parallel=ways))
-        assert ("megatron-lm" in found) == (whole and second)
+        assert ("megatron-lm" in found) == (whole and second and defines_model("megatron-lm", model.family))
         tried = limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).tensor_parallel
         assert (ways in tried) == whole
 
