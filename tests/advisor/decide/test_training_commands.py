@@ -286,7 +286,7 @@ def test_adapters_and_named_fsdp_keep_off_the_host(cli: Cli) -> None:
     "name", ["qwen3.5-9b", "gemma-4-12b", "glm-4.7-flash", "qwen3-8b", "exaone-3.5-7.8b"]
 )
 def test_no_framework_is_told_a_model_that_its_transformers_lack(name: str) -> None:
-    """Their packages require transformers 4.57.3 (OpenRLHF 0.9.1.post1), at most 5.6.0 (LLaMA-Factory 0.9.5)."""
+    """Packages require transformers 4.57.3 (OpenRLHF 0.9.1.post1), at most 5.6.0 (LLaMA-Factory 0.9.5)."""
     of = replace(job("fsdp"), model=models.by_id(name))
     plan = TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")
     family = of.model.family
