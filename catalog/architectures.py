@@ -90,6 +90,7 @@ class ModelClass(NamedTuple):
 def model_classes() -> Mapping[str, ModelClass]:
     """Return the class of checkpoints by model type.
 
+    Assumes: transformers as vLLM 0.33.0 (before 5.21) and SGLang 0.5.23 (5.19.0) take it.
     Source: data/support/model_classes.csv: registries of transformers 5.24.0, vLLM 0.33.0 and SGLang 0.5.23;
         tokenizers, block diffusion and the classes of Ling (inclusionAI/Ling) from the publishers' repositories.
     """

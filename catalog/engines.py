@@ -222,12 +222,14 @@ def weight_formats(engine: Engine, accelerator: Accelerator, version: str = "") 
     native = _native().get(engine.id)
     needs = {} if native is None else native.formats
     listed = engine.vendor_weight_dtypes.get(accelerator.vendor, engine.weight_dtypes)
-    usual = (name for name in listed if name not in needs or needs[name] in accelerator.peak_flop_per_s)
-    further = (
-        each.weight_dtype
-        for each in engine.release_formats
-        if accelerator.architecture in each.architectures and each.holds(version or engine.release, "")
+    of_releases = [each for each in engine.release_formats if accelerator.architecture in each.architectures]
+    needs_release = {each.weight_dtype for each in of_releases}
+    usual = (
+        name
+        for name in listed
+        if name not in needs_release and (name not in needs or needs[name] in accelerator.peak_flop_per_s)
     )
+    further = (each.weight_dtype for each in of_releases if each.holds(version or engine.release, ""))
     return (*usual, *further)
 
 

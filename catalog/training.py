@@ -5,6 +5,7 @@ from functools import cache
 from typing import Final
 
 from advisor.catalog.files import DATA_DIR, check_record, read_toml
+from advisor.catalog.releases import version_key
 from advisor.catalog.resolve import drop_separators
 from advisor.catalog.schema.training_release import FirstRelease
 from advisor.catalog.schema.training_software import TrainingAllocator, TrainingSoftware
@@ -72,12 +73,13 @@ def framework_release(name: str) -> str:
 
 @cache
 def defines_model(framework: str, family: str) -> bool:
-    """Whether a framework's release has a definition of a model type; True for a framework without a list.
+    """Whether a framework's release has a definition of a model type, or options that describe it; True for a
+    framework without a list.
 
     Source: data/training/models.toml.
     """
-    table = read_toml(_MODELS).get(framework)
-    return table is None or family in table["names"]
+    table = read_toml(_MODELS).get(framework, {})
+    return family in table["names"] if "names" in table else family not in table.get("without", ())
 
 
 @cache
@@ -128,6 +130,19 @@ def attention_of(family: str) -> str:
     Source: data/training/models.toml.
     """
     return str(read_toml(_MODELS)["transformers"]["attention"].get(family, "flash_attention_2"))
+
+
+@cache
+def is_in_transformers(framework: str, family: str) -> bool:
+    """Whether the newest release of Transformers that a framework takes has a model type; True for a type that no
+    release that was read has, whose code lies in its repository.
+
+    Source: data/training/models.toml.
+    """
+    table = read_toml(_MODELS)["transformers"]
+    newest = table["newest"].get(framework)
+    since = table["since"].get(family)
+    return newest is None or since is None or version_key(newest) >= version_key(since)
 
 
 @cache

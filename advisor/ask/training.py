@@ -139,7 +139,7 @@ def _task(
         named=named,
         compute_optimal=typed.compute_optimal,
         loop=rollout.algorithm if rollout is not None else None,
-        may_offload=workload == "finetune",
+        may_offload=workload == "finetune" or rollout is not None,
         mean_sequence_tokens=float(typed.mean_length or 0),
         layout=_layout(typed),
         framework_version=version,

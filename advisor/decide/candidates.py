@@ -111,7 +111,8 @@ def candidates_of(
             continue
         usable = usable_precisions(model, accelerator, engine, precisions)
         if not usable:
-            reason = NoKernels(engine.name, precisions or (model.weights,))
+            nearest = "" if precisions else _nearest_format(model, accelerator, engine)
+            reason = NoKernels(engine.name, precisions or (model.weights,), nearest)
         for weight_dtype in usable:
             served = served_model(model, engine, weight_dtype, accelerator)
             cache = cache_format(kv_dtype, served, engine, accelerator)
@@ -301,6 +302,19 @@ def usable_precisions(
             continue
         usable.append(dtype)
     return tuple(usable)
+
+
+_ABOUT_AS_WIDE: Final = 1.1
+"""Bytes per weight of a format that is about as wide as another, over the other's: q8_0 has 6 % more than fp8."""
+
+
+def _nearest_format(model: Model, accelerator: Accelerator, engine: Engine) -> str:
+    """Return the widest weight format that an engine serves and that is about as wide as the model's own, or narrower;
+    empty if there is none."""
+    widest = _ABOUT_AS_WIDE * bytes_per_element(model.weights)
+    formats = usable_precisions(model, accelerator, engine, weight_formats(engine, accelerator))
+    able = [dtype for dtype in formats if bytes_per_element(dtype) <= widest]
+    return max(able, key=bytes_per_element, default="")
 
 
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:

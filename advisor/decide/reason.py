@@ -84,11 +84,14 @@ class NoKernels(Reason):
 
     engine: str
     formats: tuple[str, ...]
+    nearest: str = ""
+    """Format of about as many bits for which the engine has kernels; empty if it has none."""
     code: ClassVar[str] = "no_kernels"
 
     @property
     def text(self) -> str:
-        return f"{self.engine} has no kernels for {'/'.join(self.formats)} on it"
+        more = f", but for {self.nearest}" if self.nearest else ""
+        return f"{self.engine} has no kernels for {'/'.join(self.formats)} on it{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -609,10 +609,12 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     named = scenario.constraints.accelerators
     is_unsold = bool(named) and all(isinstance(reason, NotForSale) for reason in reasons)
     is_refused = bool(reasons) and all(isinstance(reason, _REFUSALS) for reason in reasons)
+    nearest = next((reason.nearest for reason, _ in common if isinstance(reason, NoKernels)), "")
+    other = f"--precision {nearest}, or another" if nearest else "another"
     return NoAnswerError(
         f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
         why="; ".join(filter(None, (*told, explain_alone(scenario)))),
-        fix=fix or ("another --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
+        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else "",
         reasons=tuple(reason for reason, _ in common),
     )

@@ -35,7 +35,14 @@ from advisor.emit.manifests import (
 from advisor.emit.manifests import skypilot_files as skypilot_of
 from advisor.emit.plan import HEALTH, MOUNTED
 from advisor.emit.shell import FIRST_PORT, script
-from advisor.emit.spanning import CONTROLLER_NOTE, HEAD_TOKEN, RDMA_NOTE, compose_services, leader_worker_set
+from advisor.emit.spanning import (
+    CONTROLLER_NOTE,
+    HEAD_TOKEN,
+    RDMA_NOTE,
+    compose_services,
+    leader_worker_set,
+    leaders_name,
+)
 from advisor.emit.spanning import skypilot_files as spanning_skypilot
 
 _PYTHON: Final = "python:3.12-slim"
@@ -117,7 +124,12 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
                 leader_worker_set(part) if part.nodes_per_replica > 1 else replica_documents(part)
             )
         ]
-        services = [Address(share_of(part), part.name, PORT, None) for part in fleet.parts]
+        services = [
+            Address(
+                share_of(part), leaders_name(part) if part.nodes_per_replica > 1 else part.name, PORT, None
+            )
+            for part in fleet.parts
+        ]
         return {"plan.k8s.yaml": dump_yaml(_with_needs(fleet), *apart, *_router_documents(fleet, services))}
     documents: list[dict[str, Any]] = []
     addresses = [

@@ -212,13 +212,19 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         "command": in_kubernetes(plan.all_words()),
         "ports": [{"containerPort": PORT}],
         "env": [{"name": "HF_TOKEN", "valueFrom": token}],
-        "resources": {"requests": dict(resources), "limits": dict(resources)},
+        "resources": requests_and_limits(plan, resources),
         "startupProbe": {**probe, "periodSeconds": 10, "failureThreshold": plan.start_s // 10},
         "readinessProbe": {**probe, "periodSeconds": 10},
         "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
         "volumeMounts": mounts,
     }
     return {**placement(plan), "containers": [container], "volumes": volumes}
+
+
+def requests_and_limits(plan: Plan, resources: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return what a pod asks of a node and may use, and the disk that the node must have for its checkpoint."""
+    disk = {"ephemeral-storage": f"{plan.disk_gib}Gi"} if plan.disk_gib else {}
+    return {"requests": {**resources, **disk}, "limits": dict(resources)}
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from advisor.emit.manifests import (
     placement,
     pod_notes,
     pod_of,
+    requests_and_limits,
     sky_doubts,
 )
 from advisor.emit.plan import HEALTH, Plan
@@ -252,17 +253,18 @@ def _dynamo_worker(plan: Plan) -> dict[str, Any]:
         words += map(Line, ("--host", "0.0.0.0"))  # decode workers ask those that prefill for caches
     if role and DYNAMO_ROLE not in words:
         words += [Line(DYNAMO_ROLE), Line(role)]
-    resources = {
+    resources: dict[str, Any] = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",
         "gpu": str(plan.accelerators_per_process),
     }
+    custom = {"custom": {"ephemeral-storage": f"{plan.disk_gib}Gi"}} if plan.disk_gib else {}
     worker: dict[str, Any] = {
         "componentType": "worker",
         **({"subComponentType": role} if role else {}),
         "replicas": plan.num_replicas,
         "envFromSecret": _DYNAMO_SECRET,
-        "resources": {"requests": dict(resources), "limits": dict(resources)},
+        "resources": {"requests": resources | custom, "limits": dict(resources)},
         "sharedMemory": {"size": "16Gi"},
     }
     if plan.nodes_per_replica > 1:
@@ -393,7 +395,7 @@ def _llmd_pods(plan: Plan, port: int, told: Mapping[str, str]) -> dict[str, Any]
         "args": command[1:],
         "env": [_TOKEN, *([own_address, *named] if named else [])],
         "ports": [{"containerPort": port, "name": "metrics", "protocol": "TCP"}],
-        "resources": {"limits": dict(resources), "requests": dict(resources)},
+        "resources": requests_and_limits(plan, resources),
         "mountModelVolume": False,
     }
     pod = pod_of(plan)
@@ -744,7 +746,7 @@ def _ray_group(plan: Plan, role: str) -> dict[str, Any]:
     worker = {
         "name": "worker",
         **_RAY_CONTAINER,
-        "resources": {"limits": dict(limits), "requests": dict(limits)},
+        "resources": requests_and_limits(plan, limits),
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
     pod = {

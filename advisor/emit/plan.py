@@ -48,11 +48,16 @@ _VISIBLE: Final = {
     "huawei": "ASCEND_RT_VISIBLE_DEVICES",
     "google": "TPU_VISIBLE_CHIPS",
 }
-_CPUS: Final = 8
-"""CPU cores per accelerator, for its process, the tokenisers and the server."""
-_SPARE_BYTES: Final = 32 * GIB
-_LOADING: Final = 1.2
-"""Host memory while weights load, over the size of the weights."""
+_CPUS: Final = 6
+"""CPU cores per accelerator, for its process, the tokenisers and the server. Own assumption: a node of 8 cores
+(g6.2xlarge, g2-standard-8) runs no pod that asks for all, as Kubernetes keeps a part."""
+_SERVER_BYTES: Final = 6 * GIB
+"""Host memory of the server and its tokenisers. Own assumption."""
+_PROCESS_BYTES: Final = 4 * GIB
+"""Host memory of the process of one accelerator in addition to its weights, whose files stay in memory while read. Own
+assumption: 16 GB of weights load on a machine of 32 GB."""
+_SPARE_DISK_GIB: Final = 20
+"""Disk of a pod in addition to its checkpoint, for logs and pieces of the download [GiB]. Own assumption."""
 
 _POWER: Final = """\
 #!/usr/bin/env bash
@@ -164,8 +169,14 @@ class Plan:
     @property
     def memory_gib(self) -> int:
         """Host memory of one replica on one machine [GiB]: its weights while they load, and room for the server."""
-        weights = self.option.explained.memory_bytes["weight_bytes"] * self.accelerators_per_process
-        return math.ceil((_LOADING * weights + _SPARE_BYTES) / GIB)
+        each = self.option.explained.memory_bytes["weight_bytes"] + _PROCESS_BYTES
+        return math.ceil((each * self.accelerators_per_process + _SERVER_BYTES) / GIB)
+
+    @property
+    def disk_gib(self) -> int:
+        """Disk of a pod for a checkpoint that it downloads [GiB]; 0 if the checkpoint lies on a volume."""
+        is_there = self.model_folder or self.own_paths
+        return 0 if is_there else math.ceil(_SPARE_DISK_GIB + self.download_bytes / GIB)
 
     @property
     def download_bytes(self) -> float:

@@ -226,8 +226,18 @@ def leader_worker_set(
             },
         }
     )
-    documents.append(service(plan.name, {**labels, "role": "leader"}))
+    documents.append(service(leaders_name(plan), {**labels, "role": "leader"}))
     return documents
+
+
+def leaders_name(plan: Plan) -> str:
+    """Return the name of the Service that reaches the leaders of a LeaderWorkerSet.
+
+    The controller makes a headless Service with the set's own name, in which pods of a group find their leader, and
+    leaves a Service of that name alone if there is one. Source: kubernetes-sigs/lws@0f920e5,
+    pkg/utils/controller/controller_utils.go, CreateHeadlessServiceIfNotExists.
+    """
+    return f"{plan.name}-leader"
 
 
 def kubernetes_files(plan: Plan) -> dict[str, str]:
@@ -310,7 +320,7 @@ def where_words(plan: Plan, form: str) -> str:
     """Return on which machines the start command of a form runs."""
     count = plan.nodes_per_replica
     if is_mpi(plan):
-        return f" with HOSTS=NAME,NAME in place of RANK and HEAD, on the first of the {count} machines of each replica"
+        return f" on the first of the {count} machines of each replica"
     if form == "compose":
         return (
             " on the first machine of each replica, and `HEAD=ADDRESS RANK=N docker compose --profile worker up "

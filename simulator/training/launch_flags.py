@@ -21,7 +21,13 @@ from advisor.simulator.training.launch_start import (
     recomputed_layers,
     torchtitan_start,
 )
-from advisor.simulator.training.launch_tuning import deepspeed_flags, deepspeed_runs, trl_flags, trl_runs
+from advisor.simulator.training.launch_tuning import (
+    deepspeed_flags,
+    deepspeed_runs,
+    trl_flags,
+    trl_runs,
+    weights_of,
+)
 from advisor.simulator.training.plan import Schedule, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.stages import chunk_sizes
@@ -177,7 +183,8 @@ def _all_flags(
         # (ROCm/Megatron-LM@02b8aa7, examples/llama/train_llama3.sh).
         options = megatron_flags(job, plan, on_bus=on_bus or vendor == "amd", layout=layout)
         length = str(num_steps) if num_steps else '"$STEPS"'
-        found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options} --train-iters {length}"
+        if defines_model("megatron-lm", job.model.family):
+            found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options} --train-iters {length}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
         is_usual = is_usual and "unfused_attention" not in job.features
         is_tuning = start == "tuning"
@@ -357,6 +364,9 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
         flags.append("--transformer-impl local")
     if "fp8_allgather" in job.features:
         flags.append("--fp8-param-gather")
+        if job.compute_dtype == "mxfp8" and plan.sharding not in ("zero2", "zero3"):
+            # Transformer Engine maps no weights in mxfp8 into the buffer of the distributed optimizer.
+            flags.append("--reuse-grad-buf-for-mxfp8-param-ag")
     if "bf16_grad_reduce" in job.features:
         flags.append("--grad-reduce-in-bf16")
     if plan.offload_optimizer:
@@ -577,8 +587,10 @@ def maxtext_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int = 0) -> s
     sharing = plan.tensor_parallel * plan.context_parallel
     inside = plan.shard_group // plan.context_parallel if plan.shard_group else 0
     flags = [
-        "python3 -m maxtext.trainers.pre_train.train run_name=RUN",
-        f"model_name={flavor_of('maxtext', job.model.id) or 'MODEL'} dataset_path=DATA",
+        "python3 -m maxtext.trainers.pre_train.train run_name=RUN base_output_directory=OUTPUT",
+        # Without a type of data set the release trains on random tokens, and without a tokenizer it reads no text.
+        f"model_name={flavor_of('maxtext', job.model.id) or 'MODEL'} dataset_type=tfds dataset_path=DATA",
+        f"tokenizer_type=huggingface tokenizer_path={weights_of(job.model) or 'TOKENIZER'}",
         f"per_device_batch_size={plan.micro_batch / sharing:g}",
         f"gradient_accumulation_steps={job.global_batch // (plan.data_parallel * plan.micro_batch)}",
         f"max_target_length={job.sequence_tokens} dtype=bfloat16",

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog.training import defines_model
+from advisor.catalog.training import defines_model, is_in_transformers
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
 from advisor.simulator.training.launch_start import (
@@ -18,6 +18,7 @@ from advisor.simulator.training.launch_tuning import (
     FLASH,
     LORA_ALPHA_PER_RANK,
     attention_kernel,
+    has_template,
     weights_of,
     wide_weights,
 )
@@ -57,7 +58,7 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: as `verl_flags`.
     """
     usual = job.compute_dtype == "bf16" and job.optimizer == "adamw" and not plan.offload_activations
-    usual = usual and bool(weights_of(job.model))
+    usual = usual and bool(weights_of(job.model)) and is_in_transformers("verl", job.model.family)
     usual = usual and not plan.offload_optimizer and not plan.offload_parameters
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
@@ -79,7 +80,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
 
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
-    weights, first = wide_weights(job.model)
+    weights, first = wide_weights(job.model, loop.algorithm)
     name = shlex.quote(weights)
     in_node = ranks_in_node(loop.num_rollout_accelerators, loop.ranks_per_node)
     nodes = loop.num_rollout_accelerators // in_node
@@ -100,7 +101,8 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={loop.samples}",
         f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
         f"actor_rollout_ref.rollout.gpu_memory_utilization={GENERATION_MEMORY_FRACTION}",
-        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={nodes}",
+        # By default it reports to Weights & Biases as well, which asks for an account.
+        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={nodes} trainer.logger=console",
     ]
     if loop.reward_model:
         judge = "reward_model"
@@ -196,6 +198,7 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """
     return (
         bool(weights_of(job.model))
+        and is_in_transformers("openrlhf", job.model.family)
         and attention_kernel(job) == FLASH
         and max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
         and (plan.sharding in ("zero2", "zero3") or plan.num_accelerators == 1)
@@ -217,7 +220,7 @@ def openrlhf_flags(
 
     Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
     """
-    weights, first = wide_weights(job.model)
+    weights, first = wide_weights(job.model, loop.algorithm)
     name = shlex.quote(weights)
     count = plan.num_accelerators
     micro = plan.micro_batch
@@ -274,11 +277,25 @@ def _openrlhf_plan(job: TrainingJob, plan: TrainingPlan) -> list[str]:
 
 
 _GIVEN_OUTPUTS: Final = {
-    "dpo": "train_dpo --dataset PAIRS --prompt_key prompt --packing_samples",
-    "reward": "train_rm --dataset PAIRS --prompt_key prompt --packing_samples",
-    "kto": "train_kto --dataset LABELLED --input_key prompt --output_key completion",
+    "dpo": (
+        "train_dpo --packing_samples",
+        "--dataset PAIRS --apply_chat_template",
+        "--dataset TEXT_PAIRS --prompt_key prompt",
+    ),
+    "reward": (
+        "train_rm --packing_samples",
+        "--dataset PAIRS --apply_chat_template",
+        "--dataset TEXT_PAIRS --prompt_key prompt",
+    ),
+    "kto": (
+        "train_kto",
+        "--dataset LABELLED_CONVERSATIONS --input_key messages --apply_chat_template",
+        "--dataset TEXT_LABELLED --input_key prompt --output_key completion",
+    ),
 }
-"""OpenRLHF's trainers on given outputs, with their data, by algorithm."""
+"""OpenRLHF's trainers on given outputs by algorithm, with their data as conversations, which a chat template formats,
+and as texts, for tokenizers that have none. Source: openrlhf 0.9.1.post1, datasets/reward_dataset.py and
+unpaired_preference_dataset.py."""
 
 
 def openrlhf_tunes(job: TrainingJob, plan: TrainingPlan, algorithm: str) -> bool:
@@ -297,11 +314,13 @@ def openrlhf_tuning_flags(
 
     Source: OpenRLHF 0.9.1.post1, openrlhf/cli/train_dpo.py, train_rm.py, train_kto.py.
     """
-    weights, first = wide_weights(job.model)
-    module, _, data = _GIVEN_OUTPUTS[algorithm].partition(" ")
+    weights, first = wide_weights(job.model, algorithm)
+    trainer, conversations, texts = _GIVEN_OUTPUTS[algorithm]
+    module, _, packing = trainer.partition(" ")
+    data = f"{conversations if has_template(weights) else texts} {packing}".rstrip()
     flags = [
         deepspeed_start(plan.num_accelerators, node_size, f"openrlhf.cli.{module}"),
-        f"--pretrain {shlex.quote(weights)} {data} --apply_chat_template --max_len {job.sequence_tokens}",
+        f"--pretrain {shlex.quote(weights)} {data} --max_len {job.sequence_tokens}",
         f"--train_batch_size {job.global_batch} --micro_train_batch_size {plan.micro_batch}",
         *_openrlhf_plan(job, plan),
     ]

@@ -12,7 +12,7 @@ import yaml
 from advisor.catalog.architectures import needs_repository_code
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.schema.tuner import SettingStyle, Tuner, Words
-from advisor.catalog.training import tuners
+from advisor.catalog.training import is_in_transformers, tuners
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import PORT, ranks_in_node
 from advisor.simulator.training.launch_tuning import (
@@ -99,7 +99,8 @@ def missing_settings(job: TrainingJob, plan: TrainingPlan, task: str = "sft") ->
     if plan.shard_group:
         yield MissingSetting(record.release, "sharding", "within a node")
     named = record.models.get(job.model.id, "")
-    if record.models and not named:
+    is_known = bool(named) if record.models else is_in_transformers(record.id, job.model.family)
+    if not is_known:
         yield MissingSetting(record.release, "model", job.model.id)
     elif record.configurations:
         config = _configuration(record, job, plan, task)
@@ -142,7 +143,7 @@ def settings_flags(
     record = tuners()[job.software]
     in_node = ranks_in_node(plan.data_parallel, node_size)
     accumulation = gradient_accumulation(job, plan)
-    name, first = (record.models[job.model.id], "") if record.models else wide_weights(job.model)
+    name, first = (record.models[job.model.id], "") if record.models else wide_weights(job.model, task)
     quantities: dict[str, Any] = {
         "model": name,
         "rank": job.lora_rank,

@@ -34,10 +34,17 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "TRAIN.parquet": "prompts to train on, as verl's data preparation writes them",
     "TEST.parquet": "prompts to validate on, as verl's data preparation writes them",
     "REWARD.py": "Python file with a reward_func, or the address of a reward server",
+    "LABELLED_CONVERSATIONS": "data set of conversations, in a column messages, and label (true or false): a name on "
+    "the hub, or a local file",
+    "TEXT_PAIRS": "data set with texts in columns prompt, chosen and rejected: a name on the hub, or a local file",
+    "TEXT_LABELLED": "data set with texts in columns prompt and completion, and label (true or false): a name on the "
+    "hub, or a local file",
     "PROMPTS": "data set of prompts: a name on the Hugging Face hub, or a local folder",
     "model_name=MODEL": "model's name in MaxText, or a definition of one's own by base_emb_dim and its other options",
-    "dataset_path=DATA": "folder of MaxText's data set, c4/en:3.0.1 unless dataset_name says another",
-    "run_name=RUN": "name of the run, under which its checkpoints are kept; run the line on every host",
+    "dataset_path=DATA": "folder of a data set of TensorFlow Datasets, c4/en:3.1.0 unless dataset_name says another",
+    "run_name=RUN": "name of the run; run the line on every host",
+    "base_output_directory=OUTPUT": "folder that every host reaches, such as gs://BUCKET/FOLDER, for checkpoints",
+    "tokenizer_path=TOKENIZER": "repository or folder of the tokenizer",
     "NAME": "model's name in torchtitan",
     "FLAVOR": "name for the model's size, which torchtitan's release lacks: add its dimensions to the sizes in "
     "torchtitan/models",

@@ -7,7 +7,8 @@ from string import Template
 from typing import Any, Final
 
 from advisor.catalog.architectures import class_of, needs_repository_code
-from advisor.catalog.published import checkpoint_format, loadable_checkpoints
+from advisor.catalog.named_formats import CHAT
+from advisor.catalog.published import checkpoint_for, checkpoint_format, loadable_checkpoints
 from advisor.catalog.resaving import SIXTEEN_BIT, new_weights_program, resaving_program
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
@@ -47,13 +48,19 @@ def weights_of(model: Model) -> str:
     return model.folder or (next(iter(model.hf_ids), "") if class_of(model) else "")
 
 
-def wide_weights(model: Model) -> tuple[str, str]:
+def wide_weights(model: Model, task: str = "sft") -> tuple[str, str]:
     """Return where a trainer finds weights of a model in 16 bits, and the lines that write them there first if all
     that is published has fewer bits.
+
+    Tasks on answers start from a model that answers, if one is published and the user named none: they write prompts
+    with the chat template of its tokenizer, which those of base models lack.
 
     Source: transformers 5.24.0, is_trainable in quantizers: models in FP8 and MXFP4 are not tuned.
     """
     name = weights_of(model)
+    if task != "sft" and name and not model.folder and not model.checkpoint:
+        answering = checkpoint_for(model, model.weights).hf_id
+        name = answering if has_template(answering) else name
     stored = model.weights if model.folder else checkpoint_format(name) or model.weights
     if stored in SIXTEEN_BIT or not name:
         return name, ""
@@ -65,11 +72,16 @@ def wide_weights(model: Model) -> tuple[str, str]:
     return _WIDENED, f"[ -d {_WIDENED} ] || {lines}"
 
 
-def _first_weights(model: Model, *, is_new: bool) -> tuple[str, str]:
+def has_template(weights: str) -> bool:
+    """Whether a name says that the model answers, so that its tokenizer has a chat template."""
+    return CHAT.search(weights) is not None
+
+
+def _first_weights(model: Model, task: str, *, is_new: bool) -> tuple[str, str]:
     """Return where a trainer of Transformers finds the weights that a run starts from, and the lines that write them
     there first: published ones in 16 bits, or random ones of a new model."""
     if not is_new:
-        return wide_weights(model)
+        return wide_weights(model, task)
     code = needs_repository_code(model, "transformers")
     return _NEW, f"[ -d {_NEW} ] || {new_weights_program(weights_of(model), _NEW, runs_code=code)}"
 
@@ -144,7 +156,7 @@ def trl_flags(
         return _program(job, plan, node_size, num_steps)
     if trainer not in _TRAINERS + _EXAMPLES:
         raise ValueError(f"TRL has no command {trainer}")
-    name, first = _first_weights(job.model, is_new=is_new)
+    name, first = _first_weights(job.model, trainer, is_new=is_new)
     start = _launcher(job, plan, trainer, node_size)
     flags = [f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET"]
     flags.append(_sequences(job) if trainer == "sft" else more)
@@ -347,7 +359,7 @@ def deepspeed_flags(
         job.compute_dtype: {"enabled": True},
         "zero_optimization": zero,
     }
-    name, first = _first_weights(job.model, is_new=is_new)
+    name, first = _first_weights(job.model, "sft", is_new=is_new)
     start = deepspeed_start(plan.data_parallel, node_size, "trl.scripts.sft")
     flags = [
         f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET {_sequences(job)}",

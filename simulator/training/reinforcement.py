@@ -17,6 +17,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.instants import Bytes, Held
 from advisor.simulator.training.memory.peak import communicators, peak_memory, stage_memory
 from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
+from advisor.simulator.training.step_host import host_bytes
 
 GENERATION_MEMORY_FRACTION: Final = 0.85
 """Fraction of an accelerator's memory that an engine gets while it generates: own choice, below vLLM's default of 0.9,
@@ -33,6 +34,7 @@ _SHARED_PARTS: Final = (
     "host",
     "data_loading",
     "straggler",
+    "offload",
 )
 _FORWARD_SHARE: Final = 1.0 / 3.0
 """Fraction of a training step's work that is the forward pass; applies to the parts that forward and backward passes
@@ -267,6 +269,15 @@ def companion_parts(job: TrainingJob, lattice: PlanLattice, companions: Companio
         name: _states_of(peak_memory(other, lattice), learns=name == "critic")
         for name, other in _companion_jobs(job, companions)
     }
+
+
+def companion_host_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
+    """Host memory of the other models for each accelerator [bytes], for each plan: they lie where the policy does.
+
+    Source: TRL 1.16.0, trl/models/utils.py, prepare_deepspeed: the reference has the configuration of the policy.
+    """
+    held = (host_bytes(other, lattice) for _, other in _companion_jobs(job, companions))
+    return np.asarray(sum(held, np.zeros(len(lattice))))
 
 
 def companion_stages(

@@ -197,7 +197,7 @@ def are_weights_the_load(conf: str, option: Option, form: str) -> None:
     for part in option.parts:
         count = part.replica_layout.num_replicas
         chip = part.machine.accelerator
-        mark = re.compile(rf"({chip}|{chip.upper().replace('-', '_')}_H)[-_\dA-Z]*$|llama-{chip}$")
+        mark = re.compile(rf"({chip}|{chip.upper().replace('-', '_')}_H)[-_\dA-Z]*$|llama-{chip}(-leader)?$")
         own = [int(weight) for host, _, weight in servers if mark.match(host)]
         assert len(own) == (1 if form in ("k8s", "skypilot") else count)
         assert part.share_fraction is not None

@@ -242,6 +242,8 @@ def _check_kubernetes(
     spec = group["spec"]
     assert (spec["replicas"], spec["leaderWorkerTemplate"]["size"]) == (option.layout.num_replicas, nodes)
     pods = [spec["leaderWorkerTemplate"][f"{role}Template"] for role in ("leader", "worker")]
+    # The set's own name is that of the headless Service which its controller makes.
+    assert documents["Service"]["metadata"]["name"] != group["metadata"]["name"]
     service = documents["Service"]["spec"]["selector"]
     assert service.items() <= pods[0]["metadata"]["labels"].items()
     assert not service.items() <= pods[1]["metadata"]["labels"].items()

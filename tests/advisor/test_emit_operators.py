@@ -6,7 +6,7 @@ import json
 import random
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +290,43 @@ def test_a_search_considers_the_engines_for_which_a_form_is_written(
     named = cli(f"{question} --emit {form} --engine llama.cpp")
     assert named.code == 2
     assert "To fix: --engine" in named.err
+
+
+def _requests(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield what each container of a document asks of its node that asks for accelerators."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _requests(each)
+    elif isinstance(node, dict):
+        found = node.get("requests")
+        if isinstance(found, dict) and {"nvidia.com/gpu", "gpu"} & set(found):
+            yield found
+        for each in node.values():
+            yield from _requests(each)
+
+
+@pytest.mark.parametrize("form", ["k8s", "dynamo", "llm-d", "kserve", "ray"])
+@pytest.mark.parametrize(("model", "chip"), [("deepseek-v3", "h200-sxm"), ("qwen3-8b", "l4")])
+def test_a_pod_asks_for_the_disk_of_its_download_and_for_no_more_than_its_node_has(
+    form: str, model: str, chip: str
+) -> None:
+    """A checkpoint without room for it is evicted; g6.2xlarge has 8 cores and 32 GB, less the system."""
+    traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=1.0)
+    limits = Constraints(accelerators=(chip,), engines=("vllm",))
+    day = datetime.date(2026, 11, 20)
+    option = recommend(Scenario(model=model, traffic=traffic, constraints=limits, as_of=day)).options[0]
+    weights = option.explained.memory_bytes["weight_bytes"] * option.layout.accelerators_per_replica
+    documents = [
+        document
+        for name, text in emit_files(model, option, form).items()  # type: ignore[arg-type]
+        if name.endswith(".yaml")
+        for document in yaml.safe_load_all(text)
+    ]
+    asked = list(_requests(documents))
+    assert asked
+    for one in asked:
+        disk = one.get("ephemeral-storage") or one["custom"]["ephemeral-storage"]
+        assert int(disk.removesuffix("Gi")) * 2**30 >= weights
+        if chip == "l4":
+            assert int(one["cpu"]) < 8
+            assert int(one["memory"].removesuffix("Gi")) * 2**30 < 28e9

@@ -473,6 +473,12 @@ def test_workers_of_several_machines_in_every_format(
             assert one["spec"]["replicas"] == count
             if nodes > 1:
                 assert one["spec"]["leaderWorkerTemplate"]["size"] == nodes
+                named = {
+                    document["metadata"]["name"]
+                    for document in yaml.safe_load_all(files["plan.k8s.yaml"])
+                    if document["kind"] == "Service"
+                }
+                assert one["metadata"]["name"] not in named, "the controller makes the Service of that name"
         elif form == "skypilot":
             assert yaml.safe_load(files[f"{share}.sky.yaml"]).get("num_nodes", 1) == nodes
         else:

@@ -25,7 +25,12 @@ from advisor.simulator.training.passes import pass_times
 from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.plan_check import nearest_plan
-from advisor.simulator.training.reinforcement import Companions, companion_bytes, companion_parts
+from advisor.simulator.training.reinforcement import (
+    Companions,
+    companion_bytes,
+    companion_host_bytes,
+    companion_parts,
+)
 from advisor.simulator.training.releases import limits_at
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
@@ -165,7 +170,10 @@ def best_of_lattice(
         # Host memory is for what does not fit otherwise: streaming is at the mercy of the host.
         inside = inside[offloaded == 0]
     else:
-        inside = inside[host_bytes(job, lattice.take(inside)) <= cluster.host_bytes]
+        held = host_bytes(job, lattice.take(inside))
+        if companions is not None:
+            held = held + companion_host_bytes(job, lattice.take(inside), companions)
+        inside = inside[held <= cluster.host_bytes]
         if not len(inside):
             return []
     kept = lattice.take(inside)
@@ -189,12 +197,14 @@ def with_companions(found: PlanFound, companions: Companions) -> PlanFound:
 
     Source: as `companion_parts`.
     """
-    parts = companion_parts(found.job, PlanLattice.of([found.plan]), companions)
+    lattice = PlanLattice.of([found.plan])
+    parts = companion_parts(found.job, lattice, companions)
     held = {name: float(size[0]) for name, size in parts.items()}
     return replace(
         found,
         peak_memory_bytes=found.peak_memory_bytes + sum(held.values()),
         memory_bytes={**found.memory_bytes, **held},
+        host_bytes=found.host_bytes + float(companion_host_bytes(found.job, lattice, companions)[0]),
         companions=companions,
     )
 
@@ -358,7 +368,10 @@ def unlayable(
             peaks = peaks + companion_bytes(variant.job, lattice, companions)
         peak = float(peaks.min())
         least = peak if least is None else min(least, peak)
-        held = host_bytes(variant.job, lattice)[peaks <= memory]
+        in_host = host_bytes(variant.job, lattice)
+        if companions is not None:
+            in_host = in_host + companion_host_bytes(variant.job, lattice, companions)
+        held = in_host[peaks <= memory]
         host = min(host, float(held.min(initial=math.inf)))
     if least is None:
         why = f"no layout divides {num_accelerators} accelerators, the batch and the model"

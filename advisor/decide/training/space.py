@@ -189,7 +189,9 @@ def program_asked(name: str) -> str:
 
 def _programs(task: TrainingTask, framework: str) -> tuple[str, ...]:
     """Return the frameworks of a family whose commands a task asks for; an empty name stands for any."""
-    return tuple(program for family, program in task.programs if family == framework) or ("",)
+    # Plans of a loop with states in host memory run in the trainers that were named for it.
+    family = "fsdp" if task.loop and framework == "deepspeed" else framework
+    return tuple(program for named, program in task.programs if named == family) or ("",)
 
 
 def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | None:
@@ -567,6 +569,14 @@ def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
     DeepSpeed too, and Transformers for the optimizers that Megatron and torchtitan lack."""
     usual = _usual_frameworks(vendor, task)
     found = [f for f in usual if not task.frameworks or f in task.frameworks]
+    if (
+        task.loop
+        and task.may_offload
+        and task.method == "full"
+        and "fsdp" in found
+        and "fsdp" not in task.named
+    ):
+        found.append("deepspeed")
     if task.frameworks:
         return found or [f for f in task.frameworks if f in RULES and usual and not task.loop]
     tunes = task.may_offload and task.method == "full" and "torchtitan" in usual
@@ -588,7 +598,8 @@ def _layouts(
     )
     if not full or job.framework not in ("deepspeed", "peft") or asked:
         yield Variant(job, cluster, limits)
-    if task.may_offload:
+    # In a loop the trainers of Transformers alone have options for states in host memory.
+    if task.may_offload and (task.loop is None or job.framework == "deepspeed"):
         for held in host_layouts(job, cluster, limits):
             if task.layout.sharding in (None, *held.limits.sharding):
                 yield replace(held, limits=fixed_limits(held.limits, task.layout))

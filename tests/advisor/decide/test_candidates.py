@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.engines import weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.decide.candidates import Candidate, candidates_of, usable_precisions
-from advisor.decide.reason import NoCacheFormat
+from advisor.decide.reason import NoCacheFormat, NoKernels
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.layout import check_layout
 
@@ -160,3 +161,25 @@ def test_every_candidate_keeps_its_cache_in_the_format_that_is_named(gpu: str, k
         )
     assert candidates or isinstance(reason, NoCacheFormat)
     assert kv_dtype != "bf16" or candidates
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu"), [("deepseek-v3", "l40s"), ("minimax-m2", "h200-sxm"), ("deepseek-v3", "m3-ultra")]
+)
+def test_an_engine_without_the_checkpoints_format_names_one_that_it_has(model: str, gpu: str) -> None:
+    found, reason = find_candidates(model, gpu, engine="llama.cpp")
+    assert found == []
+    assert isinstance(reason, NoKernels)
+    assert reason.nearest in reason.text
+    served = usable_precisions(
+        models.by_id(model), accelerators.by_id(gpu), engines.by_id("llama.cpp"), (reason.nearest,)
+    )
+    assert served == (reason.nearest,)
+
+
+def test_a_release_before_a_format_came_does_not_serve_it() -> None:
+    """SGLang refuses NVFP4 below compute capability 10.0 until 0.5.12: modelopt_quant.py, get_min_capability."""
+    sglang = engines.by_id("sglang")
+    for chip, old in (("h100-sxm", False), ("a100-sxm-80gb", False), ("b200-sxm", True)):
+        for release, serves in (("0.5.12", old), ("0.5.13", True), ("", True)):
+            assert ("nvfp4" in weight_formats(sglang, accelerators.by_id(chip), release)) == serves

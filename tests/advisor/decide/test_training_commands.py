@@ -11,14 +11,22 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.accelerators import by_id
-from advisor.catalog.training import framework_release
+from advisor.catalog.training import framework_release, is_in_transformers, tuners
 from advisor.decide.training.commands import LoopKind, has_command
 from advisor.decide.training.scenario import TrainingTask
 from advisor.decide.training.search import Tally, best_plans
 from advisor.decide.training.space import variants_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.launch_loops import LoopShape, openrlhf_flags, openrlhf_runs, verl_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    openrlhf_tuning_flags,
+    verl_flags,
+    verl_runs,
+)
+from advisor.simulator.training.launch_settings import settings_flags, settings_run
 from advisor.simulator.training.plan import TrainingPlan
 
 Cli = Callable[[str], Any]
@@ -191,3 +199,102 @@ def test_verl_takes_outputs_longer_than_its_usual_batch(output: int, is_longer: 
     command = verl_flags(job("megatron"), TrainingPlan(tensor_parallel=2, data_parallel=4), shape)
     assert (f"max_num_batched_tokens={512 + output}" in command) == is_longer
     assert "trainer.total_training_steps=500" in command
+
+
+def test_verl_reports_to_the_console_alone() -> None:
+    """By default it reports to Weights & Biases as well, and stops without an account: verl 0.6.0, ppo_trainer.yaml."""
+    shape = LoopShape("grpo", 512, 16, (512, 2048), 2, 8, 8, 500)
+    for family, plan in (
+        ("megatron", TrainingPlan(data_parallel=8)),
+        ("fsdp", TrainingPlan(data_parallel=8)),
+    ):
+        assert " trainer.logger=console " in verl_flags(job(family), plan, shape)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "mistral-7b-v0.3", "gemma-2-9b", "pythia-1.4b", "opt-1.3b"])
+def test_data_on_answers_need_a_chat_template_only_where_the_tokenizer_has_one(name: str) -> None:
+    of = replace(job("fsdp"), model=models.by_id(name))
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    for algorithm in ("dpo", "kto", "reward"):
+        command = openrlhf_tuning_flags(of, plan, algorithm, 8, 10)
+        weights = command.split("--pretrain ")[1].split()[0]
+        has_one = bool(re.search("instruct|chat|-it$", weights, re.IGNORECASE))
+        assert has_one == (name not in ("pythia-1.4b", "opt-1.3b"))
+        assert ("--apply_chat_template" in command) == has_one
+        assert ("TEXT_" in command) != has_one
+
+
+def test_a_repository_that_was_named_is_the_one_that_learns() -> None:
+    named = replace(job("fsdp"), model=models.get("meta-llama/Llama-3.1-8B").record)
+    plan = TrainingPlan(data_parallel=8, sharding="zero3")
+    assert "--pretrain meta-llama/Llama-3.1-8B " in openrlhf_tuning_flags(named, plan, "dpo", 8, 10)
+
+
+@pytest.mark.parametrize(("program", "fallback"), [("axolotl", "_fallback_chatml"), ("unsloth", "is None:")])
+def test_conversations_train_a_base_model_too(program: str, fallback: str) -> None:
+    of = replace(job("peft"), software=program, method="lora", lora_rank=16)
+    assert fallback in settings_flags(of, TrainingPlan(recompute="full"), num_steps=10)
+
+
+def test_maxtext_reads_the_data_that_it_is_given() -> None:
+    """Without a type its release trains on random tokens: maxtext 0.2.5, configs/base.yml."""
+    command = launch_flags(job("maxtext"), TrainingPlan(data_parallel=8, sharding="zero3"))["maxtext"]
+    assert "dataset_type=tfds dataset_path=DATA" in command
+    assert "tokenizer_type=huggingface tokenizer_path=meta-llama/" in command
+
+
+@pytest.mark.parametrize("algorithm", ["dpo", "kto", "orpo", "reward", "grpo", "rloo", "ppo"])
+@pytest.mark.parametrize(("chip", "count"), [("h100-sxm", 1), ("a100-sxm-80gb", 2), ("rtx-4090", 1)])
+def test_a_loop_that_fits_no_accelerator_keeps_states_in_host_memory(
+    cli: Cli, algorithm: str, chip: str, count: int
+) -> None:
+    """AdamW keeps 12 bytes a parameter, and the processor gradients in fp32: arXiv:2101.06840, section 4."""
+    asked = f"advisor recommend --workload rl --algorithm {algorithm} --model 8b --top 1 --json"
+    asked += f" --gpu {chip} --gpus {count}"
+    found = cli(asked)
+    if algorithm == "ppo" and count == 1:
+        assert found.code == 3  # OpenRLHF keeps weights and gradients of both models on the accelerator
+        return
+    option = json.loads(found.out)["options"][0]
+    held = option["performance"]["host_memory_bytes"]
+    plan = option["plan"]
+    if not plan["offload"]:
+        assert held is None
+        return
+    assert held >= 7.5e9 * 16 / count  # a reward model has no table of outputs
+
+    command = option["launch"]["flags"]["openrlhf" if algorithm == "ppo" else "trl"]
+    words = (
+        ("--adam_offload",) if algorithm == "ppo" else ("--use_deepspeed", "--offload_optimizer_device cpu")
+    )
+    assert all(word in command for word in words)
+    assert ("--offload_param_device cpu" in command) == ("parameters" in plan["offload"])
+    least = cli(f"{asked} --host-memory {held / 2e9:.0f}GB")
+    fitting = json.loads(least.out)["options"] if least.code == 0 else []
+    assert all((one["performance"]["host_memory_bytes"] or 0) <= held / 2e9 * 1e9 for one in fitting)
+
+
+def test_adapters_and_named_fsdp_keep_off_the_host(cli: Cli) -> None:
+    for more in ("--method lora", "--framework fsdp --gpus 8"):
+        found = cli(
+            f"advisor recommend --workload rl --algorithm dpo --model 8b --gpu h100-sxm --top 1 --json {more}"
+        )
+        assert json.loads(found.out)["options"][0]["performance"]["host_memory_bytes"] is None
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen3.5-9b", "gemma-4-12b", "glm-4.7-flash", "qwen3-8b", "exaone-3.5-7.8b"]
+)
+def test_no_framework_is_told_a_model_that_its_transformers_lack(name: str) -> None:
+    """Packages require transformers 4.57.3 (OpenRLHF 0.9.1.post1), at most 5.6.0 (LLaMA-Factory 0.9.5)."""
+    of = replace(job("fsdp"), model=models.by_id(name))
+    plan = TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")
+    family = of.model.family
+    assert openrlhf_runs(of, plan) <= is_in_transformers("openrlhf", family)
+    assert verl_runs(of, plan) <= is_in_transformers("verl", family)
+    adapted = replace(of, framework="peft", method="lora", lora_rank=16)
+    for program in tuners():
+        runs = settings_run(replace(adapted, software=program), TrainingPlan(recompute="full"))
+        assert runs <= is_in_transformers(program, family)
+    expected = {"qwen3.5-9b": False, "gemma-4-12b": False, "glm-4.7-flash": False}
+    assert is_in_transformers("openrlhf", family) == expected.get(name, True) or name.startswith("exaone")

@@ -17,6 +17,7 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.published import checkpoint_format, loadable_checkpoints
 from advisor.catalog.schema import Mamba2
+from advisor.catalog.training import defines_model
 from advisor.decide.training.space import features_of, limits_of, training_job
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.cluster import TrainingCluster
@@ -217,7 +218,7 @@ def test_tuning_starts_from_weights_and_training_from_none(family: str) -> None:
     assert tuned
     for name, command in launch_flags(job, plan, as_priced=True).items():
         loads = name in ("trl", "deepspeed")  # trainers of transformers, which name the model's repository
-        assert ("WEIGHTS" in command or "meta-llama/Llama-3.1-8B" in command) == loads
+        assert ("WEIGHTS" in command or "--model_name_or_path meta-llama/Llama-3.1-8B" in command) == loads
         assert (
             "meta-llama/Llama-3.1-8B" in tuned[name] if loads else "WEIGHTS" in placeholders_of(tuned[name])
         )
@@ -449,6 +450,8 @@ def test_no_command_of_megatron_breaks_a_rule_between_its_options(optimizer: Any
         assert ("--use-megatron-fsdp" in words) == ("fsdp_dtensor" in words)
         assert "moe_act" not in words or "--moe-grouped-gemm" in words or "--offload-modules" in words
         assert "--fp8-param-gather" not in words or divided
+        in_buffer = {"--fp8-param-gather", "mxfp8", "--use-distributed-optimizer"} <= words
+        assert ("--reuse-grad-buf-for-mxfp8-param-ag" in words) == in_buffer
         assert not {"delayed", "layernorm"} <= words
         assert not {"dist_muon", "muon"} & words or not (divided or "--overlap-grad-reduce" in words)
         assert ("--fine-grained-activation-offloading" in words) == ("NVTE_CPU_OFFLOAD_V1=1" in words)
@@ -599,7 +602,9 @@ def test_every_process_of_a_plan_is_launched() -> None:
         ("qwen3-30b-a3b", {"megatron-lm", "nemo", "torchtitan", "trl"}),
         ("deepseek-v3", {"megatron-lm", "nemo", "torchtitan", "trl"}),
         ("mixtral-8x7b", {"megatron-lm", "trl"}),
-        ("gemma-2-9b", {"megatron-lm", "nemo", "trl"}),
+        ("gemma-2-9b", {"nemo", "trl"}),
+        ("pythia-1.4b", {"trl"}),
+        ("olmo-2-7b", {"trl"}),
         ("gla-1.3b", {"trl"}),
         ("rwkv7-2.9b", {"trl"}),
     ],
@@ -668,7 +673,8 @@ def test_mamba_layers_are_recomputed_by_no_option_of_megatron() -> None:
                 assert not runs or (layers % stages == 0 and plan.virtual_stages == 1)
         for recompute in RECOMPUTES:
             found = launch_flags(job, TrainingPlan(recompute=recompute))
-            runs = recompute == "none" and megatron_builds(model)
+            is_described = any(defines_model(name, model.family) for name in ("megatron-lm", "nemo"))
+            runs = recompute == "none" and megatron_builds(model) and is_described
             assert bool({"megatron-lm", "nemo"} & found.keys()) == runs
         assert limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).recompute == ("none",)
 
@@ -682,7 +688,8 @@ def test_megatron_gives_each_tensor_rank_whole_groups_of_mamba_2() -> None:
             whole = all(mixer.num_groups % ways == mixer.num_heads % ways == 0 for mixer in mixers)
             second = all(mixer.time_step_rank is None for mixer in mixers)
             found = launch_flags(job, TrainingPlan(tensor_parallel=ways))
-            assert ("megatron-lm" in found) == (whole and second)
+            is_defined = defines_model("megatron-lm", model.family)
+            assert ("megatron-lm" in found) == (whole and second and is_defined)
             tried = limits_of(job, TrainingCluster(accelerators.by_id("h100-sxm"))).tensor_parallel
             assert (ways in tried) == whole
 

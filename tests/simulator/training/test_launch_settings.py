@@ -191,7 +191,11 @@ def test_every_capital_word_of_settings_is_explained() -> None:
         if not settings_run(job, TrainingPlan(), task):
             continue
         command = settings_flags(job, TrainingPlan(), task)
-        asked = set(re.findall(r"\b(?:CONVERSATIONS|PAIRS|LABELLED|DATASET_NAME|ALPACA)\b", command))
+        asked = set(
+            re.findall(
+                r"\b(?:CONVERSATIONS|PAIRS|INPUT_PAIRS|REJECTED|LABELLED|DATASET_NAME|ALPACA)\b", command
+            )
+        )
         assert asked
         assert asked <= placeholders_of(command).keys()
 
