@@ -10,12 +10,16 @@ from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.mentions import Mention, maker_words, mentions_in
-from advisor.workstation.part_names import (
+from advisor.workstation.mentions import (
     GENERIC,
     GIGABYTES,
     SIZE,
     WATTS,
+    Mention,
+    maker_words,
+    mentions_in,
+)
+from advisor.workstation.part_names import (
     UnknownPartError,
     category_of,
     is_known,

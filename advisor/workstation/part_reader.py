@@ -28,13 +28,12 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Risers
 from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
+from advisor.workstation.mentions import GIGABYTES, WATTS, supply_watts
 from advisor.workstation.part_names import (
     FRAME_WORDS,
-    GIGABYTES,
     LOOP_WORDS,
     PLUG_CLAIM,
     REVISION,
-    WATTS,
     WORDS,
     UnknownPartError,
     accelerator_of,
@@ -54,7 +53,6 @@ from advisor.workstation.part_names import (
     pair_of,
     psu_of,
     server_in,
-    supply_watts,
     typical_card,
     unknown_part,
     usual_riser,

@@ -102,10 +102,12 @@ _LIMIT_BEHIND: Final = re.compile(
 """Power limit of cards that is named behind them: `each with a 270W power limit`."""
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
+RATES: Final = r"(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[0468]00|7[26]00|8000)"
+"""Pattern of the transfer rates at which modules are sold [MT/s]."""
+MEMORY_LINES: Final = r"(?:vengeance|trident|ripjaws|fury|dominator|flare|ballistix|lancer|viper)"
+"""Pattern of product lines of modules, which people write without the word memory."""
 _KIND_OF_MODULE: Final = re.compile(
-    r"\bddr[345]\b|\bcl\d\d\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b"
-    r"|\d\s?[x×]\s?\d{1,3}\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b",
-    re.IGNORECASE,
+    rf"\bddr[345]\b|\bcl\d\d\b|\b{MEMORY_LINES}\b|\d\s?[x×]\s?\d{{1,3}}\s+{RATES}\b", re.IGNORECASE
 )
 _HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
