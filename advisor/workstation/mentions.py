@@ -10,7 +10,8 @@ from typing import Final
 from advisor.catalog import parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.typed_line import MEMORY_LINES, RATES, names_in
+from advisor.workstation.foreign_words import word_table
+from advisor.workstation.typed_line import MEMORY_LINES, RATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,19 +264,11 @@ def _index() -> dict[str, tuple[frozenset[int], ...]]:
 
 
 _NAMED_KINDS: Final = ("board", "psu", "case", "cooler", "storage")
-_COMMON: Final = frozenset(
-    names_in(
-        "pro, black, white, max, rgb, plus, wifi, gaming, edition, argb, snow, flow, air, mesh, core, x, se, mini, "
-        "evo, elite, ultra, d, s, i, ii, iii, iv, v, xl, tg, one, series, g, go, neo, lite, a, the, with, for, in, "
-        "of, and, to, be, on, open, frame"
-    )
-)
+_COMMON: Final = frozenset(word_table("overlooked")["common"])
 """Words of many names, which alone tell no product."""
 _ARTICLES: Final = frozenset(("a", "an", "with", "for", "of", "and", "to", "on"))
 _OTHER_LINES: Final = (
-    CPU_WORDS
-    | set(MEMORY_LINES.strip("(?:)").split("|"))
-    | set(names_in("legion, thinkpad, hynix, rack, computer, i3, i5, i7, i9, intel, amd, nvidia"))
+    CPU_WORDS | set(MEMORY_LINES.strip("(?:)").split("|")) | set(word_table("overlooked")["other_lines"])
 )
 """Words of makers' other products, which also stand in names of boards, supplies and drives."""
 

@@ -29,6 +29,7 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import word_table
 from advisor.workstation.mentions import (
     BOARD_MODEL,
     CHIPSET,
@@ -43,14 +44,9 @@ from advisor.workstation.mentions import (
     mentions_in,
 )
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import RATES, TypedLine, names_in, read_line
+from advisor.workstation.typed_line import RATES, TypedLine, read_line
 
-FILLER: Final = frozenset(
-    names_in(
-        "new, used, the, a, with, and, combo, bundle, gpu, cpu, card, cards, processor, old, from, aliexpress, "
-        "ebay, taobao, amazon, refurbished"
-    )
-)
+FILLER: Final = frozenset(word_table("overlooked")["filler"])
 _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
 """Mark before the grade of a supply; in other names Plus is the model's (B650-Plus)."""
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
@@ -60,30 +56,8 @@ _JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
 _ROMAN: Final = {"ii": "2", "iii": "3", "iv": "4"}
 """Numbers of a product's versions: makers and shops write either."""
 PartT = TypeVar("PartT", bound=Part)
-WORDS: Final = {
-    "bridge": ("nvlink", "bridge"),
-    "riser": ("riser", "risers", "extension", "extensions"),
-    "psu": ("psu", "psus", "supply", "supplies", "crps"),
-    "ram": names_in(
-        "ram, memory, ecc, ddr3, ddr4, ddr5, dimm, dimms, rdimm, rdimms, lrdimm, udimm, sodimm, stick, sticks"
-    ),
-    "storage": names_in(
-        "nvme, ssd, ssds, m.2, drive, drives, storage, sata, hdd, u.2, u.3, optane, msata, emmc"
-    ),
-    "board": ("board", "motherboard", "mobo", "mainboard"),
-    "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
-    "case": ("case", "chassis", "tower", "frame", "enclosure"),
-    "nic": ("nic", "ethernet", "10gbe", "25gbe"),
-    "link": ("dual-psu", "add2psu"),
-}
-_CARD_WORDS: Final = frozenset(("gpu", "gpus", "cards", "graphics"))
-_OTHER_WORDS: Final = frozenset(
-    names_in(
-        "cable, cables, dac, paste, fans, fan, monitor, windows, ubuntu, ups, transceiver, shroud, shipping, "
-        "assembly, burn-in, tax, vat, labor, labour, warranty, discount"
-    )
-)
-"""Words of things that no rule reads: priced, not judged."""
+_KIND_WORDS: Final = word_table("kinds")
+WORDS: Final = {kind: words for kind, words in _KIND_WORDS.items() if kind not in ("gpu", "other")}
 _MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
 """Maker whose name has the word of one kind of its parts."""
 _DOCK: Final = re.compile(
@@ -236,8 +210,6 @@ def is_title(line: TypedLine, *, is_labelled: bool = False) -> bool:
     return False
 
 
-
-
 def names_a_model(text: str, *allowed: str) -> bool:
     """Whether a line names a product, not only a kind and its size."""
     return any(not SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
@@ -287,7 +259,11 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     is_memory = "ram" in kinds or bool(words & set(WORDS["ram"]) and GIGABYTES.search(line.what))
     has_card = find_card_name(PLUG_CLAIM.sub(" ", line.what)) is not None
     # `Memory` stands in the names of cards too (24 GB Memory).
-    if is_memory and not is_board and (not has_card or words & (set(WORDS["ram"]) - {"ram", "memory", "ecc"})):
+    if (
+        is_memory
+        and not is_board
+        and (not has_card or words & (set(WORDS["ram"]) - {"ram", "memory", "ecc"}))
+    ):
         return "ram"
     if has_card:
         return "gpu"
@@ -347,11 +323,13 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             return "board" if is_board else category
     if board_by_chipset(text) is not None or board_by_number(text) is not None:
         return "board"
-    if words & _OTHER_WORDS or any(one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)):
+    if words & set(_KIND_WORDS["other"]) or any(
+        one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)
+    ):
         return "other"
     if _DOCK.search(text):
         return "riser"
-    if words & _CARD_WORDS:
+    if words & set(_KIND_WORDS["gpu"]):
         return "gpu"
     size = GIGABYTES.search(text)
     if size is not None and size.group(3).lower() == "tb":
@@ -506,12 +484,6 @@ _WATER: Final = re.compile(
 )
 
 
-
-
-
-
-
-
 _ALTERNATIVES: Final = re.compile(r"\b\d{4}(?:\s?\w{1,4})?(?:\s?/\s?(?:\w+\s)?\d{4}\w*(?:\s\w{1,4})?)+")
 """Numbers of several cards between slashes, as lspci names one chip: `Radeon RX 7900 XT/7900 XTX/7900 GRE`."""
 
@@ -658,8 +630,6 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
     return None
 
 
-
-
 def grades_in(text: str) -> list[str]:
     """Return the grades of supplies that a text states; a maker's name (SilverStone) is none."""
     return [grade for grade in EFFICIENCY if re.search(rf"\b{grade}\b", text, re.IGNORECASE)]
@@ -685,8 +655,6 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
         source="your list",
     )
     return parts.with_line_figures(psu)
-
-
 
 
 def watts_of_label(text: str) -> float:
@@ -844,8 +812,6 @@ def is_bare(text: str, category: str) -> bool:
     generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
     generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
-
-
 
 
 def gpu_names() -> list[str]:

@@ -27,6 +27,7 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, Risers
+from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
 from advisor.workstation.mentions import GIGABYTES, WATTS, supply_watts
 from advisor.workstation.part_names import (
@@ -61,7 +62,7 @@ from advisor.workstation.part_names import (
     write_out,
 )
 from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, names_in
+from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 _POWER_LIMIT: Final = re.compile(
@@ -83,10 +84,7 @@ _LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
 _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
 """Sockets of which boards with two are sold."""
-_FRAME_TERMS: Final = names_in(
-    "open, custom, frame, mining, rig, bench, test, gpu, aluminium, aluminum, steel, style, diy, 2020, "
-    "extrusion, extrusions, profile, profiles, wood, wooden"
-)
+_FRAME_TERMS: Final = word_table("overlooked")["frame"]
 """Words of an open frame that name no model."""
 _CARDS_OF_A_SUPPLY: Final = 4
 """Cards of an open frame for which it has a place for a supply (class of frames for 6, 8 and 12 cards)."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
-from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.foreign_words import word_table, write_in_english
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.part_names import is_known
 from advisor.workstation.pasted_text import plain_rows
@@ -19,20 +19,13 @@ from advisor.workstation.typed_line import (
     MOST_OF_ONE,
     TypedLine,
     check_length,
-    names_in,
     read_line,
     with_factor,
     write_limits,
 )
 
-_OTHERS: Final = names_in(
-    "case accessory, fan controller, optical drive, external storage, sound card, wireless network adapter, "
-    "headphones, keyboard, mouse, speakers, webcam, ups system"
-)
-"""Further kinds of part of PCPartPicker that no rule reads: priced, not judged."""
 CUSTOM: Final = "custom"
-_AMOUNT: Final = re.compile(r"[~≈ ]*\$\s*\d")
-_MARKDOWN: Final = re.compile(r"^\*\*(?P<kind>[^*]+)\*\*\s*\|\s*(?P<what>[^|]*)(?:\|\s*(?P<price>.*))?$")
+_AMOUNT: Final = re.compile(r"(?:Purchased For)?[~≈ ]*\$\s*\d", re.IGNORECASE)
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _PRICE: Final = re.compile(
     r"\((?:Purchased For\s*)?(?P<usd>-?\$?-?[^@()]*?\d[^@()]*?)(?:\s*@[^()]*)?\)\s*$", re.I
@@ -111,16 +104,7 @@ def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
     """Whether every column of a table is the name, the price or a remark."""
     known = {place for column, place in places.items() if column != "build"}
     others = [cell.strip(" *").lower() for place, cell in enumerate(header) if place not in known]
-    return {"name", "price"} <= set(places) and all(cell in _REMARKS for cell in others)
-
-
-_REMARKS: Final = frozenset(
-    names_in(
-        "source, notes, note, link, url, where, comment, comments, why, condition, shop, store, vendor, "
-        "seller, status, bought, from, remarks, reason"
-    )
-) | {""}
-"""Names of columns that tell nothing about a part."""
+    return {"name", "price"} <= set(places) and all(cell in ("", *_COLUMNS["remark"]) for cell in others)
 
 
 def _read_rows(path: Path) -> str:
@@ -192,24 +176,7 @@ _RULE: Final = re.compile(r"^[\s|:+=-]+$", re.MULTILINE)
 _NAME_WORDS: Final = frozenset(
     ("part", "item", "product", "component", "description", "name", "model", "artikel")
 )
-_COLUMNS: Final = {
-    "build": names_in("build"),
-    "category": names_in("category, kind, type, component, part type, kategorie, typ, part"),
-    "name": names_in(
-        "name, selection, item, product, model, choice, what, part, part name, detail, details, pick, "
-        "specification, artikel, produkt, description"
-    ),
-    "quantity": names_in("quantity, qty, count, number, anzahl, menge, amount, #, pcs, no."),
-    "whole": names_in(
-        "usd, total, total price, price_usd, gesamt, sum, subtotal, line total, extended, summe, $ total, "
-        "total $"
-    ),
-    "each": names_in(
-        "unit_price_usd, unit price, unit cost, price each, price ea, price ea., price/ea, per unit, $ ea, "
-        "$ each, $/ea, each, ea, unit, stückpreis, einzelpreis, prix unitaire"
-    ),
-    "price": names_in("price, cost, preis, price (usd), cost (usd), prix, precio"),
-}
+_COLUMNS: Final = word_table("columns")
 """Names of columns by what they hold; the first one that a table has counts."""
 
 
@@ -404,15 +371,10 @@ def _line(row: str, where: str) -> TypedLine:
     """Return one row as a line: a kind of part before a colon or in bold, the part, and its price in brackets or in a
     column."""
     row = write_limits(write_in_english(row))
-    found = _MARKDOWN.match(row)
-    if found is not None:
-        kind = found["kind"]
-        what = _LINK.sub(r"\1", found["what"])
-        price = _LINK.sub(r"\1", found["price"] or "")
-    else:
-        head, colon, tail = row.partition(":")
-        is_kind = bool(colon) and head.strip().lower() in _KINDS
-        kind, what, price = (head, tail, "") if is_kind else _cells_of(row)
+    row = _LINK.sub(r"\1", row).replace("**", "")
+    head, colon, tail = row.partition(":")
+    is_kind = bool(colon) and head.strip().lower() in _KINDS
+    kind, what, price = (head, tail, "") if is_kind else _cells_of(row)
     if kind and re.search(r"[^\W\dx]", what) is None:
         what = f"{kind} {what}"  # a part that its label alone names: `Risers: 4x $35`
     bracket = _PRICE.search(what) if kind else None
@@ -433,7 +395,7 @@ def _line(row: str, where: str) -> TypedLine:
     return replace(line, text=text, category=_KINDS.get(name) if kind else line.category)
 
 
-_KINDS: Final = {**LABELS, **dict.fromkeys(_OTHERS, "other"), CUSTOM: None}
+_KINDS: Final = {**LABELS, **dict.fromkeys(word_table("overlooked")["of_shops"], "other"), CUSTOM: None}
 """Category of the catalog by the name of a kind of part; None tells nothing about the part."""
 _OF_CELLS: Final = frozenset((*_KINDS, "nvlink", "bridge"))
 """First cells of rows by which a table without a header is known."""

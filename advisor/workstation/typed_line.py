@@ -5,13 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.workstation.foreign_words import write_in_english
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the names of a text between commas."""
-    return tuple(text.split(", "))
-
+from advisor.workstation.foreign_words import word_table, write_in_english
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
 BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
@@ -130,28 +124,7 @@ _MAKERS_CODES: Final = (
 """Kind of module by the article numbers of Samsung, SK hynix and Micron."""
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
 _REGISTERED_WORDS: Final = re.compile(r"\bR-?ECC\b", re.IGNORECASE)
-LABELS: Final = {
-    **dict.fromkeys(
-        ("gpu", "gpus", "graphics", "graphics card", "graphics cards", "video card", "video cards"), "gpu"
-    ),
-    **dict.fromkeys(("card", "cards", "vga", "accelerator", "accelerators"), "gpu"),
-    **dict.fromkeys(("cpu", "cpus", "processor", "processors", "proc"), "cpu"),
-    **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board", "cm"), "board"),
-    **dict.fromkeys(("ram", "memory", "mem", "system ram", "system memory"), "ram"),
-    **dict.fromkeys(
-        ("storage", "ssd", "hdd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
-        "storage",
-    ),
-    **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power", "nt", "alim"), "psu"),
-    **dict.fromkeys(("case", "chassis", "frame", "enclosure", "tower"), "case"),
-    **dict.fromkeys(("cooler", "cpu cooler", "cooling", "cpu cooling", "heatsink", "aio"), "cooler"),
-    **dict.fromkeys(("riser", "risers", "riser cables"), "riser"),
-    **dict.fromkeys(("nic", "network", "networking", "network card", "wired network adapter"), "nic"),
-    **dict.fromkeys(
-        ("os", "operating system", "fan", "fans", "case fan", "case fans", "misc", "notes"), "other"
-    ),
-    **dict.fromkeys(("monitor", "software", "ups", "thermal paste", "thermal compound", "cables"), "other"),
-}
+LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
 _LABEL: Final = re.compile(
     r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
@@ -161,20 +134,7 @@ _BARE_LABEL: Final = re.compile(
     r"(?!(?i:cooler|fan|adapter|cable|riser|bracket|kit|only|block)s?\b)"
 )
 """Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
-NUMBER_WORDS: Final = {
-    **dict.fromkeys(("single", "one"), 1),
-    **dict.fromkeys(("dual", "twin", "two", "pair of", "couple of", "pair", "a pair"), 2),
-    **dict.fromkeys(("three", "triple"), 3),
-    **dict.fromkeys(("four", "quad"), 4),
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
+NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
 COUNT_AHEAD: Final = rf"(?:\d{{1,2}}\s*[x×]\s*|(?:{'|'.join(NUMBER_WORDS)})\s+)"
 """Pattern of a number of pieces ahead of a name, in digits or in words."""
 COUNTED: Final = re.compile(rf"\s*(?:{COUNT_AHEAD}|\d{{1,2}}\s+[A-Z])", re.IGNORECASE)

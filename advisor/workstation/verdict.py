@@ -180,7 +180,9 @@ def _as_of_a_list(check: Check, setting: Setting) -> Check:
     that the question leaves open may be another one."""
     if check.rule == "circuit" and setting.circuit.is_assumed and not check.passed:
         why = f"{check.why}; no place is stated, so this circuit is assumed"
-        return replace(check, severity="advice", why=why, remedy=f"state yours (--circuit 230V/16A), or {check.remedy}")
+        return replace(
+            check, severity="advice", why=why, remedy=f"state yours (--circuit 230V/16A), or {check.remedy}"
+        )
     works = check.rule == "pcie-lanes" and not check.is_unknown and check.actual >= 1
     return replace(check, severity="advice") if works else check
 
@@ -420,15 +422,25 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
 
 
 def _lanes_of_worst(machine: Assembly, cards: Cards, setting: Setting) -> Check:
-    """Return the check of the lanes that each card has on the worst known board of the socket: on a board that no record
-    holds they are unknown where those are too few."""
+    """Return the check of the lanes that each card has on the worst known board of the socket; where those are too few,
+    the lanes of the board are unknown."""
     _, lanes = links_of(replace(machine, risers=Risers()), cards)
     name = machine.board.name if machine.board is not None else "the board"
     why = f"no source says how {name} wires {cards.num} cards; the worst known of its socket gives each x{lanes}"
     remedy = "a board whose lanes are known, or look them up"
     passed = lanes >= setting.min_lanes
     return Check(
-        *("pcie-lanes", "PCIe lanes of each card", lanes, setting.min_lanes, "lanes", passed, "hard", why, remedy),
+        *(
+            "pcie-lanes",
+            "PCIe lanes of each card",
+            lanes,
+            setting.min_lanes,
+            "lanes",
+            passed,
+            "hard",
+            why,
+            remedy,
+        ),
         is_unknown=not passed,
     )
 
