@@ -34,9 +34,10 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
+    ADJECTIVES,
+    COUNT,
     COUNTED,
     LABELS,
-    NUMBER_WORDS,
     TypedLine,
     plain_text,
     read_line,
@@ -272,24 +273,9 @@ def _hide_signs(text: str, mentions: Sequence[Mention], kind: str | None) -> str
 
 _FITS: Final = re.compile(r"(?:fits?|supports?|for|up\s+to|compatible|max)\b", re.IGNORECASE)
 """Words of a property that names other parts: `(fits RTX 4090)`."""
-_COUNT: Final = re.compile(rf"\d{{1,2}}\s?[x×]?|[x×]|{'|'.join(NUMBER_WORDS)}", re.IGNORECASE)
-_AHEAD: Final = frozenset(
-    (
-        "used",
-        "new",
-        "old",
-        "refurb",
-        "refurbished",
-        "single",
-        "extra",
-        "spare",
-        "of",
-        "pair",
-        "geforce",
-        "radeon",
-    )
-)
-"""Words between the number of a part and its name."""
+_IS_AHEAD: Final = re.compile(rf"{COUNT}|[x×]|{ADJECTIVES}", re.IGNORECASE)
+"""Number or adjective before the name of a part."""
+_BEGINS_COUNTED: Final = re.compile(rf"{COUNT}|[x×]", re.IGNORECASE)
 
 
 def _runs(
@@ -325,7 +311,7 @@ def _start_of(text: str, least: int, start: int) -> int:
     """Return where the number, the label, the maker and the adjectives before a mention begin."""
     for word in reversed(list(re.finditer(r"\S+", text[least:start]))):
         plain = word.group().lower().strip("*:(")
-        if not (_COUNT.fullmatch(plain) or plain in _AHEAD or plain in LABELS or plain in maker_words()):
+        if not (_IS_AHEAD.fullmatch(plain) or plain in LABELS or plain in maker_words()):
             break
         start = least + word.start()
     return start
@@ -337,7 +323,9 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         first = _start_of(text, start, mentions[0].start)
         stops = list(_STOP.finditer(text, start, first))
         start = stops[-1].end() if stops else start
-        if re.search(r"\d", text[start:first]) is None and _COUNT.match(text, first, mentions[0].start):
+        if re.search(r"\d", text[start:first]) is None and _BEGINS_COUNTED.match(
+            text, first, mentions[0].start
+        ):
             start = first  # words ahead of a number of pieces
         tail = _STOP.search(text, mentions[-1].end, end)
         if tail is not None:  # of the words behind it, prices and numbers stay

@@ -12,24 +12,30 @@ from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.mentions import mentions_in
 from advisor.workstation.part_names import kind_in, kit_bytes
-from advisor.workstation.typed_line import LABELS, NUMBER_WORDS, TypedLine, plain_text, read_line
+from advisor.workstation.typed_line import (
+    ADJECTIVES,
+    ARTICLES,
+    COUNT,
+    LABELS,
+    NUMBER_WORDS,
+    TypedLine,
+    plain_text,
+    read_line,
+)
 
 _FIRST: Final = 0xE100
 _PART: Final = "[\ue100-\uf8ff]"
 _ANY_PART: Final = re.compile(_PART)
 """Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
 whatever part it names."""
-_AHEAD: Final = (
-    r"(?:(?:an?|the|my|our|your|his|their|this|that|these|those|another|used|new|cheap|old|existing|current|single|of|pair"
-    rf"|both|all|just|\d{{1,2}}\s?[x×]?|{'|'.join(NUMBER_WORDS)}|[A-Z][A-Za-z-]+)\s+)*"
-)
+_AHEAD: Final = rf"(?:(?:{ARTICLES}|{ADJECTIVES}|{COUNT}|[A-Z][A-Za-z-]+)\s+)*"
 _KIND: Final = (
     r"(?:(?:graphics\s+|video\s+)?cards?|power\s+suppl(?:y|ies)|(?:mother)?boards?|mobo|processor|ram|memory"
     r"|(?:cpu|gpu|psu|case|cooler|ssd|drive)s?)\b"
 )
 _NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
 """Mention with the words ahead of it, or the word of its kind."""
-_ARTICLE: Final = re.compile(r"^(?:(?:an?|the|my|une?|eine?n?|used|new)\s+)+", re.IGNORECASE)
+_ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|used|new)\s+)+", re.IGNORECASE)
 _IN_FUTURE: Final = (
     r"(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b"
 )
@@ -74,7 +80,7 @@ _OF_OTHERS: Final = re.compile(
 _LATER: Final = re.compile(rf"\b{_IN_FUTURE}", re.IGNORECASE)
 _BACK: Final = re.compile(
     rf"\b(?:the|that|this|those|these|both|each|either|my)\s+"
-    rf"(?:(?:existing|current|old|used|{'|'.join(NUMBER_WORDS)}|\d)\s+)*(?P<part>{_PART})(?!\s+{_PART})",
+    rf"(?:(?:existing|current|{ADJECTIVES}|{COUNT})\s+)*(?P<part>{_PART})(?!\s+{_PART})",
     re.IGNORECASE,
 )
 """Part with an article, which may be one that was named before."""

@@ -135,18 +135,25 @@ _BARE_LABEL: Final = re.compile(
 )
 """Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
 NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
-COUNT_AHEAD: Final = rf"(?:\d{{1,2}}\s*[x×]\s*|(?:{'|'.join(NUMBER_WORDS)})\s+)"
+_COUNT_WORDS: Final = rf"(?:{'|'.join(NUMBER_WORDS)})"
+COUNT: Final = rf"(?:\d{{1,2}}\s?[x×]?|{_COUNT_WORDS})"
 """Pattern of a number of pieces ahead of a name, in digits or in words."""
-COUNTED: Final = re.compile(rf"\s*(?:{COUNT_AHEAD}|\d{{1,2}}\s+[A-Z])", re.IGNORECASE)
+ADJECTIVES: Final = r"(?:used|new|cheap|old|refurb(?:ished)?|single|extra|spare|of|pair|geforce|radeon)"
+"""Pattern of words between the number of a part and its name."""
+ARTICLES: Final = r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just|un[ae]?|eine?n?)"
+"""Pattern of words ahead of the number and the name of a part in a sentence."""
+COUNTED: Final = re.compile(
+    rf"\s*(?:\d{{1,2}}\s*[x×]|(?:{_COUNT_WORDS}|\d{{1,2}})\s+(?=[A-Z]))", re.IGNORECASE
+)
 """Text that begins with a number of pieces."""
 _WORDED: Final = re.compile(
-    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(NUMBER_WORDS)})[- ]+"
+    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({_COUNT_WORDS})[- ]+"
     r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
     re.IGNORECASE,
 )
 """Number in words at the start of a line; inside a line, `Dual` is a product's name or a property."""
 _OF_THEM: Final = re.compile(
-    rf"[-–—,(\s]+({'|'.join(NUMBER_WORDS)}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
+    rf"[-–—,(\s]+({_COUNT_WORDS}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
 )
 """Number in words at the end of a line: `RTX 6000 Ada, two of them`."""
 _CPU_NUMBER: Final = re.compile(
