@@ -61,7 +61,7 @@ _SEPARATOR: Final = re.compile(
     r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)[?!]+\s+"
     r"|(?<=[\w)%])\.\s+(?=[A-Z])"
     r"|(?<=[\w)]{3})(?i:(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)(?<!pos)(?<!qty))\.\s+(?=[a-z\d])|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
-    r"|(?P<soft>\s+(?:\+|&|and|plus|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
+    r"|(?P<soft>\s+(?:\+|&|and|(?-i:plus)|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
     r"|(?P<with>\s+(?:(?:paired|combined|coupled|mated|along|together)\s+)?(?:with|w/)\s+|\s+(?:next\s+to|alongside|under|beneath|inside|into"
     r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
     re.IGNORECASE,
@@ -146,10 +146,13 @@ def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
     rest = _STOP.sub(" ", _OF_A_PRICE.sub(" ", text))
     is_of_price = re.search(r"\w", rest) is None  # a sign alone names nothing either
+    absent = _ABSENT.search(text)
+    # Behind a part, such words are a doubt about it: `3060 (not sure which)`.
+    is_absent = absent is not None and not any(one.end <= absent.start() for one in mentions_in(text))
     return (
         is_of_price
         or _GREETING.match(text) is not None
-        or _ABSENT.search(text) is not None
+        or is_absent
         or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
         or (_MODEL.search(text) is not None and not is_known(text))
     )
@@ -303,8 +306,11 @@ def _runs(
 def _are_apart(text: str, old: Mention, new: Mention) -> bool:
     if old.kind != new.kind:
         return True
+    if old.kind != "gpu" or text[old.end : new.start].strip() == "/":
+        return False
     names = [find_card_name(text[one.start : one.end]) for one in (old, new)]
-    return old.kind == "gpu" and names[0] != names[1] and text[old.end : new.start].strip() != "/"
+    able = [set(name.accelerators) if name is not None else set() for name in names]
+    return names[0] != names[1] and not able[0] & able[1]
 
 
 def _start_of(text: str, least: int, start: int) -> int:
@@ -411,10 +417,33 @@ def _is_aside(text: str) -> bool:
 
 def is_property(text: str) -> bool:
     """Whether all words of a text tell how a part is built and none which it is: `all gen4 x16`."""
-    words = plain_words(_STOP.sub(" ", text)).split()
+    words = plain_words(_STOP.sub(" ", _FIGURE.sub(" ", text))).split()
     return all(
-        GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in ("all", "each", "x16") for word in words
+        GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in _WORDS_OF_PROPERTIES for word in words
     )
+
+
+_FIGURE: Final = re.compile(
+    r"\b\d+(?:[.,]\d+)?[- ]?(?:cores?|threads?|[GM]Hz|[GMK]B|MT/s|W|V|nm|mm|bit)\b", re.IGNORECASE
+)
+_WORDS_OF_PROPERTIES: Final = frozenset(
+    (
+        "all",
+        "each",
+        "x16",
+        "socket",
+        "cache",
+        "boost",
+        "turbo",
+        "base",
+        "tdp",
+        "desktop",
+        "unlocked",
+        "edition",
+        "version",
+    )
+)
+"""Words that tell how a part is built or sold."""
 
 
 def _is_link(text: str) -> bool:

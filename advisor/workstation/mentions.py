@@ -197,8 +197,15 @@ def _candidates(text: str) -> Iterator[Mention]:
     cards = list(_cards(text))
     yield from cards
     ends = {card.end for card in cards}
-    # A name directly behind that of a card is the card's edition: `RTX 5060 Ti Infinity 3`.
-    yield from (one for one in _find_names(text) if len(text[: one.start].rstrip()) not in ends)
+    starts = {len(text[: card.start].rstrip()) for card in cards}
+    # A name directly behind or before that of a card is the card's edition: `RTX 5060 Ti Infinity 3`, `ASRock Creator
+    # R9700`; one with a number before it is a part of its own.
+    yield from (
+        one
+        for one in _find_names(text)
+        if len(text[: one.start].rstrip()) not in ends
+        and (one.end not in starts or any(map(str.isdigit, text[one.start : one.end])))
+    )
     patterns = (
         (_MEMORY, "ram"),
         (_MEMORY_BY_LINE, "ram"),

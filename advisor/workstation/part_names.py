@@ -44,7 +44,7 @@ from advisor.workstation.mentions import (
     mentions_in,
 )
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import RATES, TypedLine, read_line
+from advisor.workstation.typed_line import IN_DOUBT, RATES, TypedLine, read_line
 
 FILLER: Final = frozenset(word_table("overlooked")["filler"])
 _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
@@ -496,7 +496,8 @@ def _alternatives_in(text: str) -> tuple[str, ...]:
 
 
 def accelerator_of(line: TypedLine) -> str:
-    """Return the accelerator of the graphics card that a line names.
+    """Return the accelerator of the graphics card that a line names; of one whose memory it leaves open (`8GB or 12GB`),
+    the smallest.
 
     Raises: UnknownPartError: it names none, one that is in no record, or one of several.
     """
@@ -506,6 +507,8 @@ def accelerator_of(line: TypedLine) -> str:
         named = replace(named, accelerators=several)
     if named is not None and len(named.accelerators) == 1:
         return named.accelerators[0]
+    if named is not None and named.accelerators and IN_DOUBT.search(line.what):
+        return min(named.accelerators, key=lambda name: accelerators.by_id(name).memory_bytes or 0.0)
     if named is not None and named.accelerators:
         raise UnknownPartError(
             f"{line.where}: card {line.what!r} can mean several",

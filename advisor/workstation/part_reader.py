@@ -62,7 +62,7 @@ from advisor.workstation.part_names import (
     write_out,
 )
 from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine
+from advisor.workstation.typed_line import IN_DOUBT, NUMBER_WORDS, TypedLine
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 _POWER_LIMIT: Final = re.compile(
@@ -163,6 +163,8 @@ class PartReader:
         named = all_by_words(words, cards)
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
+        if IN_DOUBT.search(line.what):
+            self._notes.append(f"{line.what!r} leaves the memory open: the smaller one is judged")
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())
         if link is not None:

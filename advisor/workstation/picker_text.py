@@ -253,6 +253,7 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
 
 _SUM: Final = re.compile(
     r"^\W*(?:sub-?|grand |asking |order )?(?:total|price|sum)\b[^$|]{0,30}[|\s*:]*\$\s?([\d,]+(?:\.\d\d)?)\W*$"
+    r"|^[^$|\d\n]{0,80}\b(?:for|paid|cost me|price[ds]?(?: at)?|deal)\b[^$|\d\n]{0,20}\$\s?([\d,]+(?:\.\d\d)?)[^$|\d\n]{0,30}:\s*$"
     r"|^\W*(?:asking|all[- ]in|everything|together|in total)\b[^$|\d]{0,30}\$\s?([\d,]+(?:\.\d\d)?)\W*$"
     r"|^\W*(?:US\s?)?\$\s?([\d,]+(?:\.\d\d)?)\s+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
     r"|total|obo|firm|or best offer|asking|cash|local pickup"
@@ -356,7 +357,8 @@ def _lines(text: str, path: Path) -> Iterator[TypedLine]:
         text = "\n".join(_DASH.sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(rows):
-        if not (_SKIPPED.match(row.strip()) or _SUM.match(row) or _FREE.match(row)):
+        plain = " ".join(row.split())
+        if not any(one.match(text) for one in (_SKIPPED, _SUM, _FREE) for text in (row.strip(), plain)):
             line = _line(row.strip(), f"{path}: row {number}")
             yield replace(line, is_printed=is_printed, block=int(line.category is None and is_prose(row)))
 

@@ -84,10 +84,10 @@ _BREAKOUT: Final = re.compile(
 """Board that leads the power of a server's supply to plugs, named with the supply."""
 _REMARK: Final = re.compile(
     r"\s\((?:because|since|which|as|so|but|not|I|we|it|it's|this|still|already|probably|maybe|for now|will|would|got"
-    r"|bought)\b[^()]*\)",
+    r"|bought)\b(?![^()]*\d\s?GB)[^()]*\)",
     re.IGNORECASE,
 )
-"""Remark in brackets behind a part: `(because it has four slots)`."""
+"""Remark in brackets behind a part: `(because it has four slots)`; one that names a size stays."""
 _LIMIT_BEHIND: Final = re.compile(
     r"\s*[,(]?\s*\b(?:each\s+|all\s+|both\s+)?(?:(?:with|at|on|under|sipping|set\s+to|running\s+at)\s+)?(?:an?\s+)?(?:conservative\s+)?"
     r"(\d{2,3})\s?W\s+(?:power[- ]?)?(?:limit|cap)\b(?:\s+each)?\)?",
@@ -106,6 +106,11 @@ _KIND_OF_MODULE: Final = re.compile(
 _HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
 """Modules without their unit: `Vengeance 2x16 DDR5`."""
+_BARE_GIGABYTES: Final = re.compile(
+    r"^\s*((?:[1-9]|1[0-6])?(?:(?<=\d)\s?[x×]\s?)?(?:4|8|16|24|32|48|64|96|128|192|256|384|512|768))(?=\s*(?:$|ddr))",
+    re.IGNORECASE,
+)
+"""Size behind the label of memory without its unit: `RAM: 16`."""
 _MODULE_CODE: Final = re.compile(
     r"\bPC([345])L?-?(\d{4,5})([A-Z]{0,2})(?:-?(R|L|U|E)[A-Z]?\d?(?:-\d+)*)?(?![\w])", re.I
 )
@@ -168,6 +173,9 @@ MOST_USD: Final = 1_000_000
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _LEADERS: Final = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*")
 """Dots that lead from a name to its price."""
+_EITHER_SIZE: Final = re.compile(r"\b(\d{1,3})(?:\s?GB?)?\s+or\s+(\d{1,3})\s?GB?\b", re.IGNORECASE)
+"""Two sizes between which a line is in doubt: `the 8 or 12gb ones`."""
+IN_DOUBT: Final = re.compile(r"\b\d{1,3}GB or \d{1,3}GB\b")
 _STICKS_OF: Final = re.compile(
     r"\b(\d{1,2})\s+(?:sticks?|modules?|dimms?|planks?)\s+(?:of|à|a|à|je|de|da|per|po|по)\s+(\d{1,3})(?:\s?G[Bi]?B?\b|(?!\w))",
     re.IGNORECASE,
@@ -277,6 +285,8 @@ def read_line(text: str, where: str) -> TypedLine:
     check_length(text, where)
     text = _LEADERS.sub(" ", text.strip().strip('"“”'))
     category, unlabelled = split_off_label(BULLET.sub("", write_in_english(text), count=1))
+    if category == "ram":
+        unlabelled = _BARE_GIGABYTES.sub(r"\1GB", unlabelled)
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(re.sub(r"[\s,–—-]+$", "", rest), where)
     claims: dict[str, int] = {}
@@ -325,6 +335,7 @@ def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
     text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
     text = _STICKS_OF.sub(r"\1x\2GB", text)
+    text = _EITHER_SIZE.sub(r"\1GB or \2GB", text)
     text = re.sub(r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0\b)", r"\1x ", text)  # 3x3060
     text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
     text = re.sub(r"(?<=\w)\s+(\d{1,2})\s*[x×@]\s*(?=\$\d)", r" x\1 @ ", text)  # 3090s: 4 @ $650
