@@ -342,8 +342,10 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
     return text[start:end].strip(" ,;:")
 
 
-_OF_A_COUNT: Final = re.compile(r"\$|\d\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b", re.IGNORECASE)
-"""Numbers, prices and limits of a part in the words behind it."""
+_OF_A_COUNT: Final = re.compile(
+    r"\$|\d\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d", re.IGNORECASE
+)
+"""Numbers, prices, limits and doubtful sizes of a part in the words behind it."""
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:

@@ -42,7 +42,7 @@ from advisor.workstation.part_names import (
     with_fans,
 )
 from advisor.workstation.part_reader import RESOLVERS, PartReader
-from advisor.workstation.picker_text import read_picker_text, read_table_text
+from advisor.workstation.picker_text import read_pasted_text, read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, with_laptop_cards
 from advisor.workstation.typed_line import (
@@ -119,10 +119,10 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
 
 
 def read_listings(
-    path: Path | None, book: PriceBook, texts: Sequence[str] = ()
+    path: Path | None, book: PriceBook, texts: Sequence[str] = (), pasted: str = ""
 ) -> tuple[tuple[str, Listing], ...]:
-    """Return the machines of a list in a file, and of further lines as typed, with their names: one without a name, or
-    each of those that a question names to choose between (`DGX Spark vs. 2x RTX 3090`).
+    """Return the machines of a list in a file, of a text and of further lines as typed, with their names: one without a
+    name, or each of those that a question names to choose between (`DGX Spark vs. 2x RTX 3090`).
 
     A TOML or JSON file has `parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category, name, quantity and
     price_usd; a text file has a part in each row, as PCPartPicker writes it; CSV is a table of any columns that name
@@ -131,6 +131,7 @@ def read_listings(
     Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
     lines = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
+    lines += read_pasted_text(pasted, "your text") if pasted else []
     if path is not None and path.suffix.lower() in (".txt", ".md"):
         lines += read_picker_text(path)
     elif path is not None and path.suffix.lower() in (".csv", ".tsv"):

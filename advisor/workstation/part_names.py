@@ -496,8 +496,8 @@ def _alternatives_in(text: str) -> tuple[str, ...]:
 
 
 def accelerator_of(line: TypedLine) -> str:
-    """Return the accelerator of the graphics card that a line names; of one whose memory it leaves open (`8GB or 12GB`),
-    the smallest.
+    """Return the accelerator of the graphics card that a line names; the smallest if the line leaves the memory open
+    (`8GB or 12GB`).
 
     Raises: UnknownPartError: it names none, one that is in no record, or one of several.
     """

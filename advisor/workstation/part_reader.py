@@ -164,7 +164,8 @@ class PartReader:
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
         if IN_DOUBT.search(line.what):
-            self._notes.append(f"{line.what!r} leaves the memory open: the smaller one is judged")
+            memory = (accelerators.by_id(accelerator).memory_bytes or 0.0) / GB
+            self._notes.append(f"{line.what!r} leaves the memory open: {memory:.0f} GB are judged")
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())
         if link is not None:

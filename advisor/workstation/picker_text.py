@@ -57,13 +57,21 @@ def read_picker_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, or a row's price is wrong.
     """
-    text = _read_rows(path)
+    return read_pasted_text(read_text(path, MOST_TOML_BYTES), path)
+
+
+def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
+    """Return the parts of a text as `read_picker_text` does; messages call it `path`.
+
+    Raises: InputFileError: a row is longer than any part's, or its price is wrong.
+    """
+    _check_rows(text, path)
     rows = [row for row in text.splitlines() if row.strip()]
     # A spreadsheet is pasted with tabs between its cells.
     is_table = len(rows) > 1 and all("\t" in row.strip() for row in rows[:2])
     header = set(_columns_of(next(csv.reader(rows[:1]), []))) if rows else set()
     if is_table or {"name", "quantity"} <= header:
-        return read_table_text(path)
+        return _table_lines(text, path)
     text = _with_named_sum(re.sub(r"[ ]*\t[ ]*", " | ", text) if text.count("\t") > len(rows) else text)
     plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
     tables = [found for found in map(_table_at, _BARS.finditer(plain)) if found is not None]
@@ -107,12 +115,13 @@ def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
     return {"name", "price"} <= set(places) and all(cell in ("", *_COLUMNS["remark"]) for cell in others)
 
 
-def _read_rows(path: Path) -> str:
-    """Return the text of a file whose rows are no longer than a part's: patterns take the square of a row's time."""
-    text = read_text(path, MOST_TOML_BYTES)
+def _check_rows(text: str, path: Path | str) -> None:
+    """Refuse a text with a row that is longer than any part's: patterns take the square of a row's time.
+
+    Raises: InputFileError: it has one.
+    """
     for number, row in enumerate(text.splitlines(), 1):
         check_length(row, f"{path}: row {number}")
-    return text
 
 
 def read_table_text(path: Path) -> list[TypedLine]:
@@ -122,7 +131,11 @@ def read_table_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
     """
-    text = _read_rows(path)
+    return _table_lines(read_text(path, MOST_TOML_BYTES), path)
+
+
+def _table_lines(text: str, path: Path | str) -> list[TypedLine]:
+    _check_rows(text, path)
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
@@ -253,7 +266,8 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
 
 _SUM: Final = re.compile(
     r"^\W*(?:sub-?|grand |asking |order )?(?:total|price|sum)\b[^$|]{0,30}[|\s*:]*\$\s?([\d,]+(?:\.\d\d)?)\W*$"
-    r"|^[^$|\d\n]{0,80}\b(?:for|paid|cost me|price[ds]?(?: at)?|deal)\b[^$|\d\n]{0,20}\$\s?([\d,]+(?:\.\d\d)?)[^$|\d\n]{0,30}:\s*$"
+    r"|^[^$|\d\n]{0,80}\b(?:for|paid|cost me|price[ds]?(?: at)?|deal)\b[^$|\d\n]{0,20}"
+    r"\$\s?([\d,]+(?:\.\d\d)?)[^$|\d\n]{0,30}:\s*$"
     r"|^\W*(?:asking|all[- ]in|everything|together|in total)\b[^$|\d]{0,30}\$\s?([\d,]+(?:\.\d\d)?)\W*$"
     r"|^\W*(?:US\s?)?\$\s?([\d,]+(?:\.\d\d)?)\s+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
     r"|total|obo|firm|or best offer|asking|cash|local pickup"
@@ -352,7 +366,7 @@ _LEAST_DASHES: Final = 2
 """Number of rows with a dash directly before their text from which dashes are bullets, and no signs of numbers."""
 
 
-def _lines(text: str, path: Path) -> Iterator[TypedLine]:
+def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     if sum(_DASH.match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
         text = "\n".join(_DASH.sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))

@@ -145,7 +145,10 @@ COUNT: Final = rf"(?:\d{{1,2}}\s?[x×]?|{_COUNT_WORDS})"
 """Pattern of a number of pieces ahead of a name, in digits or in words."""
 ADJECTIVES: Final = r"(?:used|new|cheap|old|refurb(?:ished)?|single|extra|spare|of|pair|geforce|radeon)"
 """Pattern of words between the number of a part and its name."""
-ARTICLES: Final = r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just|un[ae]?|eine?n?)"
+ARTICLES: Final = (
+    r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just"
+    r"|un[ae]?|eine?n?)"
+)
 """Pattern of words ahead of the number and the name of a part in a sentence."""
 COUNTED: Final = re.compile(
     rf"\s*(?:\d{{1,2}}\s*[x×]|(?:{_COUNT_WORDS}|\d{{1,2}})\s+(?=[A-Z]))", re.IGNORECASE

@@ -16,6 +16,7 @@ from advisor.commands.build.view import (
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, usd
+from advisor.workstation.asked import Asked
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Question
@@ -32,10 +33,13 @@ def verdict_answer(
     question: Question,
     notes: tuple[str, ...],
     upgrades: Upgrades | None = None,
+    asked: Sequence[Asked] = (),
 ) -> Answer:
-    """Return the answer about a list of parts, the broken rules first, and the next parts if the list asks for them."""
+    """Return the answer about a list of parts: first its questions, then the broken rules, and the next parts if the
+    list asks for them."""
     build = verdict.build
-    blocks: list[Block] = [Paragraph(_headline(verdict), emphasis=True)]
+    replies = [_reply(one, verdict, question) for one in asked]
+    blocks: list[Block] = [Paragraph("\n".join((*replies, _headline(verdict))), emphasis=True)]
     failed = [check for check in build.checks if not check.passed]
     if failed:
         kept = len(build.checks) - len(failed)
@@ -91,6 +95,24 @@ def verdict_answer(
         notes=notes,
         exit_code=EXIT_BROKEN if verdict.broken else 0,
     )
+
+
+def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
+    """Return the answer to a question of the list in one sentence."""
+    if asked == "model":
+        name = question.load.model.id
+        if not speed_of(verdict.build):
+            return f"Does it run {name}? No: it does not fit, or a part that decides is not known."
+        speed = f"{speed_of(verdict.build):.3g} tokens/s"
+        run = verdict.build.performance
+        return f"Does it run {name}? Yes, at about {speed} ({run.run.split if run is not None else ''})."
+    check = next((one for one in verdict.build.checks if one.rule == "psu-headroom"), None)
+    if check is None:
+        return "Is the supply enough? That is open: the supply or the cards are not known."
+    peak = next((one for one in verdict.build.checks if one.rule == "psu-transient"), check)
+    word = "Yes" if check.passed and peak.passed else "No" if check.verdict == "broken" else "Barely"
+    told = peak if check.passed and not peak.passed else check
+    return f"Is the supply enough? {word}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
 
 
 def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:

@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import accelerators, models
+from advisor.catalog import accelerators, models, parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.part_prices import price_book
+from advisor.catalog.schema.part import Board
+from advisor.workstation.assembly import Setting
 from advisor.workstation.listing import Listing, read_listing
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
 from advisor.workstation.rule_book import violations
 from advisor.workstation.valuation import hardware_of
-from advisor.workstation.verdict import Verdict, judge_listing
+from advisor.workstation.verdict import Verdict, bound_checks, judge_listing
 
 PUBLISHED = """
 parts = [
@@ -171,3 +173,19 @@ def test_a_list_that_cannot_be_read_is_told(tmp_path: Path, text: str, says: str
     assert says in raised.value.what
     assert hint in raised.value.hint
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("cpu", "num"), [("Ryzen 9 5950X", 3), ("EPYC 7532", 4), ("Ryzen 9 9950X", 2)])
+def test_an_unknown_board_is_judged_by_the_worst_known_of_its_socket(cpu: str, num: int) -> None:
+    found = read_listing(None, price_book(), [f"{num}x RTX 3090", cpu, "64GB RAM", "1600W gold"])
+    checks = bound_checks(found, Setting())
+    lanes = next(check for check in checks if check.rule == "pcie-lanes")
+    assert found.machine.cpu is not None
+    assert found.machine.cards is not None
+    known = [
+        min(board.lane_modes[num - 1])
+        for board in parts.planner_parts(Board)
+        if board.socket == found.machine.cpu.series.socket and board.max_cards >= num
+    ]
+    assert lanes.actual <= min(known)
+    assert lanes.verdict == ("ok" if lanes.actual >= 4 else "unknown")
