@@ -33,7 +33,7 @@ _FORMATS: Final = {
 _SENTENCE: Final = re.compile(r"[^.?!\n]*(?:\.\d[^.?!\n]*)*\?")
 """Sentence that ends with a question mark; a point before a digit ends none."""
 _ENOUGH: Final = re.compile(
-    r"\b(?:enough|suffic\w+|adequate|too\s+(?:small|weak)|big\s+enough|handle|overkill|reicht|ausreichend|suffit|basta|alcanza)\b",
+    r"\b(?:enough|suffic\w+|adequate|too\s+(?:small|weak)|big\s+enough|handle|overkill|ok(?:ay)?|fine|support|reicht|ausreichend|suffit|basta|alcanza)\b",
     re.IGNORECASE,
 )
 _OF_SUPPLY: Final = re.compile(

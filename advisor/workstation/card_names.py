@@ -200,6 +200,7 @@ def _words_of(text: str) -> list[str]:
     plain = re.sub(r"\bradeon[- ]vii\b", "radeon7", plain)  # VII alone is a version of many products
     plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
     plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)s?\b", r"\1 \2", plain)
+    plain = re.sub(r"\b(ti|super|xtx?)s\b", r"\1", plain)
     plain = re.sub(r"\b(\d{1,3})\s*(?:gb|gib|g)\b", r"\1gb", plain)
     words = re.findall(r"[a-z0-9.]+", plain)
     return [_singular(word.strip(".")) for word in words if word not in _DECORATION and word.strip(".")]

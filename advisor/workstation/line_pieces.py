@@ -38,6 +38,7 @@ from advisor.workstation.typed_line import (
     COUNT,
     COUNTED,
     LABELS,
+    NO_ABBREVIATION,
     TypedLine,
     plain_text,
     read_line,
@@ -60,10 +61,12 @@ _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
 _SEPARATOR: Final = re.compile(
     r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)[?!]+\s+"
     r"|(?<=[\w)%])\.\s+(?=[A-Z])"
-    r"|(?<=[\w)]{3})(?i:(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)(?<!pos)(?<!qty))\.\s+(?=[a-z\d])|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
+    r"|(?<=[\w)]{3})\."
+    rf"{NO_ABBREVIATION}\s+(?=[a-z\d])"
+    r"|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
     r"|(?P<soft>\s+(?:\+|&|and|(?-i:plus)|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
     r"|(?P<with>\s+(?:(?:paired|combined|coupled|mated|along|together)\s+)?(?:with|w/)\s+|\s+(?:next\s+to|alongside|under|beneath|inside|into"
-    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
+    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our|open)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
     re.IGNORECASE,
 )
 _OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
@@ -99,7 +102,8 @@ _MEASURE: Final = re.compile(
 )
 """Figure of a part that tells no kind: `PCIe riser, 200 mm`."""
 _LIMIT_ALONE: Final = re.compile(
-    r"^(?:(?:all|each|both)\s+)?(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}\d{2,3}\s*W\b",
+    r"^(?:(?:all|each|both)\s+(?:of\s+them\s+|(?:the\s+)?(?:gpus?|cards?)\s+)?(?:are\s+)?)?(?:running\s+)?"
+    r"(?:(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}|(?<=\s)(?:at|@)\s*)(\d{2,3})\s*W\b",
     re.IGNORECASE,
 )
 """Power limit of cards in a piece of its own, behind a comma."""
@@ -108,11 +112,14 @@ _GREETING: Final = re.compile(
 )
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss|\d{1,3}b)\b", re.IGNORECASE)
 """Language models, by name or size, of which lists say that a machine shall run them."""
-_SOFTWARE: Final = re.compile(
-    r"^(?:on|running|runs|using|with|os:?|under|via|\s)*\b(?:ubuntu|debian|fedora|arch|manjaro|linux|mint|pop!?_?os|nixos|rocky|windows"
+_SOFTWARE_NAME: Final = re.compile(
+    r"\b(?:ubuntu|debian|fedora|arch|manjaro|linux|mint|pop!?_?os|nixos|rocky|windows"
     r"|win1[01]|wsl2?|macos|proxmox|unraid|truenas|esxi|docker|ollama|llama\.?cpp|lm\s?studio|koboldcpp|vllm|exllama\w*|comfyui"
-    r"|cuda|rocm|nvidia[- ]driver|driver|python|pytorch|kernel|open\s?webui)\b[^$€£]*$",
+    r"|cuda|rocm|nvidia[- ]driver|driver|python|pytorch|kernel|open\s?webui)\b",
     re.IGNORECASE,
+)
+_SOFTWARE: Final = re.compile(
+    rf"^(?:on|running|runs|using|with|os:?|under|via|\s)*{_SOFTWARE_NAME.pattern}[^$€£]*$", re.IGNORECASE
 )
 """Software of a machine, which is no part."""
 _SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
@@ -184,6 +191,9 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     """
     all_pieces = _pieces_of(line)
     pieces = _merge(all_pieces, line)
+    is_of_software = line.category is None and _SOFTWARE_NAME.search(line.text) is not None
+    if is_of_software and not any(one.mentions for one in all_pieces) and is_prose(line.text):
+        return []
     if not pieces:
         is_aside = all(_is_aside(one.text) for one in all_pieces)
         return [] if is_aside and line.category is None else [line]
@@ -329,10 +339,9 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         first = _start_of(text, start, mentions[0].start)
         stops = list(_STOP.finditer(text, start, first))
         start = stops[-1].end() if stops else start
-        if re.search(r"\d", text[start:first]) is None and _BEGINS_COUNTED.match(
-            text, first, mentions[0].start
-        ):
-            start = first  # words ahead of a number of pieces
+        is_counted = _BEGINS_COUNTED.match(text, first, mentions[0].start) is not None
+        if _MODEL.search(text, start, first) or (is_counted and re.search(r"\d", text[start:first]) is None):
+            start = first  # behind a language model, or words ahead of a number of pieces
         tail = _STOP.search(text, mentions[-1].end, end)
         if tail is not None:  # of the words behind it, prices and numbers stay
             told = _OF_A_COUNT.search(text, tail.start(), end)
@@ -356,6 +365,11 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if not piece.mentions and len(pieces) > 1 and _BUNDLE.search(piece.text):
             continue  # the parts stand beside it
         if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
+            continue
+        limit = _LIMIT_ALONE.match(piece.text)
+        cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
+        if limit is not None and cards is not None:
+            cards.text = f"{cards.text}, limited to {limit[1]}W"
             continue
         if line.category is not None and last is None:
             piece.kind = line.category
@@ -383,7 +397,7 @@ _BUNDLE: Final = re.compile(r"\b(?:bundle|combo)\b", re.IGNORECASE)
 
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     """Whether a piece tells more of the part before it: its price, a property, its figures."""
-    if _MEASURE.fullmatch(piece.text) or _is_remark_alone(piece.text) or _LIMIT_ALONE.match(piece.text):
+    if _MEASURE.fullmatch(piece.text) or _is_remark_alone(piece.text):
         return True
     is_bare = BARE_SIZE.fullmatch(piece.text) is not None
     if last.kind == "gpu" and (
@@ -426,7 +440,7 @@ def is_property(text: str) -> bool:
 
 
 _FIGURE: Final = re.compile(
-    r"\b\d+(?:[.,]\d+)?[- ]?(?:cores?|threads?|[GM]Hz|[GMK]B|MT/s|W|V|nm|mm|bit)\b", re.IGNORECASE
+    r"\b\d+(?:[.,]\d+)?[- ]?(?:c/\d+t|cores?|threads?|[GM]Hz|[GMK]B|MT/s|W|V|nm|mm|bit)\b", re.IGNORECASE
 )
 _WORDS_OF_PROPERTIES: Final = frozenset(
     (
@@ -473,7 +487,8 @@ def is_prose(text: str) -> bool:
 def _is_remark_alone(text: str) -> bool:
     """Whether a piece of a line is a price or a number of pieces and nothing else: `VB 1.050€`, `$900 obo`, `qty 3`."""
     try:
-        line = read_line(f"part, {_OF_A_PRICE.sub(' ', text).rstrip(' .')}", "")
+        plain = _OF_A_PRICE.sub(" ", text)
+        line = read_line(f"part, {' '.join(_STOP.sub(' ', plain).split()).rstrip(' .')}", "")
     except InputFileError:
         return False
     return line.what == "part" and (line.usd is not None or bool(line.unread_price) or line.quantity > 1)

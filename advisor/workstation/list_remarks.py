@@ -17,6 +17,8 @@ from advisor.workstation.typed_line import (
     ARTICLES,
     COUNT,
     LABELS,
+    MOST_OF_ONE,
+    NO_ABBREVIATION,
     NUMBER_WORDS,
     TypedLine,
     plain_text,
@@ -35,7 +37,9 @@ _KIND: Final = (
 )
 _NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
 """Mention with the words ahead of it, or the word of its kind."""
-_ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|used|new)\s+)+", re.IGNORECASE)
+_ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|of|used|new)\s+)+", re.IGNORECASE)
+_ALL_OF_THEM: Final = re.compile(r"\b[A-Z]{0,3}\d{1,4}\s?(?:ti|super|xtx?)?s$", re.IGNORECASE)
+"""Plural of a card's name without a number, which means every such card: `swap the T4s`."""
 _IN_FUTURE: Final = (
     r"(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b"
 )
@@ -84,7 +88,9 @@ _BACK: Final = re.compile(
     re.IGNORECASE,
 )
 """Part with an article, which may be one that was named before."""
-_END_OF_SENTENCE: Final = re.compile(rf"(?<=[.?!])\s+(?=[A-Z¿\"'(]|{_PART})")
+_END_OF_SENTENCE: Final = re.compile(
+    rf"(?<=[.?!])\s+(?=[A-Z¿\"'(]|{_PART})|(?<=[\w)]{{3}}[.?!]){NO_ABBREVIATION}\s+(?=[a-z])"
+)
 _ALL_ALIKE: Final = re.compile(
     r"\s*[(\[,–-]\s*(?:all|both|each)\s+(?:of\s+them\s+)?(?:are\s+)?(?P<name>[^()\[\],;]{3,40}?)\s*(?:[)\]]|$)",
     re.IGNORECASE,
@@ -220,7 +226,10 @@ def _is_seen(name: str, seen: Iterable[str]) -> bool:
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
     texts = [_ARTICLE.sub("", _restore(found[one] or found[f"{one}2"], names)) for one in ("old", "new")]
     try:
-        old, new = (read_line(text, where) for text in texts)
+        named = (read_line(text, where) for text in texts)
+        old, new = (replace(line, what=_ARTICLE.sub("", line.what)) for line in named)
+        if old.quantity == 1 and _ALL_OF_THEM.search(texts[0]):
+            old = replace(old, quantity=MOST_OF_ONE)
     except InputFileError:
         return None
     kind = kind_in(new.what)
@@ -298,7 +307,12 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
     """Whether two lines name one part: cards by their number, other parts by the words of the shorter name."""
     cards = [find_card_name(one.what) for one in (line, other)]
     if cards[0] is not None and cards[1] is not None:
-        return bool(set(cards[0].accelerators) & set(cards[1].accelerators)) or cards[0] == cards[1]
+        # A name without a size means the card of that number, whatever memory the list gives it.
+        is_bare = any(re.search(r"\d\s?GB", one.what, re.IGNORECASE) is None for one in (line, other))
+        have = [set(card.accelerators) for card in cards if card is not None]
+        return (
+            bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
+        )
     return set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
 
 
@@ -364,6 +378,21 @@ def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
     found = (_SUM_OF_WISH.search(line.text) for line in lines)
     named = next((one for one in found if one is not None), None)
     return float((named[1] or named[2]).replace(",", "")) if named is not None else 0.0
+
+
+def without_wish(line: TypedLine) -> TypedLine:
+    """Return a line without its question for the next part, whose sum is no price of a part."""
+    found = _WISH.search(line.text)
+    if found is None or line.category is not None:
+        return line
+    start = max(line.text.rfind(sign, 0, found.start()) for sign in ",.;:?!\n") + 1
+    end = line.text.find("?", found.end() - 1) + 1 or len(line.text)
+    if mentions_in(line.text[start:end]):
+        return line
+    return next(
+        iter(_lines_of((f"{line.text[:start]} {line.text[end:]}".strip(" ,."),), replace(line, usd=None))),
+        line,
+    )
 
 
 _OWN: Final = re.compile(

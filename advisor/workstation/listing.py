@@ -30,6 +30,7 @@ from advisor.workstation.list_remarks import (
     with_shared_names,
     with_swaps,
     without_repetitions,
+    without_wish,
 )
 from advisor.workstation.part_names import (
     HAS_FANS,
@@ -265,6 +266,7 @@ class _ListingReader(PartReader):
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
         upgrade_usd = upgrade_sum(typed)
         is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
+        typed = [without_wish(line) for line in typed]
         remarks = read_remarks(typed)
         typed = remarks.lines or typed
         self._notes += [*map(str, remarks.swaps), *remarks.notes]

@@ -34,6 +34,7 @@ GENERIC: Final = re.compile(
 SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
 SUPPLY_LINE: Final = re.compile(
     r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
+    r"|\bevga\s+(\d{3,4})\s*(?:g[2-7st+]|t2|p[2-6]|b[1-5]|n1|ga|gm)\b"
     r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
     r"|\b(?:hela|leadex|toughpower|supernova|focus|prime|dark power|straight power|thor|edison|vertex|ion)\b"
     r".*?\b[a-z]{0,2}-?(\d{3,4})[a-z]{0,2}\b",
@@ -73,7 +74,9 @@ _IN_A_KIT: Final = (
     rf"(?:of|kit|\(?{_MODULES}\)?|[A-Z][\w.]+|\d{{4,5}}|(?:dual|quad|octa|eight|\d{{1,2}})[- ]channel)"
 )
 """Words between the size and the kind of memory."""
-_OF_MEMORY: Final = r"(?:l?p?ddr[345]x?|d?ram\b|memory\b|[lru]*-?dimms?\b|ecc\b|reg(?:istered)?\b|unified\b)"
+_OF_MEMORY: Final = (
+    r"(?:l?p?ddr[345]x?|d?ram\b|memory\b|[lru]*-?dimms?\b|ecc\b|reg(?:istered)?\b|unified\b|system\b)"
+)
 _OF_A_DRIVE: Final = r"(?:nvme|ssds?|hdds?|m\.2|sata|hard\s+drives?|u\.2)\b"
 _SIZE_ALONE: Final = re.compile(r"(?<![\w.])\d{1,4}\s?GB\b", re.IGNORECASE)
 _MEMORY: Final = re.compile(
@@ -94,7 +97,7 @@ _MEMORY_BY_LINE: Final = re.compile(
 """Memory by its size beside its modules, its transfer rate or its product line: `64GB 6000`, `Vengeance 32GB`."""
 _DRIVE: Final = re.compile(
     rf"(?<![\w.$]){_SIZE}\b(?:\s+(?!and\b|with\b|of\b|{_SIZE})[\w.+/-]+){{0,3}}?\s*{_OF_A_DRIVE}"
-    rf"|\b(?:nvme|ssd|hdd)\b[\s:]*{_SIZE}\b|(?<![\w.$])\d{{1,2}}(?:\.\d+)?\s?TB\b",
+    rf"|\b(?:nvme|ssd|hdd)\b[\s:]*{_SIZE}\b|\b(?:8[3-9]0|9[5-9]0|9100)\s+(?:evo|pro|qvo)\b|(?<![\w.$])\d{{1,2}}(?:\.\d+)?\s?TB\b",
     re.IGNORECASE,
 )
 _IS_NAMED_DRIVE: Final = re.compile(r"nvme|ssd|hdd|sata", re.IGNORECASE)
@@ -241,7 +244,10 @@ def _cards(text: str) -> Iterator[Mention]:
             continue
         # The word before a number tells what it counts: an OptiPlex 3060 is no card.
         before = text[max(0, found.start() - _NEAR) : found.start()].split()[-1:]
-        if find_card_name(" ".join((*before, words))) is not None or _OF_A_BRAND.match(words):
+        is_named = (
+            find_card_name(words) is not None and find_card_name(" ".join((*before, words))) is not None
+        )
+        if is_named or _OF_A_BRAND.match(words):
             yield Mention(*found.span(), "gpu")
 
 

@@ -100,7 +100,7 @@ LOOP_WORDS: Final = re.compile(
 """Pieces of a water loop that a builder joins: no record states what they cool."""
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|order)\b|配置|清单|构成|構成",
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|parts)\b|配置|清单|构成|構成",
     re.IGNORECASE,
 )
 _SPOKEN: Final = re.compile(
@@ -234,6 +234,8 @@ def category_of(line: TypedLine) -> str:
         pool = (*found, *parts.named_parts(category))
         if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
             return category
+    if (named := mentions_in(line.what)) and named[0].kind != "gpu":
+        return named[0].kind
     names = [part.name for found in parts.all_parts().values() for part in found]
     raise unknown_part(line, "part", [*gpu_names(), *names])
 

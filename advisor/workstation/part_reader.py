@@ -26,7 +26,7 @@ from advisor.catalog.schema.part import (
     Storage,
 )
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import SERVER, Risers
+from advisor.workstation.assembly import SERVER, TYPICAL, Risers
 from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
 from advisor.workstation.mentions import GIGABYTES, WATTS, supply_watts
@@ -147,7 +147,7 @@ class PartReader:
         board = self.board
         if cpu is None or self._num_cpus != 2:
             return cpu
-        is_known = board is not None and FIGURES_ASSUMED not in board.flags
+        is_known = board is not None and not {FIGURES_ASSUMED, TYPICAL} & set(board.flags)
         is_pair = (
             board.sockets == 2 if is_known and board is not None else cpu.series.socket in PAIRED_SOCKETS
         )

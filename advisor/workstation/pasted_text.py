@@ -9,11 +9,11 @@ from advisor.catalog.formats.graphics_rows import graphics_in
 from advisor.workstation.foreign_words import word_table
 
 _MARKUP: Final = re.compile(
-    r"\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
+    r"~~[^~]+~~|\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
     r"|</?(?:b|i|u|s|em|strong|a|p|br|li|ul|ol|td|tr|th|table|tbody|div|span|h\d)(?:\s[^>]*)?/?>",
     re.IGNORECASE,
 )
-"""Marks of BBCode and HTML."""
+"""Marks of BBCode and HTML, and what is struck out."""
 _EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
 _DOTS: Final = re.compile(r"(?<=\S)\s[·•]\s(?=\S)")
 """Signs between the parts of a list that stands in one line."""

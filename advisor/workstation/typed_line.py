@@ -140,6 +140,10 @@ _BARE_LABEL: Final = re.compile(
 )
 """Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
 NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
+NO_ABBREVIATION: Final = "".join(
+    rf"(?i:(?<!{word}\.))" for word in ("incl", "approx", "max", "min", "rev", "ver", "pos", "qty")
+)
+"""Pattern of a place behind a point that ends a sentence and no abbreviation."""
 _COUNT_WORDS: Final = rf"(?:{'|'.join(NUMBER_WORDS)})"
 COUNT: Final = rf"(?:\d{{1,2}}\s?[x×]?|{_COUNT_WORDS})"
 """Pattern of a number of pieces ahead of a name, in digits or in words."""
@@ -196,6 +200,10 @@ FOREIGN_PRICE: Final = re.compile(
     re.IGNORECASE,
 )
 """Amount of money in another currency than US dollars."""
+_TIMES_PRICE: Final = re.compile(
+    rf"(?<=[\w)])\s+(\d{{1,2}})\s*[x×@]\s*(?=(\$\d)|{FOREIGN_PRICE.pattern})", re.IGNORECASE
+)
+"""Number of pieces before the price of each, as carts write it: `3090s: 4 @ $650`, `2 x 879,00 €`."""
 _AMOUNTS_LAST: Final = re.compile(
     rf"(?:(?<=[\s|]){_FOREIGN_AMOUNT}\s*(?:[€£¥￥₹₩₽₺]|(?:{_CURRENCIES})\b)[\s|]*){{2,}}$", re.IGNORECASE
 )
@@ -207,6 +215,10 @@ _PRICE_WORDS: Final = re.compile(
 """Words around an amount, in whose place a private character stands."""
 _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
 """Price in thousands: `$22k`."""
+_FOR_THOUSANDS: Final = re.compile(
+    r"\b(?:for|at)\s+(\d{1,3}(?:\.\d{1,2})?)\s*k\b(?!\s*(?:tok|context|ctx|rpm))", re.IGNORECASE
+)
+"""Price in thousands behind its preposition: `for 4k total`."""
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
 """Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
 _AMOUNT: Final = r"-?\d(?:\d|[.,](?=\d)|(?<!\d{4})[ \u202f\xa0](?=\d{3}(?!\d|\s?[GT]B)))*"
@@ -339,9 +351,12 @@ def write_units(text: str) -> str:
     text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
     text = _STICKS_OF.sub(r"\1x\2GB", text)
     text = _EITHER_SIZE.sub(r"\1GB or \2GB", text)
-    text = re.sub(r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0\b)", r"\1x ", text)  # 3x3060
+    text = re.sub(
+        r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0(?:ti|s)?(?:\b|\d{1,2}gb))", r"\1x ", text, flags=re.I
+    )  # 3x3060
+    text = re.sub(r"\b([1-5]0[5-9]0(?:ti|super)?)(?=\d{1,2}\s?gb\b)", r"\1 ", text, flags=re.I)  # 5060ti16gb
     text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
-    text = re.sub(r"(?<=\w)\s+(\d{1,2})\s*[x×@]\s*(?=\$\d)", r" x\1 @ ", text)  # 3090s: 4 @ $650
+    text = _TIMES_PRICE.sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
@@ -502,6 +517,7 @@ _TWO_AMOUNTS: Final = re.compile(
 def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
     text = _THOUSANDS.sub(lambda found: f"{found[1]}{float(found[2]) * 1000:.0f}", text)
+    text = _FOR_THOUSANDS.sub(lambda found: f"for ${float(found[1]) * 1000:.0f}", text)
     text = _LAST_THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
     negative = _NEGATIVE_PRICE.search(text)
     if negative is not None:

@@ -11,6 +11,7 @@ from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, GpuCard
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import (
     SERVER,
+    TYPICAL,
     Assembly,
     Cards,
     Check,
@@ -354,7 +355,7 @@ def cpu_count_checks(listing: Listing) -> list[Check]:
     limit = board.sockets if board is not None else 1
     if num <= limit:
         return []
-    is_assumed = board is None or FIGURES_ASSUMED in board.flags
+    is_assumed = board is None or bool({FIGURES_ASSUMED, TYPICAL} & set(board.flags))
     is_unknown = is_assumed and (machine.cpu is None or machine.cpu.series.socket in PAIRED_SOCKETS)
     name = board.name if board is not None else machine.cpu.series.socket if machine.cpu else "the board"
     sockets = "one socket" if limit == 1 else f"{limit} sockets"
@@ -395,7 +396,8 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         return found
     if cards is None or not cards.cards or (machine.board is not None and lanes_of(cards, machine.board)):
         return found
-    found.append(_lanes_of_worst(machine, cards, setting))
+    if machine.board is None or not machine.board.slots_known:
+        found.append(_lanes_of_worst(machine, cards, setting))
     if machine.cpu is not None:
         given = machine.cpu.series.all_slot_lanes
         riser = machine.risers.riser
