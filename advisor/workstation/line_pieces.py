@@ -83,6 +83,8 @@ _STOP: Final = re.compile(
 """Words of sentences, of which no name of a part has any."""
 _FULL_STOP: Final = re.compile(r"\.$")
 _STOPS: Final = re.compile(rf"(?:{_STOP.pattern}\s+)+", re.IGNORECASE)
+_STOPS_OF_A_SENTENCE: Final = 4
+"""Number of words of sentences from which a row without a mention is one, whatever kinds of part it speaks of."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
 _ABSENT: Final = re.compile(
@@ -191,9 +193,14 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     """
     all_pieces = _pieces_of(line)
     pieces = _merge(all_pieces, line)
-    is_of_software = line.category is None and _SOFTWARE_NAME.search(line.text) is not None
-    if is_of_software and not any(one.mentions for one in all_pieces) and is_prose(line.text):
-        return []
+    if (
+        line.category is None
+        and line.usd is None
+        and not any(one.mentions or one.is_own for one in all_pieces)
+    ):
+        num_stops = len(_STOP.findall(line.text))
+        if num_stops >= (_LEAST_STOPS if _SOFTWARE_NAME.search(line.text) else _STOPS_OF_A_SENTENCE):
+            return []
     if not pieces:
         is_aside = all(_is_aside(one.text) for one in all_pieces)
         return [] if is_aside and line.category is None else [line]

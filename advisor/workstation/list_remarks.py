@@ -30,7 +30,7 @@ _PART: Final = "[\ue100-\uf8ff]"
 _ANY_PART: Final = re.compile(_PART)
 """Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
 whatever part it names."""
-_AHEAD: Final = rf"(?:(?:{ARTICLES}|{ADJECTIVES}|{COUNT}|[A-Z][A-Za-z-]+)\s+)*"
+_AHEAD: Final = rf"(?:(?:{ARTICLES}|{ADJECTIVES}|{COUNT}|(?-i:[A-Z])[A-Za-z-]+)\s+)*"
 _KIND: Final = (
     r"(?:(?:graphics\s+|video\s+)?cards?|power\s+suppl(?:y|ies)|(?:mother)?boards?|mobo|processor|ram|memory"
     r"|(?:cpu|gpu|psu|case|cooler|ssd|drive)s?)\b"
@@ -77,7 +77,7 @@ _ASIDE: Final = re.compile(
 _OF_OTHERS: Final = re.compile(
     r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody"
     r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:has|have|had|runs?|got|gets?|uses?|built|bought))\b"
-    r"|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
+    r"|\binstead\b(?!\s+of)[^.!]*\?|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
     re.IGNORECASE,
 )
 """Sentence about another person's machine, or another one that the list considers."""

@@ -196,7 +196,7 @@ FOREIGN_PRICE: Final = re.compile(
     rf"\$\s?{_FOREIGN_AMOUNT}\s*(?:CAD|AUD|NZD|SGD|HKD|TWD|MXN)\b"
     rf"|(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
     rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
-    rf"(?:€\d\d(?!\d)|[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|Ft\b|万?[元円]|块钱|руб\w*)",
+    rf"(?:€\d\d(?!\d)|[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|(?-i:Ft)\b|万?[元円]|块钱|руб\w*)",
     re.IGNORECASE,
 )
 """Amount of money in another currency than US dollars."""
@@ -360,6 +360,7 @@ def write_units(text: str) -> str:
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
+    text = re.sub(r"(?<=\w)\*(\d{1,2})(?=\s*(?:[,;)]|$))", r" x\1", text)  # EPYC 9135*2
     text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
     text = _PLAIN_PRICE.sub(lambda sign: f"{sign.group()}$", text)
