@@ -193,11 +193,8 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     """
     all_pieces = _pieces_of(line)
     pieces = _merge(all_pieces, line)
-    if (
-        line.category is None
-        and line.usd is None
-        and not any(one.mentions or one.is_own for one in all_pieces)
-    ):
+    is_named = any(one.mentions or (one.is_own and one.kind is None) for one in all_pieces)
+    if line.category is None and line.usd is None and not is_named:
         num_stops = len(_STOP.findall(line.text))
         if num_stops >= (_LEAST_STOPS if _SOFTWARE_NAME.search(line.text) else _STOPS_OF_A_SENTENCE):
             return []

@@ -150,7 +150,7 @@ COUNT: Final = rf"(?:\d{{1,2}}\s?[x×]?|{_COUNT_WORDS})"
 ADJECTIVES: Final = r"(?:used|new|cheap|old|refurb(?:ished)?|single|extra|spare|of|pair|geforce|radeon)"
 """Pattern of words between the number of a part and its name."""
 ARTICLES: Final = (
-    r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just"
+    r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just|second|third|fourth|2nd|3rd"
     r"|un[ae]?|eine?n?)"
 )
 """Pattern of words ahead of the number and the name of a part in a sentence."""

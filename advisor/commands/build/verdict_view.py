@@ -50,6 +50,8 @@ def verdict_answer(
     blocks.append(Paragraph(_price_words(verdict)))
     if build.performance is not None:
         blocks += performance_blocks(build.performance, explain=True)
+    if build.note:
+        blocks.append(Paragraph(f"Note: {build.note}."))
     if build.economics is not None:
         blocks.append(Paragraph(economics_words(build)))
     if listing.unjudged:

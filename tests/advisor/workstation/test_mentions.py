@@ -40,7 +40,7 @@ def cards_of(listing: Listing) -> list[str]:
         ("i7-6700 16GB", [("cpu", "i7-6700"), ("ram", "16GB")]),
         ("cards limited to 280W on a 1600W supply", [("psu", "1600W")]),
         ("total $3,090 for a GMKtec EVO-X2", [("system", "GMKtec EVO-X2")]),
-        ("OptiPlex 3060 with a 970 EVO", [("board", "OptiPlex 3060")]),
+        ("OptiPlex 3060 with a 970 EVO", [("board", "OptiPlex 3060"), ("storage", "970 EVO")]),
         ("It is loud but fast, and cost me 2 weekends", []),
     ],
 )
