@@ -43,6 +43,7 @@ def write_in_english(text: str) -> str:
     Source: words.toml of the catalog.
     """
     text = unicodedata.normalize("NFC", text).replace("：", ":").replace("，", ", ").replace("；", "; ")
+    text = text.replace("（", " (").replace("）", ") ")
     text = _LABEL_AHEAD.sub(r"\1\2: ", text)
     for unit, name in _UNITS:
         text = unit.sub(name, text)

@@ -71,7 +71,7 @@ _SEPARATOR: Final = re.compile(
 )
 _OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
 """Article before a name, which is a part of its own whether a record holds it or not."""
-_TAKES_NO_OTHER: Final = ("psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
+_TAKES_NO_OTHER: Final = ("other", "psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
 _STOP: Final = re.compile(
     r"\b(?:i|i'?m|i'?ve|i'?d|we|we'?ve|my|our|your|his|her|their|the|an?(?!\s+(?:pop|piece)\b)|it|it'?s|this|that|these|those|is|are|was|were|been|am|has|have|had"
     r"|having|got|gets?|getting|bought|buy|buying|picked|grabbed|scored|ordered|found|paid|run|runs|running|using|use|want|wanted"

@@ -13,6 +13,7 @@ from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
+from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import (
     BARE_SIZE,
     kind_of,
@@ -208,7 +209,18 @@ def _table_lines(path: Path, entries: Any) -> list[TypedLine]:
     return [_table_line(entry, f"{path}: [[part]] {i}") for i, entry in enumerate(entries, 1)]
 
 
+def _with_names_of_fields(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a table with the names of `FIELDS` for those that shops and programs write: qty, type, price."""
+    columns = word_table("columns")
+    fields = {"category": "category", "name": "name", "quantity": "quantity", "price": "price_usd"}
+    alike = {
+        alias: field for column, field in fields.items() for alias in columns[column] if field not in entry
+    }
+    return {key if key in FIELDS else alike.get(key.lower(), key): value for key, value in entry.items()}
+
+
 def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
+    entry = _with_names_of_fields(entry)
     unknown = [key for key in entry if key not in FIELDS]
     if unknown:
         near = difflib.get_close_matches(unknown[0], FIELDS, n=1)
@@ -224,6 +236,7 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
         )
     check_length(entry["name"], where)
     category = entry.get("category")
+    category = LABELS.get(str(category).lower(), category)
     if category is not None and category not in ("gpu", "cpu", *WORDS):
         near = difflib.get_close_matches(str(category), ("gpu", "cpu", *WORDS), n=1)
         raise InputFileError(

@@ -288,7 +288,7 @@ _OF_A_SERVER: Final = re.compile(
 )
 """Controllers of drives, remote management and rails with which used servers are sold."""
 _DOCK_ADAPTER: Final = re.compile(
-    r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
+    r"\b(?:m\.2|pcie|sxm\d?)\s+(?:to|auf)\s+(?:oculink|pcie)\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
 FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
