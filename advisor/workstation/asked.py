@@ -79,18 +79,27 @@ def format_in(text: str) -> str | None:
 
 def usual_model(listings: Sequence[Listing]) -> str:
     """Return the model by which lists that name none are judged: the largest usual one that the cards hold."""
-    memory = [
-        sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in one.machine.cards.cards)
-        for one in listings
-        if one.machine.cards is not None and one.machine.cards.cards and one.system is None
-    ]
-    if len(memory) < len(listings):
+    memory = [memory_bytes(one) for one in listings if one.system is None]
+    if len(memory) < len(listings) or not all(memory):
         return USUAL_MODELS[0]
-    able = (name for name in USUAL_MODELS if _weights(models.get(name).record) <= max(memory))
+    able = (name for name in USUAL_MODELS if weight_bytes(models.get(name).record) <= max(memory))
     return next(able, USUAL_MODELS[-1])
 
 
-def _weights(model: Model) -> float:
+def memory_bytes(listing: Listing) -> float:
+    """Memory of the cards, or of the GPU of a complete machine [bytes]; 0 if neither is known."""
+    if listing.system is not None:
+        return listing.system.memory_bytes
+    cards = listing.machine.cards
+    return (
+        sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
+        if cards
+        else 0.0
+    )
+
+
+def weight_bytes(model: Model) -> float:
+    """Size of the weights in four bits with their scales [bytes]."""
     return parameter_count(model).total * _BYTES_PER_WEIGHT
 
 

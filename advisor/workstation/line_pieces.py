@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
@@ -411,7 +411,8 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
         return _SUM.search(piece.text) is None
     if last.kind == "system":
         chips = [{one.accelerator for one in find_systems(text)} for text in (last.text, piece.text)]
-        is_figure = piece.kind in ("cpu", "ram", "storage") or is_bare
+        is_shared = all(accelerators.by_id(one.accelerator).unified_memory for one in find_systems(last.text))
+        is_figure = piece.kind in ("cpu", "storage") or (is_shared and (is_bare or piece.kind == "ram"))
         return is_figure or bool(chips[0] & chips[1]) or _OF_SYSTEM.search(piece.text) is not None
     if is_bare:
         return last.kind == "storage" and GIGABYTES.search(last.text) is None

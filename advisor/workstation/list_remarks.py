@@ -397,7 +397,8 @@ def without_wish(line: TypedLine) -> TypedLine:
 
 _OWN: Final = re.compile(
     r"\bmy\s+(?:current\s+|existing\s+|old\s+|present\s+)?(?:rig|pc|machine|setup|build|server|workstation|desktop|system|box)\b"
-    r"|\b(?:I|we)\s+(?:currently\s+)?(?:have|own|run|use|am\s+running|'m\s+running)\b|\bI(?:'ve|\s+have)\s+got\b|\bI'm\s+running\b",
+    r"|\b(?:I|we)\s+(?:currently\s+)?(?:have|own|run|use|am\s+running|'m\s+running)\b|\bI(?:'ve|\s+have)\s+got\b|\bI'm\s+running\b|^\W*(?:currently\s+|now\s+)?running\b"
+    r"|\bin\s+there\s+now\b",
     re.IGNORECASE,
 )
 

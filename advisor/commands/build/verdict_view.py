@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from advisor.catalog.units import GB
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
     basis_words,
@@ -16,7 +17,7 @@ from advisor.commands.build.view import (
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, usd
-from advisor.workstation.asked import Asked
+from advisor.workstation.asked import Asked, memory_bytes, weight_bytes
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Question
@@ -38,8 +39,9 @@ def verdict_answer(
     """Return the answer about a list of parts: first its questions, then the broken rules, and the next parts if the
     list asks for them."""
     build = verdict.build
-    replies = [_reply(one, verdict, question) for one in asked]
+    replies = [_reply(one, verdict, question, memory_bytes(listing)) for one in asked]
     blocks: list[Block] = [Paragraph("\n".join((*replies, _headline(verdict))), emphasis=True)]
+    blocks += _upgrade_blocks(upgrades, question)
     failed = [check for check in build.checks if not check.passed]
     if failed:
         kept = len(build.checks) - len(failed)
@@ -56,7 +58,6 @@ def verdict_answer(
         blocks.append(Paragraph(economics_words(build)))
     if listing.unjudged:
         blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
-    blocks += _upgrade_blocks(upgrades, question)
     if verdict.repaired is not None and verdict.broken:
         text = f"The same cards in a machine that works: {headline(verdict.repaired, question)}"
         blocks.append(Paragraph(text, emphasis=True))
@@ -99,12 +100,16 @@ def verdict_answer(
     )
 
 
-def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
+def _reply(asked: Asked, verdict: Verdict, question: Question, memory: float) -> str:
     """Return the answer to a question of the list in one sentence."""
     if asked == "model":
         name = question.load.model.id
         if not speed_of(verdict.build):
-            return f"Does it run {name}? No: it does not fit, or a part that decides is not known."
+            weights = weight_bytes(question.load.model) / GB
+            return (
+                f"Does it run {name}? Not as listed: its weights take {weights:.0f} GB in four bits, the machine has "
+                f"{memory / GB:.0f} GB for them, and no main memory of which the bandwidth is known holds the rest."
+            )
         speed = f"{speed_of(verdict.build):.3g} tokens/s"
         run = verdict.build.performance
         return f"Does it run {name}? Yes, at about {speed} ({run.run.split if run is not None else ''})."
