@@ -56,6 +56,9 @@ _NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|
 
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
+_SLASH: Final = re.compile(r"(?<=\w)/(?=\w)")
+_LEAST_SLASHES: Final = 3
+"""Number of slashes within words from which they separate parts: `5900X/X570 Unify/64GB/HX1000i`."""
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
 _SEPARATOR: Final = re.compile(
@@ -228,6 +231,8 @@ def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
 
 def _pieces_of(line: TypedLine) -> list[_Piece]:
     text = plain_text(line)
+    if len(_SLASH.findall(text)) >= _LEAST_SLASHES and "://" not in text:
+        text = _SLASH.sub(" / ", text)
     mentions = mentions_in(text)
     pieces: list[_Piece] = []
     start = group = sentence = 0

@@ -40,6 +40,7 @@ _NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
 _ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|of|used|new)\s+)+", re.IGNORECASE)
 _ALL_OF_THEM: Final = re.compile(r"\b[A-Z]{0,3}\d{1,4}\s?(?:ti|super|xtx?)?s$", re.IGNORECASE)
 """Plural of a card's name without a number, which means every such card: `swap the T4s`."""
+_SINGLE: Final = re.compile(r"(?:an?|one|single)\b", re.IGNORECASE)
 _IN_FUTURE: Final = (
     r"(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b"
 )
@@ -67,7 +68,8 @@ _ADDITION: Final = re.compile(
 _OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
 """Words of a question that consider another machine (`or swap it for a 4090`)."""
 _ASIDE: Final = re.compile(
-    r"(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
+    rf"\b(?:drop(?:ping)?|remov(?:e|ing)|pull(?:ing)?(?:\s+out)?|ditch(?:ing)?)\s+(?:the|my)\s+(?:old\s+)?{_PART}(?!\s+in)"
+    r"|(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
     r"|compared\s+(?:to|with)|than|(?<=faster\s)as|similar\s+to|like|beats?|don'?t\s+have|haven'?t\s+got|never\s+had|no|without|not)"
     rf"\s+(?:any\s+|from\s+)?{_AHEAD}{_PART}(?:\s*(?:,|and|or|\+)\s*{_AHEAD}{_PART})*(?:[\s,]+(?:and\s+)?sold\s+(?:it|them|that))?)"
     rf"|{_AHEAD}{_PART}\s+{_IN_FUTURE}",
@@ -99,7 +101,9 @@ _ALL_ALIKE: Final = re.compile(
 _COUNTED: Final = re.compile(r"\b\d{1,2}\s*[x×]\s*[A-Za-z][^,;+&()|]*?(?=\s*(?:[,;+&(|]|\band\b|$))")
 _CIRCUIT: Final = re.compile(
     r"(?:\b(?:it|runs?|running|plugged|wired|powered|fed|on|off|of|from|into|with|an?|my|the|own|dedicated|at|wall"
-    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*(?:\b(?P<num>[2-4]|two|dual)\s?[x×]?\s+)?\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
+    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*(?:\b(?P<num>[2-4]|two|dual)\s?[x×]?\s+)?"
+    r"(?:\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
+    r"|\b(?P<amps2>\d{2})\s?A(?:mps?)?\b[\s/,@-]{0,3}(?P<volts2>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b)"
     r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)s?\b)*",
     re.IGNORECASE,
 )
@@ -230,6 +234,8 @@ def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | N
         old, new = (replace(line, what=_ARTICLE.sub("", line.what)) for line in named)
         if old.quantity == 1 and _ALL_OF_THEM.search(texts[0]):
             old = replace(old, quantity=MOST_OF_ONE)
+            is_single = _SINGLE.match(found["new"] or found["new2"]) is not None
+            new = replace(new, quantity=new.quantity if is_single or new.quantity > 1 else MOST_OF_ONE)
     except InputFileError:
         return None
     kind = kind_in(new.what)
@@ -256,10 +262,17 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
         if not mentions_in(swap.old.what):  # all parts of that kind
             found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
         place = next((n for n, line in enumerate(found) if _is_alike(line, swap.old)), None)
+        there = swap.new.quantity
         if place is not None:
-            left = found[place].quantity - swap.old.quantity
+            there = found[place].quantity
+            left = there - swap.old.quantity
             found[place : place + 1] = [replace(found[place], quantity=left)] if left > 0 else []
-        found.append(swap.new)
+        # A plural without a number stands for as many as there are.
+        found.append(
+            replace(swap.new, quantity=min(swap.new.quantity, there))
+            if swap.old.quantity == MOST_OF_ONE
+            else swap.new
+        )
     return found
 
 
@@ -366,7 +379,8 @@ _WISH: Final = re.compile(
 """Question for the next part of a machine: `What should I upgrade first?`, `What should I buy next for $800?`."""
 _SUM_OF_WISH: Final = re.compile(
     r"\b(?:budget|for|with|under|spend|have|about|around|up\s+to|max(?:imum)?)\b[^.?!$\d]{0,20}\$\s?(\d[\d,]*)(?!\s?\d)"
-    r"|\$\s?(\d[\d,]*)\s+(?:budget|to\s+spend|max\b)",
+    r"|\$\s?(\d[\d,]*)\s+(?:budget|to\s+spend|max\b)"
+    r"|\b(?:have|budget(?:\s+is|\s+of)?|spend|with|under|around)\s+(\d[\d,]{2,})\s*(?:dollars|bucks|usd)\b",
     re.IGNORECASE,
 )
 
@@ -377,7 +391,7 @@ def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
         return None
     found = (_SUM_OF_WISH.search(line.text) for line in lines)
     named = next((one for one in found if one is not None), None)
-    return float((named[1] or named[2]).replace(",", "")) if named is not None else 0.0
+    return float(next(filter(None, named.groups())).replace(",", "")) if named is not None else 0.0
 
 
 def without_wish(line: TypedLine) -> TypedLine:
@@ -406,10 +420,17 @@ _OWN: Final = re.compile(
 def speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
     """Whether a question speaks of a machine that its owner uses: `my rig is a 5800X3D w/ ...`."""
     return any(
-        _OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text) for line in lines
+        _ASKS.match(line.text)
+        or (_OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text))
+        for line in lines
     )
 
 
+_ASKS: Final = re.compile(
+    r"\W*(?:(?:can|could|will|would)\b[^.!]*\b(?:add(?:ing)?|take|fit|handle|put|drop)\b|is\s+(?:an?\s+)?\d{3,4}\s?W\b)[^.!]*\?",
+    re.IGNORECASE,
+)
+"""Question about some parts of a machine, which lists no whole one."""
 _SHORT_TITLE: Final = 60
 """Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
 _VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus|compared\s+(?:to|with))\s+", re.IGNORECASE)
@@ -536,7 +557,9 @@ def split_off_circuit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], Circ
             continue
         word = (found["num"] or "1").lower()
         num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
-        circuit = Circuit(float(found["volts"]), num * float(found["amps"]))
+        circuit = Circuit(
+            float(found["volts"] or found["volts2"]), num * float(found["amps"] or found["amps2"])
+        )
         text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip(' .)')}".strip(" (")
         rest += _lines_of((text,), line)
     return rest, circuit

@@ -322,7 +322,7 @@ class _ListingReader(PartReader):
             self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything
         if len(self._unknown) == len(lines):
             raise self._unknown[0]
-        read = [found[place] for place in range(len(lines))]
+        read = [self._with_price_of_machine(found[place]) for place in range(len(lines))]
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
@@ -346,6 +346,12 @@ class _ListingReader(PartReader):
             is_running=is_running,
             has_unnamed_cards=self._has_unnamed_cards,
         )
+
+    def _with_price_of_machine(self, read: _ReadLine) -> _ReadLine:
+        """Return a line of a part that is in the price of the complete machine, unless it has its own."""
+        is_inside = "system" in self._machine and read.category in ("cpu", "ram", "storage")
+        is_priced = read.line.usd is not None or not is_inside
+        return read if is_priced else replace(read, line=replace(read.line, is_included=True))
 
     def _without_title(self, typed: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines that name parts; a title above them is noted, and its price is that of all."""

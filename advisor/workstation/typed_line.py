@@ -98,12 +98,14 @@ _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9]
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
 RATES: Final = r"(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[0468]00|7[26]00|8000)"
 """Pattern of the transfer rates at which modules are sold [MT/s]."""
-MEMORY_LINES: Final = r"(?:vengeance|trident|ripjaws|fury|dominator|flare|ballistix|lancer|viper)"
+MEMORY_LINES: Final = (
+    r"(?:vengeance|trident|ripjaws|fury|dominator|flare|ballistix|lancer|viper|g\.?skill|t-force)"
+)
 """Pattern of product lines of modules, which people write without the word memory."""
 _KIND_OF_MODULE: Final = re.compile(
     rf"\bddr[345]\b|\bcl\d\d\b|\b{MEMORY_LINES}\b|\d\s?[x×]\s?\d{{1,3}}\s+{RATES}\b", re.IGNORECASE
 )
-_HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
+_HAS_SIZE: Final = re.compile(r"\d\s?Gi?B\b|\dG\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
 """Modules without their unit: `Vengeance 2x16 DDR5`."""
 _BARE_GIGABYTES: Final = re.compile(
@@ -216,7 +218,7 @@ _PRICE_WORDS: Final = re.compile(
 _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
 """Price in thousands: `$22k`."""
 _FOR_THOUSANDS: Final = re.compile(
-    r"\b(?:for|at)\s+(\d{1,3}(?:\.\d{1,2})?)\s*k\b(?!\s*(?:tok|context|ctx|rpm))", re.IGNORECASE
+    r"\b(?:for|at|was|paid|cost)\s+(\d{1,3}(?:\.\d{1,2})?)\s*k\b(?!\s*(?:tok|context|ctx|rpm))", re.IGNORECASE
 )
 """Price in thousands behind its preposition: `for 4k total`."""
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
@@ -360,6 +362,7 @@ def write_units(text: str) -> str:
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
+    text = _FOR_THOUSANDS.sub(lambda found: f"for ${float(found[1]) * 1000:.0f}", text)
     text = re.sub(r"(?<=\w)\*(\d{1,2})(?=\s*(?:[,;)]|$))", r" x\1", text)  # EPYC 9135*2
     text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
@@ -518,7 +521,6 @@ _TWO_AMOUNTS: Final = re.compile(
 def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
     text = _THOUSANDS.sub(lambda found: f"{found[1]}{float(found[2]) * 1000:.0f}", text)
-    text = _FOR_THOUSANDS.sub(lambda found: f"for ${float(found[1]) * 1000:.0f}", text)
     text = _LAST_THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
     negative = _NEGATIVE_PRICE.search(text)
     if negative is not None:

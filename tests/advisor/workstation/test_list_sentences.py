@@ -60,6 +60,12 @@ def parts_of(listing: Listing) -> list[tuple[str, int]]:
         ),
         ("**Parts so far**\n- [x] Ryzen 9 7900 ~~7950X~~\n- [x] Lancool 216\n", [("cpu", 1), ("case", 1)]),
         ("显卡：2080Ti 22G ×4（涡轮）\n机架：开放式矿架\n", [("gpu", 4), ("case", 1)]),
+        (
+            "5900X/X570 Unify/64GB/HX1000i/3090",
+            [("cpu", 1), ("board", 1), ("ram", 1), ("psu", 1), ("gpu", 1)],
+        ),
+        ("9950X, 2x48 G.Skill 6400, RM1000x", [("cpu", 1), ("ram", 1), ("psu", 1)]),
+        ("Keep the i5-13600K, drop the 3070, and put in two 5060 Ti 16GB.", [("cpu", 1), ("gpu", 2)]),
         ("i7 7700k\n500gb 860 evo\n", [("cpu", 1), ("storage", 1)]),
         ("2x RX 7900 XTX, 7900X3D. Would it be better to get 2x R9700 instead?", [("gpu", 2), ("cpu", 1)]),
         ("sold my 4080, now have a 5090 FE + 9950X3D + Hyte Y70", [("gpu", 1), ("cpu", 1), ("case", 1)]),
@@ -80,6 +86,7 @@ def test_a_list_names_its_parts_and_nothing_else(
         ("4x 2080 Ti 22GB, i9-10900X. Thinking of replacing two of the 2080 Tis with a 5090.", {"gpu": 3}),
         ("8x Tesla T4 in a Gigabyte G292-Z20. Thinking about swapping the T4s for 4x A6000", {"gpu": 4}),
         ("8x Tesla T4 in a Gigabyte G292-Z20. Thinking about swapping one T4 for an A6000", {"gpu": 8}),
+        ("2x E5-2680 v4, 8x P40. planning to swap P40s for 3090 turbos", {"gpu": 8}),
     ],
 )
 def test_a_swap_takes_as_many_cards_as_it_says(text: str, parts: dict[str, int], tmp_path: Path) -> None:
@@ -110,3 +117,22 @@ def test_fields_of_json_bear_the_names_of_columns(names: tuple[str, ...], tmp_pa
     listing = read(json.dumps({"parts": rows}), tmp_path, "list.json")
     assert parts_of(listing) == [("gpu", 2), ("board", 1)]
     assert listing.total_usd == 1979.0
+
+
+def test_the_memory_of_a_laptop_is_in_its_price_and_holds_layers(tmp_path: Path) -> None:
+    listing = read("Lenovo Legion Pro 7i, i9-14900HX, RTX 4090 Laptop 16GB, 32GB DDR5-5600", tmp_path)
+    assert listing.system is not None
+    assert listing.machine.memory is not None
+    assert {line.category: line.unit_price_usd for line in listing.bill} == {
+        "cpu": 0.0,
+        "system": None,
+        "ram": 0.0,
+    }
+
+
+@pytest.mark.parametrize("circuit", ["120V 20A", "20A 120V", "20 amp 120 V"])
+def test_a_circuit_is_read_in_either_order(circuit: str, tmp_path: Path) -> None:
+    listing = read(f"2x RTX 5090, 9950X, plugged into a {circuit} circuit", tmp_path)
+    assert listing.circuit is not None
+    assert (listing.circuit.volts, listing.circuit.amps) == (120.0, 20.0)
+    assert not listing.unknown
