@@ -77,8 +77,8 @@ _ASIDE: Final = re.compile(
 )
 """Part that a list says is gone, is not there, comes later or is what others are compared with."""
 _OF_OTHERS: Final = re.compile(
-    r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody"
-    r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:has|have|had|runs?|got|gets?|uses?|built|bought))\b"
+    r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody|\w+(?=\s+says?\b)"
+    r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:says?|has|have|had|runs?|got|gets?|uses?|built|bought))\b"
     r"|\binstead\b(?!\s+of)[^.!]*\?|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
     re.IGNORECASE,
 )

@@ -13,6 +13,7 @@ from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
+from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import (
     BARE_SIZE,
@@ -71,6 +72,11 @@ undivided it is within a factor of two. Used cards cost 50 to 100 % of the catal
 PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
+_OF_THE_CARDS: Final = re.compile(
+    r"(?:all|both|each|the)?\s*(?:\d{1,2}|of\s+the)?\s*(?:gpus?|cards?)\s+(?:are|is|at|on|run\w*|water|air|in|with|power)\b",
+    re.IGNORECASE,
+)
+"""Words of a remark on the cards that other lines name."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -290,6 +296,7 @@ class _ListingReader(PartReader):
         lines = with_swaps(lines, remarks.swaps)
         lines, added = with_additions(with_laptop_cards(lines), remarks.additions)
         self._notes += added
+        lines = self._without_remarks_on_cards(lines)
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._note_counts_and_prices(lines, typed)
@@ -346,6 +353,17 @@ class _ListingReader(PartReader):
             is_running=is_running,
             has_unnamed_cards=self._has_unnamed_cards,
         )
+
+    def _without_remarks_on_cards(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
+        """Return the lines without those that speak of the cards of others: `All 4 cards water cooled`."""
+        have_cards = any(find_card_name(line.what) is not None for line in lines)
+        spoken = [
+            line
+            for line in lines
+            if have_cards and _OF_THE_CARDS.match(line.what) and find_card_name(line.what) is None
+        ]
+        self._notes += [f"{line.text.strip()!r} names no card" for line in spoken]
+        return [line for line in lines if line not in spoken]
 
     def _with_price_of_machine(self, read: _ReadLine) -> _ReadLine:
         """Return a line of a part that is in the price of the complete machine, unless it has its own."""

@@ -428,7 +428,9 @@ def _cells_of(row: str) -> tuple[str, str, str]:
     label = _NUMBER_OF_LABEL.sub("", cells[0])  # `gpu 2` is a kind with the number of the card
     kind = label if label.lower() in _KINDS else ""
     named = cells[1:] if label.lower() in _OF_CELLS else cells
-    count = next((cell for cell in named[1:] if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
+    count = next((cell for cell in named if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
+    if kind and len(named) > 1 and count == named[0]:  # the number stands before the name
+        named = [named[1], count, *named[2:]]
     if count and len(named) < len(cells):
         named = [f"{count.strip('x× ')}x {named[0]}", *(cell for cell in named[1:] if cell != count)]
     sums = [cell for cell in named[1:] if _SUM_CELL.fullmatch(cell)]

@@ -66,6 +66,15 @@ def parts_of(listing: Listing) -> list[tuple[str, int]]:
         ),
         ("9950X, 2x48 G.Skill 6400, RM1000x", [("cpu", 1), ("ram", 1), ("psu", 1)]),
         ("Keep the i5-13600K, drop the 3070, and put in two 5060 Ti 16GB.", [("cpu", 1), ("gpu", 2)]),
+        (
+            "4x Titan Xp, E5-2699 v3, EVGA 1600 P2. All 4 cards water cooled.",
+            [("gpu", 4), ("cpu", 1), ("psu", 1)],
+        ),
+        ("CPU\t1\tEPYC 9655P\t$5,500\nRAM\t8\t96GB DDR5-6400 RDIMM\t$550\n", [("cpu", 1), ("ram", 8)]),
+        (
+            "Ktransformers says one 4090 is enough. Was thinking dual Xeon Gold 6430 + 4090 24GB",
+            [("cpu", 2), ("gpu", 1)],
+        ),
         ("i7 7700k\n500gb 860 evo\n", [("cpu", 1), ("storage", 1)]),
         ("2x RX 7900 XTX, 7900X3D. Would it be better to get 2x R9700 instead?", [("gpu", 2), ("cpu", 1)]),
         ("sold my 4080, now have a 5090 FE + 9950X3D + Hyte Y70", [("gpu", 1), ("cpu", 1), ("case", 1)]),
