@@ -69,7 +69,7 @@ def _is_language_model(name: str) -> bool:
 
 
 def format_in(text: str) -> str | None:
-    """Return the number format that a text names beside a model; None if it names none, or one of four bits."""
+    """Return the number format that a text names; None if it names none, or one of four bits."""
     found = _FORMAT.search(text)
     if found is None:
         return None

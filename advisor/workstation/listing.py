@@ -285,16 +285,14 @@ class _ListingReader(PartReader):
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
         upgrade_usd = upgrade_sum(typed)
         is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
-        typed = [without_wish(line) for line in typed]
-        remarks = read_remarks(typed)
+        remarks = read_remarks([without_wish(line) for line in typed])
         typed = remarks.lines or typed
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
         split = [part for line in present for part in split_line(line)]
         lines, repeated = without_repetitions(split or present)
         self._notes += repeated
-        lines = with_swaps(lines, remarks.swaps)
-        lines, added = with_additions(with_laptop_cards(lines), remarks.additions)
+        lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
         lines = self._without_remarks_on_cards(lines)
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]

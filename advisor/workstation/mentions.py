@@ -94,7 +94,7 @@ _MEMORY_BY_LINE: Final = re.compile(
     rf"|(?:\b{MEMORY_LINES}\b|(?<![\w.-]){RATES}\b)(?:\s+[\w.-]+){{0,4}}?\s+(?:\d{{1,2}}\s?[x×]\s?)?{_SIZE}\b",
     re.IGNORECASE,
 )
-"""Memory by its size beside its modules, its transfer rate or its product line: `64GB 6000`, `Vengeance 32GB`."""
+"""Memory by its size with its modules, its transfer rate or its product line: `64GB 6000`, `Vengeance 32GB`."""
 _DRIVE: Final = re.compile(
     rf"(?<![\w.$]){_SIZE}\b(?:\s+(?!and\b|with\b|of\b|{_SIZE})[\w.+/-]+){{0,3}}?\s*{_OF_A_DRIVE}"
     rf"|\b(?:nvme|ssd|hdd)\b[\s:]*{_SIZE}\b|\b(?:8[3-9]0|9[5-9]0|9100)\s+(?:evo|pro|qvo)\b|(?<![\w.$])\d{{1,2}}(?:\.\d+)?\s?TB\b",
