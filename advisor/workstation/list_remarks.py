@@ -27,6 +27,7 @@ from advisor.workstation.typed_line import (
 
 _FIRST: Final = 0xE100
 _PART: Final = "[\ue100-\uf8ff]"
+_SIZE: Final = re.compile(r"\d\s?GB", re.IGNORECASE)
 _ANY_PART: Final = re.compile(_PART)
 """Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
 whatever part it names."""
@@ -321,7 +322,7 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
     cards = [find_card_name(one.what) for one in (line, other)]
     if cards[0] is not None and cards[1] is not None:
         # A name without a size means the card of that number, whatever memory the list gives it.
-        is_bare = any(re.search(r"\d\s?GB", one.what, re.IGNORECASE) is None for one in (line, other))
+        is_bare = any(_SIZE.search(one.what) is None for one in (line, other))
         have = [set(card.accelerators) for card in cards if card is not None]
         return (
             bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
@@ -394,13 +395,18 @@ def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
     return float(next(filter(None, named.groups())).replace(",", "")) if named is not None else 0.0
 
 
+_REST_OF_WISH: Final = re.compile(r"[^?]*\?")
+"""Words of a question up to its mark."""
+
+
 def without_wish(line: TypedLine) -> TypedLine:
     """Return a line without its question for the next part, whose sum is no price of a part."""
     found = _WISH.search(line.text)
     if found is None or line.category is not None:
         return line
     start = max(line.text.rfind(sign, 0, found.start()) for sign in ",.;:?!\n") + 1
-    end = line.text.find("?", found.end() - 1) + 1 or len(line.text)
+    rest = _REST_OF_WISH.match(line.text, found.end() - 1)
+    end = rest.end() if rest is not None else len(line.text)
     if mentions_in(line.text[start:end]):
         return line
     return next(
