@@ -184,8 +184,6 @@ def _fits_columns(row: list[str], places: dict[str, int]) -> bool:
     return re.search(r"[^\W\d]", name) is not None and not is_known(quantity)
 
 
-_RULE: Final = re.compile(r"^[\s|:+=-]+$", re.MULTILINE)
-"""Row of dashes and bars below the names of columns."""
 _NAME_WORDS: Final = frozenset(
     ("part", "item", "product", "component", "description", "name", "model", "artikel")
 )
