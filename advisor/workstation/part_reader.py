@@ -25,7 +25,7 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
 )
-from advisor.catalog.units import GB
+from advisor.catalog.units import GB, GIB
 from advisor.workstation.assembly import SERVER, TYPICAL, Risers
 from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
@@ -164,7 +164,7 @@ class PartReader:
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
         if IN_DOUBT.search(line.what):
-            memory = (accelerators.by_id(accelerator).memory_bytes or 0.0) / GB
+            memory = (accelerators.by_id(accelerator).memory_bytes or 0.0) / GIB
             self._notes.append(f"{line.what!r} leaves the memory open: {memory:.0f} GB are judged")
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())

@@ -1,6 +1,7 @@
 """Judgement of a user's parts list: rules, claims, prices, and what else the money buys."""
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -296,6 +297,12 @@ def claim_checks(listing: Listing) -> list[Check]:
     return found
 
 
+_BOXED: Final = re.compile(r"\b(?:boxed|wraith|(?:box|stock)\s+cooler)\b", re.IGNORECASE)
+MOST_BOXED_W: Final = 95.0
+"""Power of a CPU up to which makers sell it in a box with a cooler [W]: AMD adds Wraith coolers to desktop CPUs of 65 W
+TDP, which draw 88 W, and none to those above (AMD, Wraith coolers)."""
+
+
 def missing_places(listing: Listing) -> list[str]:
     """Return the places of a machine that no line of a list fills; none of a complete machine."""
     if listing.system is not None:
@@ -305,6 +312,10 @@ def missing_places(listing: Listing) -> list[str]:
     board = listing.machine.board
     if board is not None and SERVER in board.flags:
         listed |= {"case", "cooler", "psu"} | ({"cpu"} if listing.machine.cpu is not None else set())
+    cpu = listing.machine.cpu
+    is_boxed = any(_BOXED.search(line.text) for line in listing.lines)
+    if is_boxed and cpu is not None and cpu.power_w <= MOST_BOXED_W:
+        listed.add("cooler")
     return [place for place in PLACES if categories.get(place, place) not in listed]
 
 

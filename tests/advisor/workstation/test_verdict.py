@@ -15,7 +15,7 @@ from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
 from advisor.workstation.rule_book import violations
 from advisor.workstation.valuation import hardware_of
-from advisor.workstation.verdict import Verdict, bound_checks, judge_listing
+from advisor.workstation.verdict import Verdict, bound_checks, judge_listing, missing_places
 
 PUBLISHED = """
 parts = [
@@ -189,3 +189,12 @@ def test_an_unknown_board_is_judged_by_the_worst_known_of_its_socket(cpu: str, n
     ]
     assert lanes.actual <= min(known)
     assert lanes.verdict == ("ok" if lanes.actual >= 4 else "unknown")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "is_missing"), [("Ryzen 7 7700, boxed", False), ("Ryzen 9 9950X, boxed", True)]
+)
+def test_a_small_cpu_in_a_box_has_its_cooler(cpu: str, is_missing: bool, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text(f"{cpu}\nB650 Eagle AX\n2x32GB DDR5\nRTX 3090\n850W gold\n")
+    found = read_listing(tmp_path / "list.txt", price_book())
+    assert ("cooler" in missing_places(found)) == is_missing
