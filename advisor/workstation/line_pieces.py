@@ -427,7 +427,9 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if piece.kind == last.kind:
         return _completes(piece, last)
     if piece.joined == "with" and not piece.mentions:
-        return piece.kind == "riser" or (last.kind in _TAKES_NO_OTHER and piece.kind != "link")
+        if piece.kind == "riser":
+            return last.kind != "case"
+        return last.kind in _TAKES_NO_OTHER and piece.kind != "link"
     return False
 
 

@@ -169,7 +169,9 @@ def read_listings(
             fix="list one machine",
         )
     choices = split_alternatives(lines)
-    return tuple((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+    found = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+    # A question that compares machines lists no whole one.
+    return tuple((name, replace(one, is_running=one.is_running or bool(name))) for name, one in found)
 
 
 def _by_kind(content: dict[str, Any]) -> list[str]:
