@@ -83,7 +83,7 @@ def all_engines() -> tuple[Engine, ...]:
     return tuple(by_id(engine_id) for engine_id in all_ids())
 
 
-_METAL_FRACTION: Final = 0.75
+METAL_FRACTION: Final = 0.75
 """Fraction of the memory that macOS lets the GPU of a Mac hold unless told otherwise (iogpu.wired_limit_mb).
 
 Source: ggml-org/llama.cpp, log lines of Metal: recommendedMaxWorkingSetSize of chips with 48 GB and more.
@@ -127,7 +127,7 @@ def defaults(
             break
     fraction = _memory_fraction(engine, memory_bytes, tokens, graph_max or 0, tp * pp * dp, dp)
     if architecture.startswith("apple"):
-        fraction = min(fraction, _METAL_FRACTION)
+        fraction = min(fraction, METAL_FRACTION)
     earlier = earlier_memory(engine, version)
     return EngineDefaults(
         max_num_seqs=num_seqs,

@@ -13,6 +13,9 @@ from advisor.catalog.errors import AdvisorError
 from advisor.cli.engine_words import own_words, places_of_lone_words, plain_signs
 from advisor.cli.notes import note
 
+CHECK: Final = "check"
+"""Command of a group that takes a text."""
+
 
 class _Once:
     """A command whose parser accepts each option once."""
@@ -23,6 +26,8 @@ class _Once:
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _convert_what_is_given(self)
         args = [plain_signs(argument) for argument in args]
+        if CHECK in getattr(self, "commands", {}) and args and " " in args[0]:
+            args = [CHECK, *args]  # a list or a question in the place of a command
         known = {text for option in self.params for text in (*option.opts, *option.secondary_opts)}  # type: ignore[attr-defined]
         is_of_subcommand = bool(getattr(self, "commands", {}).keys() & set(args[:1]))
         flags = {text for option in self.params if getattr(option, "is_flag", False) for text in option.opts}  # type: ignore[attr-defined]

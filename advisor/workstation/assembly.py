@@ -155,6 +155,8 @@ class Circuit:
     amps: float
     continuous_fraction: float = 0.8
     """Fraction of the rating that a load may draw for hours (NEC 210.20, and the usual practice elsewhere)."""
+    is_assumed: bool = False
+    """Whether neither the question nor the list says where the machine stands."""
 
     @property
     def continuous_w(self) -> float:
@@ -168,7 +170,7 @@ class Circuit:
 class Setting:
     """Conditions that a machine must meet."""
 
-    circuit: Circuit = field(default_factory=lambda: Circuit(120.0, 15.0))
+    circuit: Circuit = field(default_factory=lambda: Circuit(120.0, 15.0, is_assumed=True))
     ram_needed_bytes: float = 16 * GB
     """System memory that loading the model needs [bytes]."""
     storage_needed_bytes: float = 500 * GB

@@ -11,6 +11,7 @@ from advisor.catalog.cpu_names import CPU_WORDS
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard
 from advisor.catalog.units import GB, GIB
+from advisor.workstation.typed_line import RATES
 
 _DECORATION: Final = frozenset(
     ["nvidia", "geforce", "amd", "radeon", "intel", "tesla", "quadro", "instinct", "generation", "blackwell"]
@@ -27,12 +28,7 @@ _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
 """Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
-_RATES: Final = frozenset(
-    (
-        *("2400", "2666", "2933", "3200", "3600", "4800", "5200", "5600", "6000", "6400", "6600", "6800"),
-        *("7200", "7600", "8000"),
-    )
-)
+_RATES: Final = re.compile(RATES)
 """Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
 _DRIVE_WORDS: Final = frozenset(("evo", "pro", "qvo"))
 """Words behind the number of a drive, which is also that of a card: a 970 EVO is no GTX 970."""
@@ -86,7 +82,7 @@ def find_card_name(text: str) -> CardName | None:
                 CPU_WORDS & set(words)
                 or (start > 0 and _NUMBERED_OTHERWISE.fullmatch(bare[start - 1]))
                 or following in _DRIVE_WORDS
-                or window[0] in _RATES
+                or _RATES.fullmatch(window[0])
                 or window[0].endswith("000")
             )
             if family is None or is_other:
@@ -204,6 +200,7 @@ def _words_of(text: str) -> list[str]:
     plain = re.sub(r"\bradeon[- ]vii\b", "radeon7", plain)  # VII alone is a version of many products
     plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
     plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)s?\b", r"\1 \2", plain)
+    plain = re.sub(r"\b(ti|super|xtx?)s\b", r"\1", plain)
     plain = re.sub(r"\b(\d{1,3})\s*(?:gb|gib|g)\b", r"\1gb", plain)
     words = re.findall(r"[a-z0-9.]+", plain)
     return [_singular(word.strip(".")) for word in words if word not in _DECORATION and word.strip(".")]

@@ -1,4 +1,4 @@
-"""Words of parts lists in other languages, put into the English words that the reader of lists knows."""
+"""Words of parts lists: those of other languages in English, and tables of the words that the reader of lists knows."""
 
 import functools
 import re
@@ -31,12 +31,19 @@ _START: Final = r"(^[\s\-*•]*|[:：]\s*)"
 """Place where a number in words is one: at the start of a line or after its label."""
 
 
+@functools.cache
+def word_table(name: str) -> dict[str, tuple[str, ...]]:
+    """Return the words of a table of words.toml, by what they mean."""
+    return {meaning: tuple(words) for meaning, words in read_toml(FOLDER / "words.toml")[name].items()}
+
+
 def write_in_english(text: str) -> str:
     """Return a line with the words of parts, numbers and units in English; other words stay.
 
     Source: words.toml of the catalog.
     """
     text = unicodedata.normalize("NFC", text).replace("：", ":").replace("，", ", ").replace("；", "; ")
+    text = text.replace("（", " (").replace("）", ") ")
     text = _LABEL_AHEAD.sub(r"\1\2: ", text)
     for unit, name in _UNITS:
         text = unit.sub(name, text)
@@ -51,10 +58,9 @@ _Pattern = tuple[re.Pattern[str], dict[str, str]]
 @functools.cache
 def _patterns() -> tuple[_Pattern, _Pattern]:
     """Return the patterns of words and of numbers, each with the English word by what is found."""
-    tables = read_toml(FOLDER / "words.toml")
     found: list[tuple[str, dict[str, str]]] = []
     for name in ("words", "numbers"):
-        english = {foreign: word for word, each in tables[name].items() for foreign in each}
+        english = {foreign: word for word, each in word_table(name).items() for foreign in each}
         spelled = {spelling: word for foreign, word in english.items() for spelling in _spellings(foreign)}
         # Longer words come first, since they contain shorter ones.
         ordered = sorted(spelled, key=len, reverse=True)

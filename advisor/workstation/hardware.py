@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import accelerators, parts
+from advisor.catalog.engines import METAL_FRACTION
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.device import with_power_cap
@@ -81,7 +82,9 @@ class Hardware:
         if self.pcie_lanes is not None:
             changes["pcie_lanes"] = min(self.pcie_lanes, found.pcie_lanes or self.pcie_lanes)
         if self.memory_bytes is not None:
-            changes["memory_bytes"] = self.memory_bytes
+            # Engines take off a Mac's memory what macOS keeps from the GPU, which is not in this figure.
+            kept = METAL_FRACTION if found.architecture.startswith("apple") else 1.0
+            changes["memory_bytes"] = self.memory_bytes / kept
         # A module on an adapter for a PCIe slot has none of the links that a carrier board has.
         bridge = found.scale_up is not None and (
             "bridge" in found.scale_up.kind or found.form_factor.startswith("SXM")

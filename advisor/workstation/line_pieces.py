@@ -5,17 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.mentions import Mention, maker_words, mentions_in
-from advisor.workstation.part_names import (
+from advisor.workstation.mentions import (
     GENERIC,
     GIGABYTES,
     SIZE,
     WATTS,
+    Mention,
+    maker_words,
+    mentions_in,
+)
+from advisor.workstation.part_names import (
     UnknownPartError,
     category_of,
     is_known,
@@ -30,9 +34,11 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
+    ADJECTIVES,
+    COUNT,
     COUNTED,
     LABELS,
-    NUMBER_WORDS,
+    NO_ABBREVIATION,
     TypedLine,
     plain_text,
     read_line,
@@ -50,20 +56,25 @@ _NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|
 
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
+_SLASH: Final = re.compile(r"(?<=\w)/(?=\w)")
+_LEAST_SLASHES: Final = 3
+"""Number of slashes within words from which they separate parts: `5900X/X570 Unify/64GB/HX1000i`."""
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
 _SEPARATOR: Final = re.compile(
     r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)[?!]+\s+"
     r"|(?<=[\w)%])\.\s+(?=[A-Z])"
-    r"|(?<=[\w)]{3})(?i:(?<!incl)(?<!approx)(?<!max)(?<!min)(?<!rev)(?<!ver)(?<!pos)(?<!qty))\.\s+(?=[a-z\d])|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
-    r"|(?P<soft>\s+(?:\+|&|and|plus|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
+    r"|(?<=[\w)]{3})\."
+    rf"{NO_ABBREVIATION}\s+(?=[a-z\d])"
+    r"|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
+    r"|(?P<soft>\s+(?:\+|&|and|(?-i:plus)|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
     r"|(?P<with>\s+(?:(?:paired|combined|coupled|mated|along|together)\s+)?(?:with|w/)\s+|\s+(?:next\s+to|alongside|under|beneath|inside|into"
-    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
+    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our|open)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
     re.IGNORECASE,
 )
 _OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
 """Article before a name, which is a part of its own whether a record holds it or not."""
-_TAKES_NO_OTHER: Final = ("psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
+_TAKES_NO_OTHER: Final = ("other", "psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
 _STOP: Final = re.compile(
     r"\b(?:i|i'?m|i'?ve|i'?d|we|we'?ve|my|our|your|his|her|their|the|an?(?!\s+(?:pop|piece)\b)|it|it'?s|this|that|these|those|is|are|was|were|been|am|has|have|had"
     r"|having|got|gets?|getting|bought|buy|buying|picked|grabbed|scored|ordered|found|paid|run|runs|running|using|use|want|wanted"
@@ -75,6 +86,8 @@ _STOP: Final = re.compile(
 """Words of sentences, of which no name of a part has any."""
 _FULL_STOP: Final = re.compile(r"\.$")
 _STOPS: Final = re.compile(rf"(?:{_STOP.pattern}\s+)+", re.IGNORECASE)
+_STOPS_OF_A_SENTENCE: Final = 4
+"""Number of words of sentences from which a row without a mention is one, whatever kinds of part it speaks of."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
 _ABSENT: Final = re.compile(
@@ -94,7 +107,8 @@ _MEASURE: Final = re.compile(
 )
 """Figure of a part that tells no kind: `PCIe riser, 200 mm`."""
 _LIMIT_ALONE: Final = re.compile(
-    r"^(?:(?:all|each|both)\s+)?(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}\d{2,3}\s*W\b",
+    r"^(?:(?:all|each|both)\s+(?:of\s+them\s+|(?:the\s+)?(?:gpus?|cards?)\s+)?(?:are\s+)?)?(?:running\s+)?"
+    r"(?:(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}|(?<=\s)(?:at|@)\s*)(\d{2,3})\s*W\b",
     re.IGNORECASE,
 )
 """Power limit of cards in a piece of its own, behind a comma."""
@@ -103,11 +117,14 @@ _GREETING: Final = re.compile(
 )
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss|\d{1,3}b)\b", re.IGNORECASE)
 """Language models, by name or size, of which lists say that a machine shall run them."""
-_SOFTWARE: Final = re.compile(
-    r"^(?:on|running|runs|using|with|os:?|under|via|\s)*\b(?:ubuntu|debian|fedora|arch|manjaro|linux|mint|pop!?_?os|nixos|rocky|windows"
+_SOFTWARE_NAME: Final = re.compile(
+    r"\b(?:ubuntu|debian|fedora|arch|manjaro|linux|mint|pop!?_?os|nixos|rocky|windows"
     r"|win1[01]|wsl2?|macos|proxmox|unraid|truenas|esxi|docker|ollama|llama\.?cpp|lm\s?studio|koboldcpp|vllm|exllama\w*|comfyui"
-    r"|cuda|rocm|nvidia[- ]driver|driver|python|pytorch|kernel|open\s?webui)\b[^$€£]*$",
+    r"|cuda|rocm|nvidia[- ]driver|driver|python|pytorch|kernel|open\s?webui)\b",
     re.IGNORECASE,
+)
+_SOFTWARE: Final = re.compile(
+    rf"^(?:on|running|runs|using|with|os:?|under|via|\s)*{_SOFTWARE_NAME.pattern}[^$€£]*$", re.IGNORECASE
 )
 """Software of a machine, which is no part."""
 _SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
@@ -141,10 +158,13 @@ def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
     rest = _STOP.sub(" ", _OF_A_PRICE.sub(" ", text))
     is_of_price = re.search(r"\w", rest) is None  # a sign alone names nothing either
+    absent = _ABSENT.search(text)
+    # Behind a part, such words are a doubt about it: `3060 (not sure which)`.
+    is_absent = absent is not None and not any(one.end <= absent.start() for one in mentions_in(text))
     return (
         is_of_price
         or _GREETING.match(text) is not None
-        or _ABSENT.search(text) is not None
+        or is_absent
         or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
         or (_MODEL.search(text) is not None and not is_known(text))
     )
@@ -176,6 +196,11 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     """
     all_pieces = _pieces_of(line)
     pieces = _merge(all_pieces, line)
+    is_named = any(one.mentions or (one.is_own and one.kind is None) for one in all_pieces)
+    if line.category is None and line.usd is None and not is_named:
+        num_stops = len(_STOP.findall(line.text))
+        if num_stops >= (_LEAST_STOPS if _SOFTWARE_NAME.search(line.text) else _STOPS_OF_A_SENTENCE):
+            return []
     if not pieces:
         is_aside = all(_is_aside(one.text) for one in all_pieces)
         return [] if is_aside and line.category is None else [line]
@@ -206,6 +231,8 @@ def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
 
 def _pieces_of(line: TypedLine) -> list[_Piece]:
     text = plain_text(line)
+    if len(_SLASH.findall(text)) >= _LEAST_SLASHES and "://" not in text:
+        text = _SLASH.sub(" / ", text)
     mentions = mentions_in(text)
     pieces: list[_Piece] = []
     start = group = sentence = 0
@@ -268,24 +295,9 @@ def _hide_signs(text: str, mentions: Sequence[Mention], kind: str | None) -> str
 
 _FITS: Final = re.compile(r"(?:fits?|supports?|for|up\s+to|compatible|max)\b", re.IGNORECASE)
 """Words of a property that names other parts: `(fits RTX 4090)`."""
-_COUNT: Final = re.compile(rf"\d{{1,2}}\s?[x×]?|[x×]|{'|'.join(NUMBER_WORDS)}", re.IGNORECASE)
-_AHEAD: Final = frozenset(
-    (
-        "used",
-        "new",
-        "old",
-        "refurb",
-        "refurbished",
-        "single",
-        "extra",
-        "spare",
-        "of",
-        "pair",
-        "geforce",
-        "radeon",
-    )
-)
-"""Words between the number of a part and its name."""
+_IS_AHEAD: Final = re.compile(rf"{COUNT}|[x×]|{ADJECTIVES}", re.IGNORECASE)
+"""Number or adjective before the name of a part."""
+_BEGINS_COUNTED: Final = re.compile(rf"{COUNT}|[x×]", re.IGNORECASE)
 
 
 def _runs(
@@ -313,15 +325,18 @@ def _runs(
 def _are_apart(text: str, old: Mention, new: Mention) -> bool:
     if old.kind != new.kind:
         return True
+    if old.kind != "gpu" or text[old.end : new.start].strip() == "/":
+        return False
     names = [find_card_name(text[one.start : one.end]) for one in (old, new)]
-    return old.kind == "gpu" and names[0] != names[1] and text[old.end : new.start].strip() != "/"
+    able = [set(name.accelerators) if name is not None else set() for name in names]
+    return names[0] != names[1] and not able[0] & able[1]
 
 
 def _start_of(text: str, least: int, start: int) -> int:
     """Return where the number, the label, the maker and the adjectives before a mention begin."""
     for word in reversed(list(re.finditer(r"\S+", text[least:start]))):
         plain = word.group().lower().strip("*:(")
-        if not (_COUNT.fullmatch(plain) or plain in _AHEAD or plain in LABELS or plain in maker_words()):
+        if not (_IS_AHEAD.fullmatch(plain) or plain in LABELS or plain in maker_words()):
             break
         start = least + word.start()
     return start
@@ -333,8 +348,9 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         first = _start_of(text, start, mentions[0].start)
         stops = list(_STOP.finditer(text, start, first))
         start = stops[-1].end() if stops else start
-        if re.search(r"\d", text[start:first]) is None and _COUNT.match(text, first, mentions[0].start):
-            start = first  # words ahead of a number of pieces
+        is_counted = _BEGINS_COUNTED.match(text, first, mentions[0].start) is not None
+        if _MODEL.search(text, start, first) or (is_counted and re.search(r"\d", text[start:first]) is None):
+            start = first  # behind a language model, or words ahead of a number of pieces
         tail = _STOP.search(text, mentions[-1].end, end)
         if tail is not None:  # of the words behind it, prices and numbers stay
             told = _OF_A_COUNT.search(text, tail.start(), end)
@@ -344,8 +360,10 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
     return text[start:end].strip(" ,;:")
 
 
-_OF_A_COUNT: Final = re.compile(r"\$|\d\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b", re.IGNORECASE)
-"""Numbers, prices and limits of a part in the words behind it."""
+_OF_A_COUNT: Final = re.compile(
+    r"\$|\d\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d", re.IGNORECASE
+)
+"""Numbers, prices, limits and doubtful sizes of a part in the words behind it."""
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
@@ -356,6 +374,11 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if not piece.mentions and len(pieces) > 1 and _BUNDLE.search(piece.text):
             continue  # the parts stand beside it
         if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
+            continue
+        limit = _LIMIT_ALONE.match(piece.text)
+        cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
+        if limit is not None and cards is not None:
+            cards.text = f"{cards.text}, limited to {limit[1]}W"
             continue
         if line.category is not None and last is None:
             piece.kind = line.category
@@ -383,7 +406,7 @@ _BUNDLE: Final = re.compile(r"\b(?:bundle|combo)\b", re.IGNORECASE)
 
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     """Whether a piece tells more of the part before it: its price, a property, its figures."""
-    if _MEASURE.fullmatch(piece.text) or _is_remark_alone(piece.text) or _LIMIT_ALONE.match(piece.text):
+    if _MEASURE.fullmatch(piece.text) or _is_remark_alone(piece.text):
         return True
     is_bare = BARE_SIZE.fullmatch(piece.text) is not None
     if last.kind == "gpu" and (
@@ -393,7 +416,8 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
         return _SUM.search(piece.text) is None
     if last.kind == "system":
         chips = [{one.accelerator for one in find_systems(text)} for text in (last.text, piece.text)]
-        is_figure = piece.kind in ("cpu", "ram", "storage") or is_bare
+        is_shared = all(accelerators.by_id(one.accelerator).unified_memory for one in find_systems(last.text))
+        is_figure = piece.kind in ("cpu", "storage") or (is_shared and (is_bare or piece.kind == "ram"))
         return is_figure or bool(chips[0] & chips[1]) or _OF_SYSTEM.search(piece.text) is not None
     if is_bare:
         return last.kind == "storage" and GIGABYTES.search(last.text) is None
@@ -403,7 +427,9 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if piece.kind == last.kind:
         return _completes(piece, last)
     if piece.joined == "with" and not piece.mentions:
-        return piece.kind == "riser" or (last.kind in _TAKES_NO_OTHER and piece.kind != "link")
+        if piece.kind == "riser":
+            return last.kind != "case"
+        return last.kind in _TAKES_NO_OTHER and piece.kind != "link"
     return False
 
 
@@ -419,10 +445,33 @@ def _is_aside(text: str) -> bool:
 
 def is_property(text: str) -> bool:
     """Whether all words of a text tell how a part is built and none which it is: `all gen4 x16`."""
-    words = plain_words(_STOP.sub(" ", text)).split()
+    words = plain_words(_STOP.sub(" ", _FIGURE.sub(" ", text))).split()
     return all(
-        GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in ("all", "each", "x16") for word in words
+        GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in _WORDS_OF_PROPERTIES for word in words
     )
+
+
+_FIGURE: Final = re.compile(
+    r"\b\d+(?:[.,]\d+)?[- ]?(?:c/\d+t|cores?|threads?|[GM]Hz|[GMK]B|MT/s|W|V|nm|mm|bit)\b", re.IGNORECASE
+)
+_WORDS_OF_PROPERTIES: Final = frozenset(
+    (
+        "all",
+        "each",
+        "x16",
+        "socket",
+        "cache",
+        "boost",
+        "turbo",
+        "base",
+        "tdp",
+        "desktop",
+        "unlocked",
+        "edition",
+        "version",
+    )
+)
+"""Words that tell how a part is built or sold."""
 
 
 def _is_link(text: str) -> bool:
@@ -450,7 +499,8 @@ def is_prose(text: str) -> bool:
 def _is_remark_alone(text: str) -> bool:
     """Whether a piece of a line is a price or a number of pieces and nothing else: `VB 1.050€`, `$900 obo`, `qty 3`."""
     try:
-        line = read_line(f"part, {_OF_A_PRICE.sub(' ', text).rstrip(' .')}", "")
+        plain = _OF_A_PRICE.sub(" ", text)
+        line = read_line(f"part, {' '.join(_STOP.sub(' ', plain).split()).rstrip(' .')}", "")
     except InputFileError:
         return False
     return line.what == "part" and (line.usd is not None or bool(line.unread_price) or line.quantity > 1)

@@ -12,24 +12,36 @@ from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.mentions import mentions_in
 from advisor.workstation.part_names import kind_in, kit_bytes
-from advisor.workstation.typed_line import LABELS, NUMBER_WORDS, TypedLine, plain_text, read_line
+from advisor.workstation.typed_line import (
+    ADJECTIVES,
+    ARTICLES,
+    COUNT,
+    LABELS,
+    MOST_OF_ONE,
+    NO_ABBREVIATION,
+    NUMBER_WORDS,
+    TypedLine,
+    plain_text,
+    read_line,
+)
 
 _FIRST: Final = 0xE100
 _PART: Final = "[\ue100-\uf8ff]"
+_SIZE: Final = re.compile(r"\d\s?GB", re.IGNORECASE)
 _ANY_PART: Final = re.compile(_PART)
 """Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
 whatever part it names."""
-_AHEAD: Final = (
-    r"(?:(?:an?|the|my|our|your|his|their|this|that|these|those|another|used|new|cheap|old|existing|current|single|of|pair"
-    rf"|both|all|just|\d{{1,2}}\s?[x×]?|{'|'.join(NUMBER_WORDS)}|[A-Z][A-Za-z-]+)\s+)*"
-)
+_AHEAD: Final = rf"(?:(?:{ARTICLES}|{ADJECTIVES}|{COUNT}|(?-i:[A-Z])[A-Za-z-]+)\s+)*"
 _KIND: Final = (
     r"(?:(?:graphics\s+|video\s+)?cards?|power\s+suppl(?:y|ies)|(?:mother)?boards?|mobo|processor|ram|memory"
     r"|(?:cpu|gpu|psu|case|cooler|ssd|drive)s?)\b"
 )
 _NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
 """Mention with the words ahead of it, or the word of its kind."""
-_ARTICLE: Final = re.compile(r"^(?:(?:an?|the|my|une?|eine?n?|used|new)\s+)+", re.IGNORECASE)
+_ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|of|used|new)\s+)+", re.IGNORECASE)
+_ALL_OF_THEM: Final = re.compile(r"\b[A-Z]{0,3}\d{1,4}\s?(?:ti|super|xtx?)?s$", re.IGNORECASE)
+"""Plural of a card's name without a number, which means every such card: `swap the T4s`."""
+_SINGLE: Final = re.compile(r"(?:an?|one|single)\b", re.IGNORECASE)
 _IN_FUTURE: Final = (
     r"(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b"
 )
@@ -57,7 +69,8 @@ _ADDITION: Final = re.compile(
 _OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
 """Words of a question that consider another machine (`or swap it for a 4090`)."""
 _ASIDE: Final = re.compile(
-    r"(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
+    rf"\b(?:drop(?:ping)?|remov(?:e|ing)|pull(?:ing)?(?:\s+out)?|ditch(?:ing)?)\s+(?:the|my)\s+(?:old\s+)?{_PART}(?!\s+in)"
+    r"|(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
     r"|compared\s+(?:to|with)|than|(?<=faster\s)as|similar\s+to|like|beats?|don'?t\s+have|haven'?t\s+got|never\s+had|no|without|not)"
     rf"\s+(?:any\s+|from\s+)?{_AHEAD}{_PART}(?:\s*(?:,|and|or|\+)\s*{_AHEAD}{_PART})*(?:[\s,]+(?:and\s+)?sold\s+(?:it|them|that))?)"
     rf"|{_AHEAD}{_PART}\s+{_IN_FUTURE}",
@@ -65,20 +78,22 @@ _ASIDE: Final = re.compile(
 )
 """Part that a list says is gone, is not there, comes later or is what others are compared with."""
 _OF_OTHERS: Final = re.compile(
-    r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody"
-    r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:has|have|had|runs?|got|gets?|uses?|built|bought))\b"
-    r"|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
+    r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody|\w+(?=\s+says?\b)"
+    r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:says?|has|have|had|runs?|got|gets?|uses?|built|bought))\b"
+    r"|\binstead\b(?!\s+of)[^.!]*\?|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
     re.IGNORECASE,
 )
 """Sentence about another person's machine, or another one that the list considers."""
 _LATER: Final = re.compile(rf"\b{_IN_FUTURE}", re.IGNORECASE)
 _BACK: Final = re.compile(
     rf"\b(?:the|that|this|those|these|both|each|either|my)\s+"
-    rf"(?:(?:existing|current|old|used|{'|'.join(NUMBER_WORDS)}|\d)\s+)*(?P<part>{_PART})(?!\s+{_PART})",
+    rf"(?:(?:existing|current|{ADJECTIVES}|{COUNT})\s+)*(?P<part>{_PART})(?!\s+{_PART})",
     re.IGNORECASE,
 )
 """Part with an article, which may be one that was named before."""
-_END_OF_SENTENCE: Final = re.compile(rf"(?<=[.?!])\s+(?=[A-Z¿\"'(]|{_PART})")
+_END_OF_SENTENCE: Final = re.compile(
+    rf"(?<=[.?!])\s+(?=[A-Z¿\"'(]|{_PART})|(?<=[\w)]{{3}}[.?!]){NO_ABBREVIATION}\s+(?=[a-z])"
+)
 _ALL_ALIKE: Final = re.compile(
     r"\s*[(\[,–-]\s*(?:all|both|each)\s+(?:of\s+them\s+)?(?:are\s+)?(?P<name>[^()\[\],;]{3,40}?)\s*(?:[)\]]|$)",
     re.IGNORECASE,
@@ -87,7 +102,9 @@ _ALL_ALIKE: Final = re.compile(
 _COUNTED: Final = re.compile(r"\b\d{1,2}\s*[x×]\s*[A-Za-z][^,;+&()|]*?(?=\s*(?:[,;+&(|]|\band\b|$))")
 _CIRCUIT: Final = re.compile(
     r"(?:\b(?:it|runs?|running|plugged|wired|powered|fed|on|off|of|from|into|with|an?|my|the|own|dedicated|at|wall"
-    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*(?:\b(?P<num>[2-4]|two|dual)\s?[x×]?\s+)?\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
+    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*(?:\b(?P<num>[2-4]|two|dual)\s?[x×]?\s+)?"
+    r"(?:\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
+    r"|\b(?P<amps2>\d{2})\s?A(?:mps?)?\b[\s/,@-]{0,3}(?P<volts2>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b)"
     r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)s?\b)*",
     re.IGNORECASE,
 )
@@ -214,7 +231,12 @@ def _is_seen(name: str, seen: Iterable[str]) -> bool:
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
     texts = [_ARTICLE.sub("", _restore(found[one] or found[f"{one}2"], names)) for one in ("old", "new")]
     try:
-        old, new = (read_line(text, where) for text in texts)
+        named = (read_line(text, where) for text in texts)
+        old, new = (replace(line, what=_ARTICLE.sub("", line.what)) for line in named)
+        if old.quantity == 1 and _ALL_OF_THEM.search(texts[0]):
+            old = replace(old, quantity=MOST_OF_ONE)
+            is_single = _SINGLE.match(found["new"] or found["new2"]) is not None
+            new = replace(new, quantity=new.quantity if is_single or new.quantity > 1 else MOST_OF_ONE)
     except InputFileError:
         return None
     kind = kind_in(new.what)
@@ -241,10 +263,17 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
         if not mentions_in(swap.old.what):  # all parts of that kind
             found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
         place = next((n for n, line in enumerate(found) if _is_alike(line, swap.old)), None)
+        there = swap.new.quantity
         if place is not None:
-            left = found[place].quantity - swap.old.quantity
+            there = found[place].quantity
+            left = there - swap.old.quantity
             found[place : place + 1] = [replace(found[place], quantity=left)] if left > 0 else []
-        found.append(swap.new)
+        # A plural without a number stands for as many as there are.
+        found.append(
+            replace(swap.new, quantity=min(swap.new.quantity, there))
+            if swap.old.quantity == MOST_OF_ONE
+            else swap.new
+        )
     return found
 
 
@@ -292,7 +321,12 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
     """Whether two lines name one part: cards by their number, other parts by the words of the shorter name."""
     cards = [find_card_name(one.what) for one in (line, other)]
     if cards[0] is not None and cards[1] is not None:
-        return bool(set(cards[0].accelerators) & set(cards[1].accelerators)) or cards[0] == cards[1]
+        # A name without a size means the card of that number, whatever memory the list gives it.
+        is_bare = any(_SIZE.search(one.what) is None for one in (line, other))
+        have = [set(card.accelerators) for card in cards if card is not None]
+        return (
+            bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
+        )
     return set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
 
 
@@ -346,7 +380,8 @@ _WISH: Final = re.compile(
 """Question for the next part of a machine: `What should I upgrade first?`, `What should I buy next for $800?`."""
 _SUM_OF_WISH: Final = re.compile(
     r"\b(?:budget|for|with|under|spend|have|about|around|up\s+to|max(?:imum)?)\b[^.?!$\d]{0,20}\$\s?(\d[\d,]*)(?!\s?\d)"
-    r"|\$\s?(\d[\d,]*)\s+(?:budget|to\s+spend|max\b)",
+    r"|\$\s?(\d[\d,]*)\s+(?:budget|to\s+spend|max\b)"
+    r"|\b(?:have|budget(?:\s+is|\s+of)?|spend|with|under|around)\s+(\d[\d,]{2,})\s*(?:dollars|bucks|usd)\b",
     re.IGNORECASE,
 )
 
@@ -357,12 +392,33 @@ def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
         return None
     found = (_SUM_OF_WISH.search(line.text) for line in lines)
     named = next((one for one in found if one is not None), None)
-    return float((named[1] or named[2]).replace(",", "")) if named is not None else 0.0
+    return float(next(filter(None, named.groups())).replace(",", "")) if named is not None else 0.0
+
+
+_REST_OF_WISH: Final = re.compile(r"[^?]*\?")
+"""Words of a question up to its mark."""
+
+
+def without_wish(line: TypedLine) -> TypedLine:
+    """Return a line without its question for the next part, whose sum is no price of a part."""
+    found = _WISH.search(line.text)
+    if found is None or line.category is not None:
+        return line
+    start = max(line.text.rfind(sign, 0, found.start()) for sign in ",.;:?!\n") + 1
+    rest = _REST_OF_WISH.match(line.text, found.end() - 1)
+    end = rest.end() if rest is not None else len(line.text)
+    if mentions_in(line.text[start:end]):
+        return line
+    return next(
+        iter(_lines_of((f"{line.text[:start]} {line.text[end:]}".strip(" ,."),), replace(line, usd=None))),
+        line,
+    )
 
 
 _OWN: Final = re.compile(
     r"\bmy\s+(?:current\s+|existing\s+|old\s+|present\s+)?(?:rig|pc|machine|setup|build|server|workstation|desktop|system|box)\b"
-    r"|\b(?:I|we)\s+(?:currently\s+)?(?:have|own|run|use|am\s+running|'m\s+running)\b|\bI(?:'ve|\s+have)\s+got\b|\bI'm\s+running\b",
+    r"|\b(?:I|we)\s+(?:currently\s+)?(?:have|own|run|use|am\s+running|'m\s+running)\b|\bI(?:'ve|\s+have)\s+got\b|\bI'm\s+running\b|^\W*(?:currently\s+|now\s+)?running\b"
+    r"|\bin\s+there\s+now\b",
     re.IGNORECASE,
 )
 
@@ -370,10 +426,17 @@ _OWN: Final = re.compile(
 def speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
     """Whether a question speaks of a machine that its owner uses: `my rig is a 5800X3D w/ ...`."""
     return any(
-        _OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text) for line in lines
+        _ASKS.match(line.text)
+        or (_OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text))
+        for line in lines
     )
 
 
+_ASKS: Final = re.compile(
+    r"\W*(?:(?:can|could|will|would)\b[^.!]*\b(?:add(?:ing)?|take|fit|handle|put|drop)\b|is\s+(?:an?\s+)?\d{3,4}\s?W\b)[^.!]*\?",
+    re.IGNORECASE,
+)
+"""Question about some parts of a machine, which lists no whole one."""
 _SHORT_TITLE: Final = 60
 """Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
 _VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus|compared\s+(?:to|with))\s+", re.IGNORECASE)
@@ -500,7 +563,9 @@ def split_off_circuit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], Circ
             continue
         word = (found["num"] or "1").lower()
         num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
-        circuit = Circuit(float(found["volts"]), num * float(found["amps"]))
+        circuit = Circuit(
+            float(found["volts"] or found["volts2"]), num * float(found["amps"] or found["amps2"])
+        )
         text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip(' .)')}".strip(" (")
         rest += _lines_of((text,), line)
     return rest, circuit

@@ -13,6 +13,8 @@ from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
+from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import (
     BARE_SIZE,
     kind_of,
@@ -30,6 +32,7 @@ from advisor.workstation.list_remarks import (
     with_shared_names,
     with_swaps,
     without_repetitions,
+    without_wish,
 )
 from advisor.workstation.part_names import (
     HAS_FANS,
@@ -42,7 +45,7 @@ from advisor.workstation.part_names import (
     with_fans,
 )
 from advisor.workstation.part_reader import RESOLVERS, PartReader
-from advisor.workstation.picker_text import read_picker_text, read_table_text
+from advisor.workstation.picker_text import read_pasted_text, read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, with_laptop_cards
 from advisor.workstation.typed_line import (
@@ -69,6 +72,11 @@ undivided it is within a factor of two. Used cards cost 50 to 100 % of the catal
 PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
+_OF_THE_CARDS: Final = re.compile(
+    r"(?:all|both|each|the)?\s*(?:\d{1,2}|of\s+the)?\s*(?:gpus?|cards?)\s+(?:are|is|at|on|run\w*|water|air|in|with|power)\b",
+    re.IGNORECASE,
+)
+"""Words of a remark on the cards that other lines name."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -119,10 +127,10 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
 
 
 def read_listings(
-    path: Path | None, book: PriceBook, texts: Sequence[str] = ()
+    path: Path | None, book: PriceBook, texts: Sequence[str] = (), pasted: str = ""
 ) -> tuple[tuple[str, Listing], ...]:
-    """Return the machines of a list in a file, and of further lines as typed, with their names: one without a name, or
-    each of those that a question names to choose between (`DGX Spark vs. 2x RTX 3090`).
+    """Return the machines of a list in a file, of a text and of further lines as typed, with their names: one without a
+    name, or each of those that a question names to choose between (`DGX Spark vs. 2x RTX 3090`).
 
     A TOML or JSON file has `parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category, name, quantity and
     price_usd; a text file has a part in each row, as PCPartPicker writes it; CSV is a table of any columns that name
@@ -131,6 +139,7 @@ def read_listings(
     Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
     lines = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
+    lines += read_pasted_text(pasted, "your text") if pasted else []
     if path is not None and path.suffix.lower() in (".txt", ".md"):
         lines += read_picker_text(path)
     elif path is not None and path.suffix.lower() in (".csv", ".tsv"):
@@ -160,7 +169,9 @@ def read_listings(
             fix="list one machine",
         )
     choices = split_alternatives(lines)
-    return tuple((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+    found = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+    # A question that compares machines lists no whole one.
+    return tuple((name, replace(one, is_running=one.is_running or bool(name))) for name, one in found)
 
 
 def _by_kind(content: dict[str, Any]) -> list[str]:
@@ -206,7 +217,18 @@ def _table_lines(path: Path, entries: Any) -> list[TypedLine]:
     return [_table_line(entry, f"{path}: [[part]] {i}") for i, entry in enumerate(entries, 1)]
 
 
+def _with_names_of_fields(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a table with the names of `FIELDS` for those that shops and programs write: qty, type, price."""
+    columns = word_table("columns")
+    fields = {"category": "category", "name": "name", "quantity": "quantity", "price": "price_usd"}
+    alike = {
+        alias: field for column, field in fields.items() for alias in columns[column] if field not in entry
+    }
+    return {key if key in FIELDS else alike.get(key.lower(), key): value for key, value in entry.items()}
+
+
 def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
+    entry = _with_names_of_fields(entry)
     unknown = [key for key in entry if key not in FIELDS]
     if unknown:
         near = difflib.get_close_matches(unknown[0], FIELDS, n=1)
@@ -222,6 +244,7 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
         )
     check_length(entry["name"], where)
     category = entry.get("category")
+    category = LABELS.get(str(category).lower(), category)
     if category is not None and category not in ("gpu", "cpu", *WORDS):
         near = difflib.get_close_matches(str(category), ("gpu", "cpu", *WORDS), n=1)
         raise InputFileError(
@@ -264,16 +287,16 @@ class _ListingReader(PartReader):
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
         upgrade_usd = upgrade_sum(typed)
         is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
-        remarks = read_remarks(typed)
+        remarks = read_remarks([without_wish(line) for line in typed])
         typed = remarks.lines or typed
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
         split = [part for line in present for part in split_line(line)]
         lines, repeated = without_repetitions(split or present)
         self._notes += repeated
-        lines = with_swaps(lines, remarks.swaps)
-        lines, added = with_additions(with_laptop_cards(lines), remarks.additions)
+        lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
+        lines = self._without_remarks_on_cards(lines)
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._note_counts_and_prices(lines, typed)
@@ -306,7 +329,7 @@ class _ListingReader(PartReader):
             self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything
         if len(self._unknown) == len(lines):
             raise self._unknown[0]
-        read = [found[place] for place in range(len(lines))]
+        read = [self._with_price_of_machine(found[place]) for place in range(len(lines))]
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
@@ -330,6 +353,23 @@ class _ListingReader(PartReader):
             is_running=is_running,
             has_unnamed_cards=self._has_unnamed_cards,
         )
+
+    def _without_remarks_on_cards(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
+        """Return the lines without those that speak of the cards of others: `All 4 cards water cooled`."""
+        have_cards = any(find_card_name(line.what) is not None for line in lines)
+        spoken = [
+            line
+            for line in lines
+            if have_cards and _OF_THE_CARDS.match(line.what) and find_card_name(line.what) is None
+        ]
+        self._notes += [f"{line.text.strip()!r} names no card" for line in spoken]
+        return [line for line in lines if line not in spoken]
+
+    def _with_price_of_machine(self, read: _ReadLine) -> _ReadLine:
+        """Return a line of a part that is in the price of the complete machine, unless it has its own."""
+        is_inside = "system" in self._machine and read.category in ("cpu", "ram", "storage")
+        is_priced = read.line.usd is not None or not is_inside
+        return read if is_priced else replace(read, line=replace(read.line, is_included=True))
 
     def _without_title(self, typed: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines that name parts; a title above them is noted, and its price is that of all."""

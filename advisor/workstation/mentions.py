@@ -10,19 +10,8 @@ from typing import Final
 from advisor.catalog import parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.part_names import (
-    BOARD_MODEL,
-    CHIPSET,
-    COOLER_MODEL,
-    GENERIC,
-    MEMORY_LINES,
-    SIZE,
-    SUPPLY_LINE,
-    is_known_chipset,
-    is_model_number,
-    supply_watts,
-)
-from advisor.workstation.typed_line import names_in
+from advisor.workstation.foreign_words import word_table
+from advisor.workstation.typed_line import MEMORY_LINES, RATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +24,59 @@ class Mention:
     """Category of the catalog."""
 
 
+GENERIC: Final = re.compile(
+    "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
+    "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
+    "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
+    "pc|eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|ram|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
+)
+"""Words that name the kind of a part, not the model."""
+SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
+SUPPLY_LINE: Final = re.compile(
+    r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
+    r"|\bevga\s+(\d{3,4})\s*(?:g[2-7st+]|t2|p[2-6]|b[1-5]|n1|ga|gm)\b"
+    r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
+    r"|\b(?:hela|leadex|toughpower|supernova|focus|prime|dark power|straight power|thor|edison|vertex|ion)\b"
+    r".*?\b[a-z]{0,2}-?(\d{3,4})[a-z]{0,2}\b",
+    re.IGNORECASE,
+)
+"""Product line of supplies, whose number is the rating [W]."""
+BOARD_MODEL: Final = re.compile(
+    r"\b(?:asus|asrock|gigabyte|msi|huananzhi|machinist|jingsha|supermicro|evga|biostar|tyan)\b.*"
+    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)"
+    r"|\b(?:x(?:[89]|1[0-4])|h1[1-4])[a-z]{2,4}\w*-\w+|\b(?:romed|epycd|genoad|rome2d|mz[37]\d|mc62|x99)\w*-\w+",
+    re.IGNORECASE,
+)
+"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, or by the number of a server's board alone, such as
+`X10SRL-F`; no record of it may exist."""
+COOLER_MODEL: Final = re.compile(
+    r"\bnh-[a-z]\d|\bsnk-p\d|\bxe\d{2,3}-(?:tr|sp)\d"
+    r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
+    re.IGNORECASE,
+)
+CHIPSET: Final = re.compile(
+    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9])|(?<=\A[A-Z]\d{2})(?=\Z)|(?<=\A[A-Z]\d{3})(?=\Z)"
+    r"|(?=\s(?:aorus|tomahawk|strix|tuf|prime|proart|taichi|steel|phantom|carbon|mortar|unify|godlike|apex|ud\d?|ds3h|gaming"
+    r"|extreme4|killer|designare|vision|pro4|mobo|board)\b))",
+    re.IGNORECASE,
+)
+"""Chipset in the name of a board, which a letter of its form factor, a hyphen or a line of boards continues: `B660M`,
+`Z390-A`, `Z390 Aorus Pro`."""
+GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
+WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
+LEAST_SUPPLY_W: Final = 300.0
+"""Rating of the smallest supply that a product's number is taken for [W]."""
+MOST_SUPPLY_W: Final = 3300.0
+"""Rating of the largest supply that is sold for one machine [W] (3,300 W, for miners and servers)."""
 _SIZE: Final = r"\d{1,4}(?:\.\d+)?\s?[GT]i?B"
 _MODULES: Final = r"\d{1,2}\s?[x×]\s?\d{1,3}\s?(?:GB)?"
 _IN_A_KIT: Final = (
     rf"(?:of|kit|\(?{_MODULES}\)?|[A-Z][\w.]+|\d{{4,5}}|(?:dual|quad|octa|eight|\d{{1,2}})[- ]channel)"
 )
 """Words between the size and the kind of memory."""
-_OF_MEMORY: Final = r"(?:l?p?ddr[345]x?|d?ram\b|memory\b|[lru]*-?dimms?\b|ecc\b|reg(?:istered)?\b|unified\b)"
+_OF_MEMORY: Final = (
+    r"(?:l?p?ddr[345]x?|d?ram\b|memory\b|[lru]*-?dimms?\b|ecc\b|reg(?:istered)?\b|unified\b|system\b)"
+)
 _OF_A_DRIVE: Final = r"(?:nvme|ssds?|hdds?|m\.2|sata|hard\s+drives?|u\.2)\b"
 _SIZE_ALONE: Final = re.compile(r"(?<![\w.])\d{1,4}\s?GB\b", re.IGNORECASE)
 _MEMORY: Final = re.compile(
@@ -50,12 +85,19 @@ _MEMORY: Final = re.compile(
     rf"{_OF_MEMORY}(?:[- ]\d{{4,5}}\b)?"
     rf"|\b(?:ddr[345]|ram|memory)\b[- ]?(?:\d{{4,5}}\b)?[\s:,]*(?:\w+\s+){{0,2}}?(?:\d{{1,2}}\s?[x×]\s?)?{_SIZE}\b"
     rf"(?!\s*(?:\w+\s+)?{_OF_A_DRIVE})"
-    rf"|(?<![\w.$])\d{{1,2}}\s?[x×]\s?\d{{1,3}}\s?GB\b(?!\s*(?:\w+\s+){{0,2}}(?:{_OF_A_DRIVE}|drive))",
+    rf"|(?<![\w.$])\d{{1,2}}\s?[x×]\s?\d{{1,3}}\s?GB\b(?!\s*(?:\w+\s+){{0,2}}(?:{_OF_A_DRIVE}|drive))"
+    r"|\bddr[345][- ]?\d{4,5}\b(?:\s+CL\s?\d\d\b)?",
     re.IGNORECASE,
 )
+_MEMORY_BY_LINE: Final = re.compile(
+    rf"(?<![\w.$]){_SIZE}\s+(?:(?:kit\s+)?{_MODULES}(?!\w)|(?:\w+\s+){{0,2}}?(?:{RATES}\b(?!\s*(?:rpm|mb))|{MEMORY_LINES}\b))"
+    rf"|(?:\b{MEMORY_LINES}\b|(?<![\w.-]){RATES}\b)(?:\s+[\w.-]+){{0,4}}?\s+(?:\d{{1,2}}\s?[x×]\s?)?{_SIZE}\b",
+    re.IGNORECASE,
+)
+"""Memory by its size with its modules, its transfer rate or its product line: `64GB 6000`, `Vengeance 32GB`."""
 _DRIVE: Final = re.compile(
     rf"(?<![\w.$]){_SIZE}\b(?:\s+(?!and\b|with\b|of\b|{_SIZE})[\w.+/-]+){{0,3}}?\s*{_OF_A_DRIVE}"
-    rf"|\b(?:nvme|ssd|hdd)\b[\s:]*{_SIZE}\b|(?<![\w.$])\d{{1,2}}(?:\.\d+)?\s?TB\b",
+    rf"|\b(?:nvme|ssd|hdd)\b[\s:]*{_SIZE}\b|\b(?:8[3-9]0|9[5-9]0|9100)\s+(?:evo|pro|qvo)\b|(?<![\w.$])\d{{1,2}}(?:\.\d+)?\s?TB\b",
     re.IGNORECASE,
 )
 _IS_NAMED_DRIVE: Final = re.compile(r"nvme|ssd|hdd|sata", re.IGNORECASE)
@@ -76,7 +118,7 @@ _SUPPLY_BEHIND: Final = re.compile(
     r"\s*(?:\w+\s+)?(?:psus?|power\s+suppl\w+|gold|platinum|titanium|bronze)\b", re.IGNORECASE
 )
 _CPU_FAMILY: Final = (
-    r"(?:xeon|epyc|ryzen|threadripper|opteron|celeron|pentium|athlon"
+    r"(?:xeon|epyc|ryzen|threadripper|opteron|celeron|pentium|athlon|fx"
     r"|core\s+(?:i\d|ultra|m)|i[3579]|tr(?=\s+(?:pro\s+)?\d{4}))\b"
 )
 _CPU_WORDS: Final = (
@@ -85,7 +127,7 @@ _CPU_WORDS: Final = (
 )
 _CPU: Final = re.compile(
     rf"\b(?:(?:intel|amd)\s+)?{_CPU_FAMILY}{_CPU_WORDS}[\s-]*[A-Z]?\d{{3,5}}[A-Z]{{0,3}}\d?[A-Z]?\+?(?:[\s-]?v\d)?s?(?!\w)"
-    r"|\b(?:gold|silver|platinum|bronze)\s+\d{4}[A-Z]{0,2}\b"
+    r"|\b(?:gold|silver|platinum|bronze)\s+\d{4}[A-Z]{0,2}\b|\b(?:[5-9]\d{3}H[XS]|\d{3}HX)\b"
     r"|(?<![\w.$-])(?:e[357]-?\d{4}[A-Z]?(?:[\s-]?v\d)?s?|w[3579]?-\d{4}[A-Z]{0,2})\b",
     re.IGNORECASE,
 )
@@ -117,7 +159,8 @@ _LEAST_LETTERS: Final = 5
 """Length of a word from which it may tell a product [characters]; shorter ones stand in many names."""
 
 
-def mentions_in(text: str) -> list[Mention]:
+@functools.lru_cache(maxsize=4096)
+def mentions_in(text: str) -> tuple[Mention, ...]:
     """Return what a text names, in its order; a longer name covers shorter ones."""
     text = _MONEY.sub(lambda amount: "\ue0ff" * len(amount.group()), text)
     found: list[Mention] = []
@@ -139,7 +182,7 @@ def mentions_in(text: str) -> list[Mention]:
             and text[ahead[-1].end : size.start()].isspace()
         ):
             found = sorted((*found, Mention(*size.span(), "ram")), key=lambda one: one.start)
-    return found
+    return tuple(found)
 
 
 _MONEY: Final = re.compile(
@@ -157,9 +200,23 @@ def _candidates(text: str) -> Iterator[Mention]:
     cards = list(_cards(text))
     yield from cards
     ends = {card.end for card in cards}
-    # A name directly behind that of a card is the card's edition: `RTX 5060 Ti Infinity 3`.
-    yield from (one for one in _find_names(text) if len(text[: one.start].rstrip()) not in ends)
-    for pattern, kind in ((_MEMORY, "ram"), (BOARD_MODEL, "board"), (_CPU, "cpu"), (COOLER_MODEL, "cooler")):
+    starts = {len(text[: card.start].rstrip()) for card in cards}
+    # A name directly behind or before that of a card is the card's edition: `RTX 5060 Ti Infinity 3`, `ASRock Creator
+    # R9700`; one with a number before it is a part of its own.
+    yield from (
+        one
+        for one in _find_names(text)
+        if len(text[: one.start].rstrip()) not in ends
+        and (one.end not in starts or any(map(str.isdigit, text[one.start : one.end])))
+    )
+    patterns = (
+        (_MEMORY, "ram"),
+        (_MEMORY_BY_LINE, "ram"),
+        (BOARD_MODEL, "board"),
+        (_CPU, "cpu"),
+        (COOLER_MODEL, "cooler"),
+    )
+    for pattern, kind in patterns:
         yield from (Mention(*found.span(), kind) for found in pattern.finditer(text))
     for found in _CPU_ALONE.finditer(text):
         if find_cpu(found.group()) is not None or cpu_by_number(found.group()) is not None:
@@ -187,7 +244,10 @@ def _cards(text: str) -> Iterator[Mention]:
             continue
         # The word before a number tells what it counts: an OptiPlex 3060 is no card.
         before = text[max(0, found.start() - _NEAR) : found.start()].split()[-1:]
-        if find_card_name(" ".join((*before, words))) is not None or _OF_A_BRAND.match(words):
+        is_named = (
+            find_card_name(words) is not None and find_card_name(" ".join((*before, words))) is not None
+        )
+        if is_named or _OF_A_BRAND.match(words):
             yield Mention(*found.span(), "gpu")
 
 
@@ -217,19 +277,11 @@ def _index() -> dict[str, tuple[frozenset[int], ...]]:
 
 
 _NAMED_KINDS: Final = ("board", "psu", "case", "cooler", "storage")
-_COMMON: Final = frozenset(
-    names_in(
-        "pro, black, white, max, rgb, plus, wifi, gaming, edition, argb, snow, flow, air, mesh, core, x, se, mini, "
-        "evo, elite, ultra, d, s, i, ii, iii, iv, v, xl, tg, one, series, g, go, neo, lite, a, the, with, for, in, "
-        "of, and, to, be, on, open, frame"
-    )
-)
+_COMMON: Final = frozenset(word_table("overlooked")["common"])
 """Words of many names, which alone tell no product."""
 _ARTICLES: Final = frozenset(("a", "an", "with", "for", "of", "and", "to", "on"))
 _OTHER_LINES: Final = (
-    CPU_WORDS
-    | MEMORY_LINES
-    | set(names_in("legion, thinkpad, hynix, rack, computer, i3, i5, i7, i9, intel, amd, nvidia"))
+    CPU_WORDS | set(MEMORY_LINES.strip("(?:)").split("|")) | set(word_table("overlooked")["other_lines"])
 )
 """Words of makers' other products, which also stand in names of boards, supplies and drives."""
 
@@ -295,3 +347,23 @@ def _run_length(
     } - maker_words()
     is_named = any(len(word) >= _LEAST_LETTERS or is_model_number(word) for word in own)
     return length if is_named and len(telling) >= _LEAST_NAME else 0
+
+
+def is_known_chipset(text: str) -> bool:
+    """Whether a text is a chipset of which CPUs of the catalog are sold."""
+    found = CHIPSET.search(text)
+    names = {chipset for one in parts.cpu_series().values() for chipset in one.chipsets}
+    return found is not None and f"{found[1]}{found[2]}".upper() in names
+
+
+def supply_watts(text: str) -> float:
+    """Rating of a supply that its product's number states [W], as `Corsair HX1500i` does; 0 if there is none."""
+    found = SUPPLY_LINE.search(text)
+    watts = float(next(filter(None, found.groups()))) if found else 0.0
+    return watts if watts >= LEAST_SUPPLY_W and watts % 25 == 0 and watts <= MOST_SUPPLY_W else 0.0
+
+
+def is_model_number(word: str) -> bool:
+    """Whether a word is letters and digits, and no size."""
+    mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+    return mixed and not SIZE.fullmatch(word)

@@ -29,54 +29,35 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import word_table
+from advisor.workstation.mentions import (
+    BOARD_MODEL,
+    CHIPSET,
+    COOLER_MODEL,
+    GENERIC,
+    GIGABYTES,
+    LEAST_SUPPLY_W,
+    MOST_SUPPLY_W,
+    SIZE,
+    WATTS,
+    is_model_number,
+    mentions_in,
+)
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import TypedLine, names_in, read_line
+from advisor.workstation.typed_line import IN_DOUBT, RATES, TypedLine, read_line
 
-FILLER: Final = frozenset(
-    names_in(
-        "new, used, the, a, with, and, combo, bundle, gpu, cpu, card, cards, processor, old, from, aliexpress, "
-        "ebay, taobao, amazon, refurbished"
-    )
-)
-GENERIC: Final = re.compile(
-    "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
-    "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
-    "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
-    "pc|eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|ram|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
-)
-"""Words that name the kind of a part, not the model."""
+FILLER: Final = frozenset(word_table("overlooked")["filler"])
 _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
 """Mark before the grade of a supply; in other names Plus is the model's (B650-Plus)."""
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
 _OF_A_SIZE: Final = re.compile(r"\b(?:mini|micro|nano|compact|xl)\b(?![- ]?(?:itx|atx|tower|dp|hdmi))")
 """Words that make another product of the same name: a Meshify C Mini is no Meshify C."""
-SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
 _JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
 _ROMAN: Final = {"ii": "2", "iii": "3", "iv": "4"}
 """Numbers of a product's versions: makers and shops write either."""
 PartT = TypeVar("PartT", bound=Part)
-WORDS: Final = {
-    "bridge": ("nvlink", "bridge"),
-    "riser": ("riser", "risers", "extension", "extensions"),
-    "psu": ("psu", "psus", "supply", "supplies", "crps"),
-    "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
-    "storage": names_in(
-        "nvme, ssd, ssds, m.2, drive, drives, storage, sata, hdd, u.2, u.3, optane, msata, emmc"
-    ),
-    "board": ("board", "motherboard", "mobo", "mainboard"),
-    "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
-    "case": ("case", "chassis", "tower", "frame", "enclosure"),
-    "nic": ("nic", "ethernet", "10gbe", "25gbe"),
-    "link": ("dual-psu", "add2psu"),
-}
-_CARD_WORDS: Final = frozenset(("gpu", "gpus", "cards", "graphics"))
-_OTHER_WORDS: Final = frozenset(
-    names_in(
-        "cable, cables, dac, paste, fans, fan, monitor, windows, ubuntu, ups, transceiver, shroud, shipping, "
-        "assembly, burn-in, tax, vat, labor, labour, warranty, discount"
-    )
-)
-"""Words of things that no rule reads: priced, not judged."""
+_KIND_WORDS: Final = word_table("kinds")
+WORDS: Final = {kind: words for kind, words in _KIND_WORDS.items() if kind not in ("gpu", "other")}
 _MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
 """Maker whose name has the word of one kind of its parts."""
 _DOCK: Final = re.compile(
@@ -106,49 +87,12 @@ REVISION: Final = re.compile(
     re.IGNORECASE,
 )
 """Socket or revision of a board, or its edition with another network chip: slots and memory are the same."""
-SUPPLY_LINE: Final = re.compile(
-    r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
-    r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
-    r"|\b(?:hela|leadex|toughpower|supernova|focus|prime|dark power|straight power|thor|edison|vertex|ion)\b"
-    r".*?\b[a-z]{0,2}-?(\d{3,4})[a-z]{0,2}\b",
-    re.IGNORECASE,
-)
-"""Product line of supplies, whose number is the rating [W]."""
 PLUG_CLAIM: Final = re.compile(
     r"(?:\b(\d|two|dual|one|single|three|four)\s*x?\s+)?(?:native\s+)?\b(?:12vhpwr|12v-?2x6|16[- ]pin)\b"
     r"(?:\s+(?:cables?|plugs?|connectors?|native))*",
     re.IGNORECASE,
 )
 """Plugs of 16 pins that a line on a supply states, with their number."""
-_MEMORY_WORDS: Final = frozenset(
-    names_in(
-        "ram, memory, ddr3, ddr4, ddr5, dimm, dimms, rdimm, rdimms, lrdimm, udimm, sodimm, stick, sticks"
-    )
-)
-MEMORY_LINES: Final = frozenset(
-    ("vengeance", "trident", "ripjaws", "fury", "dominator", "flare", "ballistix", "lancer", "viper")
-)
-"""Product lines of modules, which people write without the word memory."""
-_MODULE_WORDS: Final = _MEMORY_WORDS - {"ram", "memory"}
-"""Words of modules; `memory` stands in the names of cards too (24 GB Memory)."""
-_CPU_MODEL: Final = re.compile(
-    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}\b|[5-9]\d{3}h[xs]\b|\d{3}hx\b|fx-\d{4}\b|e7-\d{4}|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
-    re.IGNORECASE,
-)
-"""CPU of a known family that no record may hold: unknown as a CPU, not as any part."""
-BOARD_MODEL: Final = re.compile(
-    r"\b(?:asus|asrock|gigabyte|msi|huananzhi|machinist|jingsha|supermicro|evga|biostar|tyan)\b.*"
-    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)"
-    r"|\b(?:x(?:[89]|1[0-4])|h1[1-4])[a-z]{2,4}\w*-\w+|\b(?:romed|epycd|genoad|rome2d|mz[37]\d|mc62|x99)\w*-\w+",
-    re.IGNORECASE,
-)
-"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, or by the number of a server's board alone, such as
-`X10SRL-F`; no record of it may exist."""
-COOLER_MODEL: Final = re.compile(
-    r"\bnh-[a-z]\d|\bsnk-p\d|\bxe\d{2,3}-(?:tr|sp)\d"
-    r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
-    re.IGNORECASE,
-)
 LOOP_WORDS: Final = re.compile(
     r"\bmo-?ra\s?\d*\b|\b(?:radiators|pumps?|reservoirs?|distro\s+plates?|fittings|soft\s+tubing|coolant|custom\s+loop)\b",
     re.IGNORECASE,
@@ -156,7 +100,7 @@ LOOP_WORDS: Final = re.compile(
 """Pieces of a water loop that a builder joins: no record states what they cool."""
 _TITLE: Final = re.compile(
     r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|order)\b|配置|清单|构成|構成",
+    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|parts)\b|配置|清单|构成|構成",
     re.IGNORECASE,
 )
 _SPOKEN: Final = re.compile(
@@ -164,36 +108,15 @@ _SPOKEN: Final = re.compile(
 )
 """Words of a title that no name of a part has."""
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
-GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
-WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
-_SUPPLY_WORDS: Final = re.compile(
-    r"\b(?:80|plus|bronze|silver|gold|platinum|titanium|atx|sfx|modular|fully|full|semi|certified|unit|psu|used|new|3[.][01])\b",
-    re.IGNORECASE,
-)
 _LEAST_DDR5_MTS: Final = 4800.0
 """Lowest transfer rate at which modules of DDR5 are sold [MT/s] (JEDEC)."""
 _MEMORY_SPEED: Final = re.compile(
-    r"ddr[345][- ](\d{4,5})\b|\b(\d{4,5})\s*(?:mhz|mt/?s)\b"
-    r"|(?<![\w.])(2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b"
+    rf"ddr[345][- ](\d{{4,5}})\b|\b(\d{{4,5}})\s*(?:mhz|mt/?s)\b|(?<![\w.])({RATES})\b"
 )
 """Transfer rate of modules [MT/s]: after their kind, before a unit, or alone if modules are sold with it."""
-_SIZE_AND_RATE: Final = re.compile(
-    r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s?GB\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?:\s*(?:mhz|mt/s|cl\d\d))*",
-    re.IGNORECASE,
-)
-"""Memory of which only size and transfer rate are written: `64GB 6000`."""
-_RATE_ALONE: Final = re.compile(
-    r"(?<![\w.-])(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)(?![\w.]|\s*(?:rpm|mb))",
-    re.IGNORECASE,
-)
-"""Transfer rate of modules, without the words of one."""
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})(?:\s?GB)?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
-_LEAST_SUPPLY_W: Final = 300.0
-"""Rating of the smallest supply that a product's number is taken for [W]."""
-MOST_SUPPLY_W: Final = 3300.0
-"""Rating of the largest supply that is sold for one machine [W] (3,300 W, for miners and servers)."""
 _MOST_MODULES: Final = 48
 """Largest number of memory modules of a board: two sockets with twelve channels and two modules each."""
 _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
@@ -287,12 +210,6 @@ def is_title(line: TypedLine, *, is_labelled: bool = False) -> bool:
     return False
 
 
-def is_model_number(word: str) -> bool:
-    """Whether a word is letters and digits, and no size."""
-    mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
-    return mixed and not SIZE.fullmatch(word)
-
-
 def names_a_model(text: str, *allowed: str) -> bool:
     """Whether a line names a product, not only a kind and its size."""
     return any(not SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
@@ -317,8 +234,8 @@ def category_of(line: TypedLine) -> str:
         pool = (*found, *parts.named_parts(category))
         if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
             return category
-    if is_rating(line.what):
-        return "psu"
+    if (named := mentions_in(line.what)) and named[0].kind != "gpu":
+        return named[0].kind
     names = [part.name for found in parts.all_parts().values() for part in found]
     raise unknown_part(line, "part", [*gpu_names(), *names])
 
@@ -340,25 +257,25 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     if server_in(line.what) is not None:
         return "board"
     is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
-    if is_memory_by_size(line.what, words) and not is_board:
+    kinds = {one.kind for one in mentions_in(line.what)}
+    is_memory = "ram" in kinds or bool(words & set(WORDS["ram"]) and GIGABYTES.search(line.what))
+    has_card = find_card_name(PLUG_CLAIM.sub(" ", line.what)) is not None
+    # `Memory` stands in the names of cards too (24 GB Memory).
+    if (
+        is_memory
+        and not is_board
+        and (not has_card or words & (set(WORDS["ram"]) - {"ram", "memory", "ecc"}))
+    ):
         return "ram"
-    if words & _MEMORY_WORDS and GIGABYTES.search(line.what) and not is_board:
-        named = find_card_name(line.what)
-        if named is None or words & _MODULE_WORDS:
-            return "ram"
-    if find_card_name(line.what) is not None:
+    if has_card:
         return "gpu"
     if _MODEL_NUMBER.search(line.what) and not words & CPU_WORDS:
         raise unknown_part(line, "card", gpu_names())
-    if WATTS.search(line.what) and (words & set(WORDS["psu"]) or is_bare_supply(line.what)):
+    if WATTS.search(line.what) and words & set(WORDS["psu"]):
         return "psu"
-    if find_cpu(line.what) or cpu_by_number(line.what) or _CPU_MODEL.search(line.what):
+    if "cpu" in kinds or find_cpu(line.what) or cpu_by_number(line.what):
         return "cpu"
-    if WATTS.search(line.what) and words & _supply_makers():
-        return "psu"
-    if supply_watts(line.what) and find_card_name(PLUG_CLAIM.sub(" ", line.what)) is None:
-        return "psu"
-    return None
+    return "psu" if "psu" in kinds and not words & set(WORDS["cooler"]) else None
 
 
 _IS_NO_LINK: Final = re.compile(
@@ -371,7 +288,7 @@ _OF_A_SERVER: Final = re.compile(
 )
 """Controllers of drives, remote management and rails with which used servers are sold."""
 _DOCK_ADAPTER: Final = re.compile(
-    r"\b(?:m\.2|pcie)\s+(?:to|auf)\s+oculink\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
+    r"\b(?:m\.2|pcie|sxm\d?)\s+(?:to|auf)\s+(?:oculink|pcie)\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
 FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
@@ -408,11 +325,13 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             return "board" if is_board else category
     if board_by_chipset(text) is not None or board_by_number(text) is not None:
         return "board"
-    if words & _OTHER_WORDS or any(one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)):
+    if words & set(_KIND_WORDS["other"]) or any(
+        one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)
+    ):
         return "other"
     if _DOCK.search(text):
         return "riser"
-    if words & _CARD_WORDS:
+    if words & set(_KIND_WORDS["gpu"]):
         return "gpu"
     size = GIGABYTES.search(text)
     if size is not None and size.group(3).lower() == "tb":
@@ -567,40 +486,6 @@ _WATER: Final = re.compile(
 )
 
 
-def supply_watts(text: str) -> float:
-    """Rating of a supply that its product's number states [W], as `Corsair HX1500i` does; 0 if there is none."""
-    found = SUPPLY_LINE.search(text)
-    watts = float(next(filter(None, found.groups()))) if found else 0.0
-    return watts if watts >= _LEAST_SUPPLY_W and watts % 25 == 0 and watts <= MOST_SUPPLY_W else 0.0
-
-
-@functools.cache
-def _supply_makers() -> frozenset[str]:
-    """Return the first words of the names of supplies' makers, without those that also make other heavy consumers."""
-    makers = {psu.name.lower().split()[0] for psu in parts.planner_parts(Psu)}
-    return frozenset(makers - {"thermalright", "arctic", "noctua", "id-cooling"})
-
-
-def is_memory_by_size(text: str, words: set[str]) -> bool:
-    """Whether a line states a size that its modules add up to (`128GB (4x32)`), or a size and a product line of
-    modules; a line with the family of a card states a card's memory."""
-    size = GIGABYTES.search(text)
-    if size is None or _MODEL_NUMBER.search(text):
-        return False
-    if size.group(3).lower() == "tb":
-        modules = [one for one in GIGABYTES.finditer(text) if one.group(1) and one.group(3).lower() != "tb"]
-        whole = float(size.group(2)) * 1024
-        return any(float(one.group(1)) * float(one.group(2)) == whole for one in modules)
-    if _SIZE_AND_RATE.fullmatch(text.strip()):
-        return True
-    if _RATE_ALONE.search(text) and not words & set(WORDS["storage"]):
-        bare = _RATE_ALONE.sub(" ", text.replace(size.group(), " "))
-        return find_card_name(bare) is None and find_cpu(bare) is None and not words & CPU_WORDS
-    if words & MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
-        return True
-    return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
-
-
 _ALTERNATIVES: Final = re.compile(r"\b\d{4}(?:\s?\w{1,4})?(?:\s?/\s?(?:\w+\s)?\d{4}\w*(?:\s\w{1,4})?)+")
 """Numbers of several cards between slashes, as lspci names one chip: `Radeon RX 7900 XT/7900 XTX/7900 GRE`."""
 
@@ -613,7 +498,8 @@ def _alternatives_in(text: str) -> tuple[str, ...]:
 
 
 def accelerator_of(line: TypedLine) -> str:
-    """Return the accelerator of the graphics card that a line names.
+    """Return the accelerator of the graphics card that a line names; the smallest if the line leaves the memory open
+    (`8GB or 12GB`).
 
     Raises: UnknownPartError: it names none, one that is in no record, or one of several.
     """
@@ -623,6 +509,8 @@ def accelerator_of(line: TypedLine) -> str:
         named = replace(named, accelerators=several)
     if named is not None and len(named.accelerators) == 1:
         return named.accelerators[0]
+    if named is not None and named.accelerators and IN_DOUBT.search(line.what):
+        return min(named.accelerators, key=lambda name: accelerators.by_id(name).memory_bytes or 0.0)
     if named is not None and named.accelerators:
         raise UnknownPartError(
             f"{line.where}: card {line.what!r} can mean several",
@@ -711,14 +599,6 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
-CHIPSET: Final = re.compile(
-    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9])|(?<=\A[A-Z]\d{2})(?=\Z)|(?<=\A[A-Z]\d{3})(?=\Z)"
-    r"|(?=\s(?:aorus|tomahawk|strix|tuf|prime|proart|taichi|steel|phantom|carbon|mortar|unify|godlike|apex|ud\d?|ds3h|gaming"
-    r"|extreme4|killer|designare|vision|pro4|mobo|board)\b))",
-    re.IGNORECASE,
-)
-"""Chipset in the name of a board, which a letter of its form factor, a hyphen or a line of boards continues: `B660M`,
-`Z390-A`, `Z390 Aorus Pro`."""
 _KIND_IN_NAME: Final = re.compile(r"\b(?:DDR([345])|D([45]))\b", re.IGNORECASE)
 _USUAL_BOARD: Final = {"DDR3": (64, 4), "DDR4": (128, 4), "DDR5": (192, 4)}
 """Memory [GiB] and slots of a desktop board, by kind of module."""
@@ -762,13 +642,6 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
     return None
 
 
-def is_known_chipset(text: str) -> bool:
-    """Whether a text is a chipset of which CPUs of the catalog are sold."""
-    found = CHIPSET.search(text)
-    names = {chipset for one in parts.cpu_series().values() for chipset in one.chipsets}
-    return found is not None and f"{found[1]}{found[2]}".upper() in names
-
-
 def grades_in(text: str) -> list[str]:
     """Return the grades of supplies that a text states; a maker's name (SilverStone) is none."""
     return [grade for grade in EFFICIENCY if re.search(rf"\b{grade}\b", text, re.IGNORECASE)]
@@ -796,18 +669,11 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
     return parts.with_line_figures(psu)
 
 
-def is_rating(text: str) -> bool:
-    """Whether a line states the rating of a supply, of which those for servers and miners bear no word that tells."""
-    found = WATTS.search(text)
-    watts = float(found.group(1)) if found else 0.0
-    return watts % 50 == 0 and _LEAST_SUPPLY_W <= watts <= MOST_SUPPLY_W
-
-
 def watts_of_label(text: str) -> float:
     """Rating in a line that a label names as a supply [W]: `PSU: EVGA 2000 G+`; 0 if no number can be one."""
     found = [float(number) for number in re.findall(r"(?<![\w.-])(\d{3,4})(?![\w.])", text)]
     return next(
-        (watts for watts in found if watts % 50 == 0 and _LEAST_SUPPLY_W <= watts <= MOST_SUPPLY_W), 0.0
+        (watts for watts in found if watts % 50 == 0 and LEAST_SUPPLY_W <= watts <= MOST_SUPPLY_W), 0.0
     )
 
 
@@ -958,13 +824,6 @@ def is_bare(text: str, category: str) -> bool:
     generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
     generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
-
-
-def is_bare_supply(text: str) -> bool:
-    """Whether a line is a wattage with at most a grade: `850W Gold`."""
-    text = re.sub(r"[\u3040-\u9fff]+", " ", text)  # a maker's name in Chinese or Japanese
-    words = _SUPPLY_WORDS.findall(WATTS.sub(" ", text.lower()))
-    return not re.sub(_SUPPLY_WORDS, " ", WATTS.sub(" ", text.lower())).strip(" +-,.") and len(words) < 6
 
 
 def gpu_names() -> list[str]:

@@ -25,16 +25,16 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
 )
-from advisor.catalog.units import GB
-from advisor.workstation.assembly import SERVER, Risers
+from advisor.catalog.units import GB, GIB
+from advisor.workstation.assembly import SERVER, TYPICAL, Risers
+from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
+from advisor.workstation.mentions import GIGABYTES, WATTS, supply_watts
 from advisor.workstation.part_names import (
     FRAME_WORDS,
-    GIGABYTES,
     LOOP_WORDS,
     PLUG_CLAIM,
     REVISION,
-    WATTS,
     WORDS,
     UnknownPartError,
     accelerator_of,
@@ -54,7 +54,6 @@ from advisor.workstation.part_names import (
     pair_of,
     psu_of,
     server_in,
-    supply_watts,
     typical_card,
     unknown_part,
     usual_riser,
@@ -63,7 +62,7 @@ from advisor.workstation.part_names import (
     write_out,
 )
 from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, names_in
+from advisor.workstation.typed_line import IN_DOUBT, NUMBER_WORDS, TypedLine
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 _POWER_LIMIT: Final = re.compile(
@@ -85,10 +84,7 @@ _LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
 _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
 """Sockets of which boards with two are sold."""
-_FRAME_TERMS: Final = names_in(
-    "open, custom, frame, mining, rig, bench, test, gpu, aluminium, aluminum, steel, style, diy, 2020, "
-    "extrusion, extrusions, profile, profiles, wood, wooden"
-)
+_FRAME_TERMS: Final = word_table("overlooked")["frame"]
 """Words of an open frame that name no model."""
 _CARDS_OF_A_SUPPLY: Final = 4
 """Cards of an open frame for which it has a place for a supply (class of frames for 6, 8 and 12 cards)."""
@@ -151,7 +147,7 @@ class PartReader:
         board = self.board
         if cpu is None or self._num_cpus != 2:
             return cpu
-        is_known = board is not None and FIGURES_ASSUMED not in board.flags
+        is_known = board is not None and not {FIGURES_ASSUMED, TYPICAL} & set(board.flags)
         is_pair = (
             board.sockets == 2 if is_known and board is not None else cpu.series.socket in PAIRED_SOCKETS
         )
@@ -167,6 +163,9 @@ class PartReader:
         named = all_by_words(words, cards)
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
+        if IN_DOUBT.search(line.what):
+            memory = (accelerators.by_id(accelerator).memory_bytes or 0.0) / GIB
+            self._notes.append(f"{line.what!r} leaves the memory open: {memory:.0f} GB are judged")
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())
         if link is not None:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from advisor.catalog.formats.graphics_rows import graphics_in
+from advisor.workstation.foreign_words import word_table
 
 _MARKUP: Final = re.compile(
-    r"\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
+    r"~~[^~]+~~|\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
     r"|</?(?:b|i|u|s|em|strong|a|p|br|li|ul|ol|td|tr|th|table|tbody|div|span|h\d)(?:\s[^>]*)?/?>",
     re.IGNORECASE,
 )
-"""Marks of BBCode and HTML."""
+"""Marks of BBCode and HTML, and what is struck out."""
 _EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
 _DOTS: Final = re.compile(r"(?<=\S)\s[·•]\s(?=\S)")
 """Signs between the parts of a list that stands in one line."""
@@ -179,11 +180,7 @@ def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool, is_sold_who
 
 
 _REPORT_LABELS: Final = {
-    **dict.fromkeys(("model name", "processor", "processors", "chip"), "cpu"),
-    **dict.fromkeys(("gpu", "graphics", "graphics processor", "card name", "chipset model"), "gpu"),
-    **dict.fromkeys(("memory", "mem", "ram", "installed physical memory", "total physical memory"), "ram"),
-    **dict.fromkeys(("host", "motherboard", "board", "hardware model", "system model", "model"), "board"),
-    **dict.fromkeys(("disk capacity",), "storage"),
+    label: kind for kind, labels in word_table("report_labels").items() for label in labels
 }
 """Kind of part by the label of a report; `cpu` is one where no number follows, which counts threads."""
 _THREADS: Final = re.compile(r"^\d+\s*[x×]\s*|\s*(?:[x×]\s*\d+|\(\d+ CPUs?\).*)$|,?\s*~?[\d.]+\s*[GM]Hz.*$")

@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
-from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.foreign_words import word_table, write_in_english
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.part_names import is_known
 from advisor.workstation.pasted_text import plain_rows
@@ -19,20 +19,13 @@ from advisor.workstation.typed_line import (
     MOST_OF_ONE,
     TypedLine,
     check_length,
-    names_in,
     read_line,
     with_factor,
     write_limits,
 )
 
-_OTHERS: Final = names_in(
-    "case accessory, fan controller, optical drive, external storage, sound card, wireless network adapter, "
-    "headphones, keyboard, mouse, speakers, webcam, ups system"
-)
-"""Further kinds of part of PCPartPicker that no rule reads: priced, not judged."""
 CUSTOM: Final = "custom"
-_AMOUNT: Final = re.compile(r"[~≈ ]*\$\s*\d")
-_MARKDOWN: Final = re.compile(r"^\*\*(?P<kind>[^*]+)\*\*\s*\|\s*(?P<what>[^|]*)(?:\|\s*(?P<price>.*))?$")
+_AMOUNT: Final = re.compile(r"(?:Purchased For)?[~≈ ]*\$\s*\d", re.IGNORECASE)
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _PRICE: Final = re.compile(
     r"\((?:Purchased For\s*)?(?P<usd>-?\$?-?[^@()]*?\d[^@()]*?)(?:\s*@[^()]*)?\)\s*$", re.I
@@ -64,13 +57,21 @@ def read_picker_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, or a row's price is wrong.
     """
-    text = _read_rows(path)
+    return read_pasted_text(read_text(path, MOST_TOML_BYTES), path)
+
+
+def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
+    """Return the parts of a text as `read_picker_text` does; messages call it `path`.
+
+    Raises: InputFileError: a row is longer than any part's, or its price is wrong.
+    """
+    _check_rows(text, path)
     rows = [row for row in text.splitlines() if row.strip()]
     # A spreadsheet is pasted with tabs between its cells.
     is_table = len(rows) > 1 and all("\t" in row.strip() for row in rows[:2])
     header = set(_columns_of(next(csv.reader(rows[:1]), []))) if rows else set()
     if is_table or {"name", "quantity"} <= header:
-        return read_table_text(path)
+        return _table_lines(text, path)
     text = _with_named_sum(re.sub(r"[ ]*\t[ ]*", " | ", text) if text.count("\t") > len(rows) else text)
     plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
     tables = [found for found in map(_table_at, _BARS.finditer(plain)) if found is not None]
@@ -111,24 +112,16 @@ def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
     """Whether every column of a table is the name, the price or a remark."""
     known = {place for column, place in places.items() if column != "build"}
     others = [cell.strip(" *").lower() for place, cell in enumerate(header) if place not in known]
-    return {"name", "price"} <= set(places) and all(cell in _REMARKS for cell in others)
+    return {"name", "price"} <= set(places) and all(cell in ("", *_COLUMNS["remark"]) for cell in others)
 
 
-_REMARKS: Final = frozenset(
-    names_in(
-        "source, notes, note, link, url, where, comment, comments, why, condition, shop, store, vendor, "
-        "seller, status, bought, from, remarks, reason"
-    )
-) | {""}
-"""Names of columns that tell nothing about a part."""
+def _check_rows(text: str, path: Path | str) -> None:
+    """Refuse a text with a row that is longer than any part's: patterns take the square of a row's time.
 
-
-def _read_rows(path: Path) -> str:
-    """Return the text of a file whose rows are no longer than a part's: patterns take the square of a row's time."""
-    text = read_text(path, MOST_TOML_BYTES)
+    Raises: InputFileError: it has one.
+    """
     for number, row in enumerate(text.splitlines(), 1):
         check_length(row, f"{path}: row {number}")
-    return text
 
 
 def read_table_text(path: Path) -> list[TypedLine]:
@@ -138,7 +131,11 @@ def read_table_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
     """
-    text = _read_rows(path)
+    return _table_lines(read_text(path, MOST_TOML_BYTES), path)
+
+
+def _table_lines(text: str, path: Path | str) -> list[TypedLine]:
+    _check_rows(text, path)
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
@@ -187,29 +184,10 @@ def _fits_columns(row: list[str], places: dict[str, int]) -> bool:
     return re.search(r"[^\W\d]", name) is not None and not is_known(quantity)
 
 
-_RULE: Final = re.compile(r"^[\s|:+=-]+$", re.MULTILINE)
-"""Row of dashes and bars below the names of columns."""
 _NAME_WORDS: Final = frozenset(
     ("part", "item", "product", "component", "description", "name", "model", "artikel")
 )
-_COLUMNS: Final = {
-    "build": names_in("build"),
-    "category": names_in("category, kind, type, component, part type, kategorie, typ, part"),
-    "name": names_in(
-        "name, selection, item, product, model, choice, what, part, part name, detail, details, pick, "
-        "specification, artikel, produkt, description"
-    ),
-    "quantity": names_in("quantity, qty, count, number, anzahl, menge, amount, #, pcs, no."),
-    "whole": names_in(
-        "usd, total, total price, price_usd, gesamt, sum, subtotal, line total, extended, summe, $ total, "
-        "total $"
-    ),
-    "each": names_in(
-        "unit_price_usd, unit price, unit cost, price each, price ea, price ea., price/ea, per unit, $ ea, "
-        "$ each, $/ea, each, ea, unit, stückpreis, einzelpreis, prix unitaire"
-    ),
-    "price": names_in("price, cost, preis, price (usd), cost (usd), prix, precio"),
-}
+_COLUMNS: Final = word_table("columns")
 """Names of columns by what they hold; the first one that a table has counts."""
 
 
@@ -286,6 +264,8 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
 
 _SUM: Final = re.compile(
     r"^\W*(?:sub-?|grand |asking |order )?(?:total|price|sum)\b[^$|]{0,30}[|\s*:]*\$\s?([\d,]+(?:\.\d\d)?)\W*$"
+    r"|^[^$|\d\n]{0,80}\b(?:for|paid|cost me|price[ds]?(?: at)?|deal)\b[^$|\d\n]{0,20}"
+    r"\$\s?([\d,]+(?:\.\d\d)?)[^$|\d\n]{0,30}:\s*$"
     r"|^\W*(?:asking|all[- ]in|everything|together|in total)\b[^$|\d]{0,30}\$\s?([\d,]+(?:\.\d\d)?)\W*$"
     r"|^\W*(?:US\s?)?\$\s?([\d,]+(?:\.\d\d)?)\s+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
     r"|total|obo|firm|or best offer|asking|cash|local pickup"
@@ -384,12 +364,13 @@ _LEAST_DASHES: Final = 2
 """Number of rows with a dash directly before their text from which dashes are bullets, and no signs of numbers."""
 
 
-def _lines(text: str, path: Path) -> Iterator[TypedLine]:
+def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     if sum(_DASH.match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
         text = "\n".join(_DASH.sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(rows):
-        if not (_SKIPPED.match(row.strip()) or _SUM.match(row) or _FREE.match(row)):
+        plain = " ".join(row.split())
+        if not any(one.match(text) for one in (_SKIPPED, _SUM, _FREE) for text in (row.strip(), plain)):
             line = _line(row.strip(), f"{path}: row {number}")
             yield replace(line, is_printed=is_printed, block=int(line.category is None and is_prose(row)))
 
@@ -404,15 +385,10 @@ def _line(row: str, where: str) -> TypedLine:
     """Return one row as a line: a kind of part before a colon or in bold, the part, and its price in brackets or in a
     column."""
     row = write_limits(write_in_english(row))
-    found = _MARKDOWN.match(row)
-    if found is not None:
-        kind = found["kind"]
-        what = _LINK.sub(r"\1", found["what"])
-        price = _LINK.sub(r"\1", found["price"] or "")
-    else:
-        head, colon, tail = row.partition(":")
-        is_kind = bool(colon) and head.strip().lower() in _KINDS
-        kind, what, price = (head, tail, "") if is_kind else _cells_of(row)
+    row = _LINK.sub(r"\1", row).replace("**", "")
+    head, colon, tail = row.partition(":")
+    is_kind = bool(colon) and head.strip().lower() in _KINDS
+    kind, what, price = (head, tail, "") if is_kind else _cells_of(row)
     if kind and re.search(r"[^\W\dx]", what) is None:
         what = f"{kind} {what}"  # a part that its label alone names: `Risers: 4x $35`
     bracket = _PRICE.search(what) if kind else None
@@ -433,7 +409,7 @@ def _line(row: str, where: str) -> TypedLine:
     return replace(line, text=text, category=_KINDS.get(name) if kind else line.category)
 
 
-_KINDS: Final = {**LABELS, **dict.fromkeys(_OTHERS, "other"), CUSTOM: None}
+_KINDS: Final = {**LABELS, **dict.fromkeys(word_table("overlooked")["of_shops"], "other"), CUSTOM: None}
 """Category of the catalog by the name of a kind of part; None tells nothing about the part."""
 _OF_CELLS: Final = frozenset((*_KINDS, "nvlink", "bridge"))
 """First cells of rows by which a table without a header is known."""
@@ -450,7 +426,9 @@ def _cells_of(row: str) -> tuple[str, str, str]:
     label = _NUMBER_OF_LABEL.sub("", cells[0])  # `gpu 2` is a kind with the number of the card
     kind = label if label.lower() in _KINDS else ""
     named = cells[1:] if label.lower() in _OF_CELLS else cells
-    count = next((cell for cell in named[1:] if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
+    count = next((cell for cell in named if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
+    if kind and len(named) > 1 and count == named[0]:  # the number stands before the name
+        named = [named[1], count, *named[2:]]
     if count and len(named) < len(cells):
         named = [f"{count.strip('x× ')}x {named[0]}", *(cell for cell in named[1:] if cell != count)]
     sums = [cell for cell in named[1:] if _SUM_CELL.fullmatch(cell)]

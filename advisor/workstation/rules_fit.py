@@ -300,7 +300,9 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
         if len(positions) < cards.num:
             why = f"{cards.num} cards; {len(positions)} slots of {board.name} are known to carry one"
             remedy = "a board with more slots, or fewer cards"
-            return Finding(cards.num, len(positions), False, why, remedy, not board.slots_known)
+            # Slots with 8 lanes of a server's board are in no record; some of them take a card.
+            is_unknown = not board.slots_known or (board.registered and SERVER not in board.flags)
+            return Finding(cards.num, len(positions), False, why, remedy, is_unknown)
         between = min((b - a for a, b in pairwise(sorted(positions))), default=0)
         is_assumed = "layout_assumed" in board.flags
         why = f"cards of {max(widths)} slots overlap on {board.name}" + (

@@ -58,7 +58,7 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     "PCIe lanes of the CPU",
     "lanes",
     cards=lambda cards: cards.num,
-    board=lambda board: (board.lane_modes, board.has_switch),
+    board=lambda board: (board.lane_modes, board.has_switch, LANES_USUAL in board.flags),
     cpu=lambda cpu: cpu.series.all_slot_lanes,
 )
 def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
@@ -70,7 +70,9 @@ def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding
     # Desktop boards: the first two slots share the CPU's lanes, or the second is on the chipset, as a third is.
     used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
     why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
-    return at_most(used, given, why, "a CPU with more lanes, or fewer cards")
+    found = at_most(used, given, why, "a CPU with more lanes, or fewer cards")
+    # Boards wired in another way than usual, or with a switch, ask for fewer.
+    return found._replace(is_unknown=LANES_USUAL in board.flags and not found.passed)
 
 
 def generation_of(cards: Cards, board: Board, cpu: Cpu | None, risers: Risers | None = None) -> int:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.files import read_toml
 from advisor.catalog.schema.part import System
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import word_table
 from advisor.workstation.typed_line import TypedLine
 
 _MEMORY: Final = re.compile(r"(\d{1,4})gb")
@@ -62,7 +62,7 @@ def with_laptop_cards(lines: Sequence[TypedLine]) -> list[TypedLine]:
 @functools.cache
 def _laptop_lines() -> re.Pattern[str]:
     """Return the pattern of words that name a laptop."""
-    words = map(re.escape, read_toml(parts.FOLDER / "words.toml")["laptops"]["lines"])
+    words = map(re.escape, word_table("laptops")["lines"])
     return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
 
 

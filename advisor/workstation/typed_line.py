@@ -5,13 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.workstation.foreign_words import write_in_english
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the names of a text between commas."""
-    return tuple(text.split(", "))
-
+from advisor.workstation.foreign_words import word_table, write_in_english
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
 BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
@@ -90,10 +84,10 @@ _BREAKOUT: Final = re.compile(
 """Board that leads the power of a server's supply to plugs, named with the supply."""
 _REMARK: Final = re.compile(
     r"\s\((?:because|since|which|as|so|but|not|I|we|it|it's|this|still|already|probably|maybe|for now|will|would|got"
-    r"|bought)\b[^()]*\)",
+    r"|bought)\b(?![^()]*\d\s?GB)[^()]*\)",
     re.IGNORECASE,
 )
-"""Remark in brackets behind a part: `(because it has four slots)`."""
+"""Remark in brackets behind a part: `(because it has four slots)`; one that names a size stays."""
 _LIMIT_BEHIND: Final = re.compile(
     r"\s*[,(]?\s*\b(?:each\s+|all\s+|both\s+)?(?:(?:with|at|on|under|sipping|set\s+to|running\s+at)\s+)?(?:an?\s+)?(?:conservative\s+)?"
     r"(\d{2,3})\s?W\s+(?:power[- ]?)?(?:limit|cap)\b(?:\s+each)?\)?",
@@ -102,14 +96,23 @@ _LIMIT_BEHIND: Final = re.compile(
 """Power limit of cards that is named behind them: `each with a 270W power limit`."""
 _ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
-_KIND_OF_MODULE: Final = re.compile(
-    r"\bddr[345]\b|\bcl\d\d\b|\b(?:vengeance|trident|ripjaws|fury|dominator)\b"
-    r"|\d\s?[x×]\s?\d{1,3}\s+(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b",
-    re.IGNORECASE,
+RATES: Final = r"(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[0468]00|7[26]00|8000)"
+"""Pattern of the transfer rates at which modules are sold [MT/s]."""
+MEMORY_LINES: Final = (
+    r"(?:vengeance|trident|ripjaws|fury|dominator|flare|ballistix|lancer|viper|g\.?skill|t-force)"
 )
-_HAS_SIZE: Final = re.compile(r"\d\s?G(?:B|iB)?\b", re.IGNORECASE)
+"""Pattern of product lines of modules, which people write without the word memory."""
+_KIND_OF_MODULE: Final = re.compile(
+    rf"\bddr[345]\b|\bcl\d\d\b|\b{MEMORY_LINES}\b|\d\s?[x×]\s?\d{{1,3}}\s+{RATES}\b", re.IGNORECASE
+)
+_HAS_SIZE: Final = re.compile(r"\d\s?Gi?B\b|\dG\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
 """Modules without their unit: `Vengeance 2x16 DDR5`."""
+_BARE_GIGABYTES: Final = re.compile(
+    r"^\s*((?:[1-9]|1[0-6])?(?:(?<=\d)\s?[x×]\s?)?(?:4|8|16|24|32|48|64|96|128|192|256|384|512|768))(?=\s*(?:$|ddr))",
+    re.IGNORECASE,
+)
+"""Size behind the label of memory without its unit: `RAM: 16`."""
 _MODULE_CODE: Final = re.compile(
     r"\bPC([345])L?-?(\d{4,5})([A-Z]{0,2})(?:-?(R|L|U|E)[A-Z]?\d?(?:-\d+)*)?(?![\w])", re.I
 )
@@ -128,28 +131,7 @@ _MAKERS_CODES: Final = (
 """Kind of module by the article numbers of Samsung, SK hynix and Micron."""
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
 _REGISTERED_WORDS: Final = re.compile(r"\bR-?ECC\b", re.IGNORECASE)
-LABELS: Final = {
-    **dict.fromkeys(
-        ("gpu", "gpus", "graphics", "graphics card", "graphics cards", "video card", "video cards"), "gpu"
-    ),
-    **dict.fromkeys(("card", "cards", "vga", "accelerator", "accelerators"), "gpu"),
-    **dict.fromkeys(("cpu", "cpus", "processor", "processors", "proc"), "cpu"),
-    **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board", "cm"), "board"),
-    **dict.fromkeys(("ram", "memory", "mem", "system ram", "system memory"), "ram"),
-    **dict.fromkeys(
-        ("storage", "ssd", "hdd", "nvme", "drive", "drives", "disk", "boot drive", "os drive", "storage 1"),
-        "storage",
-    ),
-    **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power", "nt", "alim"), "psu"),
-    **dict.fromkeys(("case", "chassis", "frame", "enclosure", "tower"), "case"),
-    **dict.fromkeys(("cooler", "cpu cooler", "cooling", "cpu cooling", "heatsink", "aio"), "cooler"),
-    **dict.fromkeys(("riser", "risers", "riser cables"), "riser"),
-    **dict.fromkeys(("nic", "network", "networking", "network card", "wired network adapter"), "nic"),
-    **dict.fromkeys(
-        ("os", "operating system", "fan", "fans", "case fan", "case fans", "misc", "notes"), "other"
-    ),
-    **dict.fromkeys(("monitor", "software", "ups", "thermal paste", "thermal compound", "cables"), "other"),
-}
+LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
 _LABEL: Final = re.compile(
     r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
@@ -159,32 +141,33 @@ _BARE_LABEL: Final = re.compile(
     r"(?!(?i:cooler|fan|adapter|cable|riser|bracket|kit|only|block)s?\b)"
 )
 """Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
-NUMBER_WORDS: Final = {
-    **dict.fromkeys(("single", "one"), 1),
-    **dict.fromkeys(("dual", "twin", "two", "pair of", "couple of", "pair", "a pair"), 2),
-    **dict.fromkeys(("three", "triple"), 3),
-    **dict.fromkeys(("four", "quad"), 4),
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
-COUNT_AHEAD: Final = rf"(?:\d{{1,2}}\s*[x×]\s*|(?:{'|'.join(NUMBER_WORDS)})\s+)"
+NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
+NO_ABBREVIATION: Final = "".join(
+    rf"(?i:(?<!{word}\.))" for word in ("incl", "approx", "max", "min", "rev", "ver", "pos", "qty")
+)
+"""Pattern of a place behind a point that ends a sentence and no abbreviation."""
+_COUNT_WORDS: Final = rf"(?:{'|'.join(NUMBER_WORDS)})"
+COUNT: Final = rf"(?:\d{{1,2}}\s?[x×]?|{_COUNT_WORDS})"
 """Pattern of a number of pieces ahead of a name, in digits or in words."""
-COUNTED: Final = re.compile(rf"\s*(?:{COUNT_AHEAD}|\d{{1,2}}\s+[A-Z])", re.IGNORECASE)
+ADJECTIVES: Final = r"(?:used|new|cheap|old|refurb(?:ished)?|single|extra|spare|of|pair|geforce|radeon)"
+"""Pattern of words between the number of a part and its name."""
+ARTICLES: Final = (
+    r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just|second|third|fourth|2nd|3rd"
+    r"|un[ae]?|eine?n?)"
+)
+"""Pattern of words ahead of the number and the name of a part in a sentence."""
+COUNTED: Final = re.compile(
+    rf"\s*(?:\d{{1,2}}\s*[x×]|(?:{_COUNT_WORDS}|\d{{1,2}})\s+(?=[A-Z]))", re.IGNORECASE
+)
 """Text that begins with a number of pieces."""
 _WORDED: Final = re.compile(
-    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(NUMBER_WORDS)})[- ]+"
+    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({_COUNT_WORDS})[- ]+"
     r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
     re.IGNORECASE,
 )
 """Number in words at the start of a line; inside a line, `Dual` is a product's name or a property."""
 _OF_THEM: Final = re.compile(
-    rf"[-–—,(\s]+({'|'.join(NUMBER_WORDS)}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
+    rf"[-–—,(\s]+({_COUNT_WORDS}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
 )
 """Number in words at the end of a line: `RTX 6000 Ada, two of them`."""
 _CPU_NUMBER: Final = re.compile(
@@ -199,6 +182,9 @@ MOST_USD: Final = 1_000_000
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _LEADERS: Final = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*")
 """Dots that lead from a name to its price."""
+_EITHER_SIZE: Final = re.compile(r"\b(\d{1,3})(?:\s?GB?)?\s+or\s+(\d{1,3})\s?GB?\b", re.IGNORECASE)
+"""Two sizes between which a line is in doubt: `the 8 or 12gb ones`."""
+IN_DOUBT: Final = re.compile(r"\b\d{1,3}GB or \d{1,3}GB\b")
 _STICKS_OF: Final = re.compile(
     r"\b(\d{1,2})\s+(?:sticks?|modules?|dimms?|planks?)\s+(?:of|à|a|à|je|de|da|per|po|по)\s+(\d{1,3})(?:\s?G[Bi]?B?\b|(?!\w))",
     re.IGNORECASE,
@@ -212,10 +198,14 @@ FOREIGN_PRICE: Final = re.compile(
     rf"\$\s?{_FOREIGN_AMOUNT}\s*(?:CAD|AUD|NZD|SGD|HKD|TWD|MXN)\b"
     rf"|(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
     rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
-    rf"(?:€\d\d(?!\d)|[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|Ft\b|万?[元円]|块钱|руб\w*)",
+    rf"(?:€\d\d(?!\d)|[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|(?-i:Ft)\b|万?[元円]|块钱|руб\w*)",
     re.IGNORECASE,
 )
 """Amount of money in another currency than US dollars."""
+_TIMES_PRICE: Final = re.compile(
+    rf"(?<=[\w)])\s+(\d{{1,2}})\s*[x×@]\s*(?=(\$\d)|{FOREIGN_PRICE.pattern})", re.IGNORECASE
+)
+"""Number of pieces before the price of each, as carts write it: `3090s: 4 @ $650`, `2 x 879,00 €`."""
 _AMOUNTS_LAST: Final = re.compile(
     rf"(?:(?<=[\s|]){_FOREIGN_AMOUNT}\s*(?:[€£¥￥₹₩₽₺]|(?:{_CURRENCIES})\b)[\s|]*){{2,}}$", re.IGNORECASE
 )
@@ -227,6 +217,10 @@ _PRICE_WORDS: Final = re.compile(
 """Words around an amount, in whose place a private character stands."""
 _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
 """Price in thousands: `$22k`."""
+_FOR_THOUSANDS: Final = re.compile(
+    r"\b(?:for|at|was|paid|cost)\s+(\d{1,3}(?:\.\d{1,2})?)\s*k\b(?!\s*(?:tok|context|ctx|rpm))", re.IGNORECASE
+)
+"""Price in thousands behind its preposition: `for 4k total`."""
 _LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
 """Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
 _AMOUNT: Final = r"-?\d(?:\d|[.,](?=\d)|(?<!\d{4})[ \u202f\xa0](?=\d{3}(?!\d|\s?[GT]B)))*"
@@ -308,6 +302,8 @@ def read_line(text: str, where: str) -> TypedLine:
     check_length(text, where)
     text = _LEADERS.sub(" ", text.strip().strip('"“”'))
     category, unlabelled = split_off_label(BULLET.sub("", write_in_english(text), count=1))
+    if category == "ram":
+        unlabelled = _BARE_GIGABYTES.sub(r"\1GB", unlabelled)
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(re.sub(r"[\s,–—-]+$", "", rest), where)
     claims: dict[str, int] = {}
@@ -356,12 +352,18 @@ def write_units(text: str) -> str:
     """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
     text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
     text = _STICKS_OF.sub(r"\1x\2GB", text)
-    text = re.sub(r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0\b)", r"\1x ", text)  # 3x3060
+    text = _EITHER_SIZE.sub(r"\1GB or \2GB", text)
+    text = re.sub(
+        r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0(?:ti|s)?(?:\b|\d{1,2}gb))", r"\1x ", text, flags=re.I
+    )  # 3x3060
+    text = re.sub(r"\b([1-5]0[5-9]0(?:ti|super)?)(?=\d{1,2}\s?gb\b)", r"\1 ", text, flags=re.I)  # 5060ti16gb
     text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
-    text = re.sub(r"(?<=\w)\s+(\d{1,2})\s*[x×@]\s*(?=\$\d)", r" x\1 @ ", text)  # 3090s: 4 @ $650
+    text = _TIMES_PRICE.sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
     text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
     text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
     text = _BREAKOUT.sub(r"\1", text)
+    text = _FOR_THOUSANDS.sub(lambda found: f"for ${float(found[1]) * 1000:.0f}", text)
+    text = re.sub(r"(?<=\w)\*(\d{1,2})(?=\s*(?:[,;)]|$))", r" x\1", text)  # EPYC 9135*2
     text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
     text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
     text = _PLAIN_PRICE.sub(lambda sign: f"{sign.group()}$", text)

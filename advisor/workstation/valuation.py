@@ -44,8 +44,11 @@ IN_THE_MACHINE: Final = "in the price of the machine"
 OWNED: Final = "you have it"
 """Source of the price of a part that the user has."""
 TWO_SOCKETS_FRACTION: Final = 0.7
-"""Bandwidth that two CPUs reach together over the sum of theirs: half of all reads cross the link between them, unless
-an engine places weights by socket. Own estimate."""
+"""Bandwidth that two CPUs reach together over that of both, where llama.cpp spreads the weights (--numa distribute):
+DeepSeek V3 in eight bits at 8 to 9 tokens/s on two EPYC 9004 of 922 GB/s (ggml-org/llama.cpp#10981)."""
+PAGES_READ_BY_PROMPT_FRACTION: Final = 0.55
+"""Speed of two CPUs whose weights a prompt reads into memory first, over that where generation does: 2.4 against 4.31
+tokens/s (ggml-org/llama.cpp#11744), 4 to 5 against 8 to 9 (#10981)."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -372,9 +375,14 @@ def _economics(
 
 def _note(machine: Assembly, of_unlike_cards: str) -> str:
     cards = machine.cards
-    if cards is None or not cards.cards:
-        return ""
     notes = []
+    if machine.cpu is not None and machine.cpu.series.num_cpus == 2:
+        notes.append(
+            "layers on two CPUs take llama.cpp with --numa distribute and weights that generation reads into memory; "
+            f"those that a prompt reads first run at {PAGES_READ_BY_PROMPT_FRACTION:.0%} of the speed"
+        )
+    if cards is None or not cards.cards:
+        return "; ".join(notes)
     if cards.power_fraction < 1.0:
         watts = cards.cards[0].power_w * cards.power_fraction
         command = POWER_COMMANDS[accelerators.by_id(cards.accelerators[0]).vendor].format(watts=watts)

@@ -1,6 +1,7 @@
 """Judgement of a user's parts list: rules, claims, prices, and what else the money buys."""
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,7 +10,18 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, GpuCard
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import SERVER, Check, Memory, Setting, Severity, slot_widths
+from advisor.workstation.assembly import (
+    SERVER,
+    TYPICAL,
+    Assembly,
+    Cards,
+    Check,
+    Memory,
+    Risers,
+    Setting,
+    Severity,
+    slot_widths,
+)
 from advisor.workstation.candidates import all_candidates
 from advisor.workstation.knee import WORTH_IT, speed_of
 from advisor.workstation.listing import Listing
@@ -24,7 +36,7 @@ from advisor.workstation.rules_fit import card_length, slots
 from advisor.workstation.rules_links import lanes_of
 from advisor.workstation.rules_power import psu_plugs
 from advisor.workstation.system_names import can_join
-from advisor.workstation.valuation import build_from_lines, build_of, system_as_listed
+from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
 """Fraction below the catalog's price from which a stated price is doubtful."""
@@ -102,7 +114,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     riser = listing.machine.risers.riser
     skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
     kept = [
-        _as_of_a_list(check)
+        _as_of_a_list(check, question.setting)
         for check in (_without_width(check, listing, question.setting) for check in build.checks)
         if not (check.is_unknown and check.rule in bounds)
         and check.rule not in skipped
@@ -165,8 +177,14 @@ _SPEED_OF_SOUND_PARTS: Final = 0.8
 choice."""
 
 
-def _as_of_a_list(check: Check) -> Check:
-    """Return a check with few lanes as advice, as of risers with as few: the cards of a list work, and load slowly."""
+def _as_of_a_list(check: Check, setting: Setting) -> Check:
+    """Return a check as advice where the machine works all the same: cards with few lanes load slowly, and a circuit
+    that the question leaves open may be another one."""
+    if check.rule == "circuit" and setting.circuit.is_assumed and not check.passed:
+        why = f"{check.why}; no place is stated, so this circuit is assumed"
+        return replace(
+            check, severity="advice", why=why, remedy=f"state yours (--circuit 230V/16A), or {check.remedy}"
+        )
     works = check.rule == "pcie-lanes" and not check.is_unknown and check.actual >= 1
     return replace(check, severity="advice") if works else check
 
@@ -178,9 +196,9 @@ def _fills_board(check: Check, listing: Listing) -> bool:
 
 
 def _with_circuit(question: Question, listing: Listing) -> Question:
-    """Return the question with the circuit that the list states, if the question leaves it at the usual one."""
+    """Return the question with the circuit that the list states, if the question states none."""
     circuit = listing.circuit
-    if circuit is None or question.setting.circuit != Setting().circuit:
+    if circuit is None or not question.setting.circuit.is_assumed:
         return question
     room_w = max(question.setting.room_cooling_w, circuit.continuous_w)
     return replace(question, setting=replace(question.setting, circuit=circuit, room_cooling_w=room_w))
@@ -279,6 +297,12 @@ def claim_checks(listing: Listing) -> list[Check]:
     return found
 
 
+_BOXED: Final = re.compile(r"\b(?:boxed|wraith|(?:box|stock)\s+cooler)\b", re.IGNORECASE)
+MOST_BOXED_W: Final = 95.0
+"""Power of a CPU up to which makers sell it in a box with a cooler [W]: AMD adds Wraith coolers to desktop CPUs of 65 W
+TDP, which draw 88 W, and none to those above (AMD, Wraith coolers)."""
+
+
 def missing_places(listing: Listing) -> list[str]:
     """Return the places of a machine that no line of a list fills; none of a complete machine."""
     if listing.system is not None:
@@ -288,6 +312,10 @@ def missing_places(listing: Listing) -> list[str]:
     board = listing.machine.board
     if board is not None and SERVER in board.flags:
         listed |= {"case", "cooler", "psu"} | ({"cpu"} if listing.machine.cpu is not None else set())
+    cpu = listing.machine.cpu
+    is_boxed = any(_BOXED.search(line.text) for line in listing.lines)
+    if is_boxed and cpu is not None and cpu.power_w <= MOST_BOXED_W:
+        listed.add("cooler")
     return [place for place in PLACES if categories.get(place, place) not in listed]
 
 
@@ -338,7 +366,7 @@ def cpu_count_checks(listing: Listing) -> list[Check]:
     limit = board.sockets if board is not None else 1
     if num <= limit:
         return []
-    is_assumed = board is None or FIGURES_ASSUMED in board.flags
+    is_assumed = board is None or bool({FIGURES_ASSUMED, TYPICAL} & set(board.flags))
     is_unknown = is_assumed and (machine.cpu is None or machine.cpu.series.socket in PAIRED_SOCKETS)
     name = board.name if board is not None else machine.cpu.series.socket if machine.cpu else "the board"
     sockets = "one socket" if limit == 1 else f"{limit} sockets"
@@ -365,7 +393,8 @@ def cpu_count_checks(listing: Listing) -> list[Check]:
 
 
 def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
-    """Return checks that hold whatever the unknown board is: memory of the CPU, lanes of the CPU, openings of the case.
+    """Return checks that hold whatever the unknown board is: memory of the CPU, lanes of the CPU and of the worst known
+    board, openings of the case.
 
     Assumes: no PCIe switch; a board with one is a record of its own.
     """
@@ -378,6 +407,8 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         return found
     if cards is None or not cards.cards or (machine.board is not None and lanes_of(cards, machine.board)):
         return found
+    if machine.board is None or not machine.board.slots_known:
+        found.append(_lanes_of_worst(machine, cards, setting))
     if machine.cpu is not None:
         given = machine.cpu.series.all_slot_lanes
         riser = machine.risers.riser
@@ -401,6 +432,30 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         too_wide = Check("slots", "card width", width, room, "slots", False, "hard", why, remedy)
         found += [_without_width(too_wide, listing, setting)] if width > room else []
     return found
+
+
+def _lanes_of_worst(machine: Assembly, cards: Cards, setting: Setting) -> Check:
+    """Return the check of the lanes that each card has on the worst known board of the socket; where those are too few,
+    the lanes of the board are unknown."""
+    _, lanes = links_of(replace(machine, risers=Risers()), cards)
+    name = machine.board.name if machine.board is not None else "the board"
+    why = f"no source says how {name} wires {cards.num} cards; the worst known of its socket gives each x{lanes}"
+    remedy = "a board whose lanes are known, or look them up"
+    passed = lanes >= setting.min_lanes
+    return Check(
+        *(
+            "pcie-lanes",
+            "PCIe lanes of each card",
+            lanes,
+            setting.min_lanes,
+            "lanes",
+            passed,
+            "hard",
+            why,
+            remedy,
+        ),
+        is_unknown=not passed,
+    )
 
 
 def _memory_of_cpu(memory: Memory, cpu: Cpu) -> Check:

@@ -33,8 +33,13 @@ class BuildConditions:
         Path | None, LIMITS("CSV", "Your own prices (part, usd, observed_on), which win."), Effect.READS
     ] = None
     circuit: Annotated[
-        str, PLACE("V/A", "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.", show_default=True)
-    ] = "120V/15A"
+        str | None,
+        PLACE(
+            "V/A",
+            "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.",
+            show_default="120V/15A, as an assumption",
+        ),
+    ] = None
     room_cooling: Annotated[
         str | None,
         PLACE(

@@ -133,7 +133,7 @@ def _class_notes(model: Model, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _setting_of(typed: BuildConditions) -> Setting:
-    circuit = parse_circuit(typed.circuit)
+    circuit = Setting().circuit if typed.circuit is None else parse_circuit(typed.circuit)
     room_w = max(Setting().room_cooling_w, circuit.continuous_w)
     if typed.room_cooling is not None:
         room_w = parse_watts(typed.room_cooling, "--room-cooling")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.catalog.part_prices import PriceBook, price_book
 from advisor.commands.build.options import BuildInput, CheckInput
 from advisor.commands.build.question import question_of
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from advisor.workstation.upgrades import Upgrades
     from advisor.workstation.verdict import Verdict
 
-DEFAULT_MODEL: Final = "70b"
-"""Model that a list is tried with if none is named: the usual reason for two cards."""
+_LIST_FILES: Final = frozenset((".toml", ".json", ".txt", ".md", ".csv", ".tsv"))
+"""Endings of the files that hold lists."""
 
 
 def build(asked: BuildInput, shared: SharedOptions) -> Answer:
@@ -84,9 +85,19 @@ def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:
 
 
 def is_list_text(file: Path) -> bool:
-    """Return whether the name of a file is a list of parts that was pasted in its place: words with separators."""
+    """Return whether the name of a file is a list of parts or a question that was pasted in its place: words that
+    separators divide, or that name a part."""
     text = str(file)
-    return " " in text and any(sign in text for sign in ",+;\n") and not file.exists()
+    try:
+        if " " not in text or file.exists():
+            return False
+    except OSError:  # longer than any name
+        return True
+    if any(sign in text for sign in ",+;?\n"):
+        return True
+    from advisor.workstation.mentions import mentions_in
+
+    return file.suffix.lower() not in _LIST_FILES and bool(mentions_in(text))
 
 
 def check(asked: CheckInput, shared: SharedOptions) -> Answer:
@@ -95,24 +106,30 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
     from advisor.commands.build.verdict_view import choice_answer, verdict_answer
+    from advisor.workstation.asked import format_in, model_in, questions_in, usual_model
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
     conditions = asked.conditions
     file = asked.file
     texts = tuple(asked.part or ())
+    pasted = ""
     if file is not None and is_list_text(file):
-        texts = (*str(file).splitlines(), *texts)
+        pasted = str(file)
         file = None
     book = price_book(conditions.price_file, shared.as_of, used=conditions.used)
-    if file is None and not texts:
+    if file is None and not texts and not pasted:
         raise AdvisorError(
             "there is no list to judge",
             fix="advisor build check MYBUILD.toml, or --part '2x RTX 5090 $4500' ...",
         )
-    listings = read_listings(file, book, texts)
+    listings = read_listings(file, book, texts, pasted)
+    words = "\n".join((pasted or ("" if file is None else read_text(file, MOST_TOML_BYTES)), *texts))
     if conditions.model is None:
-        conditions = replace(conditions, model=DEFAULT_MODEL)
+        named = model_in(words)
+        model = named or usual_model([listing for _, listing in listings])
+        precision = conditions.precision or (format_in(words) if named else None)
+        conditions = replace(conditions, model=model, precision=precision)
     question, notes = question_of(conditions, BuildInput(), shared)
     is_choice = len(listings) > 1
     verdicts = [
@@ -131,6 +148,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             question,
             (*notes, *listing.notes),
             _upgrades_of(listing, verdict, question, book),
+            questions_in(words),
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]

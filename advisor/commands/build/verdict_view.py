@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from advisor.catalog.units import GB
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
     basis_words,
@@ -16,6 +17,7 @@ from advisor.commands.build.view import (
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, usd
+from advisor.workstation.asked import Asked, memory_bytes, weight_bytes
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Question
@@ -32,10 +34,14 @@ def verdict_answer(
     question: Question,
     notes: tuple[str, ...],
     upgrades: Upgrades | None = None,
+    asked: Sequence[Asked] = (),
 ) -> Answer:
-    """Return the answer about a list of parts, the broken rules first, and the next parts if the list asks for them."""
+    """Return the answer about a list of parts: first its questions, then the broken rules, and the next parts if the
+    list asks for them."""
     build = verdict.build
-    blocks: list[Block] = [Paragraph(_headline(verdict), emphasis=True)]
+    replies = [_reply(one, verdict, question, memory_bytes(listing)) for one in asked]
+    blocks: list[Block] = [Paragraph("\n".join((*replies, _headline(verdict))), emphasis=True)]
+    blocks += _upgrade_blocks(upgrades, question)
     failed = [check for check in build.checks if not check.passed]
     if failed:
         kept = len(build.checks) - len(failed)
@@ -46,11 +52,12 @@ def verdict_answer(
     blocks.append(Paragraph(_price_words(verdict)))
     if build.performance is not None:
         blocks += performance_blocks(build.performance, explain=True)
+    if build.note:
+        blocks.append(Paragraph(f"Note: {build.note}."))
     if build.economics is not None:
         blocks.append(Paragraph(economics_words(build)))
     if listing.unjudged:
         blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
-    blocks += _upgrade_blocks(upgrades, question)
     if verdict.repaired is not None and verdict.broken:
         text = f"The same cards in a machine that works: {headline(verdict.repaired, question)}"
         blocks.append(Paragraph(text, emphasis=True))
@@ -91,6 +98,28 @@ def verdict_answer(
         notes=notes,
         exit_code=EXIT_BROKEN if verdict.broken else 0,
     )
+
+
+def _reply(asked: Asked, verdict: Verdict, question: Question, memory: float) -> str:
+    """Return the answer to a question of the list in one sentence."""
+    if asked == "model":
+        name = question.load.model.id
+        if not speed_of(verdict.build):
+            weights = weight_bytes(question.load.model) / GB
+            return (
+                f"Does it run {name}? Not as listed: its weights take {weights:.0f} GB in four bits, the machine has "
+                f"{memory / GB:.0f} GB for them, and no main memory of which the bandwidth is known holds the rest."
+            )
+        speed = f"{speed_of(verdict.build):.3g} tokens/s"
+        run = verdict.build.performance
+        return f"Does it run {name}? Yes, at about {speed} ({run.run.split if run is not None else ''})."
+    check = next((one for one in verdict.build.checks if one.rule == "psu-headroom"), None)
+    if check is None:
+        return "Is the supply enough? That is open: the supply or the cards are not known."
+    peak = next((one for one in verdict.build.checks if one.rule == "psu-transient"), check)
+    word = "Yes" if check.passed and peak.passed else "No" if check.verdict == "broken" else "Barely"
+    told = peak if check.passed and not peak.passed else check
+    return f"Is the supply enough? {word}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
 
 
 def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:

@@ -72,6 +72,26 @@ def test_a_circuit_in_the_list_counts_unless_the_question_states_one(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("place", "setting", "expected"),
+    [
+        ("", Setting(), "advice"),
+        ("", Setting(circuit=Circuit(120.0, 15.0)), "broken"),
+        ("", Setting(circuit=Circuit(230.0, 16.0)), "ok"),
+        (" Plugged into a 120V 15A outlet", Setting(), "broken"),
+    ],
+)
+def test_only_a_circuit_that_is_stated_breaks_a_list(
+    place: str, setting: Setting, expected: str, tmp_path: Path
+) -> None:
+    listing = read(f"4x RTX 3090, EPYC 7532, ROMED8-2T, 2000W platinum PSU.{place}\n", tmp_path)
+    question = Question(MachineLoad(models.get("8b").record), setting=setting)
+    checks = judge_listing(listing, question, BOOK, better=False).build.checks
+    circuit = next(check for check in checks if check.rule == "circuit")
+    assert circuit.verdict == expected
+    assert ("assumed" in circuit.why) == (expected == "advice")
+
+
+@pytest.mark.parametrize(
     ("text", "is_module"),
     [
         ("NVIDIA H100 80GB HBM3", True),

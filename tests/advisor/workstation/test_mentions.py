@@ -40,7 +40,7 @@ def cards_of(listing: Listing) -> list[str]:
         ("i7-6700 16GB", [("cpu", "i7-6700"), ("ram", "16GB")]),
         ("cards limited to 280W on a 1600W supply", [("psu", "1600W")]),
         ("total $3,090 for a GMKtec EVO-X2", [("system", "GMKtec EVO-X2")]),
-        ("OptiPlex 3060 with a 970 EVO", [("board", "OptiPlex 3060")]),
+        ("OptiPlex 3060 with a 970 EVO", [("board", "OptiPlex 3060"), ("storage", "970 EVO")]),
         ("It is loud but fast, and cost me 2 weekends", []),
     ],
 )
@@ -161,3 +161,37 @@ def test_a_number_of_two_cpus_is_that_of_the_boards_socket(tmp_path: Path) -> No
         cpu = read_text(tmp_path, f"RTX 3090\n7960X\n{board}\n").machine.cpu
         assert cpu is not None
         assert name in cpu.name
+
+
+@pytest.mark.parametrize(
+    ("row", "category"),
+    [
+        (
+            "2    ASRock Creator Radeon AI PRO R9700 32GB GDDR6 Graphics Card R9700 CT   $1,299.99   $2,599.98",
+            "gpu",
+        ),
+        ("1    AMD Ryzen 7 9700X - 8-Core 3.8 GHz Socket AM5 65W      $299.00      $299.00", "cpu"),
+        ("1    SAMSUNG 990 EVO PLUS 2TB M.2 2280      $129.99      $129.99", "storage"),
+        ("1x Kingston Fury Beast DIMM Kit 64GB (2x32GB), DDR5-5600 - $174", "ram"),
+        ("Gigabyte GeForce RTX 3060 WINDFORCE OC 12GB GV-N3060WF2OC-12GD $289", "gpu"),
+    ],
+)
+def test_a_row_of_an_order_names_one_part(row: str, category: str, tmp_path: Path) -> None:
+    listing = read_text(tmp_path, f"{row}\n1x Noctua NH-D15 $99\n")
+    assert [line.category for line in listing.bill] == [category, "cooler"]
+    assert not listing.unknown
+
+
+def test_the_price_of_a_lot_stands_in_the_sentence_above_it(tmp_path: Path) -> None:
+    listing = read_text(
+        tmp_path, "Just picked up off ebay for $1150:\nDell PowerEdge R730\n2x Tesla P40 24GB\n"
+    )
+    assert listing.total_usd == 1150.0
+
+
+def test_a_doubt_about_the_memory_of_a_card_is_named(tmp_path: Path) -> None:
+    listing = read_text(tmp_path, "gpu: 2x 5060 Ti (not sure if theyre the 8 or 16gb ones)\nram 16\n")
+    assert cards_of(listing) == ["rtx-5060-ti-8gb"] * 2
+    assert any("leaves the memory open" in note for note in listing.notes)
+    assert listing.machine.memory is not None
+    assert listing.machine.memory.capacity_bytes == 16 * 2**30

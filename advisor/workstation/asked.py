@@ -1,0 +1,114 @@
+"""Words of a list about its use: the model and the format that the machine shall run, and questions to answer."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import parameter_count
+from advisor.workstation.listing import Listing
+
+_MODEL: Final = re.compile(
+    r"\b(?:(?:meta[- ])?llama|qwen|qwq|deepseek|gemma|mistral|mixtral|phi|glm|gpt-?oss|command|kimi|minimax|nemotron"
+    r"|granite|yi|falcon|olmo|exaone|ernie|hunyuan|devstral|magistral|codestral)(?:[ -]?v?\d[\w.]*|[ -]\w{1,8}){0,4}"
+    r"|(?<![\w.-])\d{1,3}(?:\.\d)?b\b",
+    re.IGNORECASE,
+)
+"""Name of a language model, or its size alone."""
+_FORMAT: Final = re.compile(
+    r"\b(?:(q[2-8](?:_\w{1,4}){0,2})|(fp8|fp16|bf16|int8)|(8|16)[- ]?bits?)\b", re.IGNORECASE
+)
+_FORMATS: Final = {
+    "q8": "q8_0",
+    "q6": "q6_k",
+    "q5": "q5_k_m",
+    "q3": "q3_k_m",
+    "q2": "q2_k",
+    "8": "int8",
+    "16": "bf16",
+}
+"""Format by its short name; four bits are those of a question without any."""
+_SENTENCE: Final = re.compile(r"[^.?!\n]*(?:\.\d[^.?!\n]*)*\?")
+"""Sentence that ends with a question mark; a point before a digit ends none."""
+_ENOUGH: Final = re.compile(
+    r"\b(?:enough|suffic\w+|adequate|too\s+(?:small|weak)|big\s+enough|handle|overkill|ok(?:ay)?|fine|support|reicht|ausreichend|suffit|basta|alcanza)\b",
+    re.IGNORECASE,
+)
+_OF_SUPPLY: Final = re.compile(
+    r"\b\d{3,4}\s?W(?:atts?)?\b|\b(?:psus?|power\s+suppl\w+|supply|netzteil|alim\w*|fuente)\b", re.IGNORECASE
+)
+_RUNS: Final = re.compile(
+    r"\b(?:run|runs|fit|fits|load|host|serve|läuft|laufen|tourne\w*|correr)\b|\btok(?:ens)?\s?/\s?s|\bhow\s+fast\b",
+    re.IGNORECASE,
+)
+Asked = Literal["supply", "model"]
+USUAL_MODELS: Final = ("70b", "32b", "8b")
+"""Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
+_BYTES_PER_WEIGHT: Final = 0.6
+"""Bytes of a weight of four bits with its scales."""
+
+
+def model_in(text: str) -> str:
+    """Return the first language model that a text names, by name or by size; empty if it names none."""
+    for found in _MODEL.finditer(text):
+        words = found.group().split()
+        for num in range(len(words), 0, -1):
+            name = " ".join(words[:num])
+            if re.search(r"\d", name) and _is_language_model(name):
+                return name
+    return ""
+
+
+def _is_language_model(name: str) -> bool:
+    try:
+        return models.get(name).record.workload == "decoder"
+    except AdvisorError:
+        return False
+
+
+def format_in(text: str) -> str | None:
+    """Return the number format that a text names; None if it names none, or one of four bits."""
+    found = _FORMAT.search(text)
+    if found is None:
+        return None
+    name = next(filter(None, found.groups())).lower()
+    return None if name == "q4" else _FORMATS.get(name, name)
+
+
+def usual_model(listings: Sequence[Listing]) -> str:
+    """Return the model by which lists that name none are judged: the largest usual one that the cards hold."""
+    memory = [memory_bytes(one) for one in listings if one.system is None]
+    if len(memory) < len(listings) or not all(memory):
+        return USUAL_MODELS[0]
+    able = (name for name in USUAL_MODELS if weight_bytes(models.get(name).record) <= max(memory))
+    return next(able, USUAL_MODELS[-1])
+
+
+def memory_bytes(listing: Listing) -> float:
+    """Memory of the cards, or of the GPU of a complete machine [bytes]; 0 if neither is known."""
+    if listing.system is not None:
+        return listing.system.memory_bytes
+    cards = listing.machine.cards
+    return (
+        sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
+        if cards
+        else 0.0
+    )
+
+
+def weight_bytes(model: Model) -> float:
+    """Size of the weights in four bits with their scales [bytes]."""
+    return parameter_count(model).total * _BYTES_PER_WEIGHT
+
+
+def questions_in(text: str) -> tuple[Asked, ...]:
+    """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model."""
+    sentences = [found.group() for found in _SENTENCE.finditer(text)]
+    asked: list[Asked] = []
+    if any(_ENOUGH.search(one) and _OF_SUPPLY.search(one) for one in sentences):
+        asked.append("supply")
+    if any(_RUNS.search(one) and _MODEL.search(one) for one in sentences):
+        asked.append("model")
+    return tuple(asked)

@@ -1,0 +1,73 @@
+"""Words of a list about its use: the model, the format, and the questions that the answer begins with."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.part_prices import price_book
+from advisor.commands.build.run import is_list_text
+from advisor.workstation.asked import format_in, model_in, questions_in, usual_model
+from advisor.workstation.listing import read_listings
+
+BOOK = price_book()
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "weights"),
+    [
+        ("which one for llama 3.3 70b q8?", "llama 3.3 70b q8", "q8_0"),
+        ("Can it run 32B models?", "32B", None),
+        ("want to run ollama with 30b models", "30b", None),
+        ("für Qwen3 32B lokal, Q4_K_M", "Qwen3 32B", "q4_k_m"),
+        ("gpt-oss 120b in fp16", "gpt-oss 120b", "fp16"),
+        ("2x RTX 3090 24GB, B550 Tomahawk, Samsung 990 Pro 2TB", "", None),
+    ],
+)
+def test_the_model_of_a_list_is_the_one_that_its_words_name(
+    text: str, model: str, weights: str | None
+) -> None:
+    assert model_in(text) == model
+    assert format_in(text) == weights
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("is 750 W enough for a 5090 with a 9800X3D?", ("supply",)),
+        ("Reicht das Netzteil für zwei Karten?", ("supply",)),
+        ("RTX 4090, 64GB. Can it run 32B models?", ("model",)),
+        ("Will my 850W PSU handle two 3090s, and can they run llama 3.3 70b?", ("supply", "model")),
+        ("850W PSU, RTX 3090. Any thoughts?", ()),
+    ],
+)
+def test_questions_are_known_by_their_sentences(text: str, asked: tuple[str, ...]) -> None:
+    assert questions_in(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "is_text"),
+    [
+        ("is 750 W enough for a 5090", True),
+        ("Mac Studio M2 Ultra 192GB $3400", True),
+        ("RTX 3090, Ryzen 5 5600, " * 20, True),
+        ("my list.txt", False),
+        ("list.toml", False),
+    ],
+)
+def test_words_that_name_parts_are_no_path(text: str, is_text: bool) -> None:
+    assert is_list_text(Path(text)) == is_text
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("2x RTX 3090", "70b"),
+        ("RTX 3090", "32b"),
+        ("RTX 4060 Ti 16GB", "8b"),
+        ("Mac Studio M2 Ultra 192GB", "70b"),
+    ],
+)
+def test_a_list_that_names_no_model_is_judged_by_the_largest_that_its_cards_hold(
+    text: str, model: str
+) -> None:
+    assert usual_model([listing for _, listing in read_listings(None, BOOK, pasted=text)]) == model
