@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
@@ -140,6 +141,7 @@ def row_of(
     if not row.get("engine"):
         row["engine"] = _USUAL_ENGINE
         assumed.append(f"the engine is taken as {_USUAL_ENGINE}; --engine says it")
+    row = _published_format(row["model"], row["engine"]) | row
     if not (row.get("tp") or row.get("pp") or row.get("dp")):
         row["tp"] = "1"
         assumed.append("one accelerator is taken; --tp says how many share the model")
@@ -172,6 +174,18 @@ def stored_formats(name: str) -> dict[str, str]:
     if record is None or not record.checkpoint:
         return {}
     return {"weight_dtype": record.weights} | ({"kv_dtype": record.kv_dtype} if record.kv_dtype else {})
+
+
+def _published_format(name: str, engine: str) -> dict[str, str]:
+    """Return the format in which alone a model is published, if it has fewer than 16 bits and the engine runs it; a model
+    of 16 bits may be served in fewer, so its name says nothing."""
+    try:
+        weights = models.get(name).record.weights
+    except AdvisorError:
+        return {}
+    is_narrow = bytes_per_element(weights) < bytes_per_element("bf16")
+    runs = engine in engines.all_ids() and weights in engines.by_id(engine).weight_dtypes
+    return {"weight_dtype": weights} if is_narrow and runs else {}
 
 
 _NEEDED: Final[Mapping[tuple[str, ...], str]] = {

@@ -70,6 +70,27 @@ def test_what_neither_file_nor_person_says_is_named(
     assert fix in run.err
 
 
+@pytest.mark.parametrize(
+    ("model", "engine", "weights", "tp"),
+    [
+        ("gpt-oss-20b", "vllm", "mxfp4", 1),
+        ("deepseek-v3", "sglang", "fp8", 8),
+        ("qwen2.5-72b", "vllm", "bf16", 4),
+        ("qwen2.5-72b-instruct-awq", "vllm", "int4", 2),
+    ],
+)
+def test_a_result_without_a_format_is_of_the_published_one(
+    cli: Cli, model: str, engine: str, weights: str, tp: int
+) -> None:
+    line = f"advisor validate file {FORMATS / 'vllm_printed.txt'} --gpu h200-sxm --model {model} --engine {engine}"
+    silent, stated = (
+        cli(f"{line} --tp {tp}{words} --json").document()["loads"]
+        for words in ("", f" --precision {weights}")
+    )
+    figures = [[one["figures"] for one in loads] for loads in (silent, stated)]
+    assert figures[0] == figures[1]
+
+
 def test_a_result_without_lengths_is_refused_until_they_are_typed(cli: Cli, tmp_path: Path) -> None:
     found = json.loads((FORMATS / "inferencex.json").read_text())
     file = tmp_path / "agg.json"
