@@ -107,7 +107,9 @@ def _named_accelerators(
             raise AdvisorError(f"--gpu {name}: none of them", fix=f"--gpu {id_}, or no --gpu")
         most.append((number, id_))
     if most:
-        notes.append(f"rented are at most {', '.join(f'{number} x {id_}' for number, id_ in most)}")
+        limits = ", ".join(f"{number} x {id_}" for number, id_ in most)
+        own = ",".join(f"{number}x{id_}" for number, id_ in most)
+        notes.append(f"at most {limits} are rented; --own {own} plans what you have")
     return tuple(ids), tuple(most), tuple(notes)
 
 

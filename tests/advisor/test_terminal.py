@@ -243,8 +243,6 @@ def test_a_search_takes_the_release_with_the_name_of_its_engine(typed: str, own:
 @pytest.mark.parametrize(
     ("typed", "fix"),
     [
-        ("recommend --model 8b --gpu H100:8", "--max-gpus 8"),
-        ("recommend --model 8b --gpu H100:8", "--own 8xH100"),
         ("recommend --model 8b --tokens-per-month 5B", "advisor cost --tokens-per-month"),
         ("recommend --model 8b --workload batch --requests 1M", "--items"),
         ("simulate serve --model 8b --gpu h100 --rate 5 --levers eagle", "--speculative NAME"),
@@ -262,6 +260,12 @@ def test_words_that_mean_more_than_one_option_are_hinted_at(cli: Cli, typed: str
     run = cli(f"advisor {typed}")
     assert run.code == 2
     assert fix in run.err.split("To fix:")[1]
+
+
+def test_accelerators_with_a_number_are_rented_unless_they_are_own(cli: Cli) -> None:
+    run = cli("advisor recommend --model 8b --rate 1 --gpu H100:8")
+    assert run.code == 0, run.err
+    assert "--own 8xh100-sxm" in run.err
 
 
 def test_a_saved_probe_is_shown(cli: Cli, tmp_path: Path) -> None:
