@@ -278,7 +278,9 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         printed = test.file_stem or test.model
         raise InputFileError(
             f"the timings do not name {', '.join(missing).replace('weight_dtype', 'the format')}",
-            why=f"it prints {printed!r}, which names no model of the catalog" if "model" in missing else "",
+            why=f"it prints {printed!r}, which names no model of the catalog"
+            if "model" in missing and printed
+            else "a prediction needs it, and it is not guessed",
             fix=" ".join(wanted[name] for name in missing),
         )
     formats = engines.by_id(test.engine).weight_dtypes

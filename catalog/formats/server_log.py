@@ -84,12 +84,23 @@ def read_server_log(text: str) -> ServerLog:
                     why="it ends before the model was loaded, or was cut",
                     fix=f"give the log until the server is ready; it has {_WANTED[engine]}",
                 )
+            others = [other for other in _READERS if other != engine and _states_a_cache(other, plain)]
+            if others:
+                engines = " and ".join(others)
+                words = f"the text also holds a log of {engines}: it is left out, give it in a file of its own"
+                found = replace(found, notes=(*found.notes, words))
             return found
     raise InputFileError(
         "not a start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp",
         why="no line of theirs about weights or the KV cache",
         fix="give what the server printed from its start",
     )
+
+
+def _states_a_cache(engine: str, text: str) -> bool:
+    """Whether a text holds lines of an engine that say how many tokens its cache has."""
+    marks, read = _READERS[engine]
+    return any(re.search(mark, text) for mark in marks) and read(text).kv_tokens is not None
 
 
 _LITTLE_FREE: Final = re.compile(
@@ -382,7 +393,7 @@ def _llama_cpp(text: str) -> ServerLog:
         repeated = _bytes(r'memory\.weights\.repeating="', text) or 0.0
         buffers = {"all": repeated * int(layers[-1][0]) / max(int(layers[-1][1]) - 1, 1)}
     split = [int(share) for share in _last(r"layers\.split=(\d+(?:,\d+)+)", text).split(",") if share]
-    if buffers.keys() == {"all"} and sum(split):
+    if buffers.keys() == {"all"} and any(split):
         buffers = {f"{place}": buffers["all"] * share / sum(split) for place, share in enumerate(split)}
     held = {name: size for name, size in buffers.items() if size}
     is_whole = all(some == every for some, every in layers)
