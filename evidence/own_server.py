@@ -102,6 +102,8 @@ def row_of(
     Raises: InputFileError: model, accelerator, lengths or load are stated by neither; names what is missing.
     """
     assumed = list(result.notes)
+    if result.num_failed:
+        assumed.append(f"{result.num_failed:,} requests failed: the figures may count them")
     tp = result.tensor_parallel
     found = {
         "model": models.name_in_path(result.model),
