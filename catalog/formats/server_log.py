@@ -87,7 +87,9 @@ def read_server_log(text: str) -> ServerLog:
             others = [other for other in _READERS if other != engine and _states_a_cache(other, plain)]
             if others:
                 engines = " and ".join(others)
-                words = f"the text also holds a log of {engines}: it is left out, give it in a file of its own"
+                words = (
+                    f"the text also holds a log of {engines}: it is left out, give it in a file of its own"
+                )
                 found = replace(found, notes=(*found.notes, words))
             return found
     raise InputFileError(
