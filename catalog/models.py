@@ -288,7 +288,8 @@ def find(name: str) -> Model | None:
         drop_separators(one) in _names_without_separators() or _core(one) in _targets_by_core()
         for one in spelled
     )
-    if not is_name and not _FAMILY_AND_SIZE.fullmatch(name):
+    is_tag = _OLLAMA_TAG.fullmatch(name) is not None and name.partition(":")[0].casefold() in _ollama_tags()
+    if not is_name and not is_tag and not _FAMILY_AND_SIZE.fullmatch(name):
         return None
     try:
         return _look_up(name, fetch=False).record

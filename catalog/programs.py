@@ -60,6 +60,8 @@ class EngineProgram(Record):
     with the model."""
     has_library: bool = False
     """Whether a name of a model without a tag means the default of a library's name, as Ollama's do."""
+    usual_format: str = ""
+    """Format that is taken where the name of a model states none; empty for that of the model's own checkpoint."""
     source: str
 
     @functools.cached_property

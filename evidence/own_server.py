@@ -103,6 +103,8 @@ def row_of(
     Raises: InputFileError: model, accelerator, lengths or load are stated by neither; names what is missing.
     """
     assumed = list(result.notes)
+    if result.num_failed:
+        assumed.append(f"{result.num_failed:,} requests failed: the figures may count them")
     tp = result.tensor_parallel
     found = {
         "model": models.name_in_path(result.model),
@@ -292,7 +294,9 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         printed = test.file_stem or test.model
         raise InputFileError(
             f"the timings do not name {', '.join(missing).replace('weight_dtype', 'the format')}",
-            why=f"it prints {printed!r}, which names no model of the catalog" if "model" in missing else "",
+            why=f"it prints {printed!r}, which names no model of the catalog"
+            if "model" in missing and printed
+            else "a prediction needs it, and it is not guessed",
             fix=" ".join(wanted[name] for name in missing),
         )
     formats = engines.by_id(test.engine).weight_dtypes

@@ -255,7 +255,7 @@ def _collectives(run: NcclTestsRun) -> list[Measurement]:
     """Return the fastest large message of a run within one machine; runs across hosts are not judged here."""
     how: dict[str, Any] = {"id": f"collective.{run.operation}", "instrument": "pasted", "unit": "bytes/s"}
     large = [row for row in run.rows if row.num_bytes >= _JUDGED_FROM_BYTES]
-    if run.num_nodes > 1 or not large:
+    if (run.num_nodes or 1) > 1 or not large:
         note = "a message of 128 MiB or more on one host is judged; advisor validate nccl-tests judges the others"
         return [Measurement(**how | {"unit": ""}, status="not_measured", note=note)]
     best = max(large, key=lambda row: row.bus_bytes_per_s)

@@ -126,6 +126,14 @@ def with_pasted_command(
         )
     if model:
         said["--model"] = _planned_name(model, program)
+        key, _, file_format = said["--model"].partition("@")
+        if program.usual_format and _is_format(file_format):
+            said |= {"--model": key, "--precision": file_format}
+        elif program.usual_format and "--precision" not in given and _states_no_format(key):
+            said.setdefault("--precision", program.usual_format)
+            notes.append(
+                f"{program.command} names no format: {program.usual_format} is taken, --precision says another"
+            )
     if program.tower_option and _loads_one_file(start, found.names):
         said.setdefault("--language-model-only", "")
     if found.engine == "llama.cpp":
@@ -235,6 +243,12 @@ def _planned_name(model: str, program: EngineProgram) -> str:
     """Return the name under which the model of a command is planned."""
     name = models.name_in_path(model)
     return models.with_default_tag(name) if program.has_library and not models.is_path(name) else name
+
+
+def _states_no_format(model: str) -> bool:
+    """Whether a name means a model of the catalog in the 16 bits of its training, none of its quantised files."""
+    record = models.find(model)
+    return record is not None and not record.checkpoint and record.weights in ("bf16", "fp16")
 
 
 def _translate(name: str, value: str, known: Collection[str]) -> tuple[str, str]:

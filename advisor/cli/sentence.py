@@ -115,13 +115,10 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
             fix=f"name it: '{text.replace(text[memory.start() : memory.end()], 'an RTX 4090')}'",
         )
     if _API.search(lower) and _CHOICE.search(lower):
-        load = [f"{name} {options[name]}" for name in ("--rate", "--use-case", "--users") if name in options]
         raise AdvisorError(
             f"'{text}' asks whether to run a model or to call an API",
             why="advisor recommend ranks machines alone",
-            fix=" ".join(
-                (f"advisor cost --model {options.get('--model', 'ID')}", *(load or ["--tokens-per-day 50M"]))
-            ),
+            fix=f"advisor cost --model {options.get('--model', 'ID')} {_load_of_a_bill(options)}",
         )
     if _MEMORY.search(lower) and not {*_LOADS, "--own"} & options.keys():
         raise _asks_memory(text, options)
@@ -147,6 +144,19 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
         )
     if _FITS.search(lower):
         raise _asks_memory(text, options)
+
+
+def _load_of_a_bill(options: Mapping[str, str]) -> str:
+    """Return the load of a question as `advisor cost` takes it: the requests per second that it states, or those of its
+    users in the mean of a day, or else an example."""
+    if "--rate" in options:
+        return f"--rate {options['--rate']}"
+    case = get_use_case(options["--use-case"])[1] if "--use-case" in options else None
+    lengths = f" --profile {case.profile}" if case is not None else ""
+    if case is None or case.requests_per_user_day is None or "--users" not in options:
+        return f"--tokens-per-day 50M{lengths}"
+    users = parse_count(options["--users"], "--users")
+    return f"--rate {users * case.requests_per_user_day / DAY_S:.3g}{lengths}"
 
 
 def _asks_memory(text: str, options: Mapping[str, str]) -> AdvisorError:

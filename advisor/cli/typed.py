@@ -1,6 +1,7 @@
 """Checks of typed options: each option once, conversion of typed values only, and no file both written and read."""
 
 import math
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +46,9 @@ class _Once:
                 words, notes = with_pasted_command(args, known, flags)
             if words == args and "--use-case" in known:
                 words, notes = _with_sentence(args, flags)
+            takes_words = any(one.param_type_name == "argument" for one in self.params)  # type: ignore[attr-defined]
+            if words == args and not takes_words and not hasattr(self, "commands"):
+                _refuse_sentence(ctx.command_path, args, known, flags)
         if notes and not {"-q", "--quiet"} & set(args):
             note(*notes)
         return super().parse_args(ctx, own_words(words, known))  # type: ignore[misc, no-any-return]
@@ -73,6 +77,31 @@ def _with_sentence(arguments: Sequence[str], flags: Collection[str]) -> tuple[li
     return [*typed, *(word for name, value in pairs if name not in given for word in (name, value))], notes
 
 
+def _refuse_sentence(
+    command: str, arguments: Sequence[str], known: Collection[str], flags: Collection[str]
+) -> None:
+    """Refuse a question that is typed as a sentence to a command which takes options alone, with its options.
+
+    Raises: AdvisorError: there is one.
+    """
+    places = places_of_lone_words(arguments, flags)
+    text = " ".join(arguments[place] for place in places)
+    if len(text.split()) < _LEAST_WORDS_OF_A_QUESTION:
+        return
+    from advisor.cli.sentence import options_of_sentence
+
+    try:
+        options, _ = options_of_sentence(text)
+    except AdvisorError as error:
+        fix = error.fix
+    else:
+        pairs = zip(options[::2], options[1::2], strict=True)
+        fix = shlex.join([*command.split(), *(word for pair in pairs if pair[0] in known for word in pair)])
+    raise AdvisorError(f"{command} takes no sentence", why="advisor recommend alone reads questions", fix=fix)
+
+
+_LEAST_WORDS_OF_A_QUESTION: Final = 4
+"""Least words of a sentence in a command that takes none: fewer are a slip, which its parser names."""
 _LEAST_WORDS: Final = 2
 """Least words of a sentence; a single one is a slip."""
 

@@ -133,12 +133,13 @@ def _whole(cell: Any) -> int:
 
 
 def _id_of(name: str) -> str:
-    """Return the id of the model that a name begins with, in as many words as it takes; empty if it is none."""
+    """Return the id of the model that a name begins with, in as many words as it takes; a tag of Ollama as it is, which
+    names a format too. Empty if the name is of no model."""
     words = name.replace("*", " ").split()[:_NAME_WORDS]
     for count in range(len(words), 0, -1):
         found = models.find(models.name_in_path("-".join(words[:count]).strip(":,.")))
         if found is not None:
-            return found.id
+            return found.checkpoint if ":" in found.checkpoint else found.id
     return ""
 
 

@@ -53,7 +53,8 @@ class NcclTestsRun:
 
     operation: CollectiveName
     num_ranks: int
-    num_nodes: int
+    num_nodes: int | None
+    """Hosts in the header; None if it was not pasted."""
     device: str
     """Device name as the driver states it; empty if the header was not pasted."""
     rows: tuple[NcclTestsRow, ...]
@@ -120,7 +121,7 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     return NcclTestsRun(
         operation=named,
         num_ranks=num_ranks or _ranks_from_ratio(named, rows),
-        num_nodes=max(len({host for _, host, _ in ranks}), 1),
+        num_nodes=len({host for _, host, _ in ranks}) or None,
         device=device,
         rows=rows,
         assumed=assumed,

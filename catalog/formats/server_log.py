@@ -84,12 +84,25 @@ def read_server_log(text: str) -> ServerLog:
                     why="it ends before the model was loaded, or was cut",
                     fix=f"give the log until the server is ready; it has {_WANTED[engine]}",
                 )
+            others = [other for other in _READERS if other != engine and _states_a_cache(other, plain)]
+            if others:
+                engines = " and ".join(others)
+                words = (
+                    f"the text also holds a log of {engines}: it is left out, give it in a file of its own"
+                )
+                found = replace(found, notes=(*found.notes, words))
             return found
     raise InputFileError(
         "not a start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp",
         why="no line of theirs about weights or the KV cache",
         fix="give what the server printed from its start",
     )
+
+
+def _states_a_cache(engine: str, text: str) -> bool:
+    """Whether a text holds lines of an engine that say how many tokens its cache has."""
+    marks, read = _READERS[engine]
+    return any(re.search(mark, text) for mark in marks) and read(text).kv_tokens is not None
 
 
 _LITTLE_FREE: Final = re.compile(
@@ -168,7 +181,7 @@ def _bytes(pattern: str, text: str, choose: Callable[[list[float]], float] = max
 def _setting(*names: str) -> str:
     """Return the pattern of an engine's setting in any of the forms in which logs write it."""
     words = "|".join(re.escape(name) for name in names)
-    return rf"(?:--|\b|['\"])(?:{words})['\"]?(?:=|:\s*|\s+)['\"]?([\w./:@-]+)"
+    return rf"(?:--|\b|['\"])(?:{words})['\"]?(?:=|:\s*|\s+)['\"]?([\w./:@-]*[\w/@-])"
 
 
 def _word_of(text: str, *names: str) -> str:
@@ -288,7 +301,8 @@ def _sglang(text: str) -> ServerLog:
         max_num_batched_tokens=_whole(_setting("chunked_prefill_size"), text),
         enforce_eager=_word_of(text, "disable_cuda_graph").lower() == "true",
         offloaded_bytes=_offloaded_bytes(text),
-        has_failed="Not enough memory. Please try to increase --mem-fraction-static" in text,
+        has_failed="Not enough memory. Please try to increase --mem-fraction-static" in text
+        or "leave no GPU memory for the KV cache" in text,
         notes=(
             "SGLang's GB are 2^30 bytes",
             *((f"the draft model has a pool of {max(drafts) / GIB:.3g} GiB beside it",) if drafts else ()),
@@ -380,6 +394,9 @@ def _llama_cpp(text: str) -> ServerLog:
     if buffers.keys() == {"all"} and layers and layers[-1][0] != layers[-1][1]:
         repeated = _bytes(r'memory\.weights\.repeating="', text) or 0.0
         buffers = {"all": repeated * int(layers[-1][0]) / max(int(layers[-1][1]) - 1, 1)}
+    split = [int(share) for share in _last(r"layers\.split=(\d+(?:,\d+)+)", text).split(",") if share]
+    if buffers.keys() == {"all"} and any(split):
+        buffers = {f"{place}": buffers["all"] * share / sum(split) for place, share in enumerate(split)}
     held = {name: size for name, size in buffers.items() if size}
     is_whole = all(some == every for some, every in layers)
     counts_output = "offloading output layer to GPU" in text  # releases before 0.5 place it last, not first
@@ -503,7 +520,7 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
     "llama.cpp": (
         (
             r"load_tensors:.* buffer size",
-            r'msg="offload to ',
+            r'msg="?offload ',
             r"llama_kv_cache\w*:.* KV buffer size",
             r'msg="(?:model weights|kv cache)" device=',
         ),

@@ -6,10 +6,11 @@ Start commands of engines are read where pasted commands are (`advisor/cli/serve
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.formats.server_log import ServerLog
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
@@ -57,9 +58,28 @@ _MODEL_LINE: Final = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
-_WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*")
+_WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*(?::\w[\w.-]*)?")
 _LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
+_BRACKETS: Final = re.compile(r"[()\[\],;*`]|(?<=\D)\.(?=\s|$)")
+_NUMBER: Final = re.compile(r"[x×*] ?(\d{1,3})\b")
+_MEMORY: Final = re.compile(r"\d{1,3} ?(?:GB?|GiB)\b", re.IGNORECASE)
+_SHORT: Final = 3
+_MAKER: Final = re.compile(r"\b(?:nvidia|tesla|amd|intel|apple|mac|gpus?|cards?)\b", re.IGNORECASE)
+_LONGEST_LINE: Final = 400
+"""Longest line in which names are looked for [characters]; people write shorter ones."""
+_OF_A_PROGRAM: Final = re.compile(r"^\s*[|+=]|:\s{2,}\S|\S={3}")
+"""Signs of a line that a program prints: a row of a table, or a figure behind a wide gap."""
+
+
+class _NamedModel(NamedTuple):
+    """Model that a text names."""
+
+    id: str
+    reference: str
+    """Name under which the model is found again with the formats of its checkpoint."""
+    weights: str
+    """Format that the name of the checkpoint states; empty if it names none."""
 
 
 def complete(results: Any, text: str) -> Any:
@@ -69,6 +89,8 @@ def complete(results: Any, text: str) -> Any:
     """
     if isinstance(results, ServerLog):
         return _complete_log(results, text)
+    if isinstance(results, tuple) and all(isinstance(one, LlamaBenchRow) for one in results):
+        return _complete_local(results, text)
     is_document = text.lstrip()[:1] in ("{", "[")
     if is_document or not (
         isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
@@ -141,15 +163,39 @@ def _one(found: Iterable[str], read: Callable[[str], _Value | None]) -> _Value |
 
 
 def _model_in(text: str) -> str | None:
-    """Return the one model that the commands, headings and lines of a text name; None if there is none, or several."""
-    return _one(
-        (
-            *_MODEL.findall(text),
-            *(name for line in _HEADING.findall(text) for name in _names_in(line)),
-            *(word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))),
-        ),
-        _model_id,
+    """Return the one model that the commands, headings and lines of a text name, or else its other lines; None if there
+    is none, or several."""
+    named = (
+        *_MODEL.findall(text),
+        *(name for line in _HEADING.findall(text) for name in _names_in(line)),
+        *(word for line in _MODEL_LINE.findall(text) for word in (line, "-".join(line.split()))),
     )
+    found = {*filter(None, map(_model_record, named))}
+    found = found or {
+        record
+        for line in _lines_of_people(text)
+        for name in _names_in(line)
+        if (record := _model_record(name)) is not None
+    }
+    return _one_model(found)
+
+
+def _lines_of_people(text: str) -> Iterator[str]:
+    """Yield the lines of a text that are no rows of a table or of a result, up to the length that people write."""
+    for line in text.splitlines():
+        if line.strip() and len(line) <= _LONGEST_LINE and not _OF_A_PROGRAM.search(line):
+            yield line
+
+
+def _one_model(found: Iterable[_NamedModel]) -> str | None:
+    """Return the name of the one model that is meant; None if there is none, or several. A checkpoint says more than
+    its model: it counts, unless another one has other formats."""
+    named = sorted(found)
+    checkpoints = [one for one in named if one.weights]
+    formats = {one.weights for one in checkpoints}
+    if len({one.id for one in named}) != 1 or len(formats) > 1:
+        return None
+    return checkpoints[0].reference if checkpoints else named[0].id
 
 
 def _names_in(heading: str) -> Iterator[str]:
@@ -158,15 +204,20 @@ def _names_in(heading: str) -> Iterator[str]:
     words = re.sub(r"[()\[\],:*`]", " ", heading).split()
     for count in range(_LONGEST_NAME_WORDS, 1, -1):
         phrases = (" ".join(words[place : place + count]) for place in range(len(words) - count + 1))
-        found = [phrase for phrase in phrases if _model_id(phrase)]
+        found = [phrase for phrase in phrases if _model_record(phrase)]
         if found:
             yield from found
             return
 
 
-def _model_id(name: str) -> str | None:
-    found = models.find(models.name_in_path(name))
-    return found.id if found is not None else None
+def _model_record(name: str) -> _NamedModel | None:
+    record = models.find(models.name_in_path(name))
+    if record is None:
+        return None
+    stored = bool(record.checkpoint)
+    return _NamedModel(
+        record.id, record.checkpoint if stored else record.id, record.weights if stored else ""
+    )
 
 
 def _boards(text: str) -> tuple[str | None, int | None]:
@@ -177,11 +228,43 @@ def _boards(text: str) -> tuple[str | None, int | None]:
         for found in form.finditer(text)
         if (id_ := _accelerator_at_start(found["name"]))
     }
+    named = named or {one for line in _lines_of_people(text) for one in _boards_in(line)}
     ids = {id_ for id_, _ in named}
     counts = {int(count) for _, count in named if count}
     if len(ids) != 1:
         return None, None
     return ids.pop(), (counts.pop() if len(counts) == 1 else None)
+
+
+def _boards_in(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the accelerators that a line of prose names, each with the number that follows its name, or an empty text.
+
+    A name of up to three signs (L4, P40) may be anything: it counts if the line has a maker, or memory follows it.
+    """
+    words = _BRACKETS.sub(" ", line).split()
+    place = 0
+    while place < len(words):
+        found = next(
+            (
+                (count, record.id)
+                for count in range(min(_LONGEST_NAME_WORDS, len(words) - place), 0, -1)
+                if (name := " ".join(words[place : place + count]))
+                if _SIGN_OF_A_CHIP.search(name)
+                and (
+                    len(name) > _SHORT
+                    or _MAKER.search(line)
+                    or _MEMORY.match(" ".join(words[place + count :]))
+                )
+                if (record := accelerators.find(name)) is not None
+            ),
+            None,
+        )
+        if found is None:
+            place += 1
+            continue
+        place += found[0]
+        number = _NUMBER.match(" ".join(words[place : place + 2]))
+        yield found[1], number[1] if number else ""
 
 
 def _accelerator_at_start(words: str) -> str:
@@ -194,6 +277,24 @@ def _accelerator_at_start(words: str) -> str:
         if (record := accelerators.find(name)) is not None:
             return record.id
     return ""
+
+
+def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBenchRow, ...]:
+    """Return timings of a local engine with what they lack of model, format and accelerator, as the text names them."""
+    model = None if all(one.model or one.file_stem for one in rows) else _model_in(text)
+    weights = models.get(model).record.weights if model else ""
+    is_checkpoint = bool(model) and model not in models.all_ids()
+    gpu = None if all(one.device for one in rows) else _boards(text)[0]
+    return tuple(
+        dataclasses.replace(
+            one,
+            device=one.device or gpu or "",
+            file_stem=one.file_stem or ("" if one.model else model or ""),
+            weight_dtype=one.weight_dtype
+            or (weights if is_checkpoint and not (one.model or one.file_stem) else ""),
+        )
+        for one in rows
+    )
 
 
 def _complete_log(log: ServerLog, text: str) -> ServerLog:

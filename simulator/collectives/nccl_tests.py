@@ -65,6 +65,11 @@ def judge_nccl_tests(
     run = parse_nccl_tests(text, operation)
     accelerator = accelerators.get(accelerator_id).record if accelerator_id else _accelerator(run.device)
     place = topology or place_accelerators(accelerator, run.num_ranks, run.num_nodes)
+    if run.num_nodes is None and place.num_nodes > 1:
+        words = (
+            f"the text names no hosts: {place.num_nodes} nodes are taken, as few as {accelerator.id} allows"
+        )
+        run = replace(run, assumed=(*run.assumed, words))
     place, run = _as_set(place, run)
     predicted = _predicted_operation(run.operation)
     sizes = tuple(_verdict(predicted, row, place) for row in run.rows if row.bus_bytes_per_s > 0)

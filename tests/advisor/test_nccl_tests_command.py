@@ -116,6 +116,20 @@ def test_sockets_instead_of_rdma_are_named(cli: Cli, tmp_path: Path) -> None:
     assert "sockets" not in cli(f"advisor validate nccl-tests {file}").out
 
 
+@pytest.mark.parametrize(("gpu", "ranks", "nodes"), [("h100-sxm", 32, 4), ("mi300x", 8, 1)])
+def test_a_table_without_its_header_is_of_as_few_nodes_as_the_fabric_allows(
+    cli: Cli, tmp_path: Path, gpu: str, ranks: int, nodes: int
+) -> None:
+    """The ratio of the rates alone tells the ranks: 2 (n - 1) / n in an all-reduce."""
+    ratio = 2 * (ranks - 1) / ranks
+    timing = f"10000 {1717.987 / ratio / 10:.3f} {1717.987 / 10:.3f} 0"
+    file = tmp_path / "out.txt"
+    file.write_text(f"# all_reduce_perf\n1717986918 429496729 float sum -1 {timing} {timing}\n")
+    done = cli(f"advisor validate file {file} --gpu {gpu}")
+    assert f"on {ranks} x {gpu}" in done.out
+    assert (f"{nodes} nodes are taken" in done.err) == (nodes > 1)
+
+
 def test_the_network_that_is_expected_is_said(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "out.txt"
     file.write_text(two_nodes(20.0))

@@ -140,6 +140,23 @@ def test_a_name_of_ollamas_library_without_a_tag_means_its_default(command: str,
 
 
 @pytest.mark.parametrize(
+    ("command", "precision"),
+    [
+        ("lms load qwen3-14b", "q4_k_m"),
+        ("lms load mistralai/mistral-7b-instruct-v0.3 --gpu 0.5", "q4_k_m"),
+        ("lms load qwen3-14b@q6_k", "q6_k"),
+        ("lms load openai/gpt-oss-120b", None),
+        ("lms load lmstudio-community/Qwen3-14B-GGUF", None),
+        ("llama-server -hf Qwen/Qwen3-14B", None),
+    ],
+)
+def test_a_key_of_lm_studio_means_a_quantised_file_unless_it_states_another(
+    command: str, precision: str | None
+) -> None:
+    assert understand(command).get("--precision") == precision
+
+
+@pytest.mark.parametrize(
     ("command", "has_towers"),
     [
         ("llama-server -m gemma-3-27b-it-Q4_K_M.gguf", False),

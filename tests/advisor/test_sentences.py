@@ -537,3 +537,20 @@ def test_a_choice_between_machines_and_an_api_is_a_question_of_cost(text: str) -
         options_of_sentence(text)
     assert caught.value.fix.startswith("advisor cost --model ")
     assert "--rate" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "advisor recommend 'is a chatbot with llama 70b for 1000 users cheaper than an API?'",
+        "advisor recommend 'qwen3 32b for 40 developers or an API, which is cheaper?'",
+        "advisor cost 'what does llama 70b cost at 5 requests per second'",
+        "advisor cost 'a summary service with qwen3 14b for 200 users or an API?'",
+    ],
+)
+def test_a_sentence_in_the_wrong_place_is_told_a_command_that_answers(cli: Cli, command: str) -> None:
+    refused = cli(command)
+    assert refused.code == 2
+    fix = refused.err.partition("To fix: ")[2].partition("\n")[0]
+    assert fix.startswith("advisor cost --")
+    assert cli(fix).code == 0

@@ -522,6 +522,37 @@ def test_the_log_of_ollama_states_weights_cache_and_slots() -> None:
     assert found.device == "NVIDIA GeForce RTX 3090"
 
 
+OFFLOAD: Final = """\
+time=x level=INFO msg="inference compute" id=GPU-1 library=cuda name="NVIDIA RTX A4000" total="15.7 GiB"
+time=x level=INFO msg=offload library=cuda layers.requested=-1 layers.model=49 layers.offload=25 \
+layers.split={split} memory.required.full="60.1 GiB" memory.required.kv="2.5 GiB" \
+memory.weights.total="50.0 GiB" memory.weights.repeating="48.0 GiB"
+time=x level=INFO msg="starting llama server" cmd="ollama runner --ctx-size 8192 --parallel 1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("split", "cards", "share"), [('""', None, 1.0), ("13,12", 2, 0.52), ("0,25", 1, 1.0)]
+)
+def test_an_estimate_of_ollama_is_a_log_and_its_layers_are_split_among_cards(
+    split: str, cards: int | None, share: float
+) -> None:
+    found = read_server_log(OFFLOAD.format(split=split))
+    assert (found.kv_tokens, found.kv_bytes, found.gpu_layers) == (8192, 2.5 * GIB, 26)
+    assert found.weight_bytes == pytest.approx(48.0 * GIB * 25 / 48 * share)
+    assert (found.pipeline_parallel or 1) == (cards or 1)
+
+
+def test_a_setting_at_the_end_of_a_sentence_is_read() -> None:
+    log = (
+        "server_args=ServerArgs(model_path='x/y', tp_size=2, mem_fraction_static=0.8)\n"
+        "[TP0] Load weight end. avail mem=3.00 GB, mem usage=60.00 GB.\n"
+        "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.8.\n"
+    )
+    found = read_server_log(log)
+    assert (found.memory_fraction, found.tensor_parallel, found.has_failed) == (0.8, 2, True)
+
+
 def test_vllm_names_its_model_among_its_arguments() -> None:
     log = "vLLM API server version 0.10.2\nnon-default args: {'model': 'x/y', 'max_model_len': 16384}\n"
     assert read_server_log(f"{log}GPU KV cache size: 168,928 tokens\n").model == "x/y"

@@ -6,7 +6,8 @@ from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import registry
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
-from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.formats.llama_bench import LlamaBenchRow
+from advisor.catalog.formats.server_log import ServerLog, read_server_log
 
 SUMMARY = """\
 ============ Serving Benchmark Result ============
@@ -243,3 +244,69 @@ def test_a_column_names_the_program_of_each_row(backend: str, engine: str) -> No
         f"| Backend | Concurrency | TTFT (ms) | TPOT (ms) |\n|---|---|---|---|\n| {backend} | 4 | 88 | 32 |\n"
     )
     assert only(table).engine == engine
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "gpu", "tensor"),
+    [
+        ("We ran Llama-3.1-8B-Instruct on one A10 24G with vllm 0.9.1.", "llama-3.1-8b", "a10", None),
+        ("Tesla T4 x4, Qwen2.5-7B-Instruct, sglang", "qwen2.5-7b", "t4", 4),
+        ("my two cards: NVIDIA RTX A6000 x2 (48 GB), model Qwen3-32B", "qwen3-32b", "rtx-a6000", 2),
+        ("Qwen3-32B was slower than Qwen3-14B on this one", "", "", None),
+        ("H100 or H200, Qwen3-14B", "qwen3-14b", "", None),
+        ("see table L4 of the paper", "", "", None),
+    ],
+)
+def test_prose_names_model_and_card_unless_it_names_two(
+    words: str, model: str, gpu: str, tensor: int | None
+) -> None:
+    found = only(f"{words}\n\n{SUMMARY}")
+    assert (found.model, found.gpu, found.tensor_parallel) == (model, gpu, tensor)
+
+
+@pytest.mark.parametrize(
+    ("words", "weights"),
+    [
+        ("# Qwen3-32B\nvllm serve Qwen/Qwen3-32B-AWQ --model Qwen/Qwen3-32B-AWQ", "int4"),
+        ("--model /models/Llama-3.3-70B-Instruct-FP8-dynamic", "fp8"),
+        ("We compare Qwen3-14B-FP8 here.", "fp8"),
+    ],
+)
+def test_the_format_in_the_name_of_a_checkpoint_stays(words: str, weights: str) -> None:
+    assert models.get(only(f"{words}\n\n{SUMMARY}").model).record.weights == weights
+
+
+def test_two_checkpoints_of_one_model_are_two() -> None:
+    words = "--model Qwen/Qwen3-32B-AWQ\n--model Qwen/Qwen3-32B-FP8\n"
+    assert only(words + SUMMARY).model == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "weights", "gpu"),
+    [
+        (
+            "MacBook (M3 Max, 64GB)\nmlx_lm.generate --model mlx-community/Qwen3-8B-4bit",
+            "qwen3-8b",
+            "int4",
+            "m3-max-40-core-64gb",
+        ),
+        ("Here on an RTX 3090: mlx-community/Qwen3-14B-8bit", "qwen3-14b", "int8", "rtx-3090"),
+    ],
+)
+def test_timings_of_a_local_run_are_of_what_the_words_around_name(
+    words: str, model: str, weights: str, gpu: str
+) -> None:
+    timings = "Prompt: 812 tokens, 261.786 tokens-per-sec\nGeneration: 300 tokens, 23.146 tokens-per-sec\n"
+    _, rows = registry.read(f"{words}\n\n==========\n{timings}Peak memory: 9.5 GB\n", "text")
+    assert rows
+    for row in rows:
+        assert isinstance(row, LlamaBenchRow)
+        assert (models.get(row.file_stem).record.id, row.weight_dtype, row.device) == (model, weights, gpu)
+
+
+def test_the_log_of_a_second_engine_is_not_dropped_in_silence() -> None:
+    second = "KV Cache is allocated. #tokens: 40000, K size: 2.00 GB, V size: 2.00 GB\n"
+    first = "GPU KV cache size: 20,000 tokens\n"
+    for text in (first + second, second + first):
+        assert any("log of vllm" in note for note in read_server_log(text).notes)
+    assert not any("log of" in note for note in read_server_log(second).notes)

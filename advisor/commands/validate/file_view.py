@@ -220,11 +220,11 @@ def memory_answer(
     ]
     if found.causes:
         blocks.append(bullet_list("What differs", found.causes))
-    warnings = (
-        ("the log ends in the engine's refusal to start: its cache is smaller than one request",)
-        if log.has_failed
-        else ()
+    has_cache = log.kv_tokens is not None or log.kv_bytes is not None
+    short = (
+        "its cache is smaller than one request" if has_cache else "its weights leave no memory for the cache"
     )
+    warnings = (f"the log ends in the engine's refusal to start: {short}",) if log.has_failed else ()
     return Answer(
         result={
             "figures": found.figures,
