@@ -50,15 +50,22 @@ _BYTES_PER_WEIGHT: Final = 0.6
 """Bytes of a weight of four bits with its scales."""
 
 
-def model_in(text: str) -> str:
-    """Return the first language model that a text names, by name or by size; empty if it names none."""
+def models_in(text: str) -> tuple[str, ...]:
+    """Return the language models that a text names, by name or by size; of those with as many weights the first, since
+    people write a model's name and its size apart."""
+    names: dict[float, str] = {}
     for found in _MODEL.finditer(text):
         words = found.group().split()
-        for num in range(len(words), 0, -1):
-            name = " ".join(words[:num])
-            if re.search(r"\d", name) and _is_language_model(name):
-                return name
-    return ""
+        tried = (" ".join(words[:num]) for num in range(len(words), 0, -1))
+        name = next((one for one in tried if re.search(r"\d", one) and _is_language_model(one)), "")
+        num_weights = parameter_count(models.get(name).record).total if name else 0.0
+        if name and all(abs(num_weights - old) > _SAME_SIZE * old for old in names):
+            names[num_weights] = name
+    return tuple(names.values())
+
+
+_SAME_SIZE: Final = 0.05
+"""Largest difference of two numbers of weights that are one size, over the first: a 70B has 70.6 or 72.7 billion."""
 
 
 def _is_language_model(name: str) -> bool:

@@ -14,7 +14,19 @@ from advisor.catalog.units import GB, GIB
 from advisor.workstation.typed_line import RATES
 
 _DECORATION: Final = frozenset(
-    ["nvidia", "geforce", "amd", "radeon", "intel", "tesla", "quadro", "instinct", "generation", "blackwell"]
+    (
+        "nvidia",
+        "geforce",
+        "amd",
+        "radeon",
+        "intel",
+        "tesla",
+        "quadro",
+        "instinct",
+        "generation",
+        "blackwell",
+        "edition",
+    )
 )
 """Words that makers and shops add and that tell no two accelerators apart."""
 _EDITIONS: Final = frozenset(
@@ -24,6 +36,8 @@ _EDITIONS: Final = frozenset(
 _MODULES: Final = frozenset(("sxm", "sxm2", "sxm4", "sxm5"))
 _ALWAYS_NAMED: Final = _MODULES | {"sff"}
 """Editions that a line names where it means them: the plain number is that of the full card."""
+_MAKERS_WORDS: Final = frozenset(("sff",))
+"""Editions whose word makers of boards use too: an `RTX 5070 Ti WINDFORCE OC SFF` is a short RTX 5070 Ti."""
 _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
@@ -116,7 +130,9 @@ def _among(family: tuple[str, ...], words: list[str], following: str, name: str)
     if following in _SUFFIXES:
         return CardName((), f"{name} {following}")
     records = [accelerators.by_id(name) for name in family]
-    editions = _EDITIONS & set(words)
+    # SFF is also a board maker's word for a short card: it tells a product only where its maker sells one.
+    sold = frozenset[str]().union(*map(_all_words, records))
+    editions = (_EDITIONS & set(words)) - (_MAKERS_WORDS - sold)
     if editions:
         records = [record for record in records if editions <= _all_words(record)]
         name = " ".join((name, *sorted(editions)))

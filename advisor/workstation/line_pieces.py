@@ -20,6 +20,7 @@ from advisor.workstation.mentions import (
     mentions_in,
 )
 from advisor.workstation.part_names import (
+    SERVICE_WORDS,
     UnknownPartError,
     category_of,
     is_known,
@@ -62,7 +63,7 @@ _LEAST_SLASHES: Final = 3
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
 _SEPARATOR: Final = re.compile(
-    r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)[?!]+\s+"
+    r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)\s?[?!]+\s+"
     r"|(?<=[\w)%])\.\s+(?=[A-Z])"
     r"|(?<=[\w)]{3})\."
     rf"{NO_ABBREVIATION}\s+(?=[a-z\d])"
@@ -113,8 +114,16 @@ _LIMIT_ALONE: Final = re.compile(
 )
 """Power limit of cards in a piece of its own, behind a comma."""
 _GREETING: Final = re.compile(
-    r"(?:any\w*|thoughts|help|thanks?|cheers|tia|please|hi|hey|hello|edit|update)\b(?!\s*[:=])", re.IGNORECASE
+    r"(?:any\w*|thoughts|help|thanks?|cheers|tia|please|hi|hey|hello|edit|update|bonjour|bonsoir|salut|merci|hallo|moin"
+    r"|servus|guten\s+(?:tag|abend|morgen)|danke|vielen\s+dank|hola|buen[oa]s\s+\w+|gracias|ciao|buongiorno|salve|grazie|olá"
+    r"|obrigad[oa]|hoi|bedankt|hej|cześć|привет|спасибо)\b(?!\s*[:=])",
+    re.IGNORECASE,
 )
+_OF_A_WARRANTY: Final = re.compile(
+    r"^(?:\d{1,2}|one|two|three|five|ten)[- ]?(?:years?|yrs?|months?|jahren?|ans|años|anni)\b(?!.*\d\s?[GT]B)",
+    re.IGNORECASE,
+)
+"""Term of a warranty: `3 Year Parts`."""
 _MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss|\d{1,3}b)\b", re.IGNORECASE)
 """Language models, by name or size, of which lists say that a machine shall run them."""
 _SOFTWARE_NAME: Final = re.compile(
@@ -165,6 +174,7 @@ def names_no_part(text: str) -> bool:
         is_of_price
         or _GREETING.match(text) is not None
         or is_absent
+        or (_OF_A_WARRANTY.match(text) is not None and _SUM.search(text) is None)
         or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
         or (_MODEL.search(text) is not None and not is_known(text))
     )
@@ -243,7 +253,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
             words = _without_sentence(text, begin, stop, own)
             is_ahead = sign is not None and ":" in sign.group() and not own and stop == end
-            is_question = not own and words.endswith("?") and re.search(r"\d", words) is None
+            is_asked = words.endswith("?") or (sign is not None and "?" in sign.group() and stop == end)
+            is_question = not own and is_asked and re.search(r"\d", words) is None
             if words and not is_question and not (is_ahead and _is_heading(words)):
                 kind = _kind_in(words, own)
                 is_own = _OWN_PART.match(text, begin) is not None
@@ -361,7 +372,7 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
 
 
 _OF_A_COUNT: Final = re.compile(
-    r"\$|\d\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d", re.IGNORECASE
+    r"\$|\d+\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d", re.IGNORECASE
 )
 """Numbers, prices, limits and doubtful sizes of a part in the words behind it."""
 
@@ -383,8 +394,11 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if line.category is not None and last is None:
             piece.kind = line.category
         if last is not None and _is_of(piece, last, {one.kind for one in kept}):
-            if (last.kind, piece.kind) != ("system", "storage"):
-                last.text = f"{last.text}, {piece.text}"
+            # The drive of a machine tells nothing more, the price behind it is the machine's.
+            price = _SUM.search(piece.text) if (last.kind, piece.kind) == ("system", "storage") else None
+            told = piece.text[price.start() :] if price is not None else piece.text
+            if (last.kind, piece.kind) != ("system", "storage") or price is not None:
+                last.text = f"{last.text}, {told}"
         elif piece.kind is None and BARE_SIZE.fullmatch(piece.text):
             has_host = bool({"cpu", "board"} & {one.kind for one in pieces})
             has_memory = any(one.kind == "ram" for one in (*kept, *pieces))
@@ -422,6 +436,8 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if is_bare:
         return last.kind == "storage" and GIGABYTES.search(last.text) is None
     if piece.kind is None:
+        if not piece.mentions and (_SOFTWARE_NAME.search(last.text) or SERVICE_WORDS.search(last.text)):
+            return True
         is_name = names_something(piece.text) and not is_property(piece.text)
         return (not is_prose(piece.text) and not is_name) or (piece.joined == "with" and not piece.is_own)
     if piece.kind == last.kind:
@@ -445,6 +461,10 @@ def _is_aside(text: str) -> bool:
 
 def is_property(text: str) -> bool:
     """Whether all words of a text tell how a part is built and none which it is: `all gen4 x16`."""
+    try:
+        text = read_line(text, "").what  # without number and price
+    except InputFileError:
+        return False
     words = plain_words(_STOP.sub(" ", _FIGURE.sub(" ", text))).split()
     return all(
         GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in _WORDS_OF_PROPERTIES for word in words

@@ -8,6 +8,7 @@ from typing import Final
 
 from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.mentions import mentions_in
@@ -430,6 +431,30 @@ def speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
         or (_OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text))
         for line in lines
     )
+
+
+_WALL_LIMIT: Final = re.compile(
+    r"\b(?:(?:not?|never)\s+(?:more|over)(?:\s+than)?|max(?:imum|\.)?(?:\s+of)?|at\s+most|under|below|less\s+than|up\s+to"
+    r"|limit(?:ed)?(?:\s+(?:to|of|is))?)\s+(?P<num>\d{1,3}(?:,\d{3})|\d+(?:\.\d+)?)\s?(?P<kilo>k)?W(?:atts?)?\s+"
+    r"(?:(?:at|from|off|out\s+of)\s+)?(?:the\s+|a\s+)?(?:wall|outlet|socket|plug|meter)\b",
+    re.IGNORECASE,
+)
+"""Most power at the wall that a list allows: `not more than 1 kW from the wall`."""
+
+
+def split_off_wall_limit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float | None]:
+    """Return lines without the most power at the wall that they allow, and it [W]; None if they state no limit."""
+    rest: list[TypedLine] = []
+    limit_w: float | None = None
+    for line in lines:
+        found = _WALL_LIMIT.search(line.text)
+        if found is None:
+            rest.append(line)
+            continue
+        limit_w = float(found["num"].replace(",", "")) * (KILO if found["kilo"] else 1.0)
+        text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip()}".strip(" (),.")
+        rest += _lines_of((text,), line) if mentions_in(text) else []
+    return rest or list(lines), limit_w
 
 
 _ASKS: Final = re.compile(

@@ -27,6 +27,7 @@ from advisor.workstation.list_remarks import (
     speaks_of_own_machine,
     split_alternatives,
     split_off_circuit,
+    split_off_wall_limit,
     upgrade_sum,
     with_additions,
     with_shared_names,
@@ -72,6 +73,7 @@ undivided it is within a factor of two. Used cards cost 50 to 100 % of the catal
 PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
+_CARDS_ALONE: Final = re.compile(r"(?:the\s+|both\s+|these\s+|those\s+)?(?:gpus|cards)", re.IGNORECASE)
 _OF_THE_CARDS: Final = re.compile(
     r"(?:all|both|each|the)?\s*(?:\d{1,2}|of\s+the)?\s*(?:gpus?|cards?)\s+(?:are|is|at|on|run\w*|water|air|in|with|power)\b",
     re.IGNORECASE,
@@ -108,7 +110,10 @@ class Listing:
     upgrade_usd: float | None = None
     """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for no parts."""
     is_running: bool = False
-    """Whether the list speaks of a machine that its owner uses."""
+    """Whether the list speaks of a machine that its owner uses, or its sentences ask about parts or describe a machine:
+    what they leave out is not missing."""
+    wall_limit_w: float | None = None
+    """Most power at the wall that the list allows [W]; None if it states none."""
     has_unnamed_cards: bool = False
     """Whether a line names a card by its accelerator alone."""
 
@@ -285,8 +290,9 @@ class _ListingReader(PartReader):
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
+        typed, wall_limit_w = split_off_wall_limit(typed)
         upgrade_usd = upgrade_sum(typed)
-        is_running = upgrade_usd is not None or speaks_of_own_machine(typed)
+        is_running = upgrade_usd is not None or speaks_of_own_machine(typed) or _is_told(typed)
         remarks = read_remarks([without_wish(line) for line in typed])
         typed = remarks.lines or typed
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
@@ -297,8 +303,9 @@ class _ListingReader(PartReader):
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
         lines = self._without_remarks_on_cards(lines)
-        named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
-        self._ram_type = named[0] if named else ""
+        self._ram_type = next(
+            (match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))), ""
+        )
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
         lines = _with_board_of_server(lines)
@@ -351,6 +358,7 @@ class _ListingReader(PartReader):
             circuit=circuit,
             upgrade_usd=upgrade_usd,
             is_running=is_running,
+            wall_limit_w=wall_limit_w,
             has_unnamed_cards=self._has_unnamed_cards,
         )
 
@@ -361,6 +369,12 @@ class _ListingReader(PartReader):
             line
             for line in lines
             if have_cards and _OF_THE_CARDS.match(line.what) and find_card_name(line.what) is None
+        ]
+        # `Would the two cards run it` speaks of cards that other lines name.
+        spoken += [
+            line
+            for line in lines
+            if have_cards and line.usd is None and _CARDS_ALONE.fullmatch(line.what) and line not in spoken
         ]
         self._notes += [f"{line.text.strip()!r} names no card" for line in spoken]
         return [line for line in lines if line not in spoken]
@@ -373,7 +387,12 @@ class _ListingReader(PartReader):
 
     def _without_title(self, typed: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines that name parts; a title above them is noted, and its price is that of all."""
-        present = [line for line in typed if not names_no_part(line.what)] or list(typed)
+        # Software that a row labels and prices is no part, but what it costs counts.
+        present = [
+            line
+            for line in typed
+            if (line.category is not None and line.usd is not None) or not names_no_part(line.what)
+        ] or list(typed)
         present = with_price_of_title(present)
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
         heading = present[0].text
@@ -395,6 +414,12 @@ class _ListingReader(PartReader):
             "convert it to count it"
             for line in typed
             if line.unread_price
+        ]
+        self._notes += [
+            f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: prices are "
+            "in US dollars; convert it to count it"
+            for line in typed
+            if line.unread_sum
         ]
 
     @staticmethod
@@ -540,6 +565,11 @@ class _ListingReader(PartReader):
         usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))
         stated = replace(found, unit_price_usd=usd, price_low_usd=low, price_high_usd=high)
         return replace(stated, price_basis="user", source="your list")
+
+
+def _is_told(lines: Sequence[TypedLine]) -> bool:
+    """Whether all lines are sentences, or a question: `Does an RM850e carry two 4070 with a 7800X3D?`."""
+    return all(line.block == 1 or line.text.rstrip().endswith("?") for line in lines)
 
 
 def _with_board_of_server(lines: Sequence[TypedLine]) -> list[TypedLine]:

@@ -171,6 +171,7 @@ def mentions_in(text: str) -> tuple[Mention, ...]:
             spans = (one, *across)
             found.append(Mention(min(one.start for one in spans), max(one.end for one in spans), one.kind))
     found.sort(key=lambda one: one.start)
+    found = [one for place, one in enumerate(found) if not _is_of_next_to(text, found, place)]
     # A size alone behind a CPU or a machine is that of its memory: `i7-6700 16GB`.
     for size in _SIZE_ALONE.finditer(text):
         ahead = [one for one in found if one.end <= size.start()]
@@ -185,6 +186,29 @@ def mentions_in(text: str) -> tuple[Mention, ...]:
     return tuple(found)
 
 
+def _is_of_next_to(text: str, found: Sequence[Mention], place: int) -> bool:
+    """Whether a mention is a figure or a word of the part next to it: `7985WX 350W`, `FURY Renegade 64GB DDR5`."""
+    one = found[place]
+    words = text[one.start : one.end]
+    if one.kind == "psu" and place and found[place - 1].kind in ("cpu", "gpu"):
+        kinds = {other.kind for other in found if other.kind != "psu"}
+        between = text[found[place - 1].end : one.start]
+        watts = WATTS.fullmatch(words)
+        if watts is None or _SUPPLY_BEHIND.match(text, one.end) or _APART.search(between):
+            return False
+        return (
+            len(kinds) == 1 and float(watts[1]) <= _MOST_PART_W
+        )  # beside parts of other kinds they are a supply's
+    if one.kind == "storage" and place + 1 < len(found) and found[place + 1].kind == "ram":
+        is_line = re.search(rf"\b{MEMORY_LINES}\b", words, re.IGNORECASE) is not None
+        return is_line and re.fullmatch(r"[\w\s]*", text[one.end : found[place + 1].start]) is not None
+    return False
+
+
+_APART: Final = re.compile(r"[,;+&|/]|\s-\s|\b(?:and|with|w/|plus|on|in|psu)\b", re.IGNORECASE)
+"""Signs and words that divide parts."""
+_MOST_PART_W: Final = 600.0
+"""Power of the card that takes the most [W] (RTX 5090, RTX PRO 6000 and H100 NVL take 400 to 600 W)."""
 _MONEY: Final = re.compile(
     r"[$€£]\s?\d[\d.,]*(?:\s\d{3}(?!\d))*|\b\d[\d.,]*\s?(?:[€£$](?!\s?\d)|eur\b|usd\b)", re.IGNORECASE
 )

@@ -287,6 +287,12 @@ _OF_A_SERVER: Final = re.compile(
     re.IGNORECASE,
 )
 """Controllers of drives, remote management and rails with which used servers are sold."""
+SERVICE_WORDS: Final = re.compile(
+    r"\b(?:montaje|ensamblaje|ensamblado|montaggio|assemblaggio|montage|assemblage|zusammenbau|aufbau|montagem|montaż|assembly"
+    r"|installation|instalación|einrichtung|testeo|versand|envío|garantía|garantie|garanzia)\b",
+    re.IGNORECASE,
+)
+"""Work and terms that shops put on an invoice beside the parts."""
 _DOCK_ADAPTER: Final = re.compile(
     r"\b(?:m\.2|pcie|sxm\d?)\s+(?:to|auf)\s+(?:oculink|pcie)\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
 )
@@ -326,7 +332,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
     if board_by_chipset(text) is not None or board_by_number(text) is not None:
         return "board"
     if words & set(_KIND_WORDS["other"]) or any(
-        one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER)
+        one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER, SERVICE_WORDS)
     ):
         return "other"
     if _DOCK.search(text):

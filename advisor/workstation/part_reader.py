@@ -79,7 +79,11 @@ _ALL_IN_ONE: Final = re.compile(r"\baio\b", re.IGNORECASE)
 """Words of a closed loop, which is one cooler and no part of an open one."""
 _ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
 _SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
+_WIDTH: Final = re.compile(r"(?<=[a-z])\s+[x×]\s?(4|8|16)\b", re.IGNORECASE)
+"""Number behind the word for risers, which is that of the pieces or of the lanes."""
 _ON_RISERS: Final = re.compile(r"\brisers?\b", re.IGNORECASE)
+_LEAD: Final = re.compile(rf"\b(?:{'|'.join(WORDS['link'])})\b", re.IGNORECASE)
+"""Lead that starts a second supply, named with the supply."""
 _LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
 _BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
@@ -274,6 +278,9 @@ class PartReader:
         claimed = PLUG_CLAIM.search(line.what)
         if claimed is not None:
             line = replace(line, what=" ".join(PLUG_CLAIM.sub(" ", line.what).split()))
+        if _LEAD.search(line.what):
+            self._machine.setdefault("link", [parts.planner_parts(PsuLink)[0]])
+            line = replace(line, what=" ".join(_LEAD.sub(" ", line.what).split()))
         match = WATTS.search(line.what)
         grades = grades_in(line.what)
         pools = (
@@ -376,10 +383,12 @@ class PartReader:
         if link is not None:
             return link, line.quantity
         count = line.quantity
+        cards = len(self._machine.get("cards", ()))
+        width = _WIDTH.search(line.text)
+        if width is not None and cards and count == int(width[1]) > cards:
+            count = 1  # more risers than cards are the lanes of each: `risers x16`
         if count == 1 and _SEVERAL_RISERS.search(line.text):
-            count = max(
-                1, len(self._machine.get("cards", ()))
-            )  # "risers" without a number are those of all cards
+            count = max(1, cards)  # "risers" without a number are those of all cards
         return self._riser_in(line), count
 
     @staticmethod

@@ -94,7 +94,7 @@ _LIMIT_BEHIND: Final = re.compile(
     re.IGNORECASE,
 )
 """Power limit of cards that is named behind them: `each with a 270W power limit`."""
-_ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d)[A-Z0-9][A-Z0-9./-]{4,}\)")
+_ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d|ADD2PSU)[A-Z0-9][A-Z0-9./-]{4,}\)")
 """Article number that shops write behind a name: (ZT-B50710J-10P)."""
 RATES: Final = r"(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[0468]00|7[26]00|8000)"
 """Pattern of the transfer rates at which modules are sold [MT/s]."""
@@ -272,6 +272,8 @@ class TypedLine:
     """Category if the file states it; None otherwise."""
     unread_price: str = ""
     """Price in another currency, which does not count; empty if there is none."""
+    unread_sum: str = ""
+    """Price of the whole list in another currency, on its first line; empty if there is none, or parts have theirs."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
     block: int = 0

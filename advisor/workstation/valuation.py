@@ -1,6 +1,7 @@
 """Description of a machine: its bill with prices, its performance on its own links, and its costs."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -270,6 +271,7 @@ def build_from_lines(
 ) -> Build:
     """Return a machine whose bill is already priced."""
     total = total_of(lines)
+    priced = total if has_main_prices(lines) else 0.0
     power = wall_power_w(machine)
     hardware, load, words = best_use(machine, question)
     used = replace(question, load=load)
@@ -281,7 +283,7 @@ def build_from_lines(
         total_usd=total,
         checks=judge(machine, question.setting),
         performance=performance,
-        economics=_economics(total, power, performance, question, market),
+        economics=_economics(priced, power, performance, question, market),
         power_w=power,
         optimality_gap=gap,
         note=_note(machine, words),
@@ -356,10 +358,17 @@ def system_as_listed(
             *(build.checks if build.parts[1:] else ()),
         ),
         performance=performance,
-        economics=_economics(build.total_usd, power_w, performance, question, market),
+        economics=_economics(
+            build.total_usd if has_main_prices(build.parts) else 0.0, power_w, performance, question, market
+        ),
         power_w=power_w,
         note=system.note,
     )
+
+
+def has_main_prices(lines: Sequence[PartLine]) -> bool:
+    """Whether the cards or the complete machine of a bill, which are most of its worth, all have a price."""
+    return all(line.unit_price_usd is not None for line in lines if line.category in ("gpu", "system"))
 
 
 def _economics(

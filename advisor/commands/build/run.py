@@ -106,7 +106,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
     from advisor.commands.build.verdict_view import choice_answer, verdict_answer
-    from advisor.workstation.asked import format_in, model_in, questions_in, usual_model
+    from advisor.workstation.asked import format_in, models_in, questions_in, usual_model
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
@@ -125,8 +125,12 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         )
     listings = read_listings(file, book, texts, pasted)
     words = "\n".join((pasted or ("" if file is None else read_text(file, MOST_TOML_BYTES)), *texts))
+    others: tuple[str, ...] = ()
     if conditions.model is None:
-        named = model_in(words)
+        named, *rest = models_in(words) or ("",)
+        others = tuple(
+            f"{one!r} is named too and is not judged: ask again with --model {one!r}" for one in rest
+        )
         model = named or usual_model([listing for _, listing in listings])
         precision = conditions.precision or (format_in(words) if named else None)
         conditions = replace(conditions, model=model, precision=precision)
@@ -146,7 +150,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             verdict,
             listing,
             question,
-            (*notes, *listing.notes),
+            (*notes, *others, *listing.notes),
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
         )

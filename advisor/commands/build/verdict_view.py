@@ -1,6 +1,7 @@
 """A judged list as an answer: what is wrong with it, what it runs, and what else the money buys."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from advisor.catalog.units import GB
 from advisor.commands.build.records import build_record, check_record, question_inputs
@@ -22,6 +23,7 @@ from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Question
 from advisor.workstation.upgrades import Upgrades
+from advisor.workstation.valuation import has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
 
 EXIT_BROKEN = 3
@@ -42,6 +44,8 @@ def verdict_answer(
     replies = [_reply(one, verdict, question, memory_bytes(listing)) for one in asked]
     blocks: list[Block] = [Paragraph("\n".join((*replies, _headline(verdict))), emphasis=True)]
     blocks += _upgrade_blocks(upgrades, question)
+    if listing.wall_limit_w is not None:
+        blocks.append(Paragraph(_wall_words(listing.wall_limit_w, verdict), emphasis=True))
     failed = [check for check in build.checks if not check.passed]
     if failed:
         kept = len(build.checks) - len(failed)
@@ -56,6 +60,12 @@ def verdict_answer(
         blocks.append(Paragraph(f"Note: {build.note}."))
     if build.economics is not None:
         blocks.append(Paragraph(economics_words(build)))
+    elif build.performance is not None and not has_main_prices(build.parts):
+        blocks.append(
+            Paragraph(
+                "What owning costs is left out: a card or a machine of the list has no price that is known."
+            )
+        )
     if listing.unjudged:
         blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
     if verdict.repaired is not None and verdict.broken:
@@ -120,6 +130,27 @@ def _reply(asked: Asked, verdict: Verdict, question: Question, memory: float) ->
     word = "Yes" if check.passed and peak.passed else "No" if check.verdict == "broken" else "Barely"
     told = peak if check.passed and not peak.passed else check
     return f"Is the supply enough? {word}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
+
+
+def _wall_words(limit_w: float, verdict: Verdict) -> str:
+    """Return what the machine takes at the wall beside the most that its list allows, and the limit of the cards that
+    keeps it."""
+    machine = verdict.build.machine
+    check = next((one for one in verdict.build.checks if one.rule == "circuit"), None)
+    allowed = f"The list allows {limit_w:,.0f} W at the wall"
+    if check is None or machine is None or machine.cards is None or machine.supplies is None:
+        return f"{allowed}; what the machine takes is open: the supply or the cards are not known."
+    taken_w = check.actual / machine.supplies.efficiency
+    words = f"{allowed}; at full power the machine takes {taken_w:,.0f} W"
+    if taken_w <= limit_w:
+        return f"{words}."
+    left_w = machine.cards.power_w - (check.actual - limit_w * machine.supplies.efficiency)
+    each_w = left_w / machine.cards.num if machine.cards.num else 0.0
+    return f"{words}; {f'hold the cards to {each_w:.0f} W each' if each_w > _LEAST_CARD_W else 'use fewer cards'}."
+
+
+_LEAST_CARD_W: Final = 100.0
+"""Lowest power limit that drivers of such cards take [W] (100 W for an RTX 3090)."""
 
 
 def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:

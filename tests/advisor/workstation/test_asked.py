@@ -6,7 +6,7 @@ import pytest
 
 from advisor.catalog.part_prices import price_book
 from advisor.commands.build.run import is_list_text
-from advisor.workstation.asked import format_in, model_in, questions_in, usual_model
+from advisor.workstation.asked import format_in, models_in, questions_in, usual_model
 from advisor.workstation.listing import read_listings
 
 BOOK = price_book()
@@ -26,8 +26,21 @@ BOOK = price_book()
 def test_the_model_of_a_list_is_the_one_that_its_words_name(
     text: str, model: str, weights: str | None
 ) -> None:
-    assert model_in(text) == model
+    assert models_in(text) == ((model,) if model else ())
     assert format_in(text) == weights
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("ok for qwen3 32b? what about llama 70b?", ("qwen3 32b", "llama 70b")),
+        ("a 7b now, a 14b later", ("7b", "14b")),
+        ("Llama 3.3 70B for chat, so a 70b", ("Llama 3.3 70B",)),
+        ("qwen3 32b or another 32b", ("qwen3 32b",)),
+    ],
+)
+def test_models_of_other_sizes_are_models_of_their_own(text: str, names: tuple[str, ...]) -> None:
+    assert models_in(text) == names
 
 
 @pytest.mark.parametrize(
