@@ -451,7 +451,7 @@ def kserve_files(plan: Plan) -> dict[str, str]:
     pod = pod_of(plan)
     container = pod["containers"][0]
     container["name"] = "kserve-container"
-    container["command"] = in_kubernetes(plan.all_words())
+    container["command"] = [*in_kubernetes(plan.all_words()), *_METRICS_ON.get(plan.engine.id, ())]
     container["ports"] = [{"containerPort": PORT, "protocol": "TCP"}]
     most = _MOST_REPLICAS_FACTOR * plan.num_replicas
     documents: list[dict[str, Any]] = []
@@ -588,6 +588,11 @@ def _llm_pods(plan: Plan) -> dict[str, Any]:
 
 _IN_FLIGHT: Final = {"vllm": "vllm:num_requests_running", "sglang": "sglang:num_running_reqs"}
 """Metric of requests in flight by engine. Source: vLLM, docs/usage/metrics.md; SGLang, production_metrics.md."""
+
+
+_METRICS_ON: Final = {"sglang": ("--enable-metrics",)}
+"""Options with which an engine has /metrics, where it has none by default. Source: sglang 0.5.23,
+srt/arg_groups/fields/observability.py."""
 
 
 def _autoscaler(plan: Plan, labels: Mapping[str, str], most: int) -> list[dict[str, Any]]:

@@ -330,3 +330,16 @@ def test_a_pod_asks_for_the_disk_of_its_download_and_for_no_more_than_its_node_h
         if chip == "l4":
             assert int(one["cpu"]) < 8
             assert int(one["memory"].removesuffix("Gi")) * 2**30 < 28e9
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_server_whose_metrics_are_read_has_them(engine: str) -> None:
+    """SGLang answers /metrics only with --enable-metrics; vLLM always does."""
+    traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=1.0)
+    limits = Constraints(accelerators=("l4",), engines=(engine,))
+    day = datetime.date(2026, 11, 20)
+    option = recommend(Scenario(model="qwen3-8b", traffic=traffic, constraints=limits, as_of=day)).options[0]
+    documents = list(yaml.safe_load_all(emit_files("qwen3-8b", option, "kserve")["plan.kserve.yaml"]))
+    assert "ServiceMonitor" in {one["kind"] for one in documents}
+    words = documents[0]["spec"]["predictor"]["containers"][0]["command"]
+    assert ("--enable-metrics" in words) == (engine == "sglang")
