@@ -179,8 +179,8 @@ def stored_formats(name: str) -> dict[str, str]:
 
 
 def _published_format(name: str, engine: str) -> dict[str, str]:
-    """Return the format in which alone a model is published, if it has fewer than 16 bits and the engine runs it; a model
-    of 16 bits may be served in fewer, so its name says nothing."""
+    """Return the format in which alone a model is published, if it has fewer than 16 bits and the engine runs it; a
+    model of 16 bits may be served in fewer, so its name says nothing."""
     try:
         weights = models.get(name).record.weights
     except AdvisorError:
