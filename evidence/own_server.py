@@ -181,13 +181,12 @@ def stored_formats(name: str) -> dict[str, str]:
 def _published_format(name: str, engine: str) -> dict[str, str]:
     """Return the format in which alone a model is published, if it has fewer than 16 bits and the engine runs it; a
     model of 16 bits may be served in fewer, so its name says nothing."""
-    try:
-        weights = models.get(name).record.weights
-    except AdvisorError:
+    known = models.find(name)
+    if known is None or engine not in engines.all_ids():
         return {}
-    is_narrow = bytes_per_element(weights) < bytes_per_element("bf16")
-    runs = engine in engines.all_ids() and weights in engines.by_id(engine).weight_dtypes
-    return {"weight_dtype": weights} if is_narrow and runs else {}
+    is_narrow = bytes_per_element(known.weights) < bytes_per_element("bf16")
+    runs = known.weights in engines.by_id(engine).weight_dtypes
+    return {"weight_dtype": known.weights} if is_narrow and runs else {}
 
 
 _NEEDED: Final[Mapping[tuple[str, ...], str]] = {
