@@ -726,7 +726,7 @@ _WHICH_MODEL: Final = re.compile(
     r"(?:be )?run\b"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
-_API: Final = re.compile(r"\bapis?\b|\b(?:openrouter|together|fireworks|deepinfra|openai|anthropic)\b")
+_API: Final = re.compile(r"\bapis?\b|\b(?:openrouter|together[ .]?ai|fireworks|deepinfra|openai|anthropic)\b")
 _CHOICE: Final = re.compile(
     r"\b(?:cheaper|myself|self[- ]host\w*|versus|vs|instead|günstiger|moins cher)\b|\bor\b.*\bapis?\b"
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from advisor.catalog.dtypes import BITS_PER_BYTE
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import number_of, whole_of
 from advisor.catalog.formats.documents import json_objects
@@ -289,7 +289,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
 
 _SIZE: Final = re.compile(r"([\d.]+) ([GM])iB")
 _PARAMETERS: Final = re.compile(r"([\d.]+) ([BM])")
-_WIDE_BITS: Final = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0}
+_WIDE: Final = ("fp16", "bf16", "fp32")
 _LEAST_PART: Final = 0.75
 """Part of the width that a wide type states below which most weights have another type, as experts in mxfp4 have."""
 
@@ -298,10 +298,9 @@ def _by_size(stated: str, size: Any, parameters: Any) -> str:
     """Return the format that a row states; empty if it is a wide one that its size contradicts."""
     bytes_of_file = number_of(size)
     count = number_of(parameters)
-    width = _WIDE_BITS.get(stated)
-    if width is None or not bytes_of_file or not count:
+    if stated not in _WIDE or not bytes_of_file or not count:
         return stated
-    return "" if BITS_PER_BYTE * bytes_of_file / count < _LEAST_PART * width else stated
+    return "" if bytes_of_file / count < _LEAST_PART * bytes_per_element(stated) else stated
 
 
 def _with_rates(text: str) -> str:

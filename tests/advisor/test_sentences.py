@@ -540,6 +540,17 @@ def test_a_choice_between_machines_and_an_api_is_a_question_of_cost(text: str) -
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "is it cheaper to serve llama 8b and qwen 32b together on 2 h100",
+        "llama 70b for 30 users who work together, at 2 requests per second, l40s vs h100",
+    ],
+)
+def test_a_word_that_a_seller_has_too_asks_for_no_api(text: str) -> None:
+    assert "--model" in options_of_sentence(text)[0]
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "advisor recommend 'is a chatbot with llama 70b for 1000 users cheaper than an API?'",
