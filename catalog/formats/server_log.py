@@ -199,6 +199,11 @@ _REFUSED_TOKENS: Final = "maximum number of tokens that can be stored in KV cach
 """Words of the refusals of vLLM before 0.9, with the tokens that the cache holds behind them."""
 
 
+_FIRST_ENGINE: Final = "0.6.4"
+"""Release of vLLM taken for a log without one that profiles memory in the words of its first engine. Own assumption:
+the engine's record has what that release plans."""
+
+
 def _vllm(text: str) -> ServerLog:
     tokens = [int(found.replace(",", "")) for found in re.findall(r"GPU KV cache size:\s*([\d,]+)", text)]
     notes = []
@@ -234,7 +239,7 @@ def _vllm(text: str) -> ServerLog:
             r"(?:vLLM API server version|LLM engine \(v?|vLLM version|[█▄▀]\s+version)\s*v?(\d+\.\d+[\w.+]*)",
             text,
         )
-        or ("0.6.4" if "Memory profiling results: total_gpu_memory=" in text else ""),
+        or (_FIRST_ENGINE if "Memory profiling results: total_gpu_memory=" in text else ""),
         model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text)
         or _last(r"\bmodel(?:=|['\"]: )['\"]([^'\"]+)", text)
         or _last(r"[█▄▀]\s+model\s+(\S+)", text),
