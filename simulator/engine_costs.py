@@ -395,26 +395,30 @@ def operator_library(deployment: Deployment, *, version: str = "", date: str = "
 
 def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
     family = deployment.model.family
+
+    def named(shapes: Mapping[str, Sequence[str]]) -> Sequence[str]:
+        return shapes.get(deployment.accelerator.id, ())
+
     return (
         deployment.accelerator.architecture in choice.architectures
         and (not choice.families or family in choice.families)
         and family not in choice.except_families
         and (not choice.weight_dtypes or deployment.weight_dtype in choice.weight_dtypes)
         and (deployment.engine.prefix_caching or not choice.needs_prefix_cache)
-        and (not choice.except_shapes or _has_other_experts(deployment, choice.except_shapes))
+        and (not choice.except_shapes or bool(_expert_shapes(deployment).difference(named(choice.except_shapes))))
+        and (not choice.shapes or bool(_expert_shapes(deployment).intersection(named(choice.shapes))))
     )
 
 
-def _has_other_experts(deployment: Deployment, named: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a rank holds routed experts of a shape that is not named for its accelerator."""
+def _expert_shapes(deployment: Deployment) -> frozenset[str]:
+    """Return the shapes of the routed experts of a rank: number x columns, `8x7168`."""
     slots = deployment.expert_slots
     ranks = deployment.expert_parallel
-    shapes = {
+    return frozenset(
         f"{slots(part.num_experts) // ranks}x{part.intermediate_size // deployment.expert_tensor_parallel}"
         for group in deployment.model.layers
         if isinstance(part := group.feed_forward, MoeFeedForward)
-    }
-    return not shapes.issubset(named.get(deployment.accelerator.id, ()))
+    )
 
 
 @dataclass(frozen=True, slots=True)

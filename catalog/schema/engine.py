@@ -281,9 +281,12 @@ class KernelChoice(ReleaseSpan):
     weight_dtypes: tuple[str, ...] = ()
     """Weight formats; empty means any."""
     needs_prefix_cache: bool = False
+    shapes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Shapes of a rank's routed experts, by accelerator, to which the entry is limited: number x columns, `8x7168`.
+    None means that it is not limited."""
     except_shapes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Shapes of a rank's routed experts that the entry leaves out, by accelerator: number x columns, `8x7168`. If
-    shapes are named, the entry holds only for models with other shapes."""
+    """Shapes that the entry leaves out, written as in shapes. If any are named, the entry holds only for models with
+    others."""
     operators: tuple[str, ...]
     """Operator names of the efficiency records, e.g. attention_decode."""
     kernels: str

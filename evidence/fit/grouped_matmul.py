@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.catalog import engines
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     SGLANG_TRITON,
@@ -113,7 +114,23 @@ def load(options: Options) -> pd.DataFrame:
     # With expert parallelism this sweep takes as long as without, whatever the degree, where every other one falls
     # with it: the rows of all ranks were multiplied, which the engine's own kernels skip.
     whole = (table.system == "a100_sxm") & (table.backend == "sglang") & (table.moe_ep_size > 1)
-    return with_loads(table[~whole & ~slow])
+    return with_loads(table[~whole & ~slow & ~_tuned(table)])
+
+
+def _tuned(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mask of rows of SGLang in 16 bits whose shapes have tuned tiles: the engine's record names them, and they run as
+    vLLM's do."""
+    experts = table.num_experts // table.moe_ep_size
+    columns = table.inter_size // table.moe_tp_size
+    shapes = {
+        (accelerator, shape)
+        for choice in engines.by_id("sglang").kernel_choices
+        for accelerator, named in choice.shapes.items()
+        for shape in named
+    }
+    rows = zip(table.accelerator, experts, columns, strict=True)
+    named = np.array([(accelerator, f"{each}x{width}") in shapes for accelerator, each, width in rows])
+    return np.asarray(named & (table.backend == "sglang") & (table.dtype == "bf16"))
 
 
 def _with_generated_kernels(table: pd.DataFrame) -> pd.DataFrame:

@@ -157,6 +157,29 @@ def test_releases_before_017_run_experts_slower_in_shapes_that_nobody_tuned(
     assert (chosen_kernels(deployment, version=version).get("grouped_matmul") == "sglang") is is_untuned
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu", "tensor_parallel", "version", "is_tuned"),
+    [
+        ("qwen3-30b-a3b", "h200-sxm", 1, "0.5.17", True),
+        ("qwen3-30b-a3b", "h200-sxm", 2, "", True),
+        ("qwen3-30b-a3b", "h200-sxm", 1, "0.5.2", False),
+        ("qwen3-235b-a22b", "h200-sxm", 4, "0.5.2", False),
+        ("glm-4.5-air", "h100-sxm", 4, "0.5.9", False),
+        ("glm-4.5-air", "h100-sxm", 4, "0.5.12", True),
+        ("qwen3-30b-a3b", "h100-nvl", 1, "", False),
+        ("qwen3-30b-a3b", "b200-sxm", 1, "", False),
+        ("llama-3.1-70b", "h200-sxm", 8, "", False),
+    ],
+)
+def test_sglang_runs_experts_in_tuned_tiles_where_its_release_has_some_for_their_shape(
+    model: str, gpu: str, tensor_parallel: int, version: str, is_tuned: bool
+) -> None:
+    deployment = named_deployment(
+        model, gpu, "sglang", tensor_parallel=tensor_parallel, weight_dtype="bf16"
+    )
+    assert (chosen_kernels(deployment, version=version).get("grouped_matmul") == "vllm") is is_tuned
+
+
 def test_experts_that_nobody_tuned_are_slower_for_prompts_alone() -> None:
     """On one H200 the tiles of 0.16 take 1.4 to 1.8 times those of 0.17 from 256 tokens on, and as long before."""
     glm = named_deployment("glm-4.6", "h200-sxm", "vllm", tensor_parallel=8)
