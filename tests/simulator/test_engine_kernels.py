@@ -174,9 +174,7 @@ def test_releases_before_017_run_experts_slower_in_shapes_that_nobody_tuned(
 def test_sglang_runs_experts_in_tuned_tiles_where_its_release_has_some_for_their_shape(
     model: str, gpu: str, tensor_parallel: int, version: str, is_tuned: bool
 ) -> None:
-    deployment = named_deployment(
-        model, gpu, "sglang", tensor_parallel=tensor_parallel, weight_dtype="bf16"
-    )
+    deployment = named_deployment(model, gpu, "sglang", tensor_parallel=tensor_parallel, weight_dtype="bf16")
     assert (chosen_kernels(deployment, version=version).get("grouped_matmul") == "vllm") is is_tuned
 
 
