@@ -405,7 +405,10 @@ def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
         and family not in choice.except_families
         and (not choice.weight_dtypes or deployment.weight_dtype in choice.weight_dtypes)
         and (deployment.engine.prefix_caching or not choice.needs_prefix_cache)
-        and (not choice.except_shapes or bool(_expert_shapes(deployment).difference(named(choice.except_shapes))))
+        and (
+            not choice.except_shapes
+            or bool(_expert_shapes(deployment).difference(named(choice.except_shapes)))
+        )
         and (not choice.shapes or bool(_expert_shapes(deployment).intersection(named(choice.shapes))))
     )
 
