@@ -8,24 +8,10 @@ from typing import Final
 from advisor.catalog.files import read_toml
 from advisor.catalog.parts import FOLDER
 
-_COUNTERS: Final = "枚张張条條根块塊個个片台颗顆支只本"
-_UNITS: Final = (
-    (re.compile(r"(?<=\d)\s?(?:[Gg]o|[Гг][Бб])\b"), "GB"),
-    (re.compile(r"(?<=\d)\s?(?:To|[Тт][Бб])\b"), "TB"),
-    (re.compile("[\u2010\u2011]"), "-"),
-    (re.compile(rf"(?<=\d)\s?[{_COUNTERS}](?!钱)"), " pcs "),
-    *(
-        (re.compile(rf"{word}\s?[{_COUNTERS}](?!钱)"), f" {number} pcs ")
-        for number, word in zip((1, 2, 2, 3, 4, 5, 6, 7, 8), "一二两三四五六七八", strict=True)
-    ),
-)
-"""French and Russian units of memory (96 Go, 2 To), hyphens that word processors write, and Chinese and Japanese words
-behind a number of pieces."""
-_LABEL_AHEAD: Final = re.compile(
-    r"^([\s\-*•]*)(主板|主機板|内存|記憶體|显卡|顯示卡|电源|電源|硬盘|硬碟|固态|机箱|機殼|散热器?|散熱器|处理器|處理器|メモリ|グラボ|マザボ|ケース)"
-    r"\s+(?=\S)"
-)
-"""Label of a part without a colon, in scripts without spaces."""
+_COUNTED: Final = re.compile(r"[一二两兩三四五六七八](?=\s?[枚张張条條根块塊個个片台颗顆支只本](?!钱))")
+"""Number in Chinese or Japanese before the word for pieces."""
+_DIGITS: Final = str.maketrans("一二两兩三四五六七八", "1222345678")
+_SIGNS: Final = str.maketrans({"：": ":", "，": ", ", "；": "; ", "（": " (", "）": ") "})
 _UMLAUTS: Final = "äöü"
 _START: Final = r"(^[\s\-*•]*|[:：]\s*)"
 """Place where a number in words is one: at the start of a line or after its label."""
@@ -37,16 +23,27 @@ def word_table(name: str) -> dict[str, tuple[str, ...]]:
     return {meaning: tuple(words) for meaning, words in read_toml(FOLDER / "words.toml")[name].items()}
 
 
+@functools.cache
+def _forms(name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    rows = read_toml(FOLDER / "spellings.toml")[name]
+    return tuple((re.compile(pattern, re.IGNORECASE), written) for pattern, written, *_ in rows)
+
+
+def write_in_one_form(text: str, name: str) -> str:
+    """Return a text with what a table of spellings.toml lists in the form that the reader of lists knows."""
+    for pattern, written in _forms(name):
+        text = pattern.sub(written, text)
+    return text
+
+
 def write_in_english(text: str) -> str:
     """Return a line with the words of parts, numbers and units in English; other words stay.
 
     Source: words.toml of the catalog.
     """
-    text = unicodedata.normalize("NFC", text).replace("：", ":").replace("，", ", ").replace("；", "; ")
-    text = text.replace("（", " (").replace("）", ") ")
-    text = _LABEL_AHEAD.sub(r"\1\2: ", text)
-    for unit, name in _UNITS:
-        text = unit.sub(name, text)
+    text = unicodedata.normalize("NFC", text).translate(_SIGNS)
+    text = _COUNTED.sub(lambda number: f" {number.group().translate(_DIGITS)}", text)
+    text = write_in_one_form(text, "foreign")
     words, numbers = _patterns()
     found = words[0].sub(lambda match: words[1][_plain(match.group())], text)
     return numbers[0].sub(lambda match: f"{match.group(1)}{numbers[1][_plain(match.group(2))]} ", found)

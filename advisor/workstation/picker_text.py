@@ -21,7 +21,6 @@ from advisor.workstation.typed_line import (
     check_length,
     read_line,
     with_factor,
-    write_limits,
 )
 
 CUSTOM: Final = "custom"
@@ -404,7 +403,7 @@ _FREE: Final = re.compile(
 def _line(row: str, where: str) -> TypedLine:
     """Return one row as a line: a kind of part before a colon or in bold, the part, and its price in brackets or in a
     column."""
-    row = write_limits(write_in_english(row))
+    row = write_in_english(row)
     row = _LINK.sub(r"\1", row).replace("**", "")
     head, colon, tail = row.partition(":")
     is_kind = bool(colon) and head.strip().lower() in _KINDS

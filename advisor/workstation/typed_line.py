@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.workstation.foreign_words import word_table, write_in_english
+from advisor.workstation.foreign_words import word_table, write_in_english, write_in_one_form
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
 BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
@@ -48,13 +48,6 @@ _INSIDE: Final = re.compile(
     re.IGNORECASE,
 )
 """Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
-_UNIT_WORDS: Final = re.compile(
-    r"(\d)\s*(?:gigs?|gbs|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
-    r"|(?:(?<![\w./])|(?<=\d[x×]))((?:[4-8]|(?<=3080\s)10|1[126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
-    r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
-    re.IGNORECASE,
-)
-"""Gigabytes in words or as a bare G; one gigabyte before a name is the maker of that name."""
 _AFTER_PCIE: Final = re.compile(
     r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
 )
@@ -69,33 +62,6 @@ _LOT_BEHIND: Final = re.compile(r"(?<=\d|x)\s+(?:job\s+)?(?:lot|bundle|set)\W*$"
 _SIZE_TIMES: Final = re.compile(r"\b(\d{1,3})\s?GB\s?[x×*]\s?([2-9]|1\d)\b", re.IGNORECASE)
 """Number of modules behind the size of each, as shops in China write kits: `32GB (16Gx2)`."""
 _SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
-_TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
-_SHOP: Final = re.compile(
-    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*[\"“]?\s*"
-    r"|^\s*title\s*:\s*[\"“]?\s*",
-    re.IGNORECASE,
-)
-"""Shop before the name of a part."""
-_BREAKOUT: Final = re.compile(
-    r"(\b(?:\d{3,4}\s?W|psus?|supply|supplies)\b.*?)[\s,+&(]+(?:(?:and|with|w/)\s+)?(?:an?\s+)?breakout"
-    r"(?:\s+(?:boards?|adapters?|kits?))?\)?",
-    re.IGNORECASE,
-)
-"""Board that leads the power of a server's supply to plugs, named with the supply."""
-_REMARK: Final = re.compile(
-    r"\s\((?:because|since|which|as|so|but|not|I|we|it|it's|this|still|already|probably|maybe|for now|will|would|got"
-    r"|bought)\b(?![^()]*\d\s?GB)[^()]*\)",
-    re.IGNORECASE,
-)
-"""Remark in brackets behind a part: `(because it has four slots)`; one that names a size stays."""
-_LIMIT_BEHIND: Final = re.compile(
-    r"\s*[,(]?\s*\b(?:each\s+|all\s+|both\s+)?(?:(?:with|at|on|under|sipping|set\s+to|running\s+at)\s+)?(?:an?\s+)?(?:conservative\s+)?"
-    r"(\d{2,3})\s?W\s+(?:power[- ]?)?(?:limit|cap)\b(?:\s+each)?\)?",
-    re.IGNORECASE,
-)
-"""Power limit of cards that is named behind them: `each with a 270W power limit`."""
-_ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d|ADD2PSU)[A-Z0-9][A-Z0-9./-]{4,}\)")
-"""Article number that shops write behind a name: (ZT-B50710J-10P)."""
 RATES: Final = r"(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[0468]00|7[26]00|8000)"
 """Pattern of the transfer rates at which modules are sold [MT/s]."""
 MEMORY_LINES: Final = (
@@ -105,7 +71,7 @@ MEMORY_LINES: Final = (
 _KIND_OF_MODULE: Final = re.compile(
     rf"\bddr[345]\b|\bcl\d\d\b|\b{MEMORY_LINES}\b|\d\s?[x×]\s?\d{{1,3}}\s+{RATES}\b", re.IGNORECASE
 )
-_HAS_SIZE: Final = re.compile(r"\d\s?Gi?B\b|\dG\b", re.IGNORECASE)
+_HAS_SIZE: Final = re.compile(r"\d\s?Gi?B\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
 """Modules without their unit: `Vengeance 2x16 DDR5`."""
 _BARE_GIGABYTES: Final = re.compile(
@@ -118,19 +84,7 @@ _MODULE_CODE: Final = re.compile(
 )
 """Code on the label of a module: PC4-2400T-R, PC4-3200AA-RB2-12, PC3L-12800R. The number is a transfer rate [MT/s], or
 from 6,400 on for DDR3 and from 17,000 on for DDR4 and DDR5 a bandwidth [MB/s], eight times that."""
-_MAKERS_CODES: Final = (
-    (re.compile(r"\bM393A\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
-    (re.compile(r"\bM386A\w+(?:-\w+)?\b"), "DDR4 ECC LRDIMM"),
-    (re.compile(r"\bM321R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
-    (re.compile(r"\bM391A\w+(?:-\w+)?\b"), "DDR4 ECC UDIMM"),
-    (re.compile(r"\bM378A\w+(?:-\w+)?\b"), "DDR4 UDIMM"),
-    (re.compile(r"\bHMA\w{3}R7\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
-    (re.compile(r"\bHMCG\w+R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
-    (re.compile(r"\bMTA\d{2}ASF\w*P[DS]?Z(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
-)
-"""Kind of module by the article numbers of Samsung, SK hynix and Micron."""
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
-_REGISTERED_WORDS: Final = re.compile(r"\bR-?ECC\b", re.IGNORECASE)
 LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
 _LABEL: Final = re.compile(
@@ -182,14 +136,8 @@ MOST_USD: Final = 1_000_000
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _LEADERS: Final = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*")
 """Dots that lead from a name to its price."""
-_EITHER_SIZE: Final = re.compile(r"\b(\d{1,3})(?:\s?GB?)?\s+or\s+(\d{1,3})\s?GB?\b", re.IGNORECASE)
-"""Two sizes between which a line is in doubt: `the 8 or 12gb ones`."""
 IN_DOUBT: Final = re.compile(r"\b\d{1,3}GB or \d{1,3}GB\b")
-_STICKS_OF: Final = re.compile(
-    r"\b(\d{1,2})\s+(?:sticks?|modules?|dimms?|planks?)\s+(?:of|à|a|à|je|de|da|per|po|по)\s+(\d{1,3})(?:\s?G[Bi]?B?\b|(?!\w))",
-    re.IGNORECASE,
-)
-"""Modules counted in words: `4 sticks of 32`."""
+"""Two sizes between which a line is in doubt: `the 8 or 12gb ones`."""
 _BRACKETED_HEAD: Final = re.compile(r"^\s*\[\s*([^\]\[]{0,24}?)\s*\]\s*(?=\S)")
 """Words in square brackets before a part: its label (`[GPU]`), the number of a picture, or the box of a task."""
 _CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
@@ -215,23 +163,21 @@ _PRICE_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words around an amount, in whose place a private character stands."""
-_THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
-"""Price in thousands: `$22k`."""
-_FOR_THOUSANDS: Final = re.compile(
-    r"\b(?:for|at|was|paid|cost)\s+(\d{1,3}(?:\.\d{1,2})?)\s*k\b(?!\s*(?:tok|context|ctx|rpm))", re.IGNORECASE
+_THOUSANDS: Final = re.compile(
+    r"(?:(?:\$|USD)\s*|\b(?:for|at|was|paid|cost)\s+|\s[-–—]\s*(?=[\d.]+\s*k\s*$))(\d{1,3}(?:\.\d{1,2})?)\s*k\b"
+    r"(?!\s*(?:tok|context|ctx|rpm))",
+    re.IGNORECASE,
 )
-"""Price in thousands behind its preposition: `for 4k total`."""
-_LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
-"""Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
+"""Price in thousands: `$22k`, `for 4k total`, or at the end of a line behind a dash: `- 9k`."""
 _AMOUNT: Final = r"-?\d(?:\d|[.,](?=\d)|(?<!\d{4})[ \u202f\xa0](?=\d{3}(?!\d|\s?[GT]B)))*"
 _EACH: Final = (
     r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)"
     r"|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
 )
 _PRICE: Final = re.compile(
-    rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
+    rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT})(?!\w|\s?(?:[GT]i?B|W)\b))?"
     rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
-    rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both)|(?:for\s+)?the\s+(?:pair|lot|set)))?",
+    rf"(?:({_EACH})(?![A-Za-z])|(total|together|in\s+total|for\s+(?:all|both)|(?:for\s+)?the\s+(?:pair|lot|set)))?",
     re.IGNORECASE,
 )
 _AMOUNT_BEFORE: Final = r"(?<![\d.,])(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?"
@@ -330,52 +276,23 @@ def read_line(text: str, where: str) -> TypedLine:
     return line if price is None else with_price(line, price)
 
 
-_PLAIN_PRICE: Final = re.compile(
-    r"@\s*(?=\d{2,5}(?:\.\d\d)?(?![\w.])"
-    r"(?!\s*(?:[GM]Hz|MT|W|V|Hz|x|USD|bucks|dollars|[$€£])))"
-    r"|(?<![\w.,$€£@-])(?<![$€£@] )(?=\d{2,5}(?:\.\d\d)?\s+(?:each(?!\s*\d)|ea|apiece|a\s+pop)\b)",
-    re.IGNORECASE,
-)
-"""Place of a price without a currency: `@ 650`, `650 each`."""
-
-
 def plain_text(line: TypedLine) -> str:
     """Return the text of a line in English with sizes in one form, without its label."""
     text = BULLET.sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
     return " ".join(write_units(split_off_label(text)[1]).split())
 
 
-def write_limits(text: str) -> str:
-    """Return a line with the power limits of its cards in one form, directly behind them."""
-    return _LIMIT_BEHIND.sub(r" limited to \1W", text)
-
-
 def write_units(text: str) -> str:
-    """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
-    text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
-    text = _STICKS_OF.sub(r"\1x\2GB", text)
-    text = _EITHER_SIZE.sub(r"\1GB or \2GB", text)
-    text = re.sub(
-        r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0(?:ti|s)?(?:\b|\d{1,2}gb))", r"\1x ", text, flags=re.I
-    )  # 3x3060
-    text = re.sub(r"\b([1-5]0[5-9]0(?:ti|super)?)(?=\d{1,2}\s?gb\b)", r"\1 ", text, flags=re.I)  # 5060ti16gb
-    text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
+    """Return a line with sizes, numbers of pieces and prices in one form, and with the codes of modules as kind and
+    transfer rate.
+
+    Source: spellings.toml of the catalog.
+    """
     text = _TIMES_PRICE.sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
-    text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
-    text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
-    text = _BREAKOUT.sub(r"\1", text)
-    text = _FOR_THOUSANDS.sub(lambda found: f"for ${float(found[1]) * 1000:.0f}", text)
-    text = re.sub(r"(?<=\w)\*(\d{1,2})(?=\s*(?:[,;)]|$))", r" x\1", text)  # EPYC 9135*2
-    text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
-    text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
-    text = _PLAIN_PRICE.sub(lambda sign: f"{sign.group()}$", text)
-    text = re.sub(r"\b([2-8]\d{3})(?=CL\d\d\b)", r"\1 ", _ARTICLE.sub(" ", _REMARK.sub(" ", text)))
-    text = re.sub(
-        r"(?<=\d)\s?\*\s?(?=\d+(?:\s?[GT]i?B?\b|\s?\d*\s*$))(?!\d{1,2}\s*$)|(?<=\d)\*(?=\d)", "x", text
-    )
+    text = _THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
+    text = write_in_one_form(text, "line")
     if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
         text = _BARE_MODULES.sub(r"\1x\2GB", text)
-    text = _TERABYTES.sub(r"\1TB", _UNIT_WORDS.sub(lambda found: f"{found[1] or found[2]}GB", text))
     text = _SIZE_TIMES.sub(
         lambda kit: (
             f"{kit[2]}x{kit[1]}GB"
@@ -384,9 +301,7 @@ def write_units(text: str) -> str:
         ),
         text,
     )
-    for code, kind in _MAKERS_CODES:
-        text = code.sub(kind, text)
-    return _MODULE_CODE.sub(_write_module, _REGISTERED_WORDS.sub("ECC RDIMM", text))
+    return _MODULE_CODE.sub(_write_module, text)
 
 
 def _write_module(found: re.Match[str]) -> str:
@@ -522,21 +437,15 @@ _TWO_AMOUNTS: Final = re.compile(
 
 def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
-    text = _THOUSANDS.sub(lambda found: f"{found[1]}{float(found[2]) * 1000:.0f}", text)
-    text = _LAST_THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
     negative = _NEGATIVE_PRICE.search(text)
     if negative is not None:
         raise _not_positive(negative.group().strip(" ("), where)
     last = _PRICE_LAST.search(text)
     dollar = _DOLLAR.search(text)
     if last is not None and (dollar is None or dollar.start() >= last.start() + len(last.group(1))):
-        head = text[: last.start()]
-        tail = text[last.end() :]
-        after = re.search(rf"^\s*(?:{_EACH})(?![A-Za-z])", tail, re.IGNORECASE)
-        ahead = re.search(r"\b(each|at)\s*$|@\s*$", head, re.IGNORECASE)
-        rest = f"{head[: ahead.start()] if ahead else head} {tail[after.end() :] if after else tail}"
-        is_each = after is not None or (ahead is not None and (ahead.group(1) or "").lower() != "at")
-        return rest, _TypedPrice(price_number(last.group(1), where), is_each=is_each)
+        # Two spaces keep a number behind the sign from the amount: `650 USD 750W`.
+        text = f"{text[: last.start()]}${last.group(1)}  {text[last.end() :]}"
+        dollar = _DOLLAR.search(text)
     if dollar is None:
         return text, None
     match = _PRICE.search(text)
