@@ -5,18 +5,11 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.listing import Listing
+from advisor.workstation.mentions import language_models_in
 
-_MODEL: Final = re.compile(
-    r"\b(?:(?:meta[- ])?llama|qwen|qwq|deepseek|gemma|mistral|mixtral|phi|glm|gpt-?oss|command|kimi|minimax|nemotron"
-    r"|granite|yi|falcon|olmo|exaone|ernie|hunyuan|devstral|magistral|codestral)(?:[ -]?v?\d[\w.]*|[ -]\w{1,8}){0,4}"
-    r"|(?<![\w.-])\d{1,3}(?:\.\d)?b\b",
-    re.IGNORECASE,
-)
-"""Name of a language model, or its size alone."""
 _FORMAT: Final = re.compile(
     r"\b(?:(q[2-8](?:_\w{1,4}){0,2})|(fp8|fp16|bf16|int8)|(8|16)[- ]?bits?)\b", re.IGNORECASE
 )
@@ -54,25 +47,15 @@ def models_in(text: str) -> tuple[str, ...]:
     """Return the language models that a text names, by name or by size; of those with as many weights the first, since
     people write a model's name and its size apart."""
     names: dict[float, str] = {}
-    for found in _MODEL.finditer(text):
-        words = found.group().split()
-        tried = (" ".join(words[:num]) for num in range(len(words), 0, -1))
-        name = next((one for one in tried if re.search(r"\d", one) and _is_language_model(one)), "")
-        num_weights = parameter_count(models.get(name).record).total if name else 0.0
-        if name and all(abs(num_weights - old) > _SAME_SIZE * old for old in names):
+    for name in (one for row in text.splitlines() for one in language_models_in(row)):
+        num_weights = parameter_count(models.get(name).record).total
+        if all(abs(num_weights - old) > _SAME_SIZE * old for old in names):
             names[num_weights] = name
     return tuple(names.values())
 
 
 _SAME_SIZE: Final = 0.05
 """Largest difference of two numbers of weights that are one size, over the first: a 70B has 70.6 or 72.7 billion."""
-
-
-def _is_language_model(name: str) -> bool:
-    try:
-        return models.get(name).record.workload == "decoder"
-    except AdvisorError:
-        return False
 
 
 def format_in(text: str) -> str | None:
@@ -116,6 +99,6 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     asked: list[Asked] = []
     if any(_ENOUGH.search(one) and _OF_SUPPLY.search(one) for one in sentences):
         asked.append("supply")
-    if any(_RUNS.search(one) and _MODEL.search(one) for one in sentences):
+    if any(_RUNS.search(one) and language_models_in(one) for one in sentences):
         asked.append("model")
     return tuple(asked)

@@ -36,6 +36,17 @@ def write_in_one_form(text: str, name: str) -> str:
     return text
 
 
+@functools.cache
+def one_of(name: str) -> str:
+    """Return the pattern of a list of phrases of words.toml, in which a space is any space."""
+    return f"(?:{'|'.join(word_table('phrases')[name])})".replace(" ", r"\s+")
+
+
+def whole(name: str) -> re.Pattern[str]:
+    """Return the pattern of the phrases of a list as whole words."""
+    return re.compile(rf"\b{one_of(name)}\b", re.IGNORECASE)
+
+
 def write_in_english(text: str) -> str:
     """Return a line with the words of parts, numbers and units in English; other words stay.
 

@@ -10,12 +10,14 @@ from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import one_of, whole, word_table
 from advisor.workstation.mentions import (
     GENERIC,
     GIGABYTES,
     SIZE,
     WATTS,
     Mention,
+    language_models_in,
     maker_words,
     mentions_in,
 )
@@ -76,14 +78,7 @@ _SEPARATOR: Final = re.compile(
 _OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
 """Article before a name, which is a part of its own whether a record holds it or not."""
 _TAKES_NO_OTHER: Final = ("other", "psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
-_STOP: Final = re.compile(
-    r"\b(?:i|i'?m|i'?ve|i'?d|we|we'?ve|my|our|your|his|her|their|the|an?(?!\s+(?:pop|piece)\b)|it|it'?s|this|that|these|those|is|are|was|were|been|am|has|have|had"
-    r"|having|got|gets?|getting|bought|buy|buying|picked|grabbed|scored|ordered|found|paid|run|runs|running|using|use|want|wanted"
-    r"|plan|planning|going|gonna|will|would|could|should|can|may|might|think|thinking|add|adding|added|putting|drop(?:ping)?|throw|stick|in(?!\s+win)|into|on(?=\s+(?:an?|my|the))"
-    r"|which|who|if|when|because|so|but|then|just|also|still|already|currently|now|later|finally|here|there|what|how|to|up|comes?|from|last"
-    r"|be(?!\s+quiet)|sits?|everything|hangs?|je|j'ai|l'ai|déjà|le|la|el|der|das|eine?n?|un[ae]?|ich|habe|schon|bereits|tengo|ya|lo|ho|già|consists?|comprises|for(?=\s+(?:the|my|a|now))|lying)\b[:,]?",
-    re.IGNORECASE,
-)
+_STOP: Final = re.compile(rf"\b{one_of('sentence')}\b[:,]?", re.IGNORECASE)
 """Words of sentences, of which no name of a part has any."""
 _FULL_STOP: Final = re.compile(r"\.$")
 _STOPS: Final = re.compile(rf"(?:{_STOP.pattern}\s+)+", re.IGNORECASE)
@@ -92,14 +87,7 @@ _STOPS_OF_A_SENTENCE: Final = 4
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
 _ABSENT: Final = re.compile(
-    r"^(?:it|this|the\s+(?:machine|build|rig|server))\s+(?:consists?|comprises)\b[^\d]*$|^(?:none|budget|everything\s+else|the\s+rest)\b"
-    r"|^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
-    r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board|nv-?link|bridges?|risers?)\b"
-    r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
-    r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$"
-    r"|\b(?:haven\W?t|not)\s+(?:decided|chosen|sure|picked|bought)\b"
-    r"|\b(?:do|does)(?:n\W?t|\s+not)\s+have\b|\bnothing\b",
-    re.IGNORECASE,
+    rf"^{one_of('absent')}$|^{one_of('absent_first')}\b|\b{one_of('absent_within')}\b", re.IGNORECASE
 )
 """Part that a list says is not there."""
 _MEASURE: Final = re.compile(
@@ -113,53 +101,28 @@ _LIMIT_ALONE: Final = re.compile(
     re.IGNORECASE,
 )
 """Power limit of cards in a piece of its own, behind a comma."""
-_GREETING: Final = re.compile(
-    r"(?:any\w*|thoughts|help|thanks?|cheers|tia|please|hi|hey|hello|edit|update|bonjour|bonsoir|salut|merci|hallo|moin"
-    r"|servus|guten\s+(?:tag|abend|morgen)|danke|vielen\s+dank|hola|buen[oa]s\s+\w+|gracias|ciao|buongiorno|salve|grazie|olá"
-    r"|obrigad[oa]|hoi|bedankt|hej|cześć|привет|спасибо)\b(?!\s*[:=])",
-    re.IGNORECASE,
-)
+_GREETING: Final = re.compile(rf"{one_of('greeting')}\b(?!\s*[:=])", re.IGNORECASE)
 _OF_A_WARRANTY: Final = re.compile(
     r"^(?:\d{1,2}|one|two|three|five|ten)[- ]?(?:years?|yrs?|months?|jahren?|ans|años|anni)\b(?!.*\d\s?[GT]B)",
     re.IGNORECASE,
 )
 """Term of a warranty: `3 Year Parts`."""
-_MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss|\d{1,3}b)\b", re.IGNORECASE)
-"""Language models, by name or size, of which lists say that a machine shall run them."""
-_SOFTWARE_NAME: Final = re.compile(
-    r"\b(?:ubuntu|debian|fedora|arch|manjaro|linux|mint|pop!?_?os|nixos|rocky|windows"
-    r"|win1[01]|wsl2?|macos|proxmox|unraid|truenas|esxi|docker|ollama|llama\.?cpp|lm\s?studio|koboldcpp|vllm|exllama\w*|comfyui"
-    r"|cuda|rocm|nvidia[- ]driver|driver|python|pytorch|kernel|open\s?webui)\b",
-    re.IGNORECASE,
-)
+_SOFTWARE_NAME: Final = whole("software")
 _SOFTWARE: Final = re.compile(
     rf"^(?:on|running|runs|using|with|os:?|under|via|\s)*{_SOFTWARE_NAME.pattern}[^$€£]*$", re.IGNORECASE
 )
 """Software of a machine, which is no part."""
 _SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
-_OF_A_PRICE: Final = re.compile(
-    r"\b(?:asking|price|all[- ]in|total|for\s+(?:all|everything|the\s+lot)|about|around|approx\.?|roughly|obo|firm|paid"
-    r"|costs?(?:\s+me)?|(?:from|off|via)\s+(?:e-?bay|amazon|newegg|ali\w+|taobao"
-    r"|craigslist|facebook|marketplace|kleinanzeigen|leboncoin|apple|costco|best\s+buy))\b:?",
-    re.IGNORECASE,
-)
+_OF_A_PRICE: Final = re.compile(rf"\b{one_of('beside_price')}\b:?", re.IGNORECASE)
 """Words beside a price that name no part."""
-_SOLD: Final = re.compile(
-    r"\b(?:selling|for sale|wts|obo|asking|takes it all|for everything|all in|shipped|total cost|in total)\b",
-    re.IGNORECASE,
-)
+_SOLD: Final = whole("sold")
 """Words of a line that sells a whole machine: its one price is that of all parts."""
 _LEAST_KINDS: Final = 4
 """Number of kinds of part in one line from which it is a machine, and its one price that of all."""
 _LEAST_MACHINE_USD: Final = 1000.0
 """Price behind a cable or another piece that no rule reads from which it is that of the machine before it [USD]: such
 pieces cost less. Own choice."""
-_WHOLE_MACHINE: Final = re.compile(
-    r"\b(?:minisforum|beelink|gmktec|geekom|aoostar|nucbox|deskmini|acemagic|nuc\s?\d{1,2})\b"
-    r"|\b(?:poweredge|proliant|thinksystem|primergy|precision|thinkstation|workstation|server|R[67]\d{2,3}(?:xd)?"
-    r"|T[57][589]\d0|G[24]\d{2}-\w+|Z[2468][2-8]\d?0?(?:\s?G\d)?|DL3[68]0|AS-\d{4}\w*|SYS-\d{4}\w*|ESC\d{4}\w*|G\d{3}-\w+)\b",
-    re.IGNORECASE,
-)
+_WHOLE_MACHINE: Final = whole("whole_machine")
 """Names and numbers of machines that are sold whole, and makers of mini PCs."""
 
 
@@ -176,7 +139,7 @@ def names_no_part(text: str) -> bool:
         or is_absent
         or (_OF_A_WARRANTY.match(text) is not None and _SUM.search(text) is None)
         or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
-        or (_MODEL.search(text) is not None and not is_known(text))
+        or (bool(language_models_in(text)) and not is_known(text))
     )
 
 
@@ -360,7 +323,9 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         stops = list(_STOP.finditer(text, start, first))
         start = stops[-1].end() if stops else start
         is_counted = _BEGINS_COUNTED.match(text, first, mentions[0].start) is not None
-        if _MODEL.search(text, start, first) or (is_counted and re.search(r"\d", text[start:first]) is None):
+        if language_models_in(text[start:first]) or (
+            is_counted and re.search(r"\d", text[start:first]) is None
+        ):
             start = first  # behind a language model, or words ahead of a number of pieces
         tail = _STOP.search(text, mentions[-1].end, end)
         if tail is not None:  # of the words behind it, prices and numbers stay
@@ -474,23 +439,7 @@ def is_property(text: str) -> bool:
 _FIGURE: Final = re.compile(
     r"\b\d+(?:[.,]\d+)?[- ]?(?:c/\d+t|cores?|threads?|[GM]Hz|[GMK]B|MT/s|W|V|nm|mm|bit)\b", re.IGNORECASE
 )
-_WORDS_OF_PROPERTIES: Final = frozenset(
-    (
-        "all",
-        "each",
-        "x16",
-        "socket",
-        "cache",
-        "boost",
-        "turbo",
-        "base",
-        "tdp",
-        "desktop",
-        "unlocked",
-        "edition",
-        "version",
-    )
-)
+_WORDS_OF_PROPERTIES: Final = frozenset(word_table("phrases")["property"])
 """Words that tell how a part is built or sold."""
 
 

@@ -11,6 +11,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import one_of
 from advisor.workstation.mentions import mentions_in
 from advisor.workstation.part_names import kind_in, kit_bytes
 from advisor.workstation.typed_line import (
@@ -71,17 +72,15 @@ _OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
 """Words of a question that consider another machine (`or swap it for a 4090`)."""
 _ASIDE: Final = re.compile(
     rf"\b(?:drop(?:ping)?|remov(?:e|ing)|pull(?:ing)?(?:\s+out)?|ditch(?:ing)?)\s+(?:the|my)\s+(?:old\s+)?{_PART}(?!\s+in)"
-    r"|(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
-    r"|compared\s+(?:to|with)|than|(?<=faster\s)as|similar\s+to|like|beats?|don'?t\s+have|haven'?t\s+got|never\s+had|no|without|not)"
+    rf"|(?:\b{one_of('not_there')}"
     rf"\s+(?:any\s+|from\s+)?{_AHEAD}{_PART}(?:\s*(?:,|and|or|\+)\s*{_AHEAD}{_PART})*(?:[\s,]+(?:and\s+)?sold\s+(?:it|them|that))?)"
     rf"|{_AHEAD}{_PART}\s+{_IN_FUTURE}",
     re.IGNORECASE,
 )
 """Part that a list says is gone, is not there, comes later or is what others are compared with."""
 _OF_OTHERS: Final = re.compile(
-    r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody|\w+(?=\s+says?\b)"
-    r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:says?|has|have|had|runs?|got|gets?|uses?|built|bought))\b"
-    r"|\binstead\b(?!\s+of)[^.!]*\?|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
+    rf"\b{one_of('of_others')}|\binstead\b(?!\s+of)[^.!]*\?"
+    r"|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
     re.IGNORECASE,
 )
 """Sentence about another person's machine, or another one that the list considers."""
@@ -138,19 +137,40 @@ class Addition:
 
 @dataclass(slots=True)
 class Remarks:
-    """Lines of a list without what is only spoken of, and what its sentences change."""
+    """Lines of a list without what is only spoken of, and what its sentences say besides parts."""
 
     lines: list[TypedLine] = field(default_factory=list)
     swaps: list[Swap] = field(default_factory=list)
     additions: list[Addition] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    circuit: Circuit | None = None
+    """Wall circuit that the list states; None if it states none."""
+    wall_limit_w: float | None = None
+    """Most power at the wall that the list allows [W]; None if it states none."""
+    upgrade_usd: float | None = None
+    """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
+    is_running: bool = False
+    """Whether the list asks for the next parts, or speaks of a machine that its owner uses."""
 
 
-def read_remarks(lines: Sequence[TypedLine]) -> Remarks:
-    """Return the lines of a list without swaps, additions and parts that its machine does not have; these are noted."""
+def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
+    """Return the lines of a list without what its sentences say besides its parts: swaps, additions, parts that the
+    machine does not have, the circuit, the limit of power and the wish for the next parts."""
     found = Remarks()
+    lines, circuit = _cut_out([_with_shared_names(line) for line in typed], _CIRCUIT)
+    if circuit is not None:
+        word = (circuit["num"] or "1").lower()
+        amps = (int(word) if word.isdecimal() else NUMBER_WORDS[word]) * float(
+            circuit["amps"] or circuit["amps2"]
+        )
+        found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
+    lines, limit = _cut_out(lines, _WALL_LIMIT)
+    if limit is not None:
+        found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
+    found.upgrade_usd = _upgrade_sum(lines)
+    found.is_running = found.upgrade_usd is not None or _speaks_of_own_machine(lines)
     seen: list[str] = []
-    for line in lines:
+    for line in map(_without_wish, lines):
         text = plain_text(line)
         skeleton, names = _skeleton(text)
         if line.category is None and names:
@@ -160,11 +180,29 @@ def read_remarks(lines: Sequence[TypedLine]) -> Remarks:
             ]
             rest = _restore(" ".join(filter(None, kept)), names)
             if rest != text:
-                found.lines += _lines_of((rest,), line)
+                found.lines += _lines_of(rest, line)
                 continue
         seen += names
         found.lines.append(line)
+    found.lines = found.lines or lines
     return found
+
+
+def _cut_out(
+    lines: Sequence[TypedLine], remark: re.Pattern[str]
+) -> tuple[list[TypedLine], re.Match[str] | None]:
+    """Return lines without a remark on the whole machine, and the last such remark; None if there is none."""
+    rest: list[TypedLine] = []
+    last: re.Match[str] | None = None
+    for line in lines:
+        found = remark.search(line.text)
+        if found is None:
+            rest.append(line)
+            continue
+        last = found
+        text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip(' .)')}".strip(" (),.")
+        rest += _lines_of(text, line) if kind_in(text) is not None else []
+    return rest or list(lines), last
 
 
 def _skeleton(text: str) -> tuple[str, list[str]]:
@@ -247,14 +285,15 @@ def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | N
     return Swap(old, new, kind) if kind is not None and is_named else None
 
 
-def _lines_of(texts: Iterable[str], line: TypedLine) -> list[TypedLine]:
-    """Return what is left of a line, piece by piece, without pieces that name nothing."""
-    found = []
-    for text in texts:
-        if re.search(r"\w", text):
-            named = read_line(text, line.where)
-            found.append(replace(line, text=text, what=named.what, quantity=named.quantity))
-    return found
+def _lines_of(text: str, line: TypedLine) -> list[TypedLine]:
+    """Return what is left of a line; nothing if no word is."""
+    return [_reread(line, text)] if re.search(r"\w", text) else []
+
+
+def _reread(line: TypedLine, text: str) -> TypedLine:
+    """Return a line with the name and the number of another text."""
+    named = read_line(text, line.where)
+    return replace(line, text=text, what=named.what, quantity=named.quantity)
 
 
 def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedLine]:
@@ -387,7 +426,7 @@ _SUM_OF_WISH: Final = re.compile(
 )
 
 
-def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
+def _upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
     """Return the sum for which a list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
     if not any(_WISH.search(line.text) for line in lines):
         return None
@@ -400,7 +439,7 @@ _REST_OF_WISH: Final = re.compile(r"[^?]*\?")
 """Words of a question up to its mark."""
 
 
-def without_wish(line: TypedLine) -> TypedLine:
+def _without_wish(line: TypedLine) -> TypedLine:
     """Return a line without its question for the next part, whose sum is no price of a part."""
     found = _WISH.search(line.text)
     if found is None or line.category is not None:
@@ -410,21 +449,14 @@ def without_wish(line: TypedLine) -> TypedLine:
     end = rest.end() if rest is not None else len(line.text)
     if mentions_in(line.text[start:end]):
         return line
-    return next(
-        iter(_lines_of((f"{line.text[:start]} {line.text[end:]}".strip(" ,."),), replace(line, usd=None))),
-        line,
-    )
+    rest_of_line = _lines_of(f"{line.text[:start]} {line.text[end:]}".strip(" ,."), replace(line, usd=None))
+    return rest_of_line[0] if rest_of_line else line
 
 
-_OWN: Final = re.compile(
-    r"\bmy\s+(?:current\s+|existing\s+|old\s+|present\s+)?(?:rig|pc|machine|setup|build|server|workstation|desktop|system|box)\b"
-    r"|\b(?:I|we)\s+(?:currently\s+)?(?:have|own|run|use|am\s+running|'m\s+running)\b|\bI(?:'ve|\s+have)\s+got\b|\bI'm\s+running\b|^\W*(?:currently\s+|now\s+)?running\b"
-    r"|\bin\s+there\s+now\b",
-    re.IGNORECASE,
-)
+_OWN: Final = re.compile(rf"\b{one_of('own_machine')}|^\W*(?:currently\s+|now\s+)?running\b", re.IGNORECASE)
 
 
-def speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
+def _speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
     """Whether a question speaks of a machine that its owner uses: `my rig is a 5800X3D w/ ...`."""
     return any(
         _ASKS.match(line.text)
@@ -440,21 +472,6 @@ _WALL_LIMIT: Final = re.compile(
     re.IGNORECASE,
 )
 """Most power at the wall that a list allows: `not more than 1 kW from the wall`."""
-
-
-def split_off_wall_limit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float | None]:
-    """Return lines without the most power at the wall that they allow, and it [W]; None if they state no limit."""
-    rest: list[TypedLine] = []
-    limit_w: float | None = None
-    for line in lines:
-        found = _WALL_LIMIT.search(line.text)
-        if found is None:
-            rest.append(line)
-            continue
-        limit_w = float(found["num"].replace(",", "")) * (KILO if found["kilo"] else 1.0)
-        text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip()}".strip(" (),.")
-        rest += _lines_of((text,), line) if mentions_in(text) else []
-    return rest or list(lines), limit_w
 
 
 _ASKS: Final = re.compile(
@@ -490,7 +507,7 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     for place, line in enumerate(lines):
         names, rest, before = _choices_in(line.text) if line.category is None else ([], "", "")
         if names:
-            ahead = [*lines[:place], *_lines_of((before,), replace(line, usd=None))]
+            ahead = [*lines[:place], *_lines_of(before, replace(line, usd=None))]
             behind = [
                 *([replace(read_line(rest, line.where), text=rest)] if rest else []),
                 *lines[place + 1 :],
@@ -558,7 +575,7 @@ def _choice_at_end(text: str) -> str:
     return " ".join(words[ahead[-1] + 1 if ahead else 0 :])
 
 
-def with_shared_names(line: TypedLine) -> TypedLine:
+def _with_shared_names(line: TypedLine) -> TypedLine:
     """Return a line whose counted pieces bear the name of the card that a remark gives to all of them."""
     found = _ALL_ALIKE.search(line.text)
     if found is None or find_card_name(found["name"]) is None:
@@ -567,30 +584,9 @@ def with_shared_names(line: TypedLine) -> TypedLine:
         lambda piece: piece.group() + (f" {found['name']}" if _is_nameless_card(piece.group()) else ""),
         line.text[: found.start()],
     )
-    text = f"{ahead} {line.text[found.end() :]}".strip()
-    named = read_line(text, line.where)
-    return replace(line, text=text, what=named.what, quantity=named.quantity)
+    return _reread(line, f"{ahead} {line.text[found.end() :]}".strip())
 
 
 def _is_nameless_card(text: str) -> bool:
     """Whether a text can be an edition of a card without the card's number: `2x Founders Edition`."""
     return find_card_name(text) is None and kind_in(text) in (None, "gpu")
-
-
-def split_off_circuit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], Circuit | None]:
-    """Return lines without the wall circuit that they state (`runs on 208V 30A`), and it; None if none states one."""
-    rest: list[TypedLine] = []
-    circuit: Circuit | None = None
-    for line in lines:
-        found = _CIRCUIT.search(line.text)
-        if found is None:
-            rest.append(line)
-            continue
-        word = (found["num"] or "1").lower()
-        num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
-        circuit = Circuit(
-            float(found["volts"] or found["volts2"]), num * float(found["amps"] or found["amps2"])
-        )
-        text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip(' .)')}".strip(" (")
-        rest += _lines_of((text,), line)
-    return rest, circuit

@@ -24,16 +24,10 @@ from advisor.workstation.line_pieces import (
 )
 from advisor.workstation.list_remarks import (
     read_remarks,
-    speaks_of_own_machine,
     split_alternatives,
-    split_off_circuit,
-    split_off_wall_limit,
-    upgrade_sum,
     with_additions,
-    with_shared_names,
     with_swaps,
     without_repetitions,
-    without_wish,
 )
 from advisor.workstation.part_names import (
     HAS_FANS,
@@ -289,12 +283,9 @@ class _ListingReader(PartReader):
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
-        typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
-        typed, wall_limit_w = split_off_wall_limit(typed)
-        upgrade_usd = upgrade_sum(typed)
-        is_running = upgrade_usd is not None or speaks_of_own_machine(typed) or _is_told(typed)
-        remarks = read_remarks([without_wish(line) for line in typed])
-        typed = remarks.lines or typed
+        remarks = read_remarks(typed)
+        is_running = remarks.is_running or _is_told(typed)
+        typed = remarks.lines
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
         split = [part for line in present for part in split_line(line)]
@@ -355,10 +346,10 @@ class _ListingReader(PartReader):
             num_cpus=self._num_cpus,
             system=system,
             num_systems=num_systems,
-            circuit=circuit,
-            upgrade_usd=upgrade_usd,
+            circuit=remarks.circuit,
+            upgrade_usd=remarks.upgrade_usd,
             is_running=is_running,
-            wall_limit_w=wall_limit_w,
+            wall_limit_w=remarks.wall_limit_w,
             has_unnamed_cards=self._has_unnamed_cards,
         )
 

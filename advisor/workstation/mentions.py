@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog import parts
+from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import word_table
@@ -391,3 +391,35 @@ def is_model_number(word: str) -> bool:
     """Whether a word is letters and digits, and no size."""
     mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
     return mixed and not SIZE.fullmatch(word)
+
+
+_MODEL_WORD: Final = re.compile(r"[\w.]*\w")
+_LONGEST_MODEL: Final = 6
+"""Largest number of words of a language model's name that is looked up: `Qwen2.5-Coder 32B Instruct AWQ`."""
+
+
+@functools.lru_cache(maxsize=4096)
+def language_models_in(text: str) -> tuple[str, ...]:
+    """Return the language models that a text names outside its mentions of parts: at each place the longest name with a
+    number that the catalog has."""
+    parts_of_text = mentions_in(text)
+    words = [
+        word
+        for word in _MODEL_WORD.finditer(text)
+        if not any(one.start < word.end() and word.start() < one.end for one in parts_of_text)
+    ]
+    found = []
+    place = 0
+    while place < len(words):
+        runs = (words[place : place + num] for num in range(_LONGEST_MODEL, 0, -1))
+        names = ((len(run), text[run[0].start() : run[-1].end()]) for run in runs)
+        length, name = next((one for one in names if _is_language_model(one[1])), (1, ""))
+        place += length
+        found += [name] if name else []
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_language_model(name: str) -> bool:
+    record = models.find(name) if re.search(r"\d", name) else None
+    return record is not None and record.workload == "decoder"

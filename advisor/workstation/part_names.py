@@ -29,7 +29,7 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.foreign_words import one_of, whole, word_table
 from advisor.workstation.mentions import (
     BOARD_MODEL,
     CHIPSET,
@@ -98,14 +98,8 @@ LOOP_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Pieces of a water loop that a builder joins: no record states what they cool."""
-_TITLE: Final = re.compile(
-    r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|parts)\b|配置|清单|构成|構成",
-    re.IGNORECASE,
-)
-_SPOKEN: Final = re.compile(
-    r"\b(?:my|our|this|for|mein|meine|für|mi|mon|ma|pour|para|moja|мой)\b", re.IGNORECASE
-)
+_TITLE: Final = re.compile(rf"\b{one_of('title')}\b|配置|清单|构成|構成", re.IGNORECASE)
+_SPOKEN: Final = whole("spoken")
 """Words of a title that no name of a part has."""
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 _LEAST_DDR5_MTS: Final = 4800.0
@@ -282,16 +276,9 @@ _IS_NO_LINK: Final = re.compile(
     r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
 )
 _FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]\d{2}\b", re.IGNORECASE)
-_OF_A_SERVER: Final = re.compile(
-    r"\b(?:perc|raid|hba|h[37][1-9]\dp?|p[2-8]\d{2}i|lsi|idrac\w*|ilo\w*|rails?|bezel|cadd(?:y|ies)|sleds?)\b",
-    re.IGNORECASE,
-)
+_OF_A_SERVER: Final = whole("of_a_server")
 """Controllers of drives, remote management and rails with which used servers are sold."""
-SERVICE_WORDS: Final = re.compile(
-    r"\b(?:montaje|ensamblaje|ensamblado|montaggio|assemblaggio|montage|assemblage|zusammenbau|aufbau|montagem|montaż|assembly"
-    r"|installation|instalación|einrichtung|testeo|versand|envío|garantía|garantie|garanzia)\b",
-    re.IGNORECASE,
-)
+SERVICE_WORDS: Final = whole("service")
 """Work and terms that shops put on an invoice beside the parts."""
 _DOCK_ADAPTER: Final = re.compile(
     r"\b(?:m\.2|pcie|sxm\d?)\s+(?:to|auf)\s+(?:oculink|pcie)\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE

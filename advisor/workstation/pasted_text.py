@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from advisor.catalog.formats.graphics_rows import graphics_in
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.foreign_words import one_of, word_table
 
 _MARKUP: Final = re.compile(
     r"~~[^~]+~~|\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
@@ -35,11 +35,7 @@ _SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
 _SMI_MARK: Final = re.compile(r"\bNVIDIA-SMI\b")
 _INXI_MARK: Final = re.compile(r"\bMobo: \S+.*\bmodel: |\bDevice-1: ", re.MULTILINE)
 _FETCH_MARK: Final = re.compile(
-    r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)|KDE Plasma Version"
-    r"|Qt Version|Kernel Version|Graphics (?:Platform|Processor)|Windowing System|Firmware Version|Hardware Model"
-    r"|OS Name|System (?:Manufacturer|Model|Type)|Card name|Total Number of Cores"
-    r"|Installed Physical Memory \(RAM\))\s*:|^\s*Memory:\s*[\d.]+\s*[MG]iB\s*/",
-    re.MULTILINE,
+    rf"^\s*{one_of('report')}\s*:|^\s*Memory:\s*[\d.]+\s*[MG]iB\s*/", re.MULTILINE
 )
 """Labels of reports of a machine: neofetch, lscpu, the settings of KDE, GNOME and macOS, msinfo32 and dxdiag."""
 _CARD_MEMORY: Final = re.compile(

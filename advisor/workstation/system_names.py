@@ -9,7 +9,7 @@ from typing import Final
 from advisor.catalog import accelerators, parts
 from advisor.catalog.schema.part import System
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.foreign_words import word_table, write_in_one_form
 from advisor.workstation.typed_line import TypedLine
 
 _MEMORY: Final = re.compile(r"(\d{1,4})gb")
@@ -113,9 +113,4 @@ def _sizes_of(text: str) -> set[str]:
 
 
 def _words_of(text: str) -> list[str]:
-    plain = re.sub(r"\b(\d{1,4})\s*(?:gb|gib|g)\b", r"\1gb", text.lower())
-    plain = re.sub(r"\b(?:mobile|notebook|laptops?(?: gpu)?)\b", "laptop", plain)
-    plain = re.sub(r"\brtx(?=\d)", "rtx ", plain)
-    plain = re.sub(r"\b(\d{4})(?=ti\b)", r"\1 ", plain)
-    plain = re.sub(r"\b(studio|mini|spark|desktop|pro|ultra)s\b", r"\1", plain)  # several machines
-    return re.findall(r"[a-z0-9+]+", plain)
+    return re.findall(r"[a-z0-9+]+", write_in_one_form(text.lower(), "machine"))

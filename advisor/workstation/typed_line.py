@@ -88,7 +88,7 @@ _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800
 LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
 _LABEL: Final = re.compile(
-    r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
+    r"^\s*\**([A-Za-z][A-Za-z ]{1,24}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
 )
 _BARE_LABEL: Final = re.compile(
     r"^\s*((?i:cpu|gpu|ram|psu|case|mobo|mb|cm|alim|nt|motherboard|memory|ssd))\s+(?=[A-Z0-9])"
@@ -334,7 +334,12 @@ def split_off_label(text: str) -> tuple[str | None, str]:
         text = f"{head.group(1)}: {rest}" if head.group(1).lower() in LABELS else rest
     found = _LABEL.match(text) or _BARE_LABEL.match(text)
     category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
-    return (None, text) if found is None or category is None else (category, text[found.end() :])
+    if found is None or category is None:
+        return None, text
+    rest = text[found.end() :]
+    if re.search(r"[^\W\dx×]|\d\d", rest.partition("$")[0]) is None:
+        return category, f"{found.group(1)} {rest}"  # a part that its label alone names: `Risers: 4x $35`
+    return category, rest
 
 
 def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
