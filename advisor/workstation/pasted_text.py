@@ -1,11 +1,14 @@
 """Text as forums, shops and programs print it, put into plain rows with a part in each, for the reader of lists."""
 
+import functools
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from advisor.catalog.files import read_toml
 from advisor.catalog.formats.graphics_rows import graphics_in
+from advisor.catalog.parts import FOLDER
 from advisor.workstation.foreign_words import one_of, word_table
 
 _MARKUP: Final = re.compile(
@@ -26,9 +29,8 @@ _HEADING: Final = re.compile(
 
 _PCI: Final = re.compile(r"^\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\s", re.IGNORECASE)
 _LSHW: Final = re.compile(
-    r"^(?:/\S*|H/W path)?\s+(?:\S+\s+)?(Class|bus|processor|memory|display|disk|storage|system|bridge|network|"
-    r"volume|generic|input|"
-    r"multimedia|communication|power)\s+(.*)$"
+    r"^(?:/\S*|H/W path)?\s+(?:\S+\s+)?(?:Class|bus|processor|memory|display|disk|storage|system|bridge|network|volume"
+    r"|generic|input|multimedia|communication|power)\s+"
 )
 _SMI_LIST: Final = re.compile(r"^\s*GPU \d+:.*\(UUID")
 _SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
@@ -44,22 +46,12 @@ _CARD_MEMORY: Final = re.compile(
     re.IGNORECASE,
 )
 """Memory of the card that the row above names."""
-_WHOLE_MAKERS: Final = re.compile(
-    r"\b(?:dell|hp|hewlett|hpe|lenovo|alienware|supermicro|fujitsu|apple)\b", re.IGNORECASE
-)
-"""Makers of whole machines, whose product tells more than the number of its board."""
 _IS_CARD: Final = re.compile(
     r"\b(?:GPU|graphics|RTX|GTX|Radeon|GeForce|Tesla|Quadro|Arc|RX)\b", re.IGNORECASE
 )
 
-_INXI_CPU: Final = re.compile(
-    r"(?:\bmodel: |\bInfo: (?:\dx )?[\w-]+-core )(?!model)(.*?)"
-    r"(?: bits: .*| type: .*| arch: .*| \[M.*| speed.*| cache: .*)?$"
-)
-"""CPU in a row of inxi, in the forms of its releases."""
 _ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
-_TOTAL: Final = re.compile(r"\btotal:\s*([\d.]+)\s*Gi?B?", re.IGNORECASE)
 _USED_OF: Final = re.compile(r"([\d.]+)\s*([MG])i?B\s*(?:\(\d+%\))?\s*$", re.IGNORECASE)
 
 
@@ -95,22 +87,20 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     rows = [_without_marks(row) for row in text.splitlines()]
     plain = "\n".join(rows)
     if _INXI_MARK.search(plain):
-        yield from ((number, found, True) for number, found in _inxi_rows(rows))
+        yield from _report_parts(list(enumerate(_with_sections(rows), 1)), "inxi")
         return
     is_smi = _SMI_MARK.search(plain) is not None
     is_fetch = _FETCH_MARK.search(plain) is not None
-    has_modules = any("DIMM" in row for row in rows if _LSHW.match(row))
-    is_sold_whole = any(_lshw_machine(row) for row in rows)
+    of_lshw = [(number, row) for number, row in enumerate(rows, 1) if _LSHW.match(row)]
+    yield from _report_parts(of_lshw, "lshw")
     for number, row in enumerate(rows, 1):
         if not row.strip() or _HEADING.match(row):
             continue
         found: str | None = row
         if _PCI.match(row) or _SMI_LIST.match(row) or (is_smi and _SMI_OTHER.match(row)):
             found = _card(row)
-        elif (lshw := _LSHW.match(row)) is not None:
-            found = _lshw_machine(row) or _lshw_part(
-                row, lshw.group(1), lshw.group(2), has_modules=has_modules, is_sold_whole=is_sold_whole
-            )
+        elif _LSHW.match(row):
+            continue
         elif is_fetch:
             found = _fetch_part(row, plain)
         if found:
@@ -151,28 +141,47 @@ def _card(row: str) -> str | None:
     return f"GPU: {name}" if name else None
 
 
-def _lshw_machine(row: str) -> str | None:
-    """Return the machine that a row of `lshw -short` names by a maker who sells it whole; None for any other row."""
-    found = _LSHW.match(row)
-    if found is None or found.group(1) != "system" or not _WHOLE_MAKERS.search(found.group(2)):
-        return None
-    return f"Motherboard: {re.sub(r' *[(][^)]*[)] *$', '', found.group(2).strip())}"
+_TOLD_BY: Final = {"board": "machine", "memory": "module"}
+"""Rows that tell nothing more beside rows of another kind."""
+_MEMORY_SIZE: Final = re.compile(r"^RAM: ([\d.]+) GiB$")
 
 
-def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool, is_sold_whole: bool) -> str | None:
-    """Return the part of a row of `lshw -short`; None for what no list names."""
-    what = what.strip()
-    if kind == "display":
-        return _card(row)
-    if kind == "processor":
-        return f"CPU: {what}"
-    if kind == "bus" and re.match(r"/0\s", row) and not is_sold_whole:
-        return f"Motherboard: {what}"
-    if kind == "memory" and ("DIMM" in what or ("System Memory" in what and not has_modules)):
-        return None if "empty" in what.lower() else f"RAM: {what}"
-    if kind in ("disk", "storage") and re.search(r"\d[TG]B\b", what):
-        return f"Storage: {what}"
-    return None
+@functools.cache
+def _rows_of_report(program: str) -> tuple[tuple[str, re.Pattern[str], str], ...]:
+    """Return kind, pattern and form of the rows of a program."""
+    kinds = read_toml(FOLDER / "reports.toml")[program]
+    return tuple(
+        (kind, re.compile(pattern, re.IGNORECASE), form)
+        for kind, rows in kinds.items()
+        for pattern, form, *_ in rows
+    )
+
+
+def _report_parts(rows: Sequence[tuple[int, str]], program: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the parts that rows of a program name, as a list would name them.
+
+    Source: reports.toml of the catalog.
+    """
+    found = []
+    for number, row in rows:
+        told = ((kind, pattern.match(row), form) for kind, pattern, form in _rows_of_report(program))
+        kind, match, form = next((one for one in told if one[1] is not None), ("", None, ""))
+        text = _card(row if match is None else match.expand(form)) if kind in ("", "gpu") else None
+        if match is not None and kind != "gpu":
+            text = _MEMORY_SIZE.sub(lambda size: f"RAM: {_round_gib(float(size[1]))}GB", match.expand(form))
+        if text:
+            found.append((number, kind, text))
+    kinds = {kind for _, kind, _ in found}
+    return ((number, text, True) for number, kind, text in found if _TOLD_BY.get(kind) not in kinds)
+
+
+def _with_sections(rows: Sequence[str]) -> Iterator[str]:
+    """Yield the rows of a report of inxi with the heading of their section."""
+    section = ""
+    for row in rows:
+        head = re.match(r"^([A-Z]\w+):\s*(.*)$", row)
+        section = head.group(1).lower() if head is not None else section
+        yield f"{section}: {(head.group(2) if head is not None else row).strip()}"
 
 
 _REPORT_LABELS: Final = {
@@ -205,55 +214,11 @@ def _fetch_part(row: str, whole: str) -> str | None:
             if total
             else None
         )
-    if kind == "board":
-        return f"Motherboard: {what}"
-    if kind == "storage":
-        return f"Storage: {what}"
+    if kind in ("board", "storage"):
+        return f"{kind}: {what}"
     if _CARD_MEMORY.match(row):
         return row
     return row if name in ("psu", "power supply", "case", "cooler", "storage", "ram") else None
-
-
-def _inxi_rows(rows: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the parts of a report of inxi: pairs of key and value under headings of sections."""
-    section = ""
-    is_whole = False
-    has_modules = any(re.search(r"\bDevice-\d+:.*\btype: DDR", row) for row in rows)
-    for number, row in enumerate(rows, 1):
-        head = re.match(r"^([A-Z]\w+):\s*(.*)$", row)
-        if head is not None:
-            section = head.group(1).lower()
-            row = head.group(2)
-        row = row.strip()
-        sold = re.search(
-            r"\bSystem: (\S+)(?: \S+)? product: (.*?)(?: v(?:er)?: (.*?))?(?: serial: .*)?$", row
-        )
-        if sold is not None and _WHOLE_MAKERS.search(sold[1]):
-            is_number = re.match(r"[A-Z0-9]{8,}$", sold[2]) is not None  # Lenovo writes the name behind it
-            yield number, f"Motherboard: {sold[1]} {sold[3] if is_number and sold[3] else sold[2]}"
-            is_whole = True
-            continue
-        board = re.search(
-            r"\bMobo: (\S+(?: \S+)*?) model: (.*?)(?: v(?:er)?: .*| serial: .*| BIOS: .*)?$", row
-        )
-        if board is not None:
-            if not is_whole:
-                yield number, f"Motherboard: {board.group(1)} {board.group(2)}"
-        elif section == "cpu" and (cpu := _INXI_CPU.search(row)):
-            times = re.search(r"\b(\d)x\b", row)
-            yield number, f"CPU: {times.group(1) + 'x ' if times else ''}{cpu.group(1)}"
-        elif section == "graphics" and (card := _card(row)) is not None:
-            yield number, card
-        elif section in ("memory", "info") and not has_modules and (total := _TOTAL.search(row)):
-            yield number, f"RAM: {_round_gib(float(total.group(1)))}GB"
-        elif section == "memory" and (
-            module := re.search(r"\btype: (DDR\d).*?size: (\d+) GiB(?:.*?speed: (\d+))?", row)
-        ):
-            yield number, f"RAM: {module.group(2)}GB {module.group(1)}-{module.group(3) or ''}".rstrip("-")
-        elif section == "drives" and (
-            drive := re.search(r"vendor: (.*?) model: (.*?) size: ([\d.]+ [TG]i?B)", row)
-        ):
-            yield number, f"Storage: {drive.group(1)} {drive.group(2)} {drive.group(3)}"
 
 
 def _round_gib(gib: float) -> int:
