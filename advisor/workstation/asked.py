@@ -7,6 +7,7 @@ from typing import Final, Literal
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
+from advisor.workstation.foreign_words import one_of, whole
 from advisor.workstation.listing import Listing
 from advisor.workstation.mentions import language_models_in
 
@@ -23,18 +24,16 @@ _FORMATS: Final = {
     "16": "bf16",
 }
 """Format by its short name; four bits are those of a question without any."""
-_SENTENCE: Final = re.compile(r"[^.?!\n]*(?:\.\d[^.?!\n]*)*\?")
+_SENTENCE: Final = re.compile(r"[^.?!\n]*(?:\.\d[^.?!\n]*)*[?？]")
 """Sentence that ends with a question mark; a point before a digit ends none."""
-_ENOUGH: Final = re.compile(
-    r"\b(?:enough|suffic\w+|adequate|too\s+(?:small|weak)|big\s+enough|handle|overkill|ok(?:ay)?|fine|support|reicht|ausreichend|suffit|basta|alcanza)\b",
-    re.IGNORECASE,
-)
+_ENOUGH: Final = whole("enough")
 _OF_SUPPLY: Final = re.compile(
-    r"\b\d{3,4}\s?W(?:atts?)?\b|\b(?:psus?|power\s+suppl\w+|supply|netzteil|alim\w*|fuente)\b", re.IGNORECASE
+    r"\b\d{3,4}\s?W(?:atts?)?\b|\b(?:psus?|power\s+suppl\w+|supply|netzteil|alim\w*|fuente|fonte|voeding|zasilacz)\b"
+    r"|блок\w* питания|电源",
+    re.IGNORECASE,
 )
 _RUNS: Final = re.compile(
-    r"\b(?:run|runs|fit|fits|load|host|serve|läuft|laufen|tourne\w*|correr)\b|\btok(?:ens)?\s?/\s?s|\bhow\s+fast\b",
-    re.IGNORECASE,
+    rf"\b{one_of('runs')}\b|\btok(?:ens)?\s?/\s?s|\bhow\s+fast\b|跑|运行|動", re.IGNORECASE
 )
 Asked = Literal["supply", "model"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
@@ -58,12 +57,19 @@ _SAME_SIZE: Final = 0.05
 """Largest difference of two numbers of weights that are one size, over the first: a 70B has 70.6 or 72.7 billion."""
 
 
-def format_in(text: str) -> str | None:
-    """Return the number format that a text names; None if it names none, or one of four bits."""
+def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
+    """Return the number format that a text names; None if it names none, or one of four bits. Eight bits on a machine
+    whose memory its GPU shares are those of llama.cpp, which runs there."""
     found = _FORMAT.search(text)
     if found is None:
         return None
     name = next(filter(None, found.groups())).lower()
+    shares_memory = bool(listings) and all(
+        one.system is not None and accelerators.by_id(one.system.accelerator).unified_memory
+        for one in listings
+    )
+    if name in ("8", "int8") and shares_memory:
+        name = "q8"
     return None if name == "q4" else _FORMATS.get(name, name)
 
 

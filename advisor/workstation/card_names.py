@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -134,6 +134,13 @@ def _among(family: tuple[str, ...], words: list[str], following: str, name: str)
         ] or records
     hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
     return CardName(tuple(record.id for record in hinted or records), name)
+
+
+def usual_of(names: Sequence[str]) -> str:
+    """Return the accelerator that a bare name usually means: the one whose name has no edition, of these the one
+    with the least memory, which promises nothing that another has not."""
+    records = map(accelerators.by_id, names)
+    return min(records, key=lambda one: (len(_EDITIONS & _all_words(one)), one.memory_bytes or 0.0)).id
 
 
 def _is_edition_or_size(word: str) -> bool:

@@ -14,7 +14,9 @@ _DIGITS: Final = str.maketrans("一二两兩三四五六七八", "1222345678")
 _SIGNS: Final = str.maketrans({"：": ":", "，": ", ", "；": "; ", "（": " (", "）": ") "})
 _UMLAUTS: Final = "äöü"
 _START: Final = r"(^[\s\-*•]*|[:：]\s*)"
-"""Place where a number in words is one: at the start of a line or after its label."""
+"""Place where a number in words is one whatever follows: at the start of a line or after its label."""
+_NUMBER_AHEAD: Final = r"(?=\s+(?-i:[A-Z]\w*[\dA-Z]|\d{2}))"
+"""Place behind which a number in words is one in a sentence: before a name with a number or in capitals."""
 
 
 @functools.cache
@@ -57,7 +59,10 @@ def write_in_english(text: str) -> str:
     text = write_in_one_form(text, "foreign")
     words, numbers = _patterns()
     found = words[0].sub(lambda match: words[1][_plain(match.group())], text)
-    return numbers[0].sub(lambda match: f"{match.group(1)}{numbers[1][_plain(match.group(2))]} ", found)
+    return numbers[0].sub(
+        lambda match: f"{match[1] or ''}{numbers[1][_plain(match[2] or match[3])]}{' ' if match[2] else ''}",
+        found,
+    )
 
 
 _Pattern = tuple[re.Pattern[str], dict[str, str]]
@@ -78,7 +83,10 @@ def _patterns() -> tuple[_Pattern, _Pattern]:
     (words, in_words), (numbers, in_numbers) = found
     return (
         (re.compile(words, re.IGNORECASE), _with_spaces(in_words)),
-        (re.compile(rf"{_START}({numbers})\s*(?=[\w])", re.IGNORECASE), in_numbers),
+        (
+            re.compile(rf"{_START}({numbers})\s*(?=[\w])|({numbers}){_NUMBER_AHEAD}", re.IGNORECASE),
+            in_numbers,
+        ),
     )
 
 

@@ -57,9 +57,10 @@ _BRIDGE_ALONE: Final = re.compile(
 _NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
 
 
+_SLOTS_OF_BRIDGE: Final = re.compile(r"\b[2-4][- ]slots?\b(?=\s+(?:nv-?link|bridge))", re.IGNORECASE)
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
-_SLASH: Final = re.compile(r"(?<=\w)/(?=\w)")
+_SLASH: Final = re.compile(r"(?<=\w{2})/(?=\w{2})(?!(?<=\d/)\d+/)")
 _LEAST_SLASHES: Final = 3
 """Number of slashes within words from which they separate parts: `5900X/X570 Unify/64GB/HX1000i`."""
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
@@ -70,9 +71,9 @@ _SEPARATOR: Final = re.compile(
     r"|(?<=[\w)]{3})\."
     rf"{NO_ABBREVIATION}\s+(?=[a-z\d])"
     r"|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
-    r"|(?P<soft>\s+(?:\+|&|and|(?-i:plus)|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
+    r"|(?P<soft>\s+(?:\+|&|and|(?-i:plus)|y|et|och|og|e(?=\s+(?-i:[A-Z\d]|one\s)))\s+(?:an?\s+|my\s+|the\s+)?)"
     r"|(?P<with>\s+(?:(?:paired|combined|coupled|mated|along|together)\s+)?(?:with|w/)\s+|\s+(?:next\s+to|alongside|under|beneath|inside|into"
-    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our|open)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
+    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our|open|two|three|four|\d)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
     re.IGNORECASE,
 )
 _OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
@@ -236,6 +237,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
 def _is_heading(text: str) -> bool:
     """Whether words ahead of a colon say what follows, and name no machine themselves."""
     line = TypedLine(text, text, "")
+    if re.fullmatch(r"[A-Za-z]+\s*#?\d{1,2}", text) and kind_in(text) in (None, "riser"):
+        return True  # the number of a dock or a slot
     is_of_list = re.search(r"\d", text) is None or kind_in(text) is not None or is_title(line)
     return server_in(text) is None and not find_systems(text) and is_of_list
 
@@ -337,9 +340,11 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
 
 
 _OF_A_COUNT: Final = re.compile(
-    r"\$|\d+\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d", re.IGNORECASE
+    r"\$|\d+\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d"
+    r"|\b(?:oculink|e-?gpu|thunderbolt|usb4|docks?)\b",
+    re.IGNORECASE,
 )
-"""Numbers, prices, limits and doubtful sizes of a part in the words behind it."""
+"""Numbers, prices, limits, doubtful sizes and links of a part in the words behind it."""
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
@@ -475,14 +480,22 @@ def _is_remark_alone(text: str) -> bool:
     return line.what == "part" and (line.usd is not None or bool(line.unread_price) or line.quantity > 1)
 
 
+_OF_EACH: Final = re.compile(r"\beach\W*$", re.IGNORECASE)
+"""Word behind a part of which each piece before it has one: `three docks with an RTX 3090 each`."""
+
+
 def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
     """Return the lines of pieces with their prices: one behind parts that a plus sign joins is that of all of them, one
     behind a machine that of the machine."""
-    found = []
+    found: list[TypedLine] = []
     for piece in pieces:
         read = read_line(piece.text, line.where)
         kind = None if piece.kind in ("unknown", "gpu") else piece.kind
-        found.append(replace(read, text=piece.text, category=read.category or kind))
+        read = replace(read, text=piece.text, category=read.category or kind)
+        is_of_each = _OF_EACH.search(piece.text) is not None and read.usd is None and read.quantity == 1
+        if found and piece.joined != "hard" and is_of_each:
+            read = replace(read, quantity=found[-1].quantity)
+        found.append(read)
     lines: list[TypedLine] = []
     for sentence in sorted({piece.sentence for piece in pieces}):
         own = [(one, piece) for one, piece in zip(found, pieces, strict=True) if piece.sentence == sentence]
@@ -576,7 +589,9 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
     cards = BRIDGE_WORDS.sub(" ", _NUM_BRIDGES.sub(" ", line.what) if counted else line.what)
     cards = re.sub(r"(?:\s+(?:\+|&|with|w/|and|plus|via|over|in|pairs?))+\s*$", "", " ".join(cards.split()))
-    bridge = replace(line, what="NVLink bridge", quantity=number, usd=None, usd_low=None, usd_high=None)
+    slots = _SLOTS_OF_BRIDGE.search(line.what)
+    name = f"NVLink bridge{f' {slots[0]}' if slots else ''}"
+    bridge = replace(line, what=name, quantity=number, usd=None, usd_low=None, usd_high=None)
     return [
         replace(line, what=cards),
         replace(

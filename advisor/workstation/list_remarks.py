@@ -287,10 +287,10 @@ def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | N
 
 def _lines_of(text: str, line: TypedLine) -> list[TypedLine]:
     """Return what is left of a line; nothing if no word is."""
-    return [_reread(line, text)] if re.search(r"\w", text) else []
+    return [_with_text(line, text)] if re.search(r"\w", text) else []
 
 
-def _reread(line: TypedLine, text: str) -> TypedLine:
+def _with_text(line: TypedLine, text: str) -> TypedLine:
     """Return a line with the name and the number of another text."""
     named = read_line(text, line.where)
     return replace(line, text=text, what=named.what, quantity=named.quantity)
@@ -584,7 +584,7 @@ def _with_shared_names(line: TypedLine) -> TypedLine:
         lambda piece: piece.group() + (f" {found['name']}" if _is_nameless_card(piece.group()) else ""),
         line.text[: found.start()],
     )
-    return _reread(line, f"{ahead} {line.text[found.end() :]}".strip())
+    return _with_text(line, f"{ahead} {line.text[found.end() :]}".strip())
 
 
 def _is_nameless_card(text: str) -> bool:

@@ -328,6 +328,10 @@ class _ListingReader(PartReader):
         if len(self._unknown) == len(lines):
             raise self._unknown[0]
         read = [self._with_price_of_machine(found[place]) for place in range(len(lines))]
+        bearers = [one for one in read if not one.line.is_included]
+        self._is_unpriced_machine = "system" in self._machine and not any(
+            one.line.usd or self._catalog_usd(one.part, one.count) for one in bearers
+        )
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
@@ -398,7 +402,9 @@ class _ListingReader(PartReader):
     def _note_counts_and_prices(self, lines: Sequence[TypedLine], typed: Sequence[TypedLine]) -> None:
         """Note the counts that words state, and the prices that do not count."""
         self._notes += [
-            f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
+            f"{line.text.strip()!r} counts as {line.quantity}"
+            for line in lines
+            if line.is_worded and line.quantity > 1
         ]
         self._notes += [
             f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
@@ -407,8 +413,12 @@ class _ListingReader(PartReader):
             if line.unread_price
         ]
         self._notes += [
-            f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: prices are "
-            "in US dollars; convert it to count it"
+            f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: "
+            + (
+                f"the prices of its parts sum to ${sum(one.usd or 0.0 for one in lines):,.0f}"
+                if "$" in line.unread_sum
+                else "prices are in US dollars; convert it to count it"
+            )
             for line in typed
             if line.unread_sum
         ]
@@ -550,6 +560,8 @@ class _ListingReader(PartReader):
         if line.is_included:
             source = "in the price of another line"
             bare = PartLine(read.category, found.name, count, flags=found.flags)
+            if self._is_unpriced_machine:
+                return bare
             return replace(bare, unit_price_usd=0.0, price_basis="user", source=source)
         if line.usd is None:
             return found

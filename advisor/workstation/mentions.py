@@ -55,7 +55,7 @@ COOLER_MODEL: Final = re.compile(
     re.IGNORECASE,
 )
 CHIPSET: Final = re.compile(
-    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|(?=-[A-Za-z0-9])|(?<=\A[A-Z]\d{2})(?=\Z)|(?<=\A[A-Z]\d{3})(?=\Z)"
+    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|A\b|(?=-[A-Za-z0-9])|(?<=\A[A-Z]\d{2})(?=\Z)|(?<=\A[A-Z]\d{3})(?=\Z)"
     r"|(?=\s(?:aorus|tomahawk|strix|tuf|prime|proart|taichi|steel|phantom|carbon|mortar|unify|godlike|apex|ud\d?|ds3h|gaming"
     r"|extreme4|killer|designare|vision|pro4|mobo|board)\b))",
     re.IGNORECASE,

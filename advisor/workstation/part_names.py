@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -28,7 +29,7 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
-from advisor.workstation.card_names import find_card_name
+from advisor.workstation.card_names import find_card_name, usual_of
 from advisor.workstation.foreign_words import one_of, whole, word_table
 from advisor.workstation.mentions import (
     BOARD_MODEL,
@@ -146,18 +147,33 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     if not _tell_a_part(words):
         return []
     pool = [(part, _telling_of_name(f"{part.manufacturer} {part.name}")) for part in found]
-    if not strict:
-        known: set[str] = set().union(*(names for _, names in pool))
-        words = [word for word in words if word in known or len(word) < 3 or any(c.isdigit() for c in word)]
-    if not _tell_a_part(words):
-        return []
+    known: set[str] = set().union(*(names for _, names in pool))
     sizes = set(_OF_A_SIZE.findall(text.lower()))
-    named = [
-        part for part, names in pool if set(words) <= names and sizes <= set(plain_words(part.name).split())
-    ]
-    # People write a space inside some numbers: `HS 420`.
-    joined = text if named else re.sub(r"\b([A-Z]{1,3})\s(\d{2,4})\b", r"\1\2", text)
-    return named if joined == text else all_by_words(joined, [part for part, _ in pool], strict=strict)
+    for spelled in (words, _join_numbers(words, known)):
+        told = [
+            one for one in spelled if strict or one in known or len(one) < 3 or any(map(str.isdigit, one))
+        ]
+        named = [
+            part
+            for part, names in pool
+            if set(told) <= names and sizes <= set(plain_words(part.name).split()) and _tell_a_part(told)
+        ]
+        if named:
+            return named
+    return []
+
+
+def _join_numbers(words: Sequence[str], known: AbstractSet[str]) -> list[str]:
+    """Return words in which those that make one word of a name stand together: people write a space inside some
+    numbers, such as `HS 420` and `NH-U12DX i4`."""
+    found: list[str] = []
+    for word in words:
+        is_number = bool(found) and (word.isdigit() or any(map(str.isdigit, found[-1])))
+        if is_number and f"{found[-1]}{word}" in known and not {found[-1], word} <= known:
+            found[-1] += word
+        else:
+            found.append(word)
+    return found
 
 
 def _tell_a_part(words: Sequence[str]) -> bool:
@@ -169,7 +185,8 @@ def _tell_a_part(words: Sequence[str]) -> bool:
 
 def num_extra_words(part: Part, text: str) -> int:
     """Number of distinguishing words of a part's name that a text does not have, its maker apart."""
-    return len(set(_telling(_makers().sub(" ", part.name))) - set(_telling(text)))
+    bare = part.name.lower().removeprefix(part.manufacturer.lower())
+    return len(set(_telling(bare)) - set(_telling(text)))
 
 
 @functools.cache
@@ -216,10 +233,9 @@ def category_of(line: TypedLine) -> str:
 
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
-    words = {
-        word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", _MAKER_OF_MORE.sub(" ", line.what.lower()))
-    }
-    words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
+    text = _MAKER_OF_MORE.sub(" ", line.what.lower())
+    words = {word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", text)}
+    words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)|[a-z0-9.]+", text))
     category = _category_by_model(line, words) or _category_by_words(line.what, words)
     if category is not None:
         return category
@@ -379,6 +395,9 @@ def _servers() -> tuple[tuple[frozenset[str], frozenset[str], Board], ...]:
     return tuple(found)
 
 
+_STATED_LINK: Final = re.compile(r"\bpcie?\s*(?:gen\s*)?([345])(?:\.0)?\s*[x×]\s?4\b", re.IGNORECASE)
+
+
 def link_in(text: str, cable: Riser) -> Riser | None:
     """Return the external dock or the switch board that a line names, with the other figures of a cable; None if it
     names neither.
@@ -396,7 +415,8 @@ def link_in(text: str, cable: Riser) -> Riser | None:
     if dock is None:
         return None
     is_newer = re.search(r"oculink|deg[12]|ag0[12]", text, re.IGNORECASE) is not None or dock.group(1) == "5"
-    generation = 4 if is_newer else 3
+    stated = _STATED_LINK.search(text)
+    generation = int(stated[1]) if stated is not None else 4 if is_newer else 3
     name = f"external dock, PCIe {generation}.0 x4"
     return cable.model_copy(
         update={"name": name, "lanes": 4, "pcie_generation": generation, "id": "typed-dock"}
@@ -502,8 +522,13 @@ def accelerator_of(line: TypedLine) -> str:
         named = replace(named, accelerators=several)
     if named is not None and len(named.accelerators) == 1:
         return named.accelerators[0]
-    if named is not None and named.accelerators and IN_DOUBT.search(line.what):
-        return min(named.accelerators, key=lambda name: accelerators.by_id(name).memory_bytes or 0.0)
+    memory = {accelerators.by_id(name).memory_bytes for name in (named.accelerators if named else ())}
+    if (
+        named is not None
+        and len(several) < 2
+        and (len(memory) == 1 or (memory and IN_DOUBT.search(line.what)))
+    ):
+        return usual_of(named.accelerators)
     if named is not None and named.accelerators:
         raise UnknownPartError(
             f"{line.where}: card {line.what!r} can mean several",

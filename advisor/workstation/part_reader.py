@@ -25,8 +25,9 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
 )
-from advisor.catalog.units import GB, GIB
+from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, TYPICAL, Risers
+from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import word_table
 from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
 from advisor.workstation.mentions import GIGABYTES, WATTS, supply_watts
@@ -62,7 +63,7 @@ from advisor.workstation.part_names import (
     write_out,
 )
 from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import IN_DOUBT, NUMBER_WORDS, TypedLine
+from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 _POWER_LIMIT: Final = re.compile(
@@ -131,6 +132,8 @@ class PartReader:
         """Whether a line names a card by its accelerator alone, which several makers sell in several sizes."""
         self._ram_type = ""
         """Kind of module that a line of the list names; empty if none does."""
+        self._is_unpriced_machine = False
+        """Whether the list is a complete machine without any price, in which parts inside it have none either."""
         self._num_cpus = 0
         """Number of CPUs in the list, known or not."""
 
@@ -167,13 +170,22 @@ class PartReader:
         named = all_by_words(words, cards)
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
-        if IN_DOUBT.search(line.what):
-            memory = (accelerators.by_id(accelerator).memory_bytes or 0.0) / GIB
-            self._notes.append(f"{line.what!r} leaves the memory open: {memory:.0f} GB are judged")
+        name = find_card_name(line.what)
+        others = [
+            accelerators.by_id(one).name for one in (name.accelerators if name else ()) if one != accelerator
+        ]
+        if others:
+            self._notes.append(
+                f"{line.what!r} is judged as {accelerators.by_id(accelerator).name}; for {' or '.join(others)} write "
+                "the full name"
+            )
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())
         if link is not None:
-            self._machine.setdefault("risers", Risers(link, 1 if link.ports else line.quantity))
+            old = self._machine.get("risers", Risers(link, 0))
+            # Of docks with unlike links, the slowest holds all cards back.
+            slowest = min(old.riser, link, key=lambda one: (one.pcie_generation, one.lanes))
+            self._machine["risers"] = Risers(slowest, 1 if link.ports else old.num + line.quantity)
             self._notes.append(
                 f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
             )
@@ -270,9 +282,11 @@ class PartReader:
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
             raise ambiguous_part(line, "board", found)
         # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
-        return min(
-            found, key=lambda board: (num_extra_words(board, words), not board.id, board.name), default=None
-        )
+        found.sort(key=lambda board: (num_extra_words(board, words), not board.id, board.name))
+        other = next((one for one in found[1:] if one.slots != found[0].slots), None)
+        if other is not None and num_extra_words(found[0], words):
+            self._notes.append(f"{line.what!r} can be {other.name} too: write the full name if it is")
+        return found[0] if found else None
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         claimed = PLUG_CLAIM.search(line.what)

@@ -142,7 +142,7 @@ def _card(row: str) -> str | None:
 
 
 _TOLD_BY: Final = {"board": "machine", "memory": "module"}
-"""Rows that tell nothing more beside rows of another kind."""
+"""Kind of row that tells nothing more where a report has rows of another kind."""
 _MEMORY_SIZE: Final = re.compile(r"^RAM: ([\d.]+) GiB$")
 
 

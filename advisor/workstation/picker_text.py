@@ -221,7 +221,7 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     quantity = _cell(row, places, "quantity")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
     each = " each" if column == "each" else ""
-    line = read_line(f"{text} {_written(price)}{each}" if price and not is_included else text, where)
+    line = read_line(f"{text} {_price_text(price)}{each}" if price and not is_included else text, where)
     known = kind if kind in _OWN_KINDS else line.category
     category = LABELS.get(kind, known)
     return replace(
@@ -256,7 +256,7 @@ _SUM: Final = re.compile(
     r"|^[^$|\d\n]{0,80}\b(?:for|paid|cost me|price[ds]?(?: at)?|deal)\b[^$|\d\n]{0,20}"
     r"\$\s?([\d,]+(?:\.\d\d)?)[^$|\d\n]{0,30}:\s*$"
     r"|^\W*(?:asking|all[- ]in|everything|together|in total)\b[^$|\d]{0,30}\$\s?([\d,]+(?:\.\d\d)?)\W*$"
-    r"|^\W*(?:US\s?)?\$\s?([\d,]+(?:\.\d\d)?)\s+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
+    r"|^\W*(?:US\s?)?\$\s?([\d,]+(?:\.\d\d)?)[ \t]+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
     r"|total|obo|firm|or best offer|asking|cash|local pickup"
     r"|(?:plus\s+|\+\s*|free\s+|incl\w*\.?\s+)?shipp(?:ed|ing))\b",
     re.IGNORECASE | re.MULTILINE,
@@ -304,7 +304,9 @@ def _with_sum(lines: Iterable[TypedLine], usd: float | None) -> list[TypedLine]:
     sums = [sum(line.usd or 0.0 for line in reading) for reading in (found, each)]
     if abs(sums[0] - usd) <= _SAME_SUM * usd:
         return [replace(line, says_whole_or_each=True) for line in found]
-    return each if abs(sums[1] - usd) <= _SAME_SUM * usd else found
+    if abs(sums[1] - usd) <= _SAME_SUM * usd:
+        return each
+    return [replace(found[0], unread_sum=f"${usd:,.0f}"), *found[1:]]
 
 
 def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
@@ -315,7 +317,7 @@ def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
     found = next(
         (one.group().strip() for one in sums if one is not None and re.search(r"\d", one.group())), ""
     )
-    return [replace(line, unread_sum=found if place == 0 else "") for place, line in enumerate(lines)]
+    return [replace(lines[0], unread_sum=found), *lines[1:]] if lines else []
 
 
 _COUNT_ALONE: Final = re.compile(
@@ -388,10 +390,10 @@ def _line(row: str, where: str) -> TypedLine:
     if bracket is not None and _is_price(bracket["usd"]):
         text = text[: bracket.start()].rstrip()
         price = bracket["usd"]
-    return replace(read_line(f"{text} {_written(price)}" if _is_price(price) else text, where), text=text)
+    return replace(read_line(f"{text} {_price_text(price)}" if _is_price(price) else text, where), text=text)
 
 
-def _written(price: str) -> str:
+def _price_text(price: str) -> str:
     """Return the price of a cell as a line states it."""
     # A sign keeps digits at the end of a name from those of a price: `Enthoo Pro 2 = 190 €`.
     return f"= {price}" if FOREIGN_PRICE.search(price) else price if "$" in price else f"${price}"

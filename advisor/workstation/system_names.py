@@ -17,15 +17,17 @@ _MEMORY: Final = re.compile(r"(\d{1,4})gb")
 
 def find_systems(text: str) -> tuple[System, ...]:
     """Return the complete machines whose name or other name stands in a line, whatever their memory."""
-    words = set(_words_of(text))
+    words = [word for word in _words_of(text) if word not in _IGNORED]
     named = [
         (system, identity)
         for system in parts.systems()
         for identity in map(_identity, (system.name, *system.aliases))
-        if identity and identity <= words
+        if identity and set(identity) <= set(words)
     ]
+    # Words that stand together are a name; scattered ones may belong to several.
+    together = [one for one in named if f" {' '.join(one[1])} " in f" {' '.join(words)} "] or named
     # A Mac mini M4 Pro is no Mac mini M4.
-    longest = [one for one, identity in named if not any(identity < other for _, other in named)]
+    longest = [one for one, own in together if not any(set(own) < set(other) for _, other in together)]
     found = tuple({system.id: system for system in longest}.values())
     # A product's name tells more than that of the chip, under which several makers sell machines.
     return tuple(system for system in found if system.manufacturer != "several") or found
@@ -101,11 +103,13 @@ def with_other_memory(text: str, systems: tuple[System, ...]) -> tuple[System, .
     return ()
 
 
-def _identity(name: str) -> set[str]:
+_IGNORED: Final = frozenset(("nvidia", "amd", "apple", "asus", "lenovo", "developer", "kit"))
+
+
+def _identity(name: str) -> tuple[str, ...]:
     """Return the words of a name that tell its product line: without maker, memory and what stands in brackets."""
     bare = re.sub(r"\(.*?\)|^Used .*", " ", name)
-    ignored = {"nvidia", "amd", "apple", "asus", "lenovo", "developer", "kit"}
-    return {word for word in _words_of(bare) if word not in ignored and not _MEMORY.fullmatch(word)}
+    return tuple(word for word in _words_of(bare) if word not in _IGNORED and not _MEMORY.fullmatch(word))
 
 
 def _sizes_of(text: str) -> set[str]:

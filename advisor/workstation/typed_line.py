@@ -91,8 +91,9 @@ _LABEL: Final = re.compile(
     r"^\s*\**([A-Za-z][A-Za-z ]{1,24}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
 )
 _BARE_LABEL: Final = re.compile(
-    r"^\s*((?i:cpu|gpu|ram|psu|case|mobo|mb|cm|alim|nt|motherboard|memory|ssd))\s+(?=[A-Z0-9])"
-    r"(?!(?i:cooler|fan|adapter|cable|riser|bracket|kit|only|block)s?\b)"
+    rf"^\s*((?i:{'|'.join(label for label in sorted(LABELS, key=len, reverse=True) if ' ' in label)}"
+    r"|cpu|gpu|ram|psu|case|mobo|mb|cm|alim|nt|motherboard|memory|ssd|storage))\s+(?=[A-Z0-9])"
+    r"(?!(?i:cooler|fan|adapter|cable|riser|bracket|kit|only|block)s?\b(?!\s+Master))"
 )
 """Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
 NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
@@ -219,7 +220,8 @@ class TypedLine:
     unread_price: str = ""
     """Price in another currency, which does not count; empty if there is none."""
     unread_sum: str = ""
-    """Price of the whole list in another currency, on its first line; empty if there is none, or parts have theirs."""
+    """Price of the whole list that does not count, on its first line: in another currency, or another one than that of
+    its parts; empty if there is none."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
     block: int = 0

@@ -1,6 +1,8 @@
 """Lists in other languages and as tables: the machine is that of the same list in English, one part a line."""
 
+import itertools
 import json
+import re
 from pathlib import Path
 from typing import Final
 
@@ -11,9 +13,10 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.parts import FOLDER
+from advisor.workstation.asked import questions_in
 from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.hardware import Hardware
-from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
@@ -443,3 +446,38 @@ def test_modules_on_a_board_with_nvlink_divide_layers_as_other_linked_cards_do(
     assert (without, boards) == (0, 1)
     assert (alone.split, joined.split) == ("layers in turn", "tensor parallel")
     assert joined.output_tokens_per_s.value > alone.output_tokens_per_s.value
+
+
+def test_every_row_of_the_tables_of_spellings_reads_its_example() -> None:
+    reports = [row for kinds in read_toml(FOLDER / "reports.toml").values() for row in kinds.values()]
+    for pattern, written, typed, read_as in itertools.chain(
+        *read_toml(FOLDER / "spellings.toml").values(), *reports
+    ):
+        assert re.sub(pattern, written, typed, flags=re.IGNORECASE) == read_as, pattern
+
+
+LANGUAGES: Final = {
+    "Tenho duas RTX 3090 e um Ryzen 7 5800X com 64GB DDR4. Dá para rodar Llama 3.3 70B Q4?": ("model",),
+    "J'ai deux RTX 3090 avec un Ryzen 7 5800X et 64 Go DDR4. Peut-on faire tourner un 70B ?": ("model",),
+    "Tengo dos RTX 3090 con un Ryzen 7 5800X y 64GB DDR4. ¿Puede ejecutar un 70B?": ("model",),
+    "Ho due RTX 3090 con un Ryzen 7 5800X e 64GB DDR4. Gira un 70B?": ("model",),
+    "Zwei RTX 3090 mit einem Ryzen 7 5800X und 64GB DDR4. Schafft der Rechner ein 70B?": ("model",),
+}
+
+
+@pytest.mark.parametrize("text", LANGUAGES)
+def test_counts_and_questions_in_sentences_of_other_languages_are_read(text: str) -> None:
+    machine = read_listings(None, price_book(), pasted=text)[0][1].machine
+    assert machine.cards is not None
+    assert machine.cards.num == 2
+    assert machine.cpu is not None
+    assert machine.memory is not None
+    assert questions_in(text) == LANGUAGES[text]
+
+
+def test_a_stated_sum_that_the_parts_do_not_have_is_told() -> None:
+    parts = "RTX 3090 $700\nRyzen 5 5600 $100\n"
+    for usd, is_told in ((800, False), (950, True)):
+        _, listing = read_listings(None, price_book(), pasted=f"{parts}Total Price: ~${usd}\n")[0]
+        assert any("the price of the list" in note for note in listing.notes) == is_told
+        assert listing.total_usd == 800
