@@ -7,13 +7,11 @@ from typing import Final, Literal
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
-from advisor.workstation.foreign_words import one_of, whole
+from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.listing import Listing
 from advisor.workstation.mentions import language_models_in
 
-_FORMAT: Final = re.compile(
-    r"\b(?:(q[2-8](?:_\w{1,4}){0,2})|(fp8|fp16|bf16|int8)|(8|16)[- ]?bits?)\b", re.IGNORECASE
-)
+_FORMAT: Final = regex("question.format")
 _FORMATS: Final = {
     "q8": "q8_0",
     "q6": "q6_k",
@@ -27,14 +25,8 @@ _FORMATS: Final = {
 _SENTENCE: Final = re.compile(r"[^.?!\n]*(?:\.\d[^.?!\n]*)*[?？]")
 """Sentence that ends with a question mark; a point before a digit ends none."""
 _ENOUGH: Final = whole("enough")
-_OF_SUPPLY: Final = re.compile(
-    r"\b\d{3,4}\s?W(?:atts?)?\b|\b(?:psus?|power\s+suppl\w+|supply|netzteil|alim\w*|fuente|fonte|voeding|zasilacz)\b"
-    r"|блок\w* питания|电源",
-    re.IGNORECASE,
-)
-_RUNS: Final = re.compile(
-    rf"\b{one_of('runs')}\b|\btok(?:ens)?\s?/\s?s|\bhow\s+fast\b|跑|运行|動", re.IGNORECASE
-)
+_OF_SUPPLY: Final = regex("question.of_supply")
+_RUNS: Final = regex("question.runs")
 Asked = Literal["supply", "model"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""

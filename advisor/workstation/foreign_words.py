@@ -3,7 +3,7 @@
 import functools
 import re
 import unicodedata
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog.files import read_toml
 from advisor.catalog.parts import FOLDER
@@ -20,14 +20,19 @@ _NUMBER_AHEAD: Final = r"(?=\s+(?-i:[A-Z]\w*[\dA-Z]|\d{2}))"
 
 
 @functools.cache
+def _tables(name: str) -> dict[str, dict[str, Any]]:
+    return read_toml(FOLDER / name)
+
+
+@functools.cache
 def word_table(name: str) -> dict[str, tuple[str, ...]]:
     """Return the words of a table of words.toml, by what they mean."""
-    return {meaning: tuple(words) for meaning, words in read_toml(FOLDER / "words.toml")[name].items()}
+    return {meaning: tuple(words) for meaning, words in _tables("words.toml")[name].items()}
 
 
 @functools.cache
 def _forms(name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    rows = read_toml(FOLDER / "spellings.toml")[name]
+    rows = _tables("spellings.toml")[name]
     return tuple((re.compile(pattern, re.IGNORECASE), written) for pattern, written, *_ in rows)
 
 
@@ -47,6 +52,33 @@ def one_of(name: str) -> str:
 def whole(name: str) -> re.Pattern[str]:
     """Return the pattern of the phrases of a list as whole words."""
     return re.compile(rf"\b{one_of(name)}\b", re.IGNORECASE)
+
+
+_REFERENCE: Final = re.compile(r"\{((?:[a-z_]+\.)?[a-z_]+\d?)\}")
+
+
+@functools.cache
+def fragment(name: str) -> str:
+    """Return a pattern of patterns.toml with the patterns to which it refers, such as `line.count`."""
+    table, _, key = name.rpartition(".")
+    if table == "phrases":
+        return one_of(key)
+    if key == "counts":
+        return "|".join(word for words in word_table("counts").values() for word in words)
+    if key == "long_labels":
+        labels = (label for each in word_table("labels").values() for label in each if " " in label)
+        return "|".join(sorted(labels, key=len, reverse=True))
+    text = _tables("patterns.toml")[table][key][0]
+    return _REFERENCE.sub(lambda found: fragment(_full_name(found[1], table)), text)
+
+
+def _full_name(name: str, table: str) -> str:
+    return name if "." in name else f"{table}.{name}"
+
+
+def regex(name: str) -> re.Pattern[str]:
+    """Return a pattern of patterns.toml, compiled without regard to case."""
+    return re.compile(fragment(name), re.IGNORECASE)
 
 
 def write_in_english(text: str) -> str:

@@ -10,7 +10,7 @@ from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import one_of, whole, word_table
+from advisor.workstation.foreign_words import one_of, regex, whole, word_table
 from advisor.workstation.mentions import (
     GENERIC,
     GIGABYTES,
@@ -41,19 +41,14 @@ from advisor.workstation.typed_line import (
     COUNT,
     COUNTED,
     LABELS,
-    NO_ABBREVIATION,
     TypedLine,
     plain_text,
     read_line,
 )
 
 BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
-NO_BRIDGE: Final = re.compile(
-    r"\b(?:no|without|w/o)\s+(?:nv-?link|bridge)\w*|\bnv-?link[- ](?:capable|ready|support\w*)", re.IGNORECASE
-)
-_BRIDGE_ALONE: Final = re.compile(
-    r"^\W*(?:nv-?link|bridge)\b|\bbridge\b.*\bfor\b|\bnv-?link\s+(?:hb\s+)?bridges?\b(?!\s*d)", re.IGNORECASE
-)
+NO_BRIDGE: Final = regex("piece.no_bridge")
+_BRIDGE_ALONE: Final = regex("piece.bridge_alone")
 _NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
 
 
@@ -65,17 +60,7 @@ _LEAST_SLASHES: Final = 3
 """Number of slashes within words from which they separate parts: `5900X/X570 Unify/64GB/HX1000i`."""
 _BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
-_SEPARATOR: Final = re.compile(
-    r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)\s?[?!]+\s+"
-    r"|(?<=[\w)%])\.\s+(?=[A-Z])"
-    r"|(?<=[\w)]{3})\."
-    rf"{NO_ABBREVIATION}\s+(?=[a-z\d])"
-    r"|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
-    r"|(?P<soft>\s+(?:\+|&|and|(?-i:plus)|y|et|och|og|e(?=\s+(?-i:[A-Z\d]|one\s)))\s+(?:an?\s+|my\s+|the\s+)?)"
-    r"|(?P<with>\s+(?:(?:paired|combined|coupled|mated|along|together)\s+)?(?:with|w/)\s+|\s+(?:next\s+to|alongside|under|beneath|inside|into"
-    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our|open|two|three|four|\d)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
-    re.IGNORECASE,
-)
+_SEPARATOR: Final = regex("piece.separator")
 _OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
 """Article before a name, which is a part of its own whether a record holds it or not."""
 _TAKES_NO_OTHER: Final = ("other", "psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
@@ -87,32 +72,13 @@ _STOPS_OF_A_SENTENCE: Final = 4
 """Number of words of sentences from which a row without a mention is one, whatever kinds of part it speaks of."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
-_ABSENT: Final = re.compile(
-    rf"^{one_of('absent')}$|^{one_of('absent_first')}\b|\b{one_of('absent_within')}\b", re.IGNORECASE
-)
-"""Part that a list says is not there."""
-_MEASURE: Final = re.compile(
-    r"\d+(?:[.-]\d+)?\s?(?:[mc]?m|slots?|ports?|pins?|U|[GM]Hz|fans?|cores?|threads?|bays?|V|A|Hz)",
-    re.IGNORECASE,
-)
-"""Figure of a part that tells no kind: `PCIe riser, 200 mm`."""
-_LIMIT_ALONE: Final = re.compile(
-    r"^(?:(?:all|each|both)\s+(?:of\s+them\s+|(?:the\s+)?(?:gpus?|cards?)\s+)?(?:are\s+)?)?(?:running\s+)?"
-    r"(?:(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}|(?<=\s)(?:at|@)\s*)(\d{2,3})\s*W\b",
-    re.IGNORECASE,
-)
-"""Power limit of cards in a piece of its own, behind a comma."""
+_ABSENT: Final = regex("piece.absent")
+_MEASURE: Final = regex("piece.measure")
+_LIMIT_ALONE: Final = regex("piece.limit_alone")
 _GREETING: Final = re.compile(rf"{one_of('greeting')}\b(?!\s*[:=])", re.IGNORECASE)
-_OF_A_WARRANTY: Final = re.compile(
-    r"^(?:\d{1,2}|one|two|three|five|ten)[- ]?(?:years?|yrs?|months?|jahren?|ans|años|anni)\b(?!.*\d\s?[GT]B)",
-    re.IGNORECASE,
-)
-"""Term of a warranty: `3 Year Parts`."""
+_OF_A_WARRANTY: Final = regex("piece.of_a_warranty")
 _SOFTWARE_NAME: Final = whole("software")
-_SOFTWARE: Final = re.compile(
-    rf"^(?:on|running|runs|using|with|os:?|under|via|\s)*{_SOFTWARE_NAME.pattern}[^$€£]*$", re.IGNORECASE
-)
-"""Software of a machine, which is no part."""
+_SOFTWARE: Final = regex("piece.software")
 _SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
 _OF_A_PRICE: Final = re.compile(rf"\b{one_of('beside_price')}\b:?", re.IGNORECASE)
 """Words beside a price that name no part."""
@@ -339,12 +305,7 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
     return text[start:end].strip(" ,;:")
 
 
-_OF_A_COUNT: Final = re.compile(
-    r"\$|\d+\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d"
-    r"|\b(?:oculink|e-?gpu|thunderbolt|usb4|docks?)\b",
-    re.IGNORECASE,
-)
-"""Numbers, prices, limits, doubtful sizes and links of a part in the words behind it."""
+_OF_A_COUNT: Final = regex("piece.of_a_count")
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
@@ -419,9 +380,7 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     return False
 
 
-_OF_SYSTEM: Final = re.compile(
-    r"\b\d+[- ]core\b|\bunified\b|^\s*(?:chip|model|memory|storage|os)\b", re.IGNORECASE
-)
+_OF_SYSTEM: Final = regex("piece.of_system")
 
 
 def _is_aside(text: str) -> bool:
@@ -441,9 +400,7 @@ def is_property(text: str) -> bool:
     )
 
 
-_FIGURE: Final = re.compile(
-    r"\b\d+(?:[.,]\d+)?[- ]?(?:c/\d+t|cores?|threads?|[GM]Hz|[GMK]B|MT/s|W|V|nm|mm|bit)\b", re.IGNORECASE
-)
+_FIGURE: Final = regex("piece.figure")
 _WORDS_OF_PROPERTIES: Final = frozenset(word_table("phrases")["property"])
 """Words that tell how a part is built or sold."""
 

@@ -11,16 +11,13 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import one_of
+from advisor.workstation.foreign_words import fragment, one_of, regex
 from advisor.workstation.mentions import mentions_in
 from advisor.workstation.part_names import kind_in, kit_bytes
 from advisor.workstation.typed_line import (
-    ADJECTIVES,
     ARTICLES,
-    COUNT,
     LABELS,
     MOST_OF_ONE,
-    NO_ABBREVIATION,
     NUMBER_WORDS,
     TypedLine,
     plain_text,
@@ -28,86 +25,28 @@ from advisor.workstation.typed_line import (
 )
 
 _FIRST: Final = 0xE100
-_PART: Final = "[\ue100-\uf8ff]"
+_PART: Final = fragment("remark.part")
 _SIZE: Final = re.compile(r"\d\s?GB", re.IGNORECASE)
-_ANY_PART: Final = re.compile(_PART)
-"""Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
-whatever part it names."""
-_AHEAD: Final = rf"(?:(?:{ARTICLES}|{ADJECTIVES}|{COUNT}|(?-i:[A-Z])[A-Za-z-]+)\s+)*"
-_KIND: Final = (
-    r"(?:(?:graphics\s+|video\s+)?cards?|power\s+suppl(?:y|ies)|(?:mother)?boards?|mobo|processor|ram|memory"
-    r"|(?:cpu|gpu|psu|case|cooler|ssd|drive)s?)\b"
-)
-_NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
-"""Mention with the words ahead of it, or the word of its kind."""
+_ANY_PART: Final = regex("remark.any_part")
 _ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|of|used|new)\s+)+", re.IGNORECASE)
 _ALL_OF_THEM: Final = re.compile(r"\b[A-Z]{0,3}\d{1,4}\s?(?:ti|super|xtx?)?s$", re.IGNORECASE)
 """Plural of a card's name without a number, which means every such card: `swap the T4s`."""
 _SINGLE: Final = re.compile(r"(?:an?|one|single)\b", re.IGNORECASE)
-_IN_FUTURE: Final = (
-    r"(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b"
-)
+_IN_FUTURE: Final = fragment("remark.in_future")
 _THEM: Final = re.compile(r"(?:it|them|these|those|both)(?:\s+(?:cards?|gpus?))?", re.IGNORECASE)
 """Words for the parts that a sentence before a swap names."""
-_SWAP: Final = re.compile(
-    r"\b(?:(?:(?:swap|replac|trad|exchang|switch|sustitu|reempla|remplac|sostitu|sell)\w*|cambiar|ditch)(?:\s+out)?"
-    r"|upgrad\w*(?:\s+from)?|(?:going|go|moving|move)\s+from)\s+"
-    r"(?:(?:my|the|an?|our|current|existing|old|el|la|le|il)\s+)*(?P<old>[^,.;:?!]{1,40}?)\s+"
-    r"(?:out\s+)?(?:for|with|by|to|por|par|con|and\s+(?:get|buy|grab)|und|durch|gegen)\s+"
-    rf"(?P<new>{_AHEAD}(?:un[ae]?\s+)?{_PART})(?:\s+one\b)?"
-    rf"|(?P<old2>{_NAME})\s+(?:durch|gegen)\s+(?:eine?n?\s+)?(?P<new2>{_AHEAD}{_PART})",
-    re.IGNORECASE,
-)
-_ADDITION: Final = re.compile(
-    r"\b(?P<verb>(?:add(?:ing)?|fit(?:ting)?|put(?:ting)?|install(?:ing)?|run(?:ning)?|use|drop(?:ping)?|plug(?:ging)?|squeez\w+"
-    r"|get(?:ting)?|buy(?:ing)?|handle|support|take|power|throw(?:ing)?|stick(?:ing)?|go(?:ing)?\s+(?:for|with))\b(?:\s+in)?\s+)?"
-    r"(?:(?:an?|the|my)\s+)?(?:(?:used|new|cheap)\s+)?"
-    r"(?:(?P<order>second|2nd|third|3rd|fourth|4th)|(?P<more>one|two|three|[1-4])\s+more|another|additional|extra)\s+"
-    rf"(?P<new>(?:(?:used|new|cheap|[A-Z]\w+)\s+)*(?:{_PART}|(?:(?:graphics|video)\s+)?(?:gpu|card)s?\b|one\b|of\s+(?:them|these|those)\b))"
-    r"(?!\s*:)",
-    re.IGNORECASE,
-)
-"""Part that joins those of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
+_SWAP: Final = regex("remark.swap")
+_ADDITION: Final = regex("remark.addition")
 _OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
 """Words of a question that consider another machine (`or swap it for a 4090`)."""
-_ASIDE: Final = re.compile(
-    rf"\b(?:drop(?:ping)?|remov(?:e|ing)|pull(?:ing)?(?:\s+out)?|ditch(?:ing)?)\s+(?:the|my)\s+(?:old\s+)?{_PART}(?!\s+in)"
-    rf"|(?:\b{one_of('not_there')}"
-    rf"\s+(?:any\s+|from\s+)?{_AHEAD}{_PART}(?:\s*(?:,|and|or|\+)\s*{_AHEAD}{_PART})*(?:[\s,]+(?:and\s+)?sold\s+(?:it|them|that))?)"
-    rf"|{_AHEAD}{_PART}\s+{_IN_FUTURE}",
-    re.IGNORECASE,
-)
-"""Part that a list says is gone, is not there, comes later or is what others are compared with."""
-_OF_OTHERS: Final = re.compile(
-    rf"\b{one_of('of_others')}|\binstead\b(?!\s+of)[^.!]*\?"
-    r"|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
-    re.IGNORECASE,
-)
-"""Sentence about another person's machine, or another one that the list considers."""
+_ASIDE: Final = regex("remark.aside")
+_OF_OTHERS: Final = regex("remark.of_others")
 _LATER: Final = re.compile(rf"\b{_IN_FUTURE}", re.IGNORECASE)
-_BACK: Final = re.compile(
-    rf"\b(?:the|that|this|those|these|both|each|either|my)\s+"
-    rf"(?:(?:existing|current|{ADJECTIVES}|{COUNT})\s+)*(?P<part>{_PART})(?!\s+{_PART})",
-    re.IGNORECASE,
-)
-"""Part with an article, which may be one that was named before."""
-_END_OF_SENTENCE: Final = re.compile(
-    rf"(?<=[.?!])\s+(?=[A-Z¿\"'(]|{_PART})|(?<=[\w)]{{3}}[.?!]){NO_ABBREVIATION}\s+(?=[a-z])"
-)
-_ALL_ALIKE: Final = re.compile(
-    r"\s*[(\[,–-]\s*(?:all|both|each)\s+(?:of\s+them\s+)?(?:are\s+)?(?P<name>[^()\[\],;]{3,40}?)\s*(?:[)\]]|$)",
-    re.IGNORECASE,
-)
-"""Name of a card that a remark gives to all cards before it: `2x Founders Edition + 1x Zotac Trinity (all 3090)`."""
+_BACK: Final = regex("remark.back")
+_END_OF_SENTENCE: Final = regex("remark.end_of_sentence")
+_ALL_ALIKE: Final = regex("remark.all_alike")
 _COUNTED: Final = re.compile(r"\b\d{1,2}\s*[x×]\s*[A-Za-z][^,;+&()|]*?(?=\s*(?:[,;+&(|]|\band\b|$))")
-_CIRCUIT: Final = re.compile(
-    r"(?:\b(?:it|runs?|running|plugged|wired|powered|fed|on|off|of|from|into|with|an?|my|the|own|dedicated|at|wall"
-    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*(?:\b(?P<num>[2-4]|two|dual)\s?[x×]?\s+)?"
-    r"(?:\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
-    r"|\b(?P<amps2>\d{2})\s?A(?:mps?)?\b[\s/,@-]{0,3}(?P<volts2>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b)"
-    r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)s?\b)*",
-    re.IGNORECASE,
-)
+_CIRCUIT: Final = regex("remark.circuit")
 _ORDINALS: Final = {"second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
 
 
@@ -411,19 +350,8 @@ def with_additions(
     return found, tuple(notes)
 
 
-_WISH: Final = re.compile(
-    r"\bwhat\b[^.?!]{0,60}\b(?:upgrade|improve|add|buy|get|change|swap|replace)\b[^.?!]{0,60}(?:\bfirst\b|\bnext\b|\$)"
-    r"|\b(?:next|best|first)\s+(?:upgrade|part|step|purchase)\b|\bupgrade\s+(?:path|first|next|for|advice)\b"
-    r"|\b(?:next|upgrade|improve|add)\b[^.?!$]{0,40}(?:for|with|under|budget(?:\s+of)?)\s*\$\s?\d[\d,]*[^.?!]*\?",
-    re.IGNORECASE,
-)
-"""Question for the next part of a machine: `What should I upgrade first?`, `What should I buy next for $800?`."""
-_SUM_OF_WISH: Final = re.compile(
-    r"\b(?:budget|for|with|under|spend|have|about|around|up\s+to|max(?:imum)?)\b[^.?!$\d]{0,20}\$\s?(\d[\d,]*)(?!\s?\d)"
-    r"|\$\s?(\d[\d,]*)\s+(?:budget|to\s+spend|max\b)"
-    r"|\b(?:have|budget(?:\s+is|\s+of)?|spend|with|under|around)\s+(\d[\d,]{2,})\s*(?:dollars|bucks|usd)\b",
-    re.IGNORECASE,
-)
+_WISH: Final = regex("remark.wish")
+_SUM_OF_WISH: Final = regex("remark.sum_of_wish")
 
 
 def _upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
@@ -465,38 +393,21 @@ def _speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
     )
 
 
-_WALL_LIMIT: Final = re.compile(
-    r"\b(?:(?:not?|never)\s+(?:more|over)(?:\s+than)?|max(?:imum|\.)?(?:\s+of)?|at\s+most|under|below|less\s+than|up\s+to"
-    r"|limit(?:ed)?(?:\s+(?:to|of|is))?)\s+(?P<num>\d{1,3}(?:,\d{3})|\d+(?:\.\d+)?)\s?(?P<kilo>k)?W(?:atts?)?\s+"
-    r"(?:(?:at|from|off|out\s+of)\s+)?(?:the\s+|a\s+)?(?:wall|outlet|socket|plug|meter)\b",
-    re.IGNORECASE,
-)
-"""Most power at the wall that a list allows: `not more than 1 kW from the wall`."""
+_WALL_LIMIT: Final = regex("remark.wall_limit")
 
 
-_ASKS: Final = re.compile(
-    r"\W*(?:(?:can|could|will|would)\b[^.!]*\b(?:add(?:ing)?|take|fit|handle|put|drop)\b|is\s+(?:an?\s+)?\d{3,4}\s?W\b)[^.!]*\?",
-    re.IGNORECASE,
-)
-"""Question about some parts of a machine, which lists no whole one."""
+_ASKS: Final = regex("remark.asks")
 _SHORT_TITLE: Final = 60
 """Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
 _VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus|compared\s+(?:to|with))\s+", re.IGNORECASE)
-_CHOICE: Final = re.compile(
-    r"\b(?:should|which|better|choos\w+|choice|pick|decid\w+|between|torn|get|buy|compare)\b", re.IGNORECASE
-)
+_CHOICE: Final = regex("remark.choice")
 _EITHER: Final = re.compile(r"\s+or\s+(?:(?:should\s+I|just|rather)\s+)?(?:get\s+|buy\s+)?", re.IGNORECASE)
 _BETWEEN: Final = re.compile(r"\bbetween\b.*?\band\b", re.IGNORECASE)
-_END_OF_CHOICE: Final = re.compile(
-    r"\s+(?:(?:for|under|around|at)(?!\s+\$)|to\s+run|if|when|as|which|running|given)\s|[,;:?!]|\.\s|\s[-–—]\s|$",
-    re.IGNORECASE,
-)
+_END_OF_CHOICE: Final = regex("remark.end_of_choice")
 _HOST_OF: Final = re.compile(r"\s+(?:on|in|with|inside)\s+", re.IGNORECASE)
 """Words between the cards of a machine and its host."""
 _END_OF_SENTENCE_ALONE: Final = re.compile(r"[.?!](?:\s|$)")
-_PURPOSE: Final = re.compile(
-    r"\s+(?:(?:for|under|around|at)(?!\s+\$)|to\s+run|if|when|which|running|given)\s|\s[-–—]\s", re.IGNORECASE
-)
+_PURPOSE: Final = regex("remark.purpose")
 _LONGEST_CHOICE: Final = 6
 """Largest number of words ahead of a choice that its question may have."""
 
@@ -560,12 +471,7 @@ def _kind_of_choice(name: str) -> str | None:
     return "board" if _ANY_PC.fullmatch(own) else kind_in(own)
 
 
-_ANY_PC: Final = re.compile(
-    r"(?:an?\s+|my\s+|the\s+)?(?:(?:custom|self-?built|diy|gaming|desktop|used|new|ai)\s+)*"
-    r"(?:pc|rig|build|desktop|workstation|server|machine|tower)",
-    re.IGNORECASE,
-)
-"""Machine that a choice names by no model: `a PC with an RTX 4090`."""
+_ANY_PC: Final = regex("remark.any_pc")
 
 
 def _choice_at_end(text: str) -> str:

@@ -14,7 +14,7 @@ from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.line_pieces import (
     BARE_SIZE,
     kind_of,
@@ -68,11 +68,7 @@ PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
 _CARDS_ALONE: Final = re.compile(r"(?:the\s+|both\s+|these\s+|those\s+)?(?:gpus|cards)", re.IGNORECASE)
-_OF_THE_CARDS: Final = re.compile(
-    r"(?:all|both|each|the)?\s*(?:\d{1,2}|of\s+the)?\s*(?:gpus?|cards?)\s+(?:are|is|at|on|run\w*|water|air|in|with|power)\b",
-    re.IGNORECASE,
-)
-"""Words of a remark on the cards that other lines name."""
+_OF_THE_CARDS: Final = regex("list.of_the_cards")
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 

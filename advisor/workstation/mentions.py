@@ -10,8 +10,8 @@ from typing import Final
 from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
-from advisor.workstation.typed_line import MEMORY_LINES, RATES
+from advisor.workstation.foreign_words import fragment, regex, word_table
+from advisor.workstation.typed_line import MEMORY_LINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,130 +24,31 @@ class Mention:
     """Category of the catalog."""
 
 
-GENERIC: Final = re.compile(
-    "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80[+]?|bronze|silver|gold|"
-    "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
-    "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
-    "pc|eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|ram|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
-)
-"""Words that name the kind of a part, not the model."""
+GENERIC: Final = regex("mention.generic")
 SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
-SUPPLY_LINE: Final = re.compile(
-    r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
-    r"|\bevga\s+(\d{3,4})\s*(?:g[2-7st+]|t2|p[2-6]|b[1-5]|n1|ga|gm)\b"
-    r"|\bws(\d{4})\b|\b(?:dps|meg ai|cooler master [vm])[- ]?(\d{3,4})[a-z]{0,2}\b"
-    r"|\b(?:hela|leadex|toughpower|supernova|focus|prime|dark power|straight power|thor|edison|vertex|ion)\b"
-    r".*?\b[a-z]{0,2}-?(\d{3,4})[a-z]{0,2}\b",
-    re.IGNORECASE,
-)
-"""Product line of supplies, whose number is the rating [W]."""
-BOARD_MODEL: Final = re.compile(
-    r"\b(?:asus|asrock|gigabyte|msi|huananzhi|machinist|jingsha|supermicro|evga|biostar|tyan)\b.*"
-    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)"
-    r"|\b(?:x(?:[89]|1[0-4])|h1[1-4])[a-z]{2,4}\w*-\w+|\b(?:romed|epycd|genoad|rome2d|mz[37]\d|mc62|x99)\w*-\w+",
-    re.IGNORECASE,
-)
-"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, or by the number of a server's board alone, such as
-`X10SRL-F`; no record of it may exist."""
-COOLER_MODEL: Final = re.compile(
-    r"\bnh-[a-z]\d|\bsnk-p\d|\bxe\d{2,3}-(?:tr|sp)\d"
-    r"|\b(?:thermalright|deepcool ak\d|peerless assassin|dynatron|coolserver|liqtech|icegem|liquid freezer)\b",
-    re.IGNORECASE,
-)
-CHIPSET: Final = re.compile(
-    r"\b([ABCHQWXZ]\d{2,3}|T?RX\d{2}|WRX\d{2})(E?)(?:(I|M)(?![A-Za-z0-9])|A\b|(?=-[A-Za-z0-9])|(?<=\A[A-Z]\d{2})(?=\Z)|(?<=\A[A-Z]\d{3})(?=\Z)"
-    r"|(?=\s(?:aorus|tomahawk|strix|tuf|prime|proart|taichi|steel|phantom|carbon|mortar|unify|godlike|apex|ud\d?|ds3h|gaming"
-    r"|extreme4|killer|designare|vision|pro4|mobo|board)\b))",
-    re.IGNORECASE,
-)
-"""Chipset in the name of a board, which a letter of its form factor, a hyphen or a line of boards continues: `B660M`,
-`Z390-A`, `Z390 Aorus Pro`."""
+SUPPLY_LINE: Final = regex("mention.supply_line")
+BOARD_MODEL: Final = regex("mention.board_model")
+COOLER_MODEL: Final = regex("mention.cooler_model")
+CHIPSET: Final = regex("mention.chipset")
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
 LEAST_SUPPLY_W: Final = 300.0
 """Rating of the smallest supply that a product's number is taken for [W]."""
 MOST_SUPPLY_W: Final = 3300.0
 """Rating of the largest supply that is sold for one machine [W] (3,300 W, for miners and servers)."""
-_SIZE: Final = r"\d{1,4}(?:\.\d+)?\s?[GT]i?B"
-_MODULES: Final = r"\d{1,2}\s?[x×]\s?\d{1,3}\s?(?:GB)?"
-_IN_A_KIT: Final = (
-    rf"(?:of|kit|\(?{_MODULES}\)?|[A-Z][\w.]+|\d{{4,5}}|(?:dual|quad|octa|eight|\d{{1,2}})[- ]channel)"
-)
-"""Words between the size and the kind of memory."""
-_OF_MEMORY: Final = (
-    r"(?:l?p?ddr[345]x?|d?ram\b|memory\b|[lru]*-?dimms?\b|ecc\b|reg(?:istered)?\b|unified\b|system\b)"
-)
-_OF_A_DRIVE: Final = r"(?:nvme|ssds?|hdds?|m\.2|sata|hard\s+drives?|u\.2)\b"
 _SIZE_ALONE: Final = re.compile(r"(?<![\w.])\d{1,4}\s?GB\b", re.IGNORECASE)
-_MEMORY: Final = re.compile(
-    rf"(?<![\w.$]){_SIZE}\s*\(\s*{_MODULES}\s*\)(?:\s*(?:ddr[345]\S*|ecc|[lru]*-?dimms?|\d{{4,5}})\b)*"
-    rf"|(?<![\w.$])(?:\d{{1,2}}\s?[x×]\s?)?{_SIZE}s?\b(?:\s*[,(]?\s*{_IN_A_KIT}){{0,3}}\s*[,(]?\s*"
-    rf"{_OF_MEMORY}(?:[- ]\d{{4,5}}\b)?"
-    rf"|\b(?:ddr[345]|ram|memory)\b[- ]?(?:\d{{4,5}}\b)?[\s:,]*(?:\w+\s+){{0,2}}?(?:\d{{1,2}}\s?[x×]\s?)?{_SIZE}\b"
-    rf"(?!\s*(?:\w+\s+)?{_OF_A_DRIVE})"
-    rf"|(?<![\w.$])\d{{1,2}}\s?[x×]\s?\d{{1,3}}\s?GB\b(?!\s*(?:\w+\s+){{0,2}}(?:{_OF_A_DRIVE}|drive))"
-    r"|\bddr[345][- ]?\d{4,5}\b(?:\s+CL\s?\d\d\b)?",
-    re.IGNORECASE,
-)
-_MEMORY_BY_LINE: Final = re.compile(
-    rf"(?<![\w.$]){_SIZE}\s+(?:(?:kit\s+)?{_MODULES}(?!\w)|(?:\w+\s+){{0,2}}?(?:{RATES}\b(?!\s*(?:rpm|mb))|{MEMORY_LINES}\b))"
-    rf"|(?:\b{MEMORY_LINES}\b|(?<![\w.-]){RATES}\b)(?:\s+[\w.-]+){{0,4}}?\s+(?:\d{{1,2}}\s?[x×]\s?)?{_SIZE}\b",
-    re.IGNORECASE,
-)
-"""Memory by its size with its modules, its transfer rate or its product line: `64GB 6000`, `Vengeance 32GB`."""
-_DRIVE: Final = re.compile(
-    rf"(?<![\w.$]){_SIZE}\b(?:\s+(?!and\b|with\b|of\b|{_SIZE})[\w.+/-]+){{0,3}}?\s*{_OF_A_DRIVE}"
-    rf"|\b(?:nvme|ssd|hdd)\b[\s:]*{_SIZE}\b|\b(?:8[3-9]0|9[5-9]0|9100)\s+(?:evo|pro|qvo)\b|(?<![\w.$])\d{{1,2}}(?:\.\d+)?\s?TB\b",
-    re.IGNORECASE,
-)
+_MEMORY: Final = regex("mention.memory")
+_MEMORY_BY_LINE: Final = regex("mention.memory_by_line")
+_DRIVE: Final = regex("mention.drive")
 _IS_NAMED_DRIVE: Final = re.compile(r"nvme|ssd|hdd|sata", re.IGNORECASE)
-_SUPPLY: Final = re.compile(
-    r"(?:(?<![\w.-])|(?<=\d[x×]))(?:[3-9]\d{2}|[1-3]\d{3})\s?W(?:att)?s?\b", re.IGNORECASE
-)
-_POWER_AHEAD: Final = re.compile(
-    r"\b(?:limit\w*|cap\w*|held|undervolt\w*|tdp|draws?|pulls?|drawing|pulling|tgp|idle\w*|set|at|to|under|about|around)"
-    r"(?:\s+(?:to|at|of|about|around))?\s*$",
-    re.IGNORECASE,
-)
-"""Words before watts that are a power, and no rating of a supply."""
-_POWER_BEHIND: Final = re.compile(
-    r"\s*(?:(?:each|per\s+\w+)\s+)?(?:power[- ]?)?(?:limit|cap|tdp|tgp|max|under|at|from|draw)\b",
-    re.IGNORECASE,
-)
-_SUPPLY_BEHIND: Final = re.compile(
-    r"\s*(?:\w+\s+)?(?:psus?|power\s+suppl\w+|gold|platinum|titanium|bronze)\b", re.IGNORECASE
-)
-_CPU_FAMILY: Final = (
-    r"(?:xeon|epyc|ryzen|threadripper|opteron|celeron|pentium|athlon|fx"
-    r"|core\s+(?:i\d|ultra|m)|i[3579]|tr(?=\s+(?:pro\s+)?\d{4}))\b"
-)
-_CPU_WORDS: Final = (
-    r"(?:[\s-]+(?:pro|threadripper|gold|silver|platinum|bronze|ai|max\+?|hx|scalable|gen(?:eration)?"
-    r"|\d(?:st|nd|rd|th)(?:[\s-]+gen)?|naples|rome|milan|genoa|turin|[3579]|e[357]|w\d?|i[3579])(?![\w+]))*"
-)
-_CPU: Final = re.compile(
-    rf"\b(?:(?:intel|amd)\s+)?{_CPU_FAMILY}{_CPU_WORDS}[\s-]*[A-Z]?\d{{3,5}}[A-Z]{{0,3}}\d?[A-Z]?\+?(?:[\s-]?v\d)?s?(?!\w)"
-    r"|\b(?:gold|silver|platinum|bronze)\s+\d{4}[A-Z]{0,2}\b|\b(?:[5-9]\d{3}H[XS]|\d{3}HX)\b"
-    r"|(?<![\w.$-])(?:e[357]-?\d{4}[A-Z]?(?:[\s-]?v\d)?s?|w[3579]?-\d{4}[A-Z]{0,2})\b",
-    re.IGNORECASE,
-)
-_CPU_ALONE: Final = re.compile(
-    r"(?<![\w.$/-])\d{4,5}(?:[A-Z]{1,3}(?:3D)?\d?|(?=[\s-]?v\d))(?:[\s-]?v\d)?\b", re.IGNORECASE
-)
-"""CPU by its number alone, with letters behind it: 5950X, 7800X3D."""
-_CARD_BRAND: Final = (
-    r"(?:(?:nvidia|geforce|amd|radeon|tesla|quadro|instinct|intel|rtx|gtx|rx|arc|titan|vega|cmp)[\s-]*)"
-)
-_CARD_WORDS: Final = (
-    r"(?:ti|super|xtx?|gre|d|s|ada|max-?q|sxm\d?|pcie|nvl|fe|founders(?:\s+edition)?|laptop|mobile|sff|oc|hbm\d\w?"
-    r"|blackwell|generation)s?\b"
-)
-_CARD: Final = re.compile(
-    rf"(?<![\w.$€£+-]){_CARD_BRAND}*(?:(?:pro|ai)[\s-]+)*(?:(?<=\s)|\b|(?<=[a-z]))"
-    rf"(?:[A-Z]{{0,3}}-?\d{{1,4}}[A-Z]{{0,4}}?|vii|xp|x|v)s?\b(?:[\s-]*(?:{_CARD_WORDS}"
-    r"|\(?\d{1,3}\s?GB?s?\b\)?(?!\s*(?:ddr|d?ram\b|ecc|[lru]+dimm|nvme|ssd|memory\s+kit|of\b))))*",
-    re.IGNORECASE,
-)
+_SUPPLY: Final = regex("mention.supply")
+_POWER_AHEAD: Final = regex("mention.power_ahead")
+_POWER_BEHIND: Final = regex("mention.power_behind")
+_SUPPLY_BEHIND: Final = regex("mention.supply_behind")
+_CPU: Final = regex("mention.cpu")
+_CPU_ALONE: Final = regex("mention.cpu_alone")
+_CARD_BRAND: Final = fragment("mention.card_brand")
+_CARD: Final = regex("mention.card")
 _OF_A_BRAND: Final = re.compile(rf"{_CARD_BRAND}+\s*\w*\d{{3}}", re.IGNORECASE)
 _TELLS_A_CARD: Final = re.compile(r"(?!x\d+$).*(?:\d|vii|titan)", re.IGNORECASE)
 _IS_DRIVE: Final = re.compile(r"\s+(?:evo|pro|qvo)\b", re.IGNORECASE)
@@ -209,10 +110,7 @@ _APART: Final = re.compile(r"[,;+&|/]|\s-\s|\b(?:and|with|w/|plus|on|in|psu)\b",
 """Signs and words that divide parts."""
 _MOST_PART_W: Final = 600.0
 """Power of the card that takes the most [W] (RTX 5090, RTX PRO 6000 and H100 NVL take 400 to 600 W)."""
-_MONEY: Final = re.compile(
-    r"[$€£]\s?\d[\d.,]*(?:\s\d{3}(?!\d))*|\b\d[\d.,]*\s?(?:[€£$](?!\s?\d)|eur\b|usd\b)", re.IGNORECASE
-)
-"""Amounts of money, whose digits name no part."""
+_MONEY: Final = regex("mention.money")
 
 
 def _candidates(text: str) -> Iterator[Mention]:

@@ -30,7 +30,7 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
 from advisor.workstation.card_names import find_card_name, usual_of
-from advisor.workstation.foreign_words import one_of, whole, word_table
+from advisor.workstation.foreign_words import one_of, regex, whole, word_table
 from advisor.workstation.mentions import (
     BOARD_MODEL,
     CHIPSET,
@@ -45,7 +45,7 @@ from advisor.workstation.mentions import (
     mentions_in,
 )
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import IN_DOUBT, RATES, TypedLine, read_line
+from advisor.workstation.typed_line import IN_DOUBT, TypedLine, read_line
 
 FILLER: Final = frozenset(word_table("overlooked")["filler"])
 _GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
@@ -61,54 +61,22 @@ _KIND_WORDS: Final = word_table("kinds")
 WORDS: Final = {kind: words for kind, words in _KIND_WORDS.items() if kind not in ("gpu", "other")}
 _MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
 """Maker whose name has the word of one kind of its parts."""
-_DOCK: Final = re.compile(
-    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b"
-    r"|\b(?:thunderbolt[- ]?|tb(?=[345]))([345])?\b",
-    re.IGNORECASE,
-)
-"""External dock of a card, and the version of Thunderbolt if the line states one."""
-_SWITCH: Final = re.compile(
-    r"\b(?:plx\s+)?pex\s?(8[789])?\d{2,3}\b|\bplx\b|\bpci-?e?\s+switch\b|\bswitch\s+(?:board|backplane)\b",
-    re.IGNORECASE,
-)
-"""Switch board, which leads one slot to several cards, and the series of its chip: 87 is PCIe 3.0, 88 and 89 newer."""
-_CARRIER: Final = re.compile(
-    r"\baom-sxm\w*|\b\w+-sxm[2-5]-\w+|\b1catai\b|\bquad\s+(?:sxm2\s+)?board\b|\b(?:nv-?link|sxm2?)\s+(?:carrier\s+|base)?board\b|\bcarrier\s+board\b",
-    re.IGNORECASE,
-)
-"""Board with NVLink that carries modules."""
-_SWITCH_PORTS: Final = re.compile(
-    r"\b(\d{1,2})\s*x\s*(?:x?16|slots?|ports?)\b|\b(\d{1,2})\s+(?:slots|ports)\b", re.IGNORECASE
-)
+_DOCK: Final = regex("name.dock")
+_SWITCH: Final = regex("name.switch")
+_CARRIER: Final = regex("name.carrier")
+_SWITCH_PORTS: Final = regex("name.switch_ports")
 _USUAL_PORTS: Final = 4
 """Number of cards on a switch board whose line states none."""
-REVISION: Final = re.compile(
-    r"\b(?:(?:dual|single|two)[- ](?:socket\b|cpu\b|(?=lga|s?p[356]\b))|socket\s+(?=lga|s?tr|am\d|sp\d)"
-    r"|lga[- ]?\d{3,4}(?:-3)?\b)|\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b",
-    re.IGNORECASE,
-)
-"""Socket or revision of a board, or its edition with another network chip: slots and memory are the same."""
-PLUG_CLAIM: Final = re.compile(
-    r"(?:\b(\d|two|dual|one|single|three|four)\s*x?\s+)?(?:native\s+)?\b(?:12vhpwr|12v-?2x6|16[- ]pin)\b"
-    r"(?:\s+(?:cables?|plugs?|connectors?|native))*",
-    re.IGNORECASE,
-)
-"""Plugs of 16 pins that a line on a supply states, with their number."""
-LOOP_WORDS: Final = re.compile(
-    r"\bmo-?ra\s?\d*\b|\b(?:radiators|pumps?|reservoirs?|distro\s+plates?|fittings|soft\s+tubing|coolant|custom\s+loop)\b",
-    re.IGNORECASE,
-)
-"""Pieces of a water loop that a builder joins: no record states what they cool."""
+REVISION: Final = regex("name.revision")
+PLUG_CLAIM: Final = regex("name.plug_claim")
+LOOP_WORDS: Final = regex("name.loop_words")
 _TITLE: Final = re.compile(rf"\b{one_of('title')}\b|配置|清单|构成|構成", re.IGNORECASE)
 _SPOKEN: Final = whole("spoken")
 """Words of a title that no name of a part has."""
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 _LEAST_DDR5_MTS: Final = 4800.0
 """Lowest transfer rate at which modules of DDR5 are sold [MT/s] (JEDEC)."""
-_MEMORY_SPEED: Final = re.compile(
-    rf"ddr[345][- ](\d{{4,5}})\b|\b(\d{{4,5}})\s*(?:mhz|mt/?s)\b|(?<![\w.])({RATES})\b"
-)
-"""Transfer rate of modules [MT/s]: after their kind, before a unit, or alone if modules are sold with it."""
+_MEMORY_SPEED: Final = regex("name.memory_speed")
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})(?:\s?GB)?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
@@ -288,31 +256,16 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
     return "psu" if "psu" in kinds and not words & set(WORDS["cooler"]) else None
 
 
-_IS_NO_LINK: Final = re.compile(
-    r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
-)
+_IS_NO_LINK: Final = regex("name.is_no_link")
 _FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]\d{2}\b", re.IGNORECASE)
 _OF_A_SERVER: Final = whole("of_a_server")
 """Controllers of drives, remote management and rails with which used servers are sold."""
 SERVICE_WORDS: Final = whole("service")
 """Work and terms that shops put on an invoice beside the parts."""
-_DOCK_ADAPTER: Final = re.compile(
-    r"\b(?:m\.2|pcie|sxm\d?)\s+(?:to|auf)\s+(?:oculink|pcie)\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
-)
-FRAME_WORDS: Final = re.compile(
-    r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
-    r"|(?:mining|custom|gpu|rig)[- ]+(?:frame|rig|rack|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
-    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b|\b(?:veddha|aaawave|kingwin|mintcell)\b",
-    re.IGNORECASE,
-)
-"""Open frame of a machine, which people also call its rig, or a maker of frames alone."""
+_DOCK_ADAPTER: Final = regex("name.dock_adapter")
+FRAME_WORDS: Final = regex("name.frame_words")
 _BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
-_CARD_ON_RISER: Final = re.compile(
-    r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
-    r"|\b[3-5]0[6-9]0(?:\s?ti)?\s+\d.*\brisers?\b",
-    re.IGNORECASE,
-)
-"""Cards that hang on risers, which the line names after them."""
+_CARD_ON_RISER: Final = regex("name.card_on_riser")
 
 
 def _category_by_words(text: str, words: set[str]) -> str | None:
@@ -428,12 +381,7 @@ def usual_riser(*, is_narrow: bool = False) -> Riser:
     return next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
 
 
-HAS_FANS: Final = re.compile(
-    r"\bshrouds?\b|\b(?:blower|fan)\s+(?:adapter|mod|kit|duct)s?\b|\bwith\s+(?!no\b)(?:[\w-]+\s+){0,3}(?:blowers?|fans?)\b"
-    r"|\b(?:3d[- ]printed|printed)\b.{0,20}\b(?:fans?|blowers?|ducts?|cooling)\b",
-    re.IGNORECASE,
-)
-"""Fans or ducts that a builder adds to cards without any."""
+HAS_FANS: Final = regex("name.has_fans")
 
 
 def with_fans(card: GpuCard) -> GpuCard:
@@ -494,9 +442,7 @@ def as_described(card: GpuCard, text: str) -> GpuCard:
 
 _BLOWER: Final = re.compile(r"\bblowers?\b", re.IGNORECASE)
 _CARD_WIDTH: Final = re.compile(r"\b([1-4]|single|one|dual|two)[- ]slots?\b", re.IGNORECASE)
-_WATER: Final = re.compile(
-    r"\bwater[- ]?(?:cooled|cooling|blocks?)\b|\bliquid\b|\b(?:ekwb|alphacool|waterforce)\b", re.IGNORECASE
-)
+_WATER: Final = regex("name.water")
 
 
 _ALTERNATIVES: Final = re.compile(r"\b\d{4}(?:\s?\w{1,4})?(?:\s?/\s?(?:\w+\s)?\d{4}\w*(?:\s\w{1,4})?)+")

@@ -28,7 +28,7 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, TYPICAL, Risers
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
 from advisor.workstation.mentions import GIGABYTES, WATTS, supply_watts
 from advisor.workstation.part_names import (
@@ -66,14 +66,8 @@ from advisor.workstation.system_names import find_systems, with_memory, with_oth
 from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
-_POWER_LIMIT: Final = re.compile(
-    r"\b(?:limit(?:ed)?|capped|cap|pl|held|undervolted)\b[^,;)\d]{0,20}(\d{2,3})\s*W\b|(\d{2,3})\s*W\s*(?:each\s+)?(?:power\s+)?(?:limit|cap)\b",
-    re.IGNORECASE,
-)
-"""Power limit that a line states for each card [W]."""
-_NO_CASE: Final = re.compile(
-    r"\btest\s*(?:bench|bed)\b|^(?:none|no case|on the desk|cardboard.*)$", re.IGNORECASE
-)
+_POWER_LIMIT: Final = regex("part.power_limit")
+_NO_CASE: Final = regex("part.no_case")
 _FRAME_CARDS: Final = re.compile(r"\b(\d{1,2})[- ]?(?:gpus?|cards?|slots?)\b", re.IGNORECASE)
 _GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IGNORECASE)
 _ALL_IN_ONE: Final = re.compile(r"\baio\b", re.IGNORECASE)
@@ -93,10 +87,7 @@ _FRAME_TERMS: Final = word_table("overlooked")["frame"]
 """Words of an open frame that name no model."""
 _CARDS_OF_A_SUPPLY: Final = 4
 """Cards of an open frame for which it has a place for a supply (class of frames for 6, 8 and 12 cards)."""
-_OWN_FRAME: Final = re.compile(
-    r"\b(?:custom|diy|home-?made|self-?built|wood(?:en)?|extrusions?|profiles?|2020|3d[- ]printed)\b",
-    re.IGNORECASE,
-)
+_OWN_FRAME: Final = regex("part.own_frame")
 _RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
 _SMALL_FORM: Final = re.compile(r"\b[abhxz]\d{3}[mi]\b")
 _SOCKET: Final = re.compile(r"\b(?:sp[356]|s?trx?[45]|swrx8|lga\s?\d{4}|am[45])\b", re.IGNORECASE)

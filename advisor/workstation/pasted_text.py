@@ -9,46 +9,25 @@ from typing import Final
 from advisor.catalog.files import read_toml
 from advisor.catalog.formats.graphics_rows import graphics_in
 from advisor.catalog.parts import FOLDER
-from advisor.workstation.foreign_words import one_of, word_table
+from advisor.workstation.foreign_words import regex, word_table
 
-_MARKUP: Final = re.compile(
-    r"~~[^~]+~~|\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
-    r"|</?(?:b|i|u|s|em|strong|a|p|br|li|ul|ol|td|tr|th|table|tbody|div|span|h\d)(?:\s[^>]*)?/?>",
-    re.IGNORECASE,
-)
-"""Marks of BBCode and HTML, and what is struck out."""
+_MARKUP: Final = regex("report.markup")
 _EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
 _DOTS: Final = re.compile(r"(?<=\S)\s[·•]\s(?=\S)")
 """Signs between the parts of a list that stands in one line."""
 _LEADERS_OF_LABEL: Final = re.compile(r"^(\s*(?:[-*•]\s*)?[A-Za-z]{2,12})\s*\.{3,}\s*(?=\S)")
 """Dots that lead from a label to its part."""
-_HEADING: Final = re.compile(
-    r"^\s*(?:\$\s+[a-z]|[\w.-]+@[\w.-]+\S*\s*(?:[#$]\s.*)?$|#{1,6}\s|【[^】]*】\s*$|-{3,}|={3,}|>+\s*$|\[[^\]]*\]\s*$)"
-)
-"""Row that is a heading, a rule or a command that was typed, and names no part."""
+_HEADING: Final = regex("report.heading")
 
 _PCI: Final = re.compile(r"^\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\s", re.IGNORECASE)
-_LSHW: Final = re.compile(
-    r"^(?:/\S*|H/W path)?\s+(?:\S+\s+)?(?:Class|bus|processor|memory|display|disk|storage|system|bridge|network|volume"
-    r"|generic|input|multimedia|communication|power)\s+"
-)
+_LSHW: Final = regex("report.lshw")
 _SMI_LIST: Final = re.compile(r"^\s*GPU \d+:.*\(UUID")
 _SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
 _SMI_MARK: Final = re.compile(r"\bNVIDIA-SMI\b")
 _INXI_MARK: Final = re.compile(r"\bMobo: \S+.*\bmodel: |\bDevice-1: ", re.MULTILINE)
-_FETCH_MARK: Final = re.compile(
-    rf"^\s*{one_of('report')}\s*:|^\s*Memory:\s*[\d.]+\s*[MG]iB\s*/", re.MULTILINE
-)
-"""Labels of reports of a machine: neofetch, lscpu, the settings of KDE, GNOME and macOS, msinfo32 and dxdiag."""
-_CARD_MEMORY: Final = re.compile(
-    r"^\W*(?:VRAM|GPU (?:memory|VRAM)|video (?:memory|RAM)|(?:dedicated|display) (?:video |GPU )?memory(?: \(VRAM\))?)"
-    r"\s*(?:\([^)]*\))?\s*[:=]\s*([\d.,]+)\s*([MG])i?B",
-    re.IGNORECASE,
-)
-"""Memory of the card that the row above names."""
-_IS_CARD: Final = re.compile(
-    r"\b(?:GPU|graphics|RTX|GTX|Radeon|GeForce|Tesla|Quadro|Arc|RX)\b", re.IGNORECASE
-)
+_FETCH_MARK: Final = regex("report.fetch_mark")
+_CARD_MEMORY: Final = regex("report.card_memory")
+_IS_CARD: Final = regex("report.is_card")
 
 _ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
@@ -107,12 +86,7 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
             yield number, found, found is not row
 
 
-_LSHW_LONG: Final = re.compile(
-    r"^[ \t*-]*(product|vendor|size|description|capacity|clock|width|slot|serial|version|physical id|bus info)"
-    r"\s*:[ \t]*(.*)$",
-    re.MULTILINE,
-)
-"""Row of the long report of lshw, or of a summary in its form."""
+_LSHW_LONG: Final = regex("report.lshw_long")
 _LEAST_ROWS_OF_LSHW: Final = 3
 
 

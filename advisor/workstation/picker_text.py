@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
-from advisor.workstation.foreign_words import one_of, word_table, write_in_english
+from advisor.workstation.foreign_words import regex, word_table, write_in_english
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.part_names import is_known
 from advisor.workstation.pasted_text import plain_rows
@@ -26,23 +26,8 @@ from advisor.workstation.typed_line import (
 
 _AMOUNT: Final = re.compile(r"(?:Purchased For)?[~≈ ]*\$\s*\d", re.IGNORECASE)
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_PRICE: Final = re.compile(
-    r"\((?:Purchased For\s*)?(?P<usd>-?\$?-?[^@()]*?\d[^@()]*?)(?:\s*@[^()]*)?\)\s*$", re.I
-)
-_HEADS: Final = one_of("heads")
-"""Word above a column of an invoice."""
-_SKIPPED: Final = re.compile(
-    rf"^[|\s*•–-]*(?:{one_of('no_part')}|[-=_*|:\s]*$|https?://\S+\s*$|[^|?]{{1,100}}[:：]\s*$"
-    r"|(?:Typ[eo]?|Tipo|Part|Component|Category|Qty|Item|Pos)\.?\**\s*(?:\||\s{2,}|\t)"
-    r"|(?:Qty|Quantity|Item|Pos|#)\.?\s+(?:Description|Item|Product|Part|Article|Qty|Quantity)\b[^\d|]*$"
-    rf"|{one_of('order')}(?:s?-?(?:nr|no|nummer|number|id|date|datum)?\b|\s*#)[^|]{{0,40}}\d[\d./ -]*$"
-    rf"|{one_of('terms')}\b[^|]*$|(?:shipping|postage|versand\w*|returns?|located in|ships to)\b[^|$€£\d]*$"
-    r"|(?:vat|tax|sales tax|mwst|ust|tva|iva|btw|moms|ндс)\b(?=[^|]*[\d%])[^|]{0,40}$"
-    r"|(?:your |shopping )?(?:cart|basket|warenkorb|panier|carrito)\b[^|]{0,30}$"
-    rf"|(?:{_HEADS}\.?[\s|/]+)+{_HEADS}\.?\s*$|{one_of('taxes')}\b[^|\n]{{0,40}}$)",
-    re.IGNORECASE,
-)
-"""Rows of a list that name no part: titles (`My server:`), sums, headers and rules of tables, addresses."""
+_PRICE: Final = regex("row.price")
+_SKIPPED: Final = regex("row.skipped")
 
 
 def read_picker_text(path: Path) -> list[TypedLine]:
@@ -251,17 +236,7 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
         yield held
 
 
-_SUM: Final = re.compile(
-    r"^\W*(?:sub-?|grand |asking |order )?(?:total|price|sum)\b[^$|]{0,30}[|\s*:]*\$\s?([\d,]+(?:\.\d\d)?)\W*$"
-    r"|^[^$|\d\n]{0,80}\b(?:for|paid|cost me|price[ds]?(?: at)?|deal)\b[^$|\d\n]{0,20}"
-    r"\$\s?([\d,]+(?:\.\d\d)?)[^$|\d\n]{0,30}:\s*$"
-    r"|^\W*(?:asking|all[- ]in|everything|together|in total)\b[^$|\d]{0,30}\$\s?([\d,]+(?:\.\d\d)?)\W*$"
-    r"|^\W*(?:US\s?)?\$\s?([\d,]+(?:\.\d\d)?)[ \t]+(?:takes? it(?: all)?|for (?:all|everything|the lot|it all)|all in"
-    r"|total|obo|firm|or best offer|asking|cash|local pickup"
-    r"|(?:plus\s+|\+\s*|free\s+|incl\w*\.?\s+)?shipp(?:ed|ing))\b",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""Row with the price of a whole list."""
+_SUM: Final = regex("row.sum")
 _LEAST_ROWS_OF_A_SUM: Final = 4
 """Number of rows from which the only price of a list, in a row of its own at the end, is that of all parts."""
 
@@ -320,11 +295,7 @@ def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
     return [replace(lines[0], unread_sum=found), *lines[1:]] if lines else []
 
 
-_COUNT_ALONE: Final = re.compile(
-    r"(?:qty|quantity|quantité|cantidad|menge|anzahl|count|pcs|数量)\.?\s*[:=x]?\s*(\d{1,2})\s*[|,;]?\s*(\$\s?[\d,.]+)?",
-    re.IGNORECASE,
-)
-"""Number of pieces, with a price or without, in a row of its own below the part, as shops write their carts."""
+_COUNT_ALONE: Final = regex("row.count_alone")
 _NUMBERED: Final = re.compile(r"^\s*(\d{1,2})[.)]?\s+(?=\d{1,2}\s*[x×]?\s+(?:[^\W\d]|\d+\s?[GT]B\b))")
 """Number of a row of an invoice, before the number of pieces."""
 _LEAST_NUMBERED: Final = 3
@@ -377,10 +348,7 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             yield replace(line, is_printed=is_printed, block=int(line.category is None and is_prose(row)))
 
 
-_FREE: Final = re.compile(
-    r"\W*(?:shipping|handling|discount|delivery|postage)\b.*[$€£]\s?0+(?:[.,]0+)?\W*$", re.IGNORECASE
-)
-"""Row of an order for what costs nothing."""
+_FREE: Final = regex("row.free")
 
 
 def _line(row: str, where: str) -> TypedLine:
@@ -429,12 +397,7 @@ def _cells_of(row: str) -> tuple[str, str]:
 _BESIDE_PRICE: Final = re.compile(r"^[~≈ ]*(?:Purchased For\s*)?|\s*@.*$", re.IGNORECASE)
 _SUM_CELL: Final = re.compile(r"\d[\d,]*\.\d\d")
 """Cell of a quote with the price of one or of all pieces; the last one is that of all."""
-_AMOUNT_ALONE: Final = re.compile(
-    r"(?:purchased for )?[~≈]? ?[-−]? ?(?:USD|US)? ?\$? ?[-−]? ?\d[\d .,'’]*(?:(?:[-–—]|to) ?\$? ?\d[\d .,]*)?"
-    r"(?:USD|\$)? ?(?:each|ea\.?|total)?",
-    re.IGNORECASE,
-)
-"""Price and nothing else; `4x32GB` in brackets is none."""
+_AMOUNT_ALONE: Final = regex("row.amount_alone")
 
 
 def _is_price(text: str) -> bool:

@@ -5,130 +5,50 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.workstation.foreign_words import word_table, write_in_english, write_in_one_form
+from advisor.workstation.foreign_words import (
+    fragment,
+    regex,
+    word_table,
+    write_in_english,
+    write_in_one_form,
+)
 
-_COUNT: Final = r"[-+−]?\d[\d,.]*"
 BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
-_LEADING: Final = re.compile(
-    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]{{3}})"
-    r"|^\s*(\d{1,2})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]|\d{3,4}\s?W)"
-    r"|^\s*(\d{1,2})X(?=(?:RTX|GTX|RX|TESLA|NVIDIA|AMD|INTEL|XEON|EPYC)\b)",
-    re.IGNORECASE,
-)
-_LEADING_BARE: Final = re.compile(
-    r"^\s*(\d{1,2})\s+(?!(?:gb|gib|tb|w|watts?|mm|cm|m|ghz|mhz|v|a|cores?|channels?|lanes?|bays?|slots?|ports?|pins?|"
-    r"phases?|u|nm|k|fans?|x|pcs?|pieces?|units)\b"
-    r"|(?:gpus?|cards?)\s+(?:[\w-]+\s+){0,3}(?:frame|rig|case|chassis)\b)(?=[A-Za-z]|\d{1,3}\s?GB\b|(?:10|16|20|30|40|50)[5-9]0\b)",
-    re.IGNORECASE,
-)
-"""Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
-_BRACKETED: Final = re.compile(
-    r"[(\[]\s*(?:[x×*]\s*(\d{1,5})|(\d{1,5})\s*[x×*]|(\d{1,2})|((?:a\s+)?pair|two|three|four|six|eight))\s*[)\]]",
-    re.IGNORECASE,
-)
-"""Number alone in brackets: `(x4)`, `(2)`, `(pair)`."""
-_LABELLED: Final = re.compile(
-    r"[-–—,|(\[\s]*\b(?:lot|set|pack|bundle)\s+of\s+(\d{1,5})\b[)\]]?"
-    r"|[(\[]?\b(?:qty|quantity|count|menge|anzahl|quantit[éàa]|cantidad|aantal)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
-    r"|[(\[]?\b(\d{1,5})\s*(?:pcs?|pieces?|units)\b\.?\s*[)\]]?",
-    re.IGNORECASE,
-)
-_TRAILING: Final = re.compile(
-    rf"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)\s(?:x\s+|[×*]\s*)({_COUNT})\s*$"
-    r"|(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s(?!(?-i:X)(?:1[7-9]|[2-9]\d)\s*$)"
-    r"x(\d{1,2}|[-+−]\d+|\d{5,})\s*$"
-    r"|\s(\d{1,2})[x×]\s*$",
-    re.IGNORECASE,
-)
-"""Number at the end of a line. Three or four digits directly after an X are a chipset (X870), two above 16 after a
-capital one a model (Core X71, Kraken X63); after a PCIe generation they are lanes."""
-_INSIDE: Final = re.compile(
-    r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×*]\s?(\d{1,2})"
-    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|redundant|with|w/|in|on|and|plus|for)\b))",
-    re.IGNORECASE,
-)
-"""Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
-_AFTER_PCIE: Final = re.compile(
-    r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
-)
-"""Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
+_LEADING: Final = regex("line.leading")
+_LEADING_BARE: Final = regex("line.leading_bare")
+_BRACKETED: Final = regex("line.bracketed")
+_LABELLED: Final = regex("line.labelled")
+_TRAILING: Final = regex("line.trailing")
+_INSIDE: Final = regex("line.inside")
+_AFTER_PCIE: Final = regex("line.after_pcie")
 _CONDITION: Final = re.compile(r"^\s*(?:used|refurbished|new)\s+(?=\d{1,2}\s?[x×]\s)", re.IGNORECASE)
-_AFTER_SIZE: Final = re.compile(
-    r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
-)
-"""Number behind a size: `DDR5 32GB×2 CL30`."""
+_AFTER_SIZE: Final = regex("line.after_size")
 _LOT_BEHIND: Final = re.compile(r"(?<=\d|x)\s+(?:job\s+)?(?:lot|bundle|set)\W*$", re.IGNORECASE)
 """Word behind a number of pieces at the end of a line: `Tesla P100 PCIe x3 lot`."""
 _SIZE_TIMES: Final = re.compile(r"\b(\d{1,3})\s?GB\s?[x×*]\s?([2-9]|1\d)\b", re.IGNORECASE)
 """Number of modules behind the size of each, as shops in China write kits: `32GB (16Gx2)`."""
 _SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
-RATES: Final = r"(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[0468]00|7[26]00|8000)"
-"""Pattern of the transfer rates at which modules are sold [MT/s]."""
-MEMORY_LINES: Final = (
-    r"(?:vengeance|trident|ripjaws|fury|dominator|flare|ballistix|lancer|viper|g\.?skill|t-force)"
-)
-"""Pattern of product lines of modules, which people write without the word memory."""
-_KIND_OF_MODULE: Final = re.compile(
-    rf"\bddr[345]\b|\bcl\d\d\b|\b{MEMORY_LINES}\b|\d\s?[x×]\s?\d{{1,3}}\s+{RATES}\b", re.IGNORECASE
-)
+RATES: Final = fragment("line.rates")
+MEMORY_LINES: Final = fragment("line.memory_lines")
+_KIND_OF_MODULE: Final = regex("line.kind_of_module")
 _HAS_SIZE: Final = re.compile(r"\d\s?Gi?B\b", re.IGNORECASE)
 _BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
 """Modules without their unit: `Vengeance 2x16 DDR5`."""
-_BARE_GIGABYTES: Final = re.compile(
-    r"^\s*((?:[1-9]|1[0-6])?(?:(?<=\d)\s?[x×]\s?)?(?:4|8|16|24|32|48|64|96|128|192|256|384|512|768))(?=\s*(?:$|ddr))",
-    re.IGNORECASE,
-)
-"""Size behind the label of memory without its unit: `RAM: 16`."""
-_MODULE_CODE: Final = re.compile(
-    r"\bPC([345])L?-?(\d{4,5})([A-Z]{0,2})(?:-?(R|L|U|E)[A-Z]?\d?(?:-\d+)*)?(?![\w])", re.I
-)
-"""Code on the label of a module: PC4-2400T-R, PC4-3200AA-RB2-12, PC3L-12800R. The number is a transfer rate [MT/s], or
-from 6,400 on for DDR3 and from 17,000 on for DDR4 and DDR5 a bandwidth [MB/s], eight times that."""
+_BARE_GIGABYTES: Final = regex("line.bare_gigabytes")
+_MODULE_CODE: Final = regex("line.module_code")
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
 LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
-_LABEL: Final = re.compile(
-    r"^\s*\**([A-Za-z][A-Za-z ]{1,24}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
-)
-_BARE_LABEL: Final = re.compile(
-    rf"^\s*((?i:{'|'.join(label for label in sorted(LABELS, key=len, reverse=True) if ' ' in label)}"
-    r"|cpu|gpu|ram|psu|case|mobo|mb|cm|alim|nt|motherboard|memory|ssd|storage))\s+(?=[A-Z0-9])"
-    r"(?!(?i:cooler|fan|adapter|cable|riser|bracket|kit|only|block)s?\b(?!\s+Master))"
-)
-"""Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
+_LABEL: Final = regex("line.label")
+_BARE_LABEL: Final = regex("line.bare_label")
 NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
-NO_ABBREVIATION: Final = "".join(
-    rf"(?i:(?<!{word}\.))" for word in ("incl", "approx", "max", "min", "rev", "ver", "pos", "qty")
-)
-"""Pattern of a place behind a point that ends a sentence and no abbreviation."""
-_COUNT_WORDS: Final = rf"(?:{'|'.join(NUMBER_WORDS)})"
-COUNT: Final = rf"(?:\d{{1,2}}\s?[x×]?|{_COUNT_WORDS})"
-"""Pattern of a number of pieces ahead of a name, in digits or in words."""
-ADJECTIVES: Final = r"(?:used|new|cheap|old|refurb(?:ished)?|single|extra|spare|of|pair|geforce|radeon)"
-"""Pattern of words between the number of a part and its name."""
-ARTICLES: Final = (
-    r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just|second|third|fourth|2nd|3rd"
-    r"|un[ae]?|eine?n?)"
-)
-"""Pattern of words ahead of the number and the name of a part in a sentence."""
-COUNTED: Final = re.compile(
-    rf"\s*(?:\d{{1,2}}\s*[x×]|(?:{_COUNT_WORDS}|\d{{1,2}})\s+(?=[A-Z]))", re.IGNORECASE
-)
-"""Text that begins with a number of pieces."""
-_WORDED: Final = re.compile(
-    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({_COUNT_WORDS})[- ]+"
-    r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
-    re.IGNORECASE,
-)
-"""Number in words at the start of a line; inside a line, `Dual` is a product's name or a property."""
-_OF_THEM: Final = re.compile(
-    rf"[-–—,(\s]+({_COUNT_WORDS}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
-)
-"""Number in words at the end of a line: `RTX 6000 Ada, two of them`."""
-_CPU_NUMBER: Final = re.compile(
-    r"^\s*[1-9][6-9]\d[05]x(?!\s+(?:rtx|gtx|rx|geforce|radeon|arc|instinct)\b)", re.IGNORECASE
-)
-"""Desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
+COUNT: Final = fragment("line.count")
+ADJECTIVES: Final = fragment("line.adjectives")
+ARTICLES: Final = fragment("line.articles")
+COUNTED: Final = regex("line.counted")
+_WORDED: Final = regex("line.worded")
+_OF_THEM: Final = regex("line.of_them")
+_CPU_NUMBER: Final = regex("line.cpu_number")
 _MOST_CHARACTERS: Final = 2_000
 """Longest line of a list [characters]: the names that makers write have up to 150."""
 MOST_OF_ONE: Final = 99
@@ -141,50 +61,13 @@ IN_DOUBT: Final = re.compile(r"\b\d{1,3}GB or \d{1,3}GB\b")
 """Two sizes between which a line is in doubt: `the 8 or 12gb ones`."""
 _BRACKETED_HEAD: Final = re.compile(r"^\s*\[\s*([^\]\[]{0,24}?)\s*\]\s*(?=\S)")
 """Words in square brackets before a part: its label (`[GPU]`), the number of a picture, or the box of a task."""
-_CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
-_FOREIGN_AMOUNT: Final = r"(?:\d{1,3}(?:[ \u202f\xa0]\d{3})+(?!\d)|\d[\d.,']*)"
-FOREIGN_PRICE: Final = re.compile(
-    rf"\$\s?{_FOREIGN_AMOUNT}\s*(?:CAD|AUD|NZD|SGD|HKD|TWD|MXN)\b"
-    rf"|(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
-    rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
-    rf"(?:€\d\d(?!\d)|[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|(?-i:Ft)\b|万?[元円]|块钱|руб\w*)",
-    re.IGNORECASE,
-)
-"""Amount of money in another currency than US dollars."""
-_TIMES_PRICE: Final = re.compile(
-    rf"(?<=[\w)])\s+(\d{{1,2}})\s*[x×@]\s*(?=(\$\d)|{FOREIGN_PRICE.pattern})", re.IGNORECASE
-)
-"""Number of pieces before the price of each, as carts write it: `3090s: 4 @ $650`, `2 x 879,00 €`."""
-_AMOUNTS_LAST: Final = re.compile(
-    rf"(?:(?<=[\s|]){_FOREIGN_AMOUNT}\s*(?:[€£¥￥₹₩₽₺]|(?:{_CURRENCIES})\b)[\s|]*){{2,}}$", re.IGNORECASE
-)
-"""Prices of one and of all pieces in another currency at the end of a row of an invoice."""
-_PRICE_WORDS: Final = re.compile(
-    r"(?:\b(?:VHB|VB|FP|Preis|price|prix|precio|für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
-    re.IGNORECASE,
-)
-"""Words around an amount, in whose place a private character stands."""
-_THOUSANDS: Final = re.compile(
-    r"(?:(?:\$|USD)\s*|\b(?:for|at|was|paid|cost)\s+|\s[-–—]\s*(?=[\d.]+\s*k\s*$))(\d{1,3}(?:\.\d{1,2})?)\s*k\b"
-    r"(?!\s*(?:tok|context|ctx|rpm))",
-    re.IGNORECASE,
-)
-"""Price in thousands: `$22k`, `for 4k total`, or at the end of a line behind a dash: `- 9k`."""
-_AMOUNT: Final = r"-?\d(?:\d|[.,](?=\d)|(?<!\d{4})[ \u202f\xa0](?=\d{3}(?!\d|\s?[GT]B)))*"
-_EACH: Final = (
-    r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)"
-    r"|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
-)
-_PRICE: Final = re.compile(
-    rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT})(?!\w|\s?(?:[GT]i?B|W)\b))?"
-    rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
-    rf"(?:({_EACH})(?![A-Za-z])|(total|together|in\s+total|for\s+(?:all|both)|(?:for\s+)?the\s+(?:pair|lot|set)))?",
-    re.IGNORECASE,
-)
-_AMOUNT_BEFORE: Final = r"(?<![\d.,])(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?"
-_PRICE_LAST: Final = re.compile(
-    rf"({_AMOUNT_BEFORE})\s*(?:USD|\$|dollars|bucks)(?![A-Za-z])(?!\s*[-−]?\d)", re.IGNORECASE
-)
+FOREIGN_PRICE: Final = regex("line.foreign_price")
+_TIMES_PRICE: Final = regex("line.times_price")
+_AMOUNTS_LAST: Final = regex("line.amounts_last")
+_PRICE_WORDS: Final = regex("line.price_words")
+_THOUSANDS: Final = regex("line.thousands")
+_PRICE: Final = regex("line.price")
+_PRICE_LAST: Final = regex("line.price_last")
 _DOLLAR: Final = re.compile(r"(?:\$|USD)\s*(\S+)", re.IGNORECASE)
 _CHANNELS: Final = re.compile(r"(\d{1,2})[- ]?channels?", re.IGNORECASE)
 _LANES: Final = re.compile(r"(\d{1,3})\s*(?:PCIe\s*)?lanes?", re.IGNORECASE)
@@ -437,9 +320,7 @@ def _with_one_amount(text: str) -> str:
     return f"{text[: found.start()].rstrip(' @')} ${found[2]} total"
 
 
-_TWO_AMOUNTS: Final = re.compile(
-    r"(?:\s|\|)\$?\s*(\d[\d,]*\.\d{2}|(?<=\$)\d[\d,]*)(?:\s*each)?(?:\s{2,}|\s*[|\t=]\s*|\s+(?=\$|[\d,]+\.\d{2}\s*$))\$?\s*(\d[\d,]*\.\d{2}|\d[\d,]*)\s*$"
-)
+_TWO_AMOUNTS: Final = regex("line.two_amounts")
 
 
 def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:

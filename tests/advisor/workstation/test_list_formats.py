@@ -14,7 +14,7 @@ from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.parts import FOLDER
 from advisor.workstation.asked import questions_in
-from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation.foreign_words import regex, write_in_english
 from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad, best_run
@@ -448,12 +448,15 @@ def test_modules_on_a_board_with_nvlink_divide_layers_as_other_linked_cards_do(
     assert joined.output_tokens_per_s.value > alone.output_tokens_per_s.value
 
 
-def test_every_row_of_the_tables_of_spellings_reads_its_example() -> None:
+def test_every_spelling_row_of_a_report_and_pattern_reads_its_example() -> None:
     reports = [row for kinds in read_toml(FOLDER / "reports.toml").values() for row in kinds.values()]
     for pattern, written, typed, read_as in itertools.chain(
         *read_toml(FOLDER / "spellings.toml").values(), *reports
     ):
         assert re.sub(pattern, written, typed, flags=re.IGNORECASE) == read_as, pattern
+    for table, patterns in read_toml(FOLDER / "patterns.toml").items():
+        for name, (_, *examples) in patterns.items():
+            assert all(regex(f"{table}.{name}").search(text) for text in examples), name
 
 
 LANGUAGES: Final = {
