@@ -20,7 +20,7 @@ _NUMBER_AHEAD: Final = r"(?=\s+(?-i:[A-Z]\w*[\dA-Z]|\d{2}))"
 
 
 @functools.cache
-def _tables(name: str) -> dict[str, dict[str, Any]]:
+def _tables(name: str) -> dict[str, Any]:
     return read_toml(FOLDER / name)
 
 
@@ -32,8 +32,8 @@ def word_table(name: str) -> dict[str, tuple[str, ...]]:
 
 @functools.cache
 def _forms(name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    rows = _tables("spellings.toml")[name]
-    return tuple((re.compile(pattern, re.IGNORECASE), written) for pattern, written, *_ in rows)
+    rows: list[list[str]] = _tables("spellings.toml")[name]
+    return tuple((re.compile(row[0], re.IGNORECASE), row[1]) for row in rows)
 
 
 def write_in_one_form(text: str, name: str) -> str:
@@ -89,42 +89,38 @@ def write_in_english(text: str) -> str:
     text = unicodedata.normalize("NFC", text).translate(_SIGNS)
     text = _COUNTED.sub(lambda number: f" {number.group().translate(_DIGITS)}", text)
     text = write_in_one_form(text, "foreign")
-    words, numbers = _patterns()
-    found = words[0].sub(lambda match: words[1][_plain(match.group())], text)
-    return numbers[0].sub(
-        lambda match: f"{match[1] or ''}{numbers[1][_plain(match[2] or match[3])]}{' ' if match[2] else ''}",
-        found,
-    )
+    for found, english in _patterns():
+        text = found.sub(functools.partial(_in_english, english), text)
+    return text
 
 
-_Pattern = tuple[re.Pattern[str], dict[str, str]]
+def _in_english(english: dict[str, str], found: re.Match[str]) -> str:
+    """Return the English word for one that was found; a number at the start of a line takes the space behind it."""
+    if found.re.groups == 1:
+        return english[found[0].lower()]
+    ahead, first, inside = found.groups()
+    return f"{ahead}{english[first.lower()].strip()} " if first else english[inside.lower()]
 
 
 @functools.cache
-def _patterns() -> tuple[_Pattern, _Pattern]:
+def _patterns() -> tuple[tuple[re.Pattern[str], dict[str, str]], ...]:
     """Return the patterns of words and of numbers, each with the English word by what is found."""
-    found: list[tuple[str, dict[str, str]]] = []
-    for name in ("words", "numbers"):
-        english = {foreign: word for word, each in word_table(name).items() for foreign in each}
-        spelled = {spelling: word for foreign, word in english.items() for spelling in _spellings(foreign)}
+    found = []
+    forms = {"words": "(WORDS)", "numbers": rf"{_START}(WORDS)\s*(?=\w)|(WORDS){_NUMBER_AHEAD}"}
+    for name, form in forms.items():
+        english = {
+            spelling: word
+            for word, each in word_table(name).items()
+            for foreign in each
+            for spelling in _spellings(foreign)
+        }
         # Longer words come first, since they contain shorter ones.
-        ordered = sorted(spelled, key=len, reverse=True)
-        found.append(
-            ("|".join(map(_pattern_of, ordered)), {_plain(key): word for key, word in spelled.items()})
-        )
-    (words, in_words), (numbers, in_numbers) = found
-    return (
-        (re.compile(words, re.IGNORECASE), _with_spaces(in_words)),
-        (
-            re.compile(rf"{_START}({numbers})\s*(?=[\w])|({numbers}){_NUMBER_AHEAD}", re.IGNORECASE),
-            in_numbers,
-        ),
-    )
-
-
-def _with_spaces(words: dict[str, str]) -> dict[str, str]:
-    """Return the words with spaces around those that replace a script without any."""
-    return {key: word if key.isascii() or key[0] < "\u2e80" else f" {word} " for key, word in words.items()}
+        ordered = "|".join(map(_pattern_of, sorted(english, key=len, reverse=True)))
+        in_english = {
+            key.lower(): word if key[0] < "\u2e80" else f" {word} " for key, word in english.items()
+        }
+        found.append((re.compile(form.replace("WORDS", ordered), re.IGNORECASE), in_english))
+    return tuple(found)
 
 
 def _spellings(word: str) -> set[str]:
@@ -140,7 +136,3 @@ def _pattern_of(word: str) -> str:
     if word[0] >= "\u2e80":
         return pattern
     return rf"\b{pattern}" + (r"\b" if word[-1].isalnum() else "")
-
-
-def _plain(text: str) -> str:
-    return text.lower()

@@ -44,6 +44,8 @@ from advisor.workstation.typed_line import (
     TypedLine,
     plain_text,
     read_line,
+    with_price_of,
+    without_price,
 )
 
 BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
@@ -472,7 +474,7 @@ def _with_prices_of_sentence(
     last = found[-1]
     is_machine = is_machine and (pieces[-1].kind != "other" or (last.usd or 0.0) >= _LEAST_MACHINE_USD)
     if priced == [len(found) - 1] and is_machine:
-        return _price_first(last, [*found[:-1], _without_price(last)])
+        return _price_first(last, [*found[:-1], without_price(last)])
     lines: list[TypedLine] = []
     waiting: list[TypedLine] = []
     group = -1
@@ -483,28 +485,23 @@ def _with_prices_of_sentence(
             group = piece.group
         waiting.append(one)
         if one.usd is not None:
-            lines += _price_first(one, list(map(_without_price, waiting)))
+            lines += _price_first(one, list(map(without_price, waiting)))
             waiting = []
     return [*lines, *waiting]
-
-
-def _without_price(line: TypedLine) -> TypedLine:
-    return replace(line, usd=None, usd_low=None, usd_high=None)
 
 
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
     """Return the pieces of a line with its price, if it has one, on the first, which includes the others."""
     if line.usd is None:
         return pieces
-    first = replace(pieces[0], usd=line.usd, usd_low=line.usd_low, usd_high=line.usd_high)
-    return [first, *(replace(one, is_included=True) for one in pieces[1:])]
+    return [with_price_of(pieces[0], line), *(replace(one, is_included=True) for one in pieces[1:])]
 
 
 def with_price_of_title(lines: list[TypedLine]) -> list[TypedLine]:
     """Return lines whose title states the only price with that as the price of all parts: `Selling: AI rig, $2,900`."""
     title, *rest = lines
     is_only = title.usd is not None and all(line.usd is None for line in rest)
-    untitled = _without_price(title)
+    untitled = without_price(title)
     if len(rest) < _LEAST_KINDS or not is_only or title.quantity > 1 or not is_title(untitled):
         return lines
     return [untitled, *_price_first(title, rest)]
@@ -548,10 +545,8 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     cards = re.sub(r"(?:\s+(?:\+|&|with|w/|and|plus|via|over|in|pairs?))+\s*$", "", " ".join(cards.split()))
     slots = _SLOTS_OF_BRIDGE.search(line.what)
     name = f"NVLink bridge{f' {slots[0]}' if slots else ''}"
-    bridge = replace(line, what=name, quantity=number, usd=None, usd_low=None, usd_high=None)
-    return [
-        replace(line, what=cards),
-        replace(
-            bridge, category="bridge", is_worded=False, is_included=line.is_included or line.usd is not None
-        ),
-    ]
+    is_included = line.is_included or line.usd is not None
+    bridge = replace(
+        line, what=name, quantity=number, category="bridge", is_worded=False, is_included=is_included
+    )
+    return [replace(line, what=cards), without_price(bridge)]

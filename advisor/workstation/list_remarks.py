@@ -18,10 +18,11 @@ from advisor.workstation.typed_line import (
     ARTICLES,
     LABELS,
     MOST_OF_ONE,
-    NUMBER_WORDS,
     TypedLine,
+    number_in,
     plain_text,
     read_line,
+    with_price_of,
 )
 
 _FIRST: Final = 0xE100
@@ -98,10 +99,7 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     found = Remarks()
     lines, circuit = _cut_out([_with_shared_names(line) for line in typed], _CIRCUIT)
     if circuit is not None:
-        word = (circuit["num"] or "1").lower()
-        amps = (int(word) if word.isdecimal() else NUMBER_WORDS[word]) * float(
-            circuit["amps"] or circuit["amps2"]
-        )
+        amps = number_in(circuit["num"]) * float(circuit["amps"] or circuit["amps2"])
         found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
     lines, limit = _cut_out(lines, _WALL_LIMIT)
     if limit is not None:
@@ -276,12 +274,10 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
             found.append(line)
             continue
         priced = line if line.usd is not None or line.is_included else found[old]
+        longer = found[old] if len(found[old].what) >= len(line.what) else line
         found[old] = replace(
-            found[old] if len(found[old].what) >= len(line.what) else line,
+            with_price_of(longer, priced),
             quantity=max(found[old].quantity, line.quantity),
-            usd=priced.usd,
-            usd_low=priced.usd_low,
-            usd_high=priced.usd_high,
             says_whole_or_each=priced.says_whole_or_each,
             is_included=priced.is_included,
             block=line.block,
@@ -312,8 +308,7 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
 def _addition_of(found: re.Match[str], names: Sequence[str], where: str) -> Addition | None:
     """Return what a question adds; None if it names no card."""
     order = _ORDINALS.get((found["order"] or "").lower(), 0)
-    word = (found["more"] or "").lower()
-    more = NUMBER_WORDS.get(word, int(word) if word.isdecimal() else 1)
+    more = number_in(found["more"])
     is_same = re.search(_PART, found["new"]) is None
     new = replace(read_line(_restore(found["new"], names), where), quantity=more, usd=None)
     # Without a verb the words may count the list's own rows: `Second GPU: RTX 3060`.

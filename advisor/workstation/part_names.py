@@ -86,11 +86,6 @@ _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
 
-def write_out(text: str) -> str:
-    """Return the name of a card with the makers' abbreviations in words."""
-    return re.sub(r"\bFE\b", "Founders Edition", text)
-
-
 def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
     """Return the part whose name contains every distinguishing word of the text, of several the one with the shortest
     name; None if there is none.
@@ -476,12 +471,7 @@ def accelerator_of(line: TypedLine) -> str:
     ):
         return usual_of(named.accelerators)
     if named is not None and named.accelerators:
-        raise UnknownPartError(
-            f"{line.where}: card {line.what!r} can mean several",
-            why="cards with unlike figures are called so",
-            fix="write its full name",
-            hint=", ".join(accelerators.by_id(name).name for name in named.accelerators),
-        )
+        raise ambiguous_part(line, "card", [accelerators.by_id(name).name for name in named.accelerators])
     why = ""
     if named is not None and named.is_module:
         why = f"{named.words} is a module for the board of a server, and no card"
@@ -776,17 +766,10 @@ def _modules_in(text: str, size_bytes: float) -> int:
     return 0
 
 
-def without_words(text: str, words: Iterable[str]) -> str:
-    """Return a text without some words."""
-    return " ".join(word for word in text.split() if word.lower() not in words)
-
-
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
-    generic = {"air", "water", "liquid", "full", "mid", "midi", "mini", "micro", "itx", "atx", "matx", "eatx"}
-    generic |= {"sff", "big", "small", "compact", "good", "airflow"}
-    generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
-    generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
+    generic = word_table("overlooked")["of_a_kind"]
+    generic += word_table("overlooked")["of_a_cooler"] if category == "cooler" else ()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
 
 
@@ -811,14 +794,13 @@ class UnknownPartError(InputFileError):
     """Line that names a part of which there is no record, or several."""
 
 
-def ambiguous_part(line: TypedLine, kind: str, found: Iterable[Part]) -> UnknownPartError:
+def ambiguous_part(line: TypedLine, kind: str, names: Iterable[str]) -> UnknownPartError:
     """Return the error for a line that can mean parts with different figures."""
-    names = sorted({part.name for part in found}, key=lambda name: (len(name), name))[:4]
     return UnknownPartError(
         f"{line.where}: {kind} {line.what!r} can mean several",
         why="parts with unlike figures are called so",
         fix="write its full name",
-        hint=f"{', '.join(names)}",
+        hint=", ".join(sorted(set(names), key=lambda name: (len(name), name))[:4]),
     )
 
 

@@ -59,12 +59,11 @@ from advisor.workstation.part_names import (
     unknown_part,
     usual_riser,
     watts_of_label,
-    without_words,
-    write_out,
 )
 from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine
+from advisor.workstation.typed_line import TypedLine, number_in
 
+_FOUNDERS: Final = re.compile(r"\bFE\b")
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 _POWER_LIMIT: Final = regex("part.power_limit")
 _NO_CASE: Final = regex("part.no_case")
@@ -156,8 +155,9 @@ class PartReader:
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         # The size tells the accelerator, which is found: makers write it in several ways.
-        words = GIGABYTES.sub(" ", write_out(line.what))
-        card = by_words(write_out(line.what), cards) or by_words(words, cards) or typical_card(maker or cards)
+        text = _FOUNDERS.sub("Founders Edition", line.what)
+        words = GIGABYTES.sub(" ", text)
+        card = by_words(text, cards) or by_words(words, cards) or typical_card(maker or cards)
         named = all_by_words(words, cards)
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
@@ -209,13 +209,15 @@ class PartReader:
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
         found = with_memory(line.what, systems) or with_other_memory(line.what, systems)
-        if len(found) != 1:
+        if not found:
             raise UnknownPartError(
-                f"{line.where}: machine {line.what!r}" + (" can mean several" if found else ""),
-                why="machines with unlike figures are called so" if found else "no record has this memory",
+                f"{line.where}: machine {line.what!r}",
+                why="no record has this memory",
                 fix="write its full name",
-                hint=", ".join(system.name for system in found or systems),
+                hint=", ".join(system.name for system in systems),
             )
+        if len(found) > 1:
+            raise ambiguous_part(line, "machine", [system.name for system in found])
         self.note(line, found[0])
         return found[0], line.quantity
 
@@ -248,7 +250,8 @@ class PartReader:
         if server is not None:
             self.note(line, server)
             return parts.with_line_lanes(server), 1
-        words = without_words(REVISION.sub(" ", line.what), (*WORDS["board"], "dual"))
+        plain = REVISION.sub(" ", line.what).split()
+        words = " ".join(word for word in plain if word.lower() not in (*WORDS["board"], "dual"))
         board = board_by_chipset(line.what, self._ram_type)
         bare = [board.chipset.lower(), board.socket.lower()] if board is not None else []
         bare += [f"{name}{size}" for name in bare[:1] for size in "mi"] + ["d4", "d5"]
@@ -271,7 +274,7 @@ class PartReader:
         # Boards of one name are sold for either kind of modules: the list's memory tells which.
         found = [board for board in found if board.ram_type == self._ram_type] or found
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
-            raise ambiguous_part(line, "board", found)
+            raise ambiguous_part(line, "board", [one.name for one in found])
         # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
         found.sort(key=lambda board: (num_extra_words(board, words), not board.id, board.name))
         other = next((one for one in found[1:] if one.slots != found[0].slots), None)
@@ -294,7 +297,7 @@ class PartReader:
         )
         found = next((alike for pool in pools if (alike := all_by_words(line.what, pool))), [])
         if len({psu.power_w for psu in found}) > 1:
-            raise ambiguous_part(line, "supply", found)
+            raise ambiguous_part(line, "supply", [one.name for one in found])
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
         watts = float(match.group(1)) if match else supply_watts(line.what)
         watts = watts or (watts_of_label(line.what) if line.category == "psu" else 0.0)
@@ -310,9 +313,7 @@ class PartReader:
         if is_own and named is None and not grades:
             psu = psu.model_copy(update={"grade": "platinum", "flags": (PLUGS_UNKNOWN,)})
         if claimed is not None:
-            word = (claimed.group(1) or "one").lower()
-            num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
-            psu = psu.model_copy(update={"num_16_pin": num})
+            psu = psu.model_copy(update={"num_16_pin": number_in(claimed.group(1))})
         self.note(line, psu)
         return psu, line.quantity
 
@@ -332,7 +333,7 @@ class PartReader:
             return None, line.quantity  # no rule reads disks
         found = all_by_words(line.what, (*parts.planner_parts(Storage), *parts.parts_for_lists(Storage)))
         if match is None and len({drive.capacity_bytes for drive in found}) > 1:
-            raise ambiguous_part(line, "drive", found)
+            raise ambiguous_part(line, "drive", [one.name for one in found])
         named = min(found, key=lambda drive: (len(drive.name), drive.name), default=None)
         if named is None and match is None:
             return None, line.quantity

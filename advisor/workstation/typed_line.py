@@ -158,7 +158,7 @@ def read_line(text: str, where: str) -> TypedLine:
         category=category,
         unread_price=foreign,
     )
-    return line if price is None else with_price(line, price)
+    return line if price is None else _with_price(line, price)
 
 
 def plain_text(line: TypedLine) -> str:
@@ -197,6 +197,12 @@ def _write_module(found: re.Match[str]) -> str:
     return f"DDR{found[1]}-{rate}" + {"R": " ECC RDIMM", "L": " ECC LRDIMM", "E": " ECC UDIMM"}.get(kind, "")
 
 
+def number_in(word: str | None) -> int:
+    """Return the number that digits or a word state; 1 if there is no word."""
+    plain = " ".join((word or "one").lower().split())
+    return int(plain) if plain.isdecimal() else NUMBER_WORDS[plain]
+
+
 def check_length(text: str, where: str) -> None:
     """Refuse a line that is longer than any part's, before patterns look through it.
 
@@ -227,16 +233,19 @@ def split_off_label(text: str) -> tuple[str | None, str]:
     return category, rest
 
 
-def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
+def with_price_of(line: TypedLine, other: TypedLine) -> TypedLine:
+    """Return a line with the price of another one, or without any if that has none."""
+    return replace(line, usd=other.usd, usd_low=other.usd_low, usd_high=other.usd_high)
+
+
+def without_price(line: TypedLine) -> TypedLine:
+    return replace(line, usd=None, usd_low=None, usd_high=None)
+
+
+def _with_price(line: TypedLine, price: _TypedPrice) -> TypedLine:
     """Return the line with a price, as that of all its pieces."""
-    factor = line.quantity if price.is_each else 1
-    return replace(
-        line,
-        usd=price.usd * factor,
-        usd_low=None if price.low is None else price.low * factor,
-        usd_high=None if price.high is None else price.high * factor,
-        says_whole_or_each=price.is_each or price.is_whole,
-    )
+    found = replace(line, usd=price.usd, usd_low=price.low, usd_high=price.high)
+    return with_factor(found) if price.is_each else replace(found, says_whole_or_each=price.is_whole)
 
 
 def with_factor(line: TypedLine) -> TypedLine:
