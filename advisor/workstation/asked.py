@@ -1,6 +1,5 @@
 """Words of a list about its use: the model and the format that the machine shall run, and questions to answer."""
 
-import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -11,7 +10,6 @@ from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.listing import Listing
 from advisor.workstation.mentions import language_models_in
 
-_FORMAT: Final = regex("question.format")
 _FORMATS: Final = {
     "q8": "q8_0",
     "q6": "q6_k",
@@ -22,11 +20,7 @@ _FORMATS: Final = {
     "16": "bf16",
 }
 """Format by its short name; four bits are those of a question without any."""
-_SENTENCE: Final = re.compile(r"[^.?!\n]*(?:\.\d[^.?!\n]*)*[?？]")
-"""Sentence that ends with a question mark; a point before a digit ends none."""
 _ENOUGH: Final = whole("enough")
-_OF_SUPPLY: Final = regex("question.of_supply")
-_RUNS: Final = regex("question.runs")
 Asked = Literal["supply", "model"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
@@ -52,7 +46,7 @@ _SAME_SIZE: Final = 0.05
 def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
     """Return the number format that a text names; None if it names none, or one of four bits. Eight bits on a machine
     whose memory its GPU shares are those of llama.cpp, which runs there."""
-    found = _FORMAT.search(text)
+    found = regex("question.format").search(text)
     if found is None:
         return None
     name = next(filter(None, found.groups())).lower()
@@ -93,10 +87,10 @@ def weight_bytes(model: Model) -> float:
 
 def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model."""
-    sentences = [found.group() for found in _SENTENCE.finditer(text)]
+    sentences = [found.group() for found in regex("question.sentence").finditer(text)]
     asked: list[Asked] = []
-    if any(_ENOUGH.search(one) and _OF_SUPPLY.search(one) for one in sentences):
+    if any(_ENOUGH.search(one) and regex("question.of_supply").search(one) for one in sentences):
         asked.append("supply")
-    if any(_RUNS.search(one) and language_models_in(one) for one in sentences):
+    if any(regex("question.runs").search(one) and language_models_in(one) for one in sentences):
         asked.append("model")
     return tuple(asked)

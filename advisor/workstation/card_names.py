@@ -11,8 +11,7 @@ from advisor.catalog.cpu_names import CPU_WORDS
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard
 from advisor.catalog.units import GB, GIB
-from advisor.workstation.foreign_words import word_table, write_in_one_form
-from advisor.workstation.typed_line import RATES
+from advisor.workstation.foreign_words import regex, word_table, write_in_one_form
 
 _WORDS: Final = {name: frozenset(words) for name, words in word_table("cards").items()}
 _DECORATION: Final = _WORDS["decoration"]
@@ -27,16 +26,11 @@ _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = _WORDS["suffixes"]
 """Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
-_RATES: Final = re.compile(RATES)
-"""Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
 _DRIVE_WORDS: Final = _WORDS["drives"]
 """Words behind the number of a drive, which is also that of a card: a 970 EVO is no GTX 970."""
 _NUMBERED_OTHERWISE: Final = _WORDS["others"]
 """Families of CPUs and lines of desktops whose numbers are those of cards too: an i7-6700 is no card."""
 _MODIFIED: Final = "modified"
-_MEMORY_KIND: Final = re.compile(r"(?:gddr|hbm)\d[a-z]?")
-"""Kind of memory, which tells products of one number apart: of the H100 with 80 GB, HBM3 is that of the SXM module."""
-_MEMORY: Final = re.compile(r"(\d{1,3})gb")
 _NEAR_GB: Final = 0.8
 """Largest difference between two sizes of memory that count as one [GB]: a record may count 24 GB or 24 GiB."""
 
@@ -77,7 +71,7 @@ def find_card_name(text: str) -> CardName | None:
                 CPU_WORDS & set(words)
                 or (start > 0 and bare[start - 1] in _NUMBERED_OTHERWISE)
                 or following in _DRIVE_WORDS
-                or _RATES.fullmatch(window[0])
+                or regex("card.rates").fullmatch(window[0])
                 or window[0].endswith("000")
             )
             if family is None or is_other:
@@ -89,8 +83,8 @@ def find_card_name(text: str) -> CardName | None:
 def _module_by_memory(words: list[str], window: list[str]) -> CardName | None:
     """Return the module of a server that a number means with the kind and the size of its memory; None if the line
     names no kind, or a card has it too."""
-    kinds = {word for word in words if _MEMORY_KIND.fullmatch(word)}
-    sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
+    kinds = {word for word in words if regex("card.memory_kind").fullmatch(word)}
+    sizes = {int(found.group(1)) for word in words if (found := regex("card.memory").fullmatch(word))}
     identity = tuple(sorted(window))
     meant = [
         record
@@ -120,7 +114,7 @@ def _among(family: tuple[str, ...], words: list[str], following: str, name: str)
     else:
         # A module for a carrier board is named as one; the plain number is the card's.
         records = [record for record in records if not _ALWAYS_NAMED & _all_words(record)] or records
-    sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
+    sizes = {int(found.group(1)) for word in words if (found := regex("card.memory").fullmatch(word))}
     fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
     if sizes and records and not fitting:
         have = sorted({_round_size(record.memory_bytes or 0.0) for record in records})
@@ -130,7 +124,7 @@ def _among(family: tuple[str, ...], words: list[str], following: str, name: str)
     if not sizes:
         # A number that its maker also sells with another memory, and names with its size, is the one without it.
         records = [
-            record for record in records if not _MEMORY.search(" ".join(_words_of(record.name)))
+            record for record in records if not regex("card.memory").search(" ".join(_words_of(record.name)))
         ] or records
     hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
     return CardName(tuple(record.id for record in hinted or records), name)
@@ -144,7 +138,7 @@ def usual_of(names: Sequence[str]) -> str:
 
 
 def _is_edition_or_size(word: str) -> bool:
-    return word in _EDITIONS or word in _HINTS or _MEMORY.fullmatch(word) is not None
+    return word in _EDITIONS or word in _HINTS or regex("card.memory").fullmatch(word) is not None
 
 
 def _has_memory(record: Accelerator, size_gb: int) -> bool:

@@ -76,6 +76,7 @@ def _full_name(name: str, table: str) -> str:
     return name if "." in name else f"{table}.{name}"
 
 
+@functools.cache
 def regex(name: str) -> re.Pattern[str]:
     """Return a pattern of patterns.toml, compiled without regard to case."""
     return re.compile(fragment(name), re.IGNORECASE)

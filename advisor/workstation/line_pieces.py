@@ -10,13 +10,10 @@ from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import one_of, regex, whole, word_table
+from advisor.workstation.foreign_words import regex, whole, word_table
 from advisor.workstation.mentions import (
-    GENERIC,
-    GIGABYTES,
-    SIZE,
-    WATTS,
     Mention,
+    is_generic,
     language_models_in,
     maker_words,
     mentions_in,
@@ -37,9 +34,6 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
-    ADJECTIVES,
-    COUNT,
-    COUNTED,
     LABELS,
     TypedLine,
     plain_text,
@@ -48,42 +42,15 @@ from advisor.workstation.typed_line import (
     without_price,
 )
 
-BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
-NO_BRIDGE: Final = regex("piece.no_bridge")
-_BRIDGE_ALONE: Final = regex("piece.bridge_alone")
-_NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
-
-
-_SLOTS_OF_BRIDGE: Final = re.compile(r"\b[2-4][- ]slots?\b(?=\s+(?:nv-?link|bridge))", re.IGNORECASE)
-_ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
-BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
-_SLASH: Final = re.compile(r"(?<=\w{2})/(?=\w{2})(?!(?<=\d/)\d+/)")
 _LEAST_SLASHES: Final = 3
 """Number of slashes within words from which they separate parts: `5900X/X570 Unify/64GB/HX1000i`."""
-_BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
-_SEPARATOR: Final = regex("piece.separator")
-_OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
-"""Article before a name, which is a part of its own whether a record holds it or not."""
 _TAKES_NO_OTHER: Final = ("other", "psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
-_STOP: Final = re.compile(rf"\b{one_of('sentence')}\b[:,]?", re.IGNORECASE)
-"""Words of sentences, of which no name of a part has any."""
-_FULL_STOP: Final = re.compile(r"\.$")
-_STOPS: Final = re.compile(rf"(?:{_STOP.pattern}\s+)+", re.IGNORECASE)
 _STOPS_OF_A_SENTENCE: Final = 4
 """Number of words of sentences from which a row without a mention is one, whatever kinds of part it speaks of."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
-_ABSENT: Final = regex("piece.absent")
-_MEASURE: Final = regex("piece.measure")
-_LIMIT_ALONE: Final = regex("piece.limit_alone")
-_GREETING: Final = re.compile(rf"{one_of('greeting')}\b(?!\s*[:=])", re.IGNORECASE)
-_OF_A_WARRANTY: Final = regex("piece.of_a_warranty")
 _SOFTWARE_NAME: Final = whole("software")
-_SOFTWARE: Final = regex("piece.software")
-_SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
-_OF_A_PRICE: Final = re.compile(rf"\b{one_of('beside_price')}\b:?", re.IGNORECASE)
-"""Words beside a price that name no part."""
 _SOLD: Final = whole("sold")
 """Words of a line that sells a whole machine: its one price is that of all parts."""
 _LEAST_KINDS: Final = 4
@@ -97,17 +64,17 @@ _WHOLE_MACHINE: Final = whole("whole_machine")
 
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
-    rest = _STOP.sub(" ", _OF_A_PRICE.sub(" ", text))
+    rest = regex("piece.stop").sub(" ", regex("piece.of_a_price").sub(" ", text))
     is_of_price = re.search(r"\w", rest) is None  # a sign alone names nothing either
-    absent = _ABSENT.search(text)
+    absent = regex("piece.absent").search(text)
     # Behind a part, such words are a doubt about it: `3060 (not sure which)`.
     is_absent = absent is not None and not any(one.end <= absent.start() for one in mentions_in(text))
     return (
         is_of_price
-        or _GREETING.match(text) is not None
+        or regex("piece.greeting").match(text) is not None
         or is_absent
-        or (_OF_A_WARRANTY.match(text) is not None and _SUM.search(text) is None)
-        or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
+        or (regex("piece.of_a_warranty").match(text) is not None and regex("piece.sum").search(text) is None)
+        or (regex("piece.software").match(text) is not None and kind_in(text) in (None, "other"))
         or (bool(language_models_in(text)) and not is_known(text))
     )
 
@@ -140,7 +107,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     pieces = _merge(all_pieces, line)
     is_named = any(one.mentions or (one.is_own and one.kind is None) for one in all_pieces)
     if line.category is None and line.usd is None and not is_named:
-        num_stops = len(_STOP.findall(line.text))
+        num_stops = len(regex("piece.stop").findall(line.text))
         if num_stops >= (_LEAST_STOPS if _SOFTWARE_NAME.search(line.text) else _STOPS_OF_A_SENTENCE):
             return []
     if not pieces:
@@ -173,13 +140,13 @@ def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
 
 def _pieces_of(line: TypedLine) -> list[_Piece]:
     text = plain_text(line)
-    if len(_SLASH.findall(text)) >= _LEAST_SLASHES and "://" not in text:
-        text = _SLASH.sub(" / ", text)
+    if len(regex("piece.slash").findall(text)) >= _LEAST_SLASHES and "://" not in text:
+        text = regex("piece.slash").sub(" / ", text)
     mentions = mentions_in(text)
     pieces: list[_Piece] = []
     start = group = sentence = 0
     joined = "hard"
-    for sign in (*_SEPARATOR.finditer(_hide_signs(text, mentions, line.category)), None):
+    for sign in (*regex("piece.separator").finditer(_hide_signs(text, mentions, line.category)), None):
         end = sign.start() if sign is not None else len(text)
         inside = [one for one in mentions if start <= one.start < end]
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
@@ -189,7 +156,7 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
             is_question = not own and is_asked and re.search(r"\d", words) is None
             if words and not is_question and not (is_ahead and _is_heading(words)):
                 kind = _kind_in(words, own)
-                is_own = _OWN_PART.match(text, begin) is not None
+                is_own = regex("piece.own_part").match(text, begin) is not None
                 names = tuple(text[one.start : one.end] for one in own)
                 pieces.append(
                     _Piece(words, kind, "run" if number else joined, names, group, sentence, is_own)
@@ -217,32 +184,25 @@ def _kind_in(text: str, mentions: Sequence[Mention]) -> str | None:
     has_card = any(one.kind == "gpu" for one in mentions)
     if kind == "link" and mentions:
         return mentions[0].kind  # supplies with the lead that joins them
-    return "gpu" if kind == "bridge" and has_card and not _BRIDGE_ALONE.match(text) else kind
+    return "gpu" if kind == "bridge" and has_card and not regex("piece.bridge_alone").match(text) else kind
 
 
 def _hide_signs(text: str, mentions: Sequence[Mention], kind: str | None) -> str:
     """Return a text in which no sign within a mention separates, nor one within brackets, unless those name a part of
     another kind than the words before them."""
     spans = [(one.start, one.end) for one in mentions]
-    for bracket in _BRACKETED.finditer(text):
+    for bracket in regex("piece.bracketed").finditer(text):
         begin, end = bracket.span()
         inside = {one.kind for one in mentions if begin < one.start < end}
         before = [one.kind for one in mentions if one.end <= begin]
         outer = before[-1] if before else kind or kind_in(text[:begin])
-        if not inside - {outer} or outer == "system" or _FITS.match(bracket.group()[1:]):
+        if not inside - {outer} or outer == "system" or regex("piece.fits").match(bracket.group()[1:]):
             spans.append((begin, end))
         else:  # the bracket itself separates
             text = f"{text[:begin]};{text[begin + 1 : end - 1]};{text[end:]}"
     for begin, end in spans:
         text = text[:begin] + text[begin:end].translate(_HIDE) + text[end:]
     return text
-
-
-_FITS: Final = re.compile(r"(?:fits?|supports?|for|up\s+to|compatible|max)\b", re.IGNORECASE)
-"""Words of a property that names other parts: `(fits RTX 4090)`."""
-_IS_AHEAD: Final = re.compile(rf"{COUNT}|[x×]|{ADJECTIVES}", re.IGNORECASE)
-"""Number or adjective before the name of a part."""
-_BEGINS_COUNTED: Final = re.compile(rf"{COUNT}|[x×]", re.IGNORECASE)
 
 
 def _runs(
@@ -281,7 +241,7 @@ def _start_of(text: str, least: int, start: int) -> int:
     """Return where the number, the label, the maker and the adjectives before a mention begin."""
     for word in reversed(list(re.finditer(r"\S+", text[least:start]))):
         plain = word.group().lower().strip("*:(")
-        if not (_IS_AHEAD.fullmatch(plain) or plain in LABELS or plain in maker_words()):
+        if not (regex("piece.is_ahead").fullmatch(plain) or plain in LABELS or plain in maker_words()):
             break
         start = least + word.start()
     return start
@@ -291,23 +251,22 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
     """Return the words of a span without those of a sentence before its first and behind its last mention."""
     if mentions:
         first = _start_of(text, start, mentions[0].start)
-        stops = list(_STOP.finditer(text, start, first))
+        stops = list(regex("piece.stop").finditer(text, start, first))
         start = stops[-1].end() if stops else start
-        is_counted = _BEGINS_COUNTED.match(text, first, mentions[0].start) is not None
+        is_counted = regex("piece.begins_counted").match(text, first, mentions[0].start) is not None
         if language_models_in(text[start:first]) or (
             is_counted and re.search(r"\d", text[start:first]) is None
         ):
             start = first  # behind a language model, or words ahead of a number of pieces
-        tail = _STOP.search(text, mentions[-1].end, end)
+        tail = regex("piece.stop").search(text, mentions[-1].end, end)
         if tail is not None:  # of the words behind it, prices and numbers stay
-            told = _OF_A_COUNT.search(text, tail.start(), end)
+            told = regex("piece.of_a_count").search(text, tail.start(), end)
             return f"{text[start : tail.start()]} {text[told.start() : end] if told else ''}".strip(" ,;:(")
-    elif (lead := _STOPS.match(text, start, end)) and kind_in(text[lead.end() : end]) is not None:
+    elif (lead := regex("piece.stops").match(text, start, end)) and kind_in(
+        text[lead.end() : end]
+    ) is not None:
         start = lead.end()
     return text[start:end].strip(" ,;:")
-
-
-_OF_A_COUNT: Final = regex("piece.of_a_count")
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
@@ -315,11 +274,11 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
     kept: list[_Piece] = []
     for piece in pieces:
         last = kept[-1] if kept else None
-        if not piece.mentions and len(pieces) > 1 and _BUNDLE.search(piece.text):
+        if not piece.mentions and len(pieces) > 1 and regex("piece.bundle").search(piece.text):
             continue  # the parts stand beside it
         if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
             continue
-        limit = _LIMIT_ALONE.match(piece.text)
+        limit = regex("piece.limit_alone").match(piece.text)
         cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
         if limit is not None and cards is not None:
             cards.text = f"{cards.text}, limited to {limit[1]}W"
@@ -328,18 +287,26 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             piece.kind = line.category
         if last is not None and _is_of(piece, last, {one.kind for one in kept}):
             # The drive of a machine tells nothing more, the price behind it is the machine's.
-            price = _SUM.search(piece.text) if (last.kind, piece.kind) == ("system", "storage") else None
+            price = (
+                regex("piece.sum").search(piece.text)
+                if (last.kind, piece.kind) == ("system", "storage")
+                else None
+            )
             told = piece.text[price.start() :] if price is not None else piece.text
             if (last.kind, piece.kind) != ("system", "storage") or price is not None:
                 last.text = f"{last.text}, {told}"
-        elif piece.kind is None and BARE_SIZE.fullmatch(piece.text):
+        elif piece.kind is None and regex("piece.bare_size").fullmatch(piece.text):
             has_host = bool({"cpu", "board"} & {one.kind for one in pieces})
             has_memory = any(one.kind == "ram" for one in (*kept, *pieces))
             piece.kind = None if not has_host else "storage" if has_memory else "ram"
             kept.append(piece)
         elif piece.kind is not None:
             if not piece.mentions and is_prose(piece.text):
-                without = _STOP.sub(" ", _FULL_STOP.sub("", piece.text)).replace("each", "")
+                without = (
+                    regex("piece.stop")
+                    .sub(" ", regex("piece.full_stop").sub("", piece.text))
+                    .replace("each", "")
+                )
                 piece.text = " ".join(without.split())
             kept.append(piece)
         elif not _is_aside(piece.text) and names_something(piece.text):
@@ -348,26 +315,25 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
     return kept
 
 
-_BUNDLE: Final = re.compile(r"\b(?:bundle|combo)\b", re.IGNORECASE)
-
-
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     """Whether a piece tells more of the part before it: its price, a property, its figures."""
-    if _MEASURE.fullmatch(piece.text) or _is_remark_alone(piece.text):
+    if regex("piece.measure").fullmatch(piece.text) or _is_remark_alone(piece.text):
         return True
-    is_bare = BARE_SIZE.fullmatch(piece.text) is not None
+    is_bare = regex("piece.bare_size").fullmatch(piece.text) is not None
     if last.kind == "gpu" and (
-        (piece.kind == "bridge" and BRIDGE_WORDS.search(piece.text))
+        (piece.kind == "bridge" and regex("piece.bridge_words").search(piece.text))
         or (piece.joined == "with" and (piece.kind == "cooler" or _is_link(piece.text)))
     ):
-        return _SUM.search(piece.text) is None
+        return regex("piece.sum").search(piece.text) is None
     if last.kind == "system":
         chips = [{one.accelerator for one in find_systems(text)} for text in (last.text, piece.text)]
         is_shared = all(accelerators.by_id(one.accelerator).unified_memory for one in find_systems(last.text))
         is_figure = piece.kind in ("cpu", "storage") or (is_shared and (is_bare or piece.kind == "ram"))
-        return is_figure or bool(chips[0] & chips[1]) or _OF_SYSTEM.search(piece.text) is not None
+        return (
+            is_figure or bool(chips[0] & chips[1]) or regex("piece.of_system").search(piece.text) is not None
+        )
     if is_bare:
-        return last.kind == "storage" and GIGABYTES.search(last.text) is None
+        return last.kind == "storage" and regex("mention.gigabytes").search(last.text) is None
     if piece.kind is None:
         if not piece.mentions and (_SOFTWARE_NAME.search(last.text) or SERVICE_WORDS.search(last.text)):
             return True
@@ -382,9 +348,6 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     return False
 
 
-_OF_SYSTEM: Final = regex("piece.of_system")
-
-
 def _is_aside(text: str) -> bool:
     """Whether a text without a mention is words of a sentence, a price alone, or says that a part is not there."""
     return is_prose(text) or names_no_part(text) or _is_remark_alone(text)
@@ -396,13 +359,10 @@ def is_property(text: str) -> bool:
         text = read_line(text, "").what  # without number and price
     except InputFileError:
         return False
-    words = plain_words(_STOP.sub(" ", _FIGURE.sub(" ", text))).split()
-    return all(
-        GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in _WORDS_OF_PROPERTIES for word in words
-    )
+    words = plain_words(regex("piece.stop").sub(" ", regex("piece.figure").sub(" ", text))).split()
+    return all(is_generic(word) or word in _WORDS_OF_PROPERTIES for word in words)
 
 
-_FIGURE: Final = regex("piece.figure")
 _WORDS_OF_PROPERTIES: Final = frozenset(word_table("phrases")["property"])
 """Words that tell how a part is built or sold."""
 
@@ -419,28 +379,25 @@ def _completes(piece: _Piece, last: _Piece) -> bool:
     if piece.kind == "ram":
         sizes = [kit_bytes(one.text) for one in (last, piece)]
         return 0.0 in sizes or sizes[0] == sizes[1]
-    is_plain = not names_a_model(piece.text) and COUNTED.match(piece.text) is None
-    watts = [set(WATTS.findall(one.text)) for one in (last, piece)]
+    is_plain = not names_a_model(piece.text) and regex("line.counted").match(piece.text) is None
+    watts = [set(regex("mention.watts").findall(one.text)) for one in (last, piece)]
     return is_plain and (not watts[0] or not watts[1] or watts[0] == watts[1])
 
 
 def is_prose(text: str) -> bool:
     """Whether a text is words of a sentence."""
-    return len(_STOP.findall(text)) >= _LEAST_STOPS
+    return len(regex("piece.stop").findall(text)) >= _LEAST_STOPS
 
 
 def _is_remark_alone(text: str) -> bool:
     """Whether a piece of a line is a price or a number of pieces and nothing else: `VB 1.050€`, `$900 obo`, `qty 3`."""
     try:
-        plain = _OF_A_PRICE.sub(" ", text)
-        line = read_line(f"part, {' '.join(_STOP.sub(' ', plain).split()).rstrip(' .')}", "")
+        plain = regex("piece.of_a_price").sub(" ", text)
+        words = regex("piece.stop").sub(" ", plain).split()
+        line = read_line(f"part, {' '.join(words).rstrip(' .')}", "")
     except InputFileError:
         return False
     return line.what == "part" and (line.usd is not None or bool(line.unread_price) or line.quantity > 1)
-
-
-_OF_EACH: Final = re.compile(r"\beach\W*$", re.IGNORECASE)
-"""Word behind a part of which each piece before it has one: `three docks with an RTX 3090 each`."""
 
 
 def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
@@ -451,7 +408,9 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
         read = read_line(piece.text, line.where)
         kind = None if piece.kind in ("unknown", "gpu") else piece.kind
         read = replace(read, text=piece.text, category=read.category or kind)
-        is_of_each = _OF_EACH.search(piece.text) is not None and read.usd is None and read.quantity == 1
+        is_of_each = (
+            regex("piece.of_each").search(piece.text) is not None and read.usd is None and read.quantity == 1
+        )
         if found and piece.joined != "hard" and is_of_each:
             read = replace(read, quantity=found[-1].quantity)
         found.append(read)
@@ -460,7 +419,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
         own = [(one, piece) for one, piece in zip(found, pieces, strict=True) if piece.sentence == sentence]
         lines += _with_prices_of_sentence(line, [one for one, _ in own], [piece for _, piece in own])
     if all(one.usd is None for one in lines):
-        is_own = line.usd is not None and _SUM.search(plain_text(line)) is None
+        is_own = line.usd is not None and regex("piece.sum").search(plain_text(line)) is None
         return _price_first(line, lines) if is_own or _SOLD.search(line.text) else lines
     return lines
 
@@ -515,7 +474,7 @@ def _is_machine(line: TypedLine) -> bool:
 
 def kind_of(line: TypedLine) -> str | None:
     """Return the kind of part of a piece of a line, None if it is in no record."""
-    if BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
+    if regex("piece.bridge_words").search(line.what) and find_card_name(line.what) is not None:
         return "gpu"
     try:
         return category_of(line)
@@ -525,25 +484,27 @@ def kind_of(line: TypedLine) -> str | None:
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     """Return the cards and the bridges of a line that names both."""
-    if not BRIDGE_WORDS.search(line.what) or find_card_name(line.what) is None:
+    if not regex("piece.bridge_words").search(line.what) or find_card_name(line.what) is None:
         return [line]
-    if NO_BRIDGE.search(line.what):
-        return [replace(line, what=" ".join(NO_BRIDGE.sub(" ", line.what).split()))]
-    word = BRIDGE_WORDS.search(line.what)
+    if regex("piece.no_bridge").search(line.what):
+        return [replace(line, what=" ".join(regex("piece.no_bridge").sub(" ", line.what).split()))]
+    word = regex("piece.bridge_words").search(line.what)
     has_cards_ahead = word is not None and find_card_name(line.what[: word.start()]) is not None
-    are_joined = _ARE_BRIDGED.search(line.what) or has_cards_ahead
-    if _BRIDGE_ALONE.search(line.what) and not are_joined:
+    are_joined = regex("piece.are_bridged").search(line.what) or has_cards_ahead
+    if regex("piece.bridge_alone").search(line.what) and not are_joined:
         return [replace(line, category="bridge")]
-    named = find_card_name(BRIDGE_WORDS.sub(" ", line.what))
+    named = find_card_name(regex("piece.bridge_words").sub(" ", line.what))
     able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
     if named is None or not set(named.accelerators) & able:
         # Modules on carrier boards have their links without a bridge.
-        return [replace(line, what=" ".join(BRIDGE_WORDS.sub(" ", line.what).split()))]
-    counted = _NUM_BRIDGES.search(line.what)
+        return [replace(line, what=" ".join(regex("piece.bridge_words").sub(" ", line.what).split()))]
+    counted = regex("piece.num_bridges").search(line.what)
     number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
-    cards = BRIDGE_WORDS.sub(" ", _NUM_BRIDGES.sub(" ", line.what) if counted else line.what)
+    cards = regex("piece.bridge_words").sub(
+        " ", regex("piece.num_bridges").sub(" ", line.what) if counted else line.what
+    )
     cards = re.sub(r"(?:\s+(?:\+|&|with|w/|and|plus|via|over|in|pairs?))+\s*$", "", " ".join(cards.split()))
-    slots = _SLOTS_OF_BRIDGE.search(line.what)
+    slots = regex("piece.slots_of_bridge").search(line.what)
     name = f"NVLink bridge{f' {slots[0]}' if slots else ''}"
     is_included = line.is_included or line.usd is not None
     bridge = replace(

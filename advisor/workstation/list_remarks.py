@@ -11,11 +11,10 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import fragment, one_of, regex
+from advisor.workstation.foreign_words import fragment, regex
 from advisor.workstation.mentions import mentions_in
 from advisor.workstation.part_names import kind_in, kit_bytes
 from advisor.workstation.typed_line import (
-    ARTICLES,
     LABELS,
     MOST_OF_ONE,
     TypedLine,
@@ -27,27 +26,7 @@ from advisor.workstation.typed_line import (
 
 _FIRST: Final = 0xE100
 _PART: Final = fragment("remark.part")
-_SIZE: Final = re.compile(r"\d\s?GB", re.IGNORECASE)
-_ANY_PART: Final = regex("remark.any_part")
-_ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|of|used|new)\s+)+", re.IGNORECASE)
-_ALL_OF_THEM: Final = re.compile(r"\b[A-Z]{0,3}\d{1,4}\s?(?:ti|super|xtx?)?s$", re.IGNORECASE)
-"""Plural of a card's name without a number, which means every such card: `swap the T4s`."""
-_SINGLE: Final = re.compile(r"(?:an?|one|single)\b", re.IGNORECASE)
 _IN_FUTURE: Final = fragment("remark.in_future")
-_THEM: Final = re.compile(r"(?:it|them|these|those|both)(?:\s+(?:cards?|gpus?))?", re.IGNORECASE)
-"""Words for the parts that a sentence before a swap names."""
-_SWAP: Final = regex("remark.swap")
-_ADDITION: Final = regex("remark.addition")
-_OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
-"""Words of a question that consider another machine (`or swap it for a 4090`)."""
-_ASIDE: Final = regex("remark.aside")
-_OF_OTHERS: Final = regex("remark.of_others")
-_LATER: Final = re.compile(rf"\b{_IN_FUTURE}", re.IGNORECASE)
-_BACK: Final = regex("remark.back")
-_END_OF_SENTENCE: Final = regex("remark.end_of_sentence")
-_ALL_ALIKE: Final = regex("remark.all_alike")
-_COUNTED: Final = re.compile(r"\b\d{1,2}\s*[x×]\s*[A-Za-z][^,;+&()|]*?(?=\s*(?:[,;+&(|]|\band\b|$))")
-_CIRCUIT: Final = regex("remark.circuit")
 _ORDINALS: Final = {"second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
 
 
@@ -97,11 +76,11 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     """Return the lines of a list without what its sentences say besides its parts: swaps, additions, parts that the
     machine does not have, the circuit, the limit of power and the wish for the next parts."""
     found = Remarks()
-    lines, circuit = _cut_out([_with_shared_names(line) for line in typed], _CIRCUIT)
+    lines, circuit = _cut_out([_with_shared_names(line) for line in typed], regex("remark.circuit"))
     if circuit is not None:
         amps = number_in(circuit["num"]) * float(circuit["amps"] or circuit["amps2"])
         found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
-    lines, limit = _cut_out(lines, _WALL_LIMIT)
+    lines, limit = _cut_out(lines, regex("remark.wall_limit"))
     if limit is not None:
         found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
     found.upgrade_usd = _upgrade_sum(lines)
@@ -113,7 +92,7 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
         if line.category is None and names:
             kept = [
                 _read_sentence(one, names, seen, line.where, found)
-                for one in _END_OF_SENTENCE.split(skeleton)
+                for one in regex("remark.end_of_sentence").split(skeleton)
             ]
             rest = _restore(" ".join(filter(None, kept)), names)
             if rest != text:
@@ -155,21 +134,24 @@ def _skeleton(text: str) -> tuple[str, list[str]]:
 
 
 def _restore(skeleton: str, names: Sequence[str]) -> str:
-    return _ANY_PART.sub(lambda part: names[ord(part.group()) - _FIRST], skeleton)
+    return regex("remark.any_part").sub(lambda part: names[ord(part.group()) - _FIRST], skeleton)
 
 
 def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: str, found: Remarks) -> str:
     """Return what is left of a sentence without its remarks, which join those found."""
-    if _ANY_PART.search(sentence) is None and _ADDITION.search(sentence) is None:
+    if (
+        regex("remark.any_part").search(sentence) is None
+        and regex("remark.addition").search(sentence) is None
+    ):
         return sentence
-    if _OF_OTHERS.search(sentence):
+    if regex("remark.of_others").search(sentence):
         found.notes.append(f"{_restore(sentence, names).strip()!r} is left out: it is of another machine")
         return ""
-    for aside in _ASIDE.finditer(sentence):
+    for aside in regex("remark.aside").finditer(sentence):
         found.notes.append(f"{_restore(aside.group(), names).strip()!r} names no part of the machine")
-    sentence = _ASIDE.sub(" ", sentence)
+    sentence = regex("remark.aside").sub(" ", sentence)
     place = 0
-    while (match := _SWAP.search(sentence, place)) is not None:
+    while (match := regex("remark.swap").search(sentence, place)) is not None:
         swap = _swap_of(match, names, where)
         place = match.end()
         if swap is not None:
@@ -177,26 +159,27 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
             sentence = _without(sentence, match)
             place = match.start()
     place = 0
-    while (match := _ADDITION.search(sentence, place)) is not None:
+    while (match := regex("remark.addition").search(sentence, place)) is not None:
         addition = _addition_of(match, names, where)
         place = match.end()
         if addition is not None:
-            if _LATER.search(sentence):
+            if regex("remark.later").search(sentence):
                 found.notes.append(f"{_restore(match.group(), names).strip()!r} is left out: it comes later")
             else:
                 found.additions.append(addition)
             sentence = _without(sentence, match)
             place = match.start()
     known = list(seen)
-    seen += [names[ord(part) - _FIRST] for part in _ANY_PART.findall(sentence)]
-    return _BACK.sub(
+    seen += [names[ord(part) - _FIRST] for part in regex("remark.any_part").findall(sentence)]
+    return regex("remark.back").sub(
         lambda part: "" if _is_seen(_restore(part["part"], names), known) else part.group(), sentence
     )
 
 
 def _without(sentence: str, found: re.Match[str]) -> str:
     """Return a sentence without a remark and what its question considers instead."""
-    return f"{sentence[: found.start()]} {_OR_ELSE.sub('', sentence[found.end() :])}"
+    rest = regex("remark.or_else").sub("", sentence[found.end() :])
+    return f"{sentence[: found.start()]} {rest}"
 
 
 def _is_seen(name: str, seen: Iterable[str]) -> bool:
@@ -205,18 +188,21 @@ def _is_seen(name: str, seen: Iterable[str]) -> bool:
 
 
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
-    texts = [_ARTICLE.sub("", _restore(found[one] or found[f"{one}2"], names)) for one in ("old", "new")]
+    texts = [
+        regex("remark.article").sub("", _restore(found[one] or found[f"{one}2"], names))
+        for one in ("old", "new")
+    ]
     try:
         named = (read_line(text, where) for text in texts)
-        old, new = (replace(line, what=_ARTICLE.sub("", line.what)) for line in named)
-        if old.quantity == 1 and _ALL_OF_THEM.search(texts[0]):
+        old, new = (replace(line, what=regex("remark.article").sub("", line.what)) for line in named)
+        if old.quantity == 1 and regex("remark.all_of_them").search(texts[0]):
             old = replace(old, quantity=MOST_OF_ONE)
-            is_single = _SINGLE.match(found["new"] or found["new2"]) is not None
+            is_single = regex("remark.single").match(found["new"] or found["new2"]) is not None
             new = replace(new, quantity=new.quantity if is_single or new.quantity > 1 else MOST_OF_ONE)
     except InputFileError:
         return None
     kind = kind_in(new.what)
-    is_named = (LABELS.get(old.what.lower()) or kind_in(old.what)) == kind or _THEM.fullmatch(
+    is_named = (LABELS.get(old.what.lower()) or kind_in(old.what)) == kind or regex("remark.them").fullmatch(
         old.what
     ) is not None
     return Swap(old, new, kind) if kind is not None and is_named else None
@@ -297,7 +283,7 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
     cards = [find_card_name(one.what) for one in (line, other)]
     if cards[0] is not None and cards[1] is not None:
         # A name without a size means the card of that number, whatever memory the list gives it.
-        is_bare = any(_SIZE.search(one.what) is None for one in (line, other))
+        is_bare = any(regex("remark.size").search(one.what) is None for one in (line, other))
         have = [set(card.accelerators) for card in cards if card is not None]
         return (
             bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
@@ -345,30 +331,22 @@ def with_additions(
     return found, tuple(notes)
 
 
-_WISH: Final = regex("remark.wish")
-_SUM_OF_WISH: Final = regex("remark.sum_of_wish")
-
-
 def _upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
     """Return the sum for which a list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
-    if not any(_WISH.search(line.text) for line in lines):
+    if not any(regex("remark.wish").search(line.text) for line in lines):
         return None
-    found = (_SUM_OF_WISH.search(line.text) for line in lines)
+    found = (regex("remark.sum_of_wish").search(line.text) for line in lines)
     named = next((one for one in found if one is not None), None)
     return float(next(filter(None, named.groups())).replace(",", "")) if named is not None else 0.0
 
 
-_REST_OF_WISH: Final = re.compile(r"[^?]*\?")
-"""Words of a question up to its mark."""
-
-
 def _without_wish(line: TypedLine) -> TypedLine:
     """Return a line without its question for the next part, whose sum is no price of a part."""
-    found = _WISH.search(line.text)
+    found = regex("remark.wish").search(line.text)
     if found is None or line.category is not None:
         return line
     start = max(line.text.rfind(sign, 0, found.start()) for sign in ",.;:?!\n") + 1
-    rest = _REST_OF_WISH.match(line.text, found.end() - 1)
+    rest = regex("remark.rest_of_wish").match(line.text, found.end() - 1)
     end = rest.end() if rest is not None else len(line.text)
     if mentions_in(line.text[start:end]):
         return line
@@ -376,33 +354,17 @@ def _without_wish(line: TypedLine) -> TypedLine:
     return rest_of_line[0] if rest_of_line else line
 
 
-_OWN: Final = re.compile(rf"\b{one_of('own_machine')}|^\W*(?:currently\s+|now\s+)?running\b", re.IGNORECASE)
-
-
 def _speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
     """Whether a question speaks of a machine that its owner uses: `my rig is a 5800X3D w/ ...`."""
     return any(
-        _ASKS.match(line.text)
-        or (_OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text))
+        regex("remark.asks").match(line.text)
+        or (regex("remark.own").search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text))
         for line in lines
     )
 
 
-_WALL_LIMIT: Final = regex("remark.wall_limit")
-
-
-_ASKS: Final = regex("remark.asks")
 _SHORT_TITLE: Final = 60
 """Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
-_VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus|compared\s+(?:to|with))\s+", re.IGNORECASE)
-_CHOICE: Final = regex("remark.choice")
-_EITHER: Final = re.compile(r"\s+or\s+(?:(?:should\s+I|just|rather)\s+)?(?:get\s+|buy\s+)?", re.IGNORECASE)
-_BETWEEN: Final = re.compile(r"\bbetween\b.*?\band\b", re.IGNORECASE)
-_END_OF_CHOICE: Final = regex("remark.end_of_choice")
-_HOST_OF: Final = re.compile(r"\s+(?:on|in|with|inside)\s+", re.IGNORECASE)
-"""Words between the cards of a machine and its host."""
-_END_OF_SENTENCE_ALONE: Final = re.compile(r"[.?!](?:\s|$)")
-_PURPOSE: Final = regex("remark.purpose")
 _LONGEST_CHOICE: Final = 6
 """Largest number of words ahead of a choice that its question may have."""
 
@@ -426,23 +388,27 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
 def _choices_in(text: str) -> tuple[list[str], str, str]:
     """Return the machines or cards between which a text asks to choose, none if it asks for no choice; the parts behind
     them that each would join (`... for my 9700X / B850 Tomahawk`), and those in sentences ahead of them."""
-    sides = _VERSUS.split(text)
-    if len(sides) < 2 and ("?" in text or _CHOICE.search(text)) and not _SWAP.search(text):
-        between = _BETWEEN.search(text)
+    sides = regex("remark.versus").split(text)
+    if (
+        len(sides) < 2
+        and ("?" in text or regex("remark.choice").search(text))
+        and not regex("remark.swap").search(text)
+    ):
+        between = regex("remark.between").search(text)
         if between is not None:
             text = re.sub(r"\s+and\s+", " or ", text[between.start() :], count=1)
-        sides = _EITHER.split(text)
+        sides = regex("remark.either").split(text)
     if len(sides) < 2:
         return [], "", ""
     sides[0] = sides[0].rstrip(" ,")
-    ends = [end.end() for end in _END_OF_SENTENCE.finditer(sides[0])]
+    ends = [end.end() for end in regex("remark.end_of_sentence").finditer(sides[0])]
     start = ends[-1] if ends else 0
     first = sides[0][start:]
     ahead = re.split(r"[.?!]\s", sides[0][:start])
     before = ". ".join(ahead[:-1]) if ends and ahead[-1].strip() else ". ".join(ahead).strip()
     names = [
         _choice_at_end(first),
-        *(_END_OF_CHOICE.split(side, maxsplit=1)[0].strip() for side in sides[1:]),
+        *(regex("remark.end_of_choice").split(side, maxsplit=1)[0].strip() for side in sides[1:]),
     ]
     names = [re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE) for name in names]
     kinds = [_kind_of_choice(name) for name in names]
@@ -450,38 +416,39 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         return [], "", ""
     if set(kinds[:-1]) == {"system"} and kinds[-1] != "system":
         # A complete machine takes no further parts: those behind the last choice are its own.
-        own = _PURPOSE.split(_END_OF_SENTENCE_ALONE.split(sides[-1], maxsplit=1)[0], maxsplit=1)[0].rstrip(
-            "? "
+        own = (
+            regex("remark.purpose")
+            .split(regex("remark.end_of_sentence_alone").split(sides[-1], maxsplit=1)[0], maxsplit=1)[0]
+            .rstrip("? ")
         )
         return [*names[:-1], own], "", before if kind_in(before) is not None else ""
     behind = re.sub(
-        r"^(?:my|the|this|an?)\s+", "", _END_OF_CHOICE.split(f"{sides[-1]} ", maxsplit=1)[-1].strip()
+        r"^(?:my|the|this|an?)\s+",
+        "",
+        regex("remark.end_of_choice").split(f"{sides[-1]} ", maxsplit=1)[-1].strip(),
     )
     return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
 
 
 def _kind_of_choice(name: str) -> str | None:
     """Return the kind of part that a choice names first; a PC with parts is one with a board."""
-    own = _HOST_OF.split(name, maxsplit=1)[0]
-    return "board" if _ANY_PC.fullmatch(own) else kind_in(own)
-
-
-_ANY_PC: Final = regex("remark.any_pc")
+    own = regex("remark.host_of").split(name, maxsplit=1)[0]
+    return "board" if regex("remark.any_pc").fullmatch(own) else kind_in(own)
 
 
 def _choice_at_end(text: str) -> str:
     """Return the part at the end of a text without the words of the question ahead of it."""
     words = text.split()
-    ahead = [n for n, word in enumerate(words[:_LONGEST_CHOICE]) if _CHOICE.fullmatch(word)]
+    ahead = [n for n, word in enumerate(words[:_LONGEST_CHOICE]) if regex("remark.choice").fullmatch(word)]
     return " ".join(words[ahead[-1] + 1 if ahead else 0 :])
 
 
 def _with_shared_names(line: TypedLine) -> TypedLine:
     """Return a line whose counted pieces bear the name of the card that a remark gives to all of them."""
-    found = _ALL_ALIKE.search(line.text)
+    found = regex("remark.all_alike").search(line.text)
     if found is None or find_card_name(found["name"]) is None:
         return line
-    ahead = _COUNTED.sub(
+    ahead = regex("remark.counted").sub(
         lambda piece: piece.group() + (f" {found['name']}" if _is_nameless_card(piece.group()) else ""),
         line.text[: found.start()],
     )

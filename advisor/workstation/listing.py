@@ -16,7 +16,6 @@ from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Riser
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.line_pieces import (
-    BARE_SIZE,
     kind_of,
     names_no_part,
     split_line,
@@ -30,7 +29,6 @@ from advisor.workstation.list_remarks import (
     without_repetitions,
 )
 from advisor.workstation.part_names import (
-    HAS_FANS,
     WORDS,
     UnknownPartError,
     category_of,
@@ -60,15 +58,12 @@ MOST_SOCKETS: Final = 8
 """Largest number of CPUs of one machine (eight Xeons of the 8800 series); a larger number counts threads."""
 _LABELS_OF_A_LIST: Final = 3
 """Number of labelled rows from which a row without a label that speaks of a build is the title, whatever it names."""
-_RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
 PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
-_CARDS_ALONE: Final = re.compile(r"(?:the\s+|both\s+|these\s+|those\s+)?(?:gpus|cards)", re.IGNORECASE)
-_OF_THE_CARDS: Final = regex("list.of_the_cards")
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -291,7 +286,8 @@ class _ListingReader(PartReader):
         self._notes += added
         lines = self._without_remarks_on_cards(lines)
         self._ram_type = next(
-            (match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))), ""
+            (match.group().upper() for line in lines if (match := regex("list.ram_type").search(line.what))),
+            "",
         )
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
@@ -315,7 +311,7 @@ class _ListingReader(PartReader):
                 self._place(categories[place], part, count)
         self._price_each_in_columns(found)
         _check_number_of_cards(found.values(), lines[0].where)
-        if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in present):
+        if "cards" in self._machine and any(regex("name.has_fans").search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
         if (joined := self._joined_cpu()) is not None:
             self._machine["cpu"] = joined
@@ -359,13 +355,18 @@ class _ListingReader(PartReader):
         spoken = [
             line
             for line in lines
-            if have_cards and _OF_THE_CARDS.match(line.what) and find_card_name(line.what) is None
+            if have_cards
+            and regex("list.of_the_cards").match(line.what)
+            and find_card_name(line.what) is None
         ]
         # `Would the two cards run it` speaks of cards that other lines name.
         spoken += [
             line
             for line in lines
-            if have_cards and line.usd is None and _CARDS_ALONE.fullmatch(line.what) and line not in spoken
+            if have_cards
+            and line.usd is None
+            and regex("list.cards_alone").fullmatch(line.what)
+            and line not in spoken
         ]
         self._notes += [f"{line.text.strip()!r} names no card" for line in spoken]
         return [line for line in lines if line not in spoken]
@@ -443,7 +444,7 @@ class _ListingReader(PartReader):
 
     def _with_bare_memory(self, line: TypedLine, lines: Sequence[TypedLine]) -> TypedLine:
         """Return a line that is only a size as memory, if the list names a CPU or a board and no other memory."""
-        if line.category is not None or not BARE_SIZE.fullmatch(line.what):
+        if line.category is not None or not regex("piece.bare_size").fullmatch(line.what):
             return line
         kinds = {one.category or kind_of(one) for one in lines if one is not line}
         return replace(line, category="ram") if kinds & {"cpu", "board"} and "ram" not in kinds else line

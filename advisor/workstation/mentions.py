@@ -24,36 +24,11 @@ class Mention:
     """Category of the catalog."""
 
 
-GENERIC: Final = regex("mention.generic")
-SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
-SUPPLY_LINE: Final = regex("mention.supply_line")
-BOARD_MODEL: Final = regex("mention.board_model")
-COOLER_MODEL: Final = regex("mention.cooler_model")
-CHIPSET: Final = regex("mention.chipset")
-GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
-WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
 LEAST_SUPPLY_W: Final = 300.0
 """Rating of the smallest supply that a product's number is taken for [W]."""
 MOST_SUPPLY_W: Final = 3300.0
 """Rating of the largest supply that is sold for one machine [W] (3,300 W, for miners and servers)."""
-_SIZE_ALONE: Final = re.compile(r"(?<![\w.])\d{1,4}\s?GB\b", re.IGNORECASE)
-_MEMORY: Final = regex("mention.memory")
-_MEMORY_BY_LINE: Final = regex("mention.memory_by_line")
-_DRIVE: Final = regex("mention.drive")
-_IS_NAMED_DRIVE: Final = re.compile(r"nvme|ssd|hdd|sata", re.IGNORECASE)
-_SUPPLY: Final = regex("mention.supply")
-_POWER_AHEAD: Final = regex("mention.power_ahead")
-_POWER_BEHIND: Final = regex("mention.power_behind")
-_SUPPLY_BEHIND: Final = regex("mention.supply_behind")
-_CPU: Final = regex("mention.cpu")
-_CPU_ALONE: Final = regex("mention.cpu_alone")
 _CARD_BRAND: Final = fragment("mention.card_brand")
-_CARD: Final = regex("mention.card")
-_OF_A_BRAND: Final = re.compile(rf"{_CARD_BRAND}+\s*\w*\d{{3}}", re.IGNORECASE)
-_TELLS_A_CARD: Final = re.compile(r"(?!x\d+$).*(?:\d|vii|titan)", re.IGNORECASE)
-_IS_DRIVE: Final = re.compile(r"\s+(?:evo|pro|qvo)\b", re.IGNORECASE)
-"""Words behind the number of a drive."""
-_WORD: Final = re.compile(r"[A-Za-z0-9][\w.+/-]*", re.IGNORECASE)
 _LEAST_NAME: Final = 2
 """Number of words of a name from which a text names a part of the catalog by it."""
 _LEAST_LETTERS: Final = 5
@@ -63,7 +38,7 @@ _LEAST_LETTERS: Final = 5
 @functools.lru_cache(maxsize=4096)
 def mentions_in(text: str) -> tuple[Mention, ...]:
     """Return what a text names, in its order; a longer name covers shorter ones."""
-    text = _MONEY.sub(lambda amount: "\ue0ff" * len(amount.group()), text)
+    text = regex("mention.money").sub(lambda amount: "\ue0ff" * len(amount.group()), text)
     found: list[Mention] = []
     for one in _candidates(text):
         across = [other for other in found if one.start < other.end and other.start < one.end]
@@ -74,7 +49,7 @@ def mentions_in(text: str) -> tuple[Mention, ...]:
     found.sort(key=lambda one: one.start)
     found = [one for place, one in enumerate(found) if not _is_of_next_to(text, found, place)]
     # A size alone behind a CPU or a machine is that of its memory: `i7-6700 16GB`.
-    for size in _SIZE_ALONE.finditer(text):
+    for size in regex("mention.size_alone").finditer(text):
         ahead = [one for one in found if one.end <= size.start()]
         is_free = all(size.end() <= one.start or one.end <= size.start() for one in found)
         if (
@@ -94,8 +69,12 @@ def _is_of_next_to(text: str, found: Sequence[Mention], place: int) -> bool:
     if one.kind == "psu" and place and found[place - 1].kind in ("cpu", "gpu"):
         kinds = {other.kind for other in found if other.kind != "psu"}
         between = text[found[place - 1].end : one.start]
-        watts = WATTS.fullmatch(words)
-        if watts is None or _SUPPLY_BEHIND.match(text, one.end) or _APART.search(between):
+        watts = regex("mention.watts").fullmatch(words)
+        if (
+            watts is None
+            or regex("mention.supply_behind").match(text, one.end)
+            or regex("mention.apart").search(between)
+        ):
             return False
         return (
             len(kinds) == 1 and float(watts[1]) <= _MOST_PART_W
@@ -106,17 +85,16 @@ def _is_of_next_to(text: str, found: Sequence[Mention], place: int) -> bool:
     return False
 
 
-_APART: Final = re.compile(r"[,;+&|/]|\s-\s|\b(?:and|with|w/|plus|on|in|psu)\b", re.IGNORECASE)
-"""Signs and words that divide parts."""
 _MOST_PART_W: Final = 600.0
 """Power of the card that takes the most [W] (RTX 5090, RTX PRO 6000 and H100 NVL take 400 to 600 W)."""
-_MONEY: Final = regex("mention.money")
 
 
 def _candidates(text: str) -> Iterator[Mention]:
     """Yield mentions, the surest kinds first."""
-    for found in _DRIVE.finditer(text):
-        if not _MEMORY.match(text, found.start()) or _IS_NAMED_DRIVE.search(found.group()):
+    for found in regex("mention.drive").finditer(text):
+        if not regex("mention.memory").match(text, found.start()) or regex("mention.is_named_drive").search(
+            found.group()
+        ):
             yield Mention(*found.span(), "storage")
     yield from (Mention(*found.span(), "system") for found in _systems().finditer(text))
     cards = list(_cards(text))
@@ -132,25 +110,26 @@ def _candidates(text: str) -> Iterator[Mention]:
         and (one.end not in starts or any(map(str.isdigit, text[one.start : one.end])))
     )
     patterns = (
-        (_MEMORY, "ram"),
-        (_MEMORY_BY_LINE, "ram"),
-        (BOARD_MODEL, "board"),
-        (_CPU, "cpu"),
-        (COOLER_MODEL, "cooler"),
+        (regex("mention.memory"), "ram"),
+        (regex("mention.memory_by_line"), "ram"),
+        (regex("mention.board_model"), "board"),
+        (regex("mention.cpu"), "cpu"),
+        (regex("mention.cooler_model"), "cooler"),
     )
     for pattern, kind in patterns:
         yield from (Mention(*found.span(), kind) for found in pattern.finditer(text))
-    for found in _CPU_ALONE.finditer(text):
+    for found in regex("mention.cpu_alone").finditer(text):
         if find_cpu(found.group()) is not None or cpu_by_number(found.group()) is not None:
             yield Mention(*found.span(), "cpu")
-    for found in SUPPLY_LINE.finditer(text):
+    for found in regex("mention.supply_line").finditer(text):
         if supply_watts(found.group()):
             yield Mention(*found.span(), "psu")
-    for found in _SUPPLY.finditer(text):
-        is_power = _POWER_AHEAD.search(text, 0, found.start()) or _POWER_BEHIND.match(text, found.end())
-        if not is_power or _SUPPLY_BEHIND.match(text, found.end()):
+    for found in regex("mention.supply").finditer(text):
+        is_power = regex("mention.power_ahead").search(text, 0, found.start())
+        is_power = is_power or regex("mention.power_behind").match(text, found.end())
+        if not is_power or regex("mention.supply_behind").match(text, found.end()):
             yield Mention(*found.span(), "psu")
-    for found in CHIPSET.finditer(text):
+    for found in regex("mention.chipset").finditer(text):
         if is_known_chipset(found.group()):
             yield Mention(*found.span(), "board")
 
@@ -160,16 +139,18 @@ _NEAR: Final = 24
 
 
 def _cards(text: str) -> Iterator[Mention]:
-    for found in _CARD.finditer(text):
+    for found in regex("mention.card").finditer(text):
         words = found.group().strip()
-        if not _TELLS_A_CARD.match(words) or _IS_DRIVE.match(text, found.end()):
+        if not regex("mention.tells_a_card").match(words) or regex("mention.is_drive").match(
+            text, found.end()
+        ):
             continue
         # The word before a number tells what it counts: an OptiPlex 3060 is no card.
         before = text[max(0, found.start() - _NEAR) : found.start()].split()[-1:]
         is_named = (
             find_card_name(words) is not None and find_card_name(" ".join((*before, words))) is not None
         )
-        if is_named or _OF_A_BRAND.match(words):
+        if is_named or regex("mention.of_a_brand").match(words):
             yield Mention(*found.span(), "gpu")
 
 
@@ -221,7 +202,7 @@ def maker_words() -> frozenset[str]:
 
 def _find_names(text: str) -> Iterator[Mention]:
     """Yield the longest runs of words that stand together in one name of the catalog."""
-    words = list(_WORD.finditer(text))
+    words = list(regex("mention.word").finditer(text))
     index = _index()
     place = 0
     while place < len(words):
@@ -262,36 +243,36 @@ def _run_length(
         length += 1
         telling |= set(plain)
     telling -= _COMMON | _OTHER_LINES
-    own = {
-        word
-        for word in telling
-        if not word.isdigit() and not GENERIC.fullmatch(word) and not SIZE.fullmatch(word)
-    } - maker_words()
+    own = {word for word in telling if not word.isdigit() and not is_generic(word)} - maker_words()
     is_named = any(len(word) >= _LEAST_LETTERS or is_model_number(word) for word in own)
     return length if is_named and len(telling) >= _LEAST_NAME else 0
 
 
 def is_known_chipset(text: str) -> bool:
     """Whether a text is a chipset of which CPUs of the catalog are sold."""
-    found = CHIPSET.search(text)
+    found = regex("mention.chipset").search(text)
     names = {chipset for one in parts.cpu_series().values() for chipset in one.chipsets}
     return found is not None and f"{found[1]}{found[2]}".upper() in names
 
 
 def supply_watts(text: str) -> float:
     """Rating of a supply that its product's number states [W], as `Corsair HX1500i` does; 0 if there is none."""
-    found = SUPPLY_LINE.search(text)
+    found = regex("mention.supply_line").search(text)
     watts = float(next(filter(None, found.groups()))) if found else 0.0
     return watts if watts >= LEAST_SUPPLY_W and watts % 25 == 0 and watts <= MOST_SUPPLY_W else 0.0
+
+
+def is_generic(word: str) -> bool:
+    """Whether a word names a kind of part or a size, not a product."""
+    return any(one.fullmatch(word) for one in (regex("mention.generic"), regex("mention.size_word")))
 
 
 def is_model_number(word: str) -> bool:
     """Whether a word is letters and digits, and no size."""
     mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
-    return mixed and not SIZE.fullmatch(word)
+    return mixed and not regex("mention.size_word").fullmatch(word)
 
 
-_MODEL_WORD: Final = re.compile(r"[\w.]*\w")
 _LONGEST_MODEL: Final = 6
 """Largest number of words of a language model's name that is looked up: `Qwen2.5-Coder 32B Instruct AWQ`."""
 
@@ -303,7 +284,7 @@ def language_models_in(text: str) -> tuple[str, ...]:
     parts_of_text = mentions_in(text)
     words = [
         word
-        for word in _MODEL_WORD.finditer(text)
+        for word in regex("mention.model_word").finditer(text)
         if not any(one.start < word.end() and word.start() < one.end for one in parts_of_text)
     ]
     found = []

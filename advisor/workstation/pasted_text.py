@@ -11,27 +11,8 @@ from advisor.catalog.formats.graphics_rows import graphics_in
 from advisor.catalog.parts import FOLDER
 from advisor.workstation.foreign_words import regex, word_table
 
-_MARKUP: Final = regex("report.markup")
-_EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
-_DOTS: Final = re.compile(r"(?<=\S)\s[·•]\s(?=\S)")
-"""Signs between the parts of a list that stands in one line."""
-_LEADERS_OF_LABEL: Final = re.compile(r"^(\s*(?:[-*•]\s*)?[A-Za-z]{2,12})\s*\.{3,}\s*(?=\S)")
-"""Dots that lead from a label to its part."""
-_HEADING: Final = regex("report.heading")
-
-_PCI: Final = re.compile(r"^\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\s", re.IGNORECASE)
-_LSHW: Final = regex("report.lshw")
-_SMI_LIST: Final = re.compile(r"^\s*GPU \d+:.*\(UUID")
-_SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
-_SMI_MARK: Final = re.compile(r"\bNVIDIA-SMI\b")
-_INXI_MARK: Final = re.compile(r"\bMobo: \S+.*\bmodel: |\bDevice-1: ", re.MULTILINE)
-_FETCH_MARK: Final = regex("report.fetch_mark")
-_CARD_MEMORY: Final = regex("report.card_memory")
-_IS_CARD: Final = regex("report.is_card")
-
 _ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
-_USED_OF: Final = re.compile(r"([\d.]+)\s*([MG])i?B\s*(?:\(\d+%\))?\s*$", re.IGNORECASE)
 
 
 def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -39,12 +20,16 @@ def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
     row of its own joins the row of the card."""
     held: tuple[int, str, bool] | None = None
     for row in _rows_of_parts(text):
-        size = _CARD_MEMORY.match(row[1])
+        size = regex("report.card_memory").match(row[1])
         if size is None:
             if held is not None:
                 yield held
             held = row
-        elif held is not None and _IS_CARD.search(held[1]) and not re.search(r"\d\s?Gi?B\b", held[1]):
+        elif (
+            held is not None
+            and regex("report.is_card").search(held[1])
+            and not re.search(r"\d\s?Gi?B\b", held[1])
+        ):
             amount = float(size[1].replace(",", "")) / (1024 if size[2] in "Mm" else 1)
             held = (held[0], f"{held[1].rstrip()} {round(amount)}GB", held[2])
     if held is not None:
@@ -57,28 +42,32 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     Marks of forums are left out; of what lspci, lshw, inxi, nvidia-smi, lscpu and neofetch print, only the rows that
     name parts are kept, as a list would name them.
     """
-    if len(_LSHW_LONG.findall(text)) >= _LEAST_ROWS_OF_LSHW:
-        text = _LSHW_LONG.sub(_write_lshw, text)
+    if len(regex("report.lshw_long").findall(text)) >= _LEAST_ROWS_OF_LSHW:
+        text = regex("report.lshw_long").sub(_write_lshw, text)
     if "<tr" in text.lower():
         text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
-    if len(_DOTS.findall(text)) > 1 and "\n" not in text.strip():
-        text = _DOTS.sub("\n", text)
+    if len(regex("report.dots").findall(text)) > 1 and "\n" not in text.strip():
+        text = regex("report.dots").sub("\n", text)
     rows = [_without_marks(row) for row in text.splitlines()]
     plain = "\n".join(rows)
-    if _INXI_MARK.search(plain):
+    if regex("report.inxi_mark").search(plain):
         yield from _report_parts(list(enumerate(_with_sections(rows), 1)), "inxi")
         return
-    is_smi = _SMI_MARK.search(plain) is not None
-    is_fetch = _FETCH_MARK.search(plain) is not None
-    of_lshw = [(number, row) for number, row in enumerate(rows, 1) if _LSHW.match(row)]
+    is_smi = regex("report.smi_mark").search(plain) is not None
+    is_fetch = regex("report.fetch_mark").search(plain) is not None
+    of_lshw = [(number, row) for number, row in enumerate(rows, 1) if regex("report.lshw").match(row)]
     yield from _report_parts(of_lshw, "lshw")
     for number, row in enumerate(rows, 1):
-        if not row.strip() or _HEADING.match(row):
+        if not row.strip() or regex("report.heading").match(row):
             continue
         found: str | None = row
-        if _PCI.match(row) or _SMI_LIST.match(row) or (is_smi and _SMI_OTHER.match(row)):
+        if (
+            regex("report.pci").match(row)
+            or regex("report.smi_list").match(row)
+            or (is_smi and regex("report.smi_other").match(row))
+        ):
             found = _card(row)
-        elif _LSHW.match(row):
+        elif regex("report.lshw").match(row):
             continue
         elif is_fetch:
             found = _fetch_part(row, plain)
@@ -86,7 +75,6 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
             yield number, found, found is not row
 
 
-_LSHW_LONG: Final = regex("report.lshw_long")
 _LEAST_ROWS_OF_LSHW: Final = 3
 
 
@@ -101,12 +89,14 @@ def _write_lshw(row: re.Match[str]) -> str:
 def _without_marks(row: str) -> str:
     """Return a row without marks of BBCode, HTML and emphasis; cells between bars keep theirs, which name a kind."""
     row = (
-        html.unescape(_MARKUP.sub(" ", re.sub(r"</t[dh]>\s*(?=<t[dh])", " | ", row, flags=re.IGNORECASE)))
+        html.unescape(
+            regex("report.markup").sub(" ", re.sub(r"</t[dh]>\s*(?=<t[dh])", " | ", row, flags=re.IGNORECASE))
+        )
         .replace("\u00a0", " ")
         .replace("\u3000", " ")
     )
-    row = _LEADERS_OF_LABEL.sub(r"\1: ", row)
-    return row if "|" in row else _EMPHASIS.sub(" ", row)
+    row = regex("report.leaders_of_label").sub(r"\1: ", row)
+    return row if "|" in row else regex("report.emphasis").sub(" ", row)
 
 
 def _card(row: str) -> str | None:
@@ -117,7 +107,6 @@ def _card(row: str) -> str | None:
 
 _TOLD_BY: Final = {"board": "machine", "memory": "module"}
 """Kind of row that tells nothing more where a report has rows of another kind."""
-_MEMORY_SIZE: Final = re.compile(r"^RAM: ([\d.]+) GiB$")
 
 
 @functools.cache
@@ -142,7 +131,9 @@ def _report_parts(rows: Sequence[tuple[int, str]], program: str) -> Iterator[tup
         kind, match, form = next((one for one in told if one[1] is not None), ("", None, ""))
         text = _card(row if match is None else match.expand(form)) if kind in ("", "gpu") else None
         if match is not None and kind != "gpu":
-            text = _MEMORY_SIZE.sub(lambda size: f"RAM: {_round_gib(float(size[1]))}GB", match.expand(form))
+            text = regex("report.memory_size").sub(
+                lambda size: f"RAM: {_round_gib(float(size[1]))}GB", match.expand(form)
+            )
         if text:
             found.append((number, kind, text))
     kinds = {kind for _, kind, _ in found}
@@ -162,8 +153,6 @@ _REPORT_LABELS: Final = {
     label: kind for kind, labels in word_table("report_labels").items() for label in labels
 }
 """Kind of part by the label of a report; `cpu` is one where no number follows, which counts threads."""
-_THREADS: Final = re.compile(r"^\d+\s*[x×]\s*|\s*(?:[x×]\s*\d+|\(\d+ CPUs?\).*)$|,?\s*~?[\d.]+\s*[GM]Hz.*$")
-"""Number of threads beside the name of a CPU: `16 × 13th Gen`, `i7-7700 × 8`, `(8 CPUs), ~3.6GHz`."""
 
 
 def _fetch_part(row: str, whole: str) -> str | None:
@@ -177,12 +166,13 @@ def _fetch_part(row: str, whole: str) -> str | None:
     if kind == "cpu" or (name == "cpu" and not what.isdigit()):
         sockets = re.search(r"^\s*Socket\(s\):\s*(\d+)", whole, re.MULTILINE)
         count = f"{sockets.group(1)}x " if sockets and sockets.group(1) != "1" else ""
-        return f"CPU: {count}{_THREADS.sub('', re.sub(r' *(?:[(][0-9]+[)])? *@.*$', '', what))}"
+        what = regex("report.threads").sub("", re.sub(r" *(?:[(][0-9]+[)])? *@.*$", "", what))
+        return f"CPU: {count}{what}"
     if kind == "gpu":
         return _card(f"GPU: {re.split('/PCIe|/SSE2', what)[0]}")
     if kind == "ram":
         what = re.sub(r"(?<=\d),(?=\d{3})", "", what)
-        total = _USED_OF.search(what) or re.match(r"([\d.]+)\s*([MG])i?B?\b", what)
+        total = regex("report.used_of").search(what) or re.match(r"([\d.]+)\s*([MG])i?B?\b", what)
         return (
             f"RAM: {_round_gib(float(total.group(1)) / (1024 if total.group(2) in 'Mm' else 1))}GB"
             if total
@@ -190,7 +180,7 @@ def _fetch_part(row: str, whole: str) -> str | None:
         )
     if kind in ("board", "storage"):
         return f"{kind}: {what}"
-    if _CARD_MEMORY.match(row):
+    if regex("report.card_memory").match(row):
         return row
     return row if name in ("psu", "power supply", "case", "cooler", "storage", "ram") else None
 

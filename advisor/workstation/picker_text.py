@@ -14,7 +14,6 @@ from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.part_names import is_known
 from advisor.workstation.pasted_text import plain_rows
 from advisor.workstation.typed_line import (
-    FOREIGN_PRICE,
     LABELS,
     MOST_OF_ONE,
     TypedLine,
@@ -23,11 +22,6 @@ from advisor.workstation.typed_line import (
     split_off_label,
     with_factor,
 )
-
-_AMOUNT: Final = re.compile(r"(?:Purchased For)?[~≈ ]*\$\s*\d", re.IGNORECASE)
-_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_PRICE: Final = regex("row.price")
-_SKIPPED: Final = regex("row.skipped")
 
 
 def read_picker_text(path: Path) -> list[TypedLine]:
@@ -52,7 +46,7 @@ def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
         return _table_lines(text, path)
     text = _with_named_sum(re.sub(r"[ ]*\t[ ]*", " | ", text) if text.count("\t") > len(rows) else text)
     plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
-    tables = [found for found in map(_table_at, _BARS.finditer(plain)) if found is not None]
+    tables = [found for found in map(_table_at, regex("row.bars").finditer(plain)) if found is not None]
     lines: list[TypedLine] = []
     for table in reversed(tables):
         begin, end, places = table
@@ -62,7 +56,7 @@ def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
         lines[:0] = [
             replace(_table_line(row, places, f"{path}: row {number}"), block=_TABLE)
             for number, row in enumerate(cells, first)
-            if number > first and _cell(row, places, "name") and not _SKIPPED.match("|".join(row))
+            if number > first and _cell(row, places, "name") and not regex("row.skipped").match("|".join(row))
         ]
     rest = list(_lines(text, path)) if re.search(r"\w", text) else []
     return _with_foreign_sum(_merge_lines([*_with_sum(rest, _sum_of(text)), *lines]), text)
@@ -70,8 +64,6 @@ def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
 
 _TABLE: Final = 2
 """Block of the rows of a table; 0 is that of other rows, 1 that of sentences."""
-_BARS: Final = re.compile(r"(?:^[^\n|]*\|[^\n]*\|[^\n]*(?:\n|\Z)){2,}", re.MULTILINE)
-"""Rows with at least two bars."""
 
 
 def _table_at(found: re.Match[str]) -> tuple[int, int, dict[str, int]] | None:
@@ -133,7 +125,7 @@ def _table_lines(text: str, path: Path | str) -> list[TypedLine]:
     for number, row in enumerate(rows[1:], 2):
         where = f"{path}: row {number}"
         cells = _align_cells(row, places, len(rows[0]))
-        if _SKIPPED.match(_cell(row, places, "category") or row[0]):
+        if regex("row.skipped").match(_cell(row, places, "category") or row[0]):
             continue
         if cells is None:
             found.append(_line(" | ".join(filter(None, row)), where))
@@ -171,14 +163,12 @@ _COLUMNS: Final = word_table("columns")
 
 _OWN_KINDS: Final = frozenset((*LABELS.values(), "bridge", "link", "system"))
 """Categories as `build -o bill.csv` writes them."""
-_NOTHING: Final = re.compile(r"\$?\s*0+(?:\.0*)?")
-"""Price of a part that is in the price of another, or that the user has."""
 
 
 def _columns_of(header: list[str]) -> dict[str, int]:
     """Return the place of each known column."""
     # A currency in brackets or behind a comma belongs to no name of a column: `Unit price (USD)`.
-    names = [_CURRENCY_OF_COLUMN.sub("", cell.strip(" *").lower()) for cell in header]
+    names = [regex("row.currency_of_column").sub("", cell.strip(" *").lower()) for cell in header]
     if not set(names) & set(_COLUMNS["name"]):
         spoken = next((n for n, name in enumerate(names) if _NAME_WORDS & set(name.split())), None)
         names = ["name" if n == spoken else name for n, name in enumerate(names)]
@@ -187,9 +177,6 @@ def _columns_of(header: list[str]) -> dict[str, int]:
         for column, aliases in _COLUMNS.items()
         if (found := next((alias for alias in aliases if alias in names), None)) is not None
     }
-
-
-_CURRENCY_OF_COLUMN: Final = re.compile(r"\s*(?:[(\[,]\s*(?:usd|us\$|\$|in usd)\s*[)\]]?|\s(?:usd|\$))\s*$")
 
 
 def _cell(row: list[str], places: dict[str, int], column: str) -> str:
@@ -202,7 +189,7 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     kind = write_in_english(_cell(row, places, "category")).lower()
     column = next((name for name in ("whole", "price", "each") if _cell(row, places, name)), "")
     price = _cell(row, places, column)
-    is_included = _NOTHING.fullmatch(price) is not None
+    is_included = regex("row.nothing").fullmatch(price) is not None
     quantity = _cell(row, places, "quantity")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
     each = " each" if column == "each" else ""
@@ -222,9 +209,14 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
         text = row.strip()
         if text.lower().rstrip(":") in _OF_CELLS and len(text) > 2:
             label = text.rstrip(":")
-        elif held is not None and "$" in text and "$" not in held[1] and _AMOUNT_ALONE.fullmatch(text):
+        elif (
+            held is not None
+            and "$" in text
+            and "$" not in held[1]
+            and regex("row.amount_alone").fullmatch(text)
+        ):
             held = (held[0], f"{held[1]} {text}", held[2])
-        elif held is not None and (count := _COUNT_ALONE.fullmatch(text)) is not None:
+        elif held is not None and (count := regex("row.count_alone").fullmatch(text)) is not None:
             amount = count.group(2) or ""
             held = (held[0], f"{count.group(1)}x {held[1].strip()} {amount}".rstrip(), held[2])
         else:
@@ -236,7 +228,6 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
         yield held
 
 
-_SUM: Final = regex("row.sum")
 _LEAST_ROWS_OF_A_SUM: Final = 4
 """Number of rows from which the only price of a list, in a row of its own at the end, is that of all parts."""
 
@@ -245,7 +236,7 @@ def _with_named_sum(text: str) -> str:
     """Return a list with the word for a sum before its only price, if that stands alone in the last row."""
     rows = text.rstrip().splitlines()
     is_sum = len(rows) >= _LEAST_ROWS_OF_A_SUM and text.count("$") == 1 and "$" in rows[-1]
-    if not is_sum or _AMOUNT_ALONE.fullmatch(rows[-1].strip()) is None:
+    if not is_sum or regex("row.amount_alone").fullmatch(rows[-1].strip()) is None:
         return text
     return "\n".join((*rows[:-1], f"Total: {rows[-1].strip()}"))
 
@@ -256,7 +247,7 @@ _SAME_SUM: Final = 0.01
 
 def _sum_of(text: str) -> float | None:
     """Return the price of the whole list that a row states [USD], the first one if taxes follow; None if none does."""
-    found = _SUM.search(text)
+    found = regex("row.sum").search(text)
     return float(next(filter(None, found.groups())).replace(",", "")) if found else None
 
 
@@ -288,23 +279,24 @@ def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
     """Return lines with the price of the list in another currency, which a row without a part states, on the first."""
     if any(line.unread_price or line.usd is not None for line in lines):
         return lines
-    sums = (FOREIGN_PRICE.search(row) for row in text.splitlines() if _SKIPPED.match(row.strip()))
+    sums = (
+        regex("line.foreign_price").search(row)
+        for row in text.splitlines()
+        if regex("row.skipped").match(row.strip())
+    )
     found = next(
         (one.group().strip() for one in sums if one is not None and re.search(r"\d", one.group())), ""
     )
     return [replace(lines[0], unread_sum=found), *lines[1:]] if lines else []
 
 
-_COUNT_ALONE: Final = regex("row.count_alone")
-_NUMBERED: Final = re.compile(r"^\s*(\d{1,2})[.)]?\s+(?=\d{1,2}\s*[x×]?\s+(?:[^\W\d]|\d+\s?[GT]B\b))")
-"""Number of a row of an invoice, before the number of pieces."""
 _LEAST_NUMBERED: Final = 3
 """Number of rows in their order from which the first number of each is that of the row."""
 
 
 def _without_row_numbers(rows: list[tuple[int, str, bool]]) -> list[tuple[int, str, bool]]:
     """Return rows without the numbers that count them, if a number of pieces follows; then `3 2 Kingston` are two."""
-    found = [_NUMBERED.match(row) for _, row, _ in rows]
+    found = [regex("row.numbered").match(row) for _, row, _ in rows]
     numbers = [int(match.group(1)) for match in found if match is not None]
     if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < _LEAST_NUMBERED:
         return rows
@@ -314,17 +306,17 @@ def _without_row_numbers(rows: list[tuple[int, str, bool]]) -> list[tuple[int, s
     ]
 
 
-_PLAIN_AMOUNT: Final = re.compile(r"\$?\d+(?:\.\d+)?")
-"""Number without separators, which is a count or a price."""
-
-
 def _with_bars(text: str) -> str:
     """Return rows of cells between commas, of which each begins with a kind of part, with bars between them."""
     rows = [row for row in text.splitlines() if row.strip()]
     cells = [row.split(",") for row in rows]
     are_kinds = all(len(row) > 1 and row[0].strip().lower() in _OF_CELLS for row in cells)
     is_table = len(rows) > 1 and are_kinds and len({len(row) for row in cells}) == 1
-    if is_table and len(cells[0]) > 2 and all(_PLAIN_AMOUNT.fullmatch(row[-1].strip()) for row in cells):
+    if (
+        is_table
+        and len(cells[0]) > 2
+        and all(regex("row.plain_amount").fullmatch(row[-1].strip()) for row in cells)
+    ):
         # A last column of numbers alone, of which one is no count, holds prices.
         amounts = [float(row[-1].replace("$", "")) for row in cells]
         is_price = max(amounts) > MOST_OF_ONE
@@ -332,29 +324,29 @@ def _with_bars(text: str) -> str:
     return "\n".join(" | ".join(row) for row in cells) if is_table else text
 
 
-_DASH: Final = re.compile(r"^(\s*)[-•–](?=[^\s$-])")
 _LEAST_DASHES: Final = 2
 """Number of rows with a dash directly before their text from which dashes are bullets, and no signs of numbers."""
 
 
 def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
-    if sum(_DASH.match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
-        text = "\n".join(_DASH.sub(r"\1- ", row) for row in text.splitlines())
+    if sum(regex("row.dash").match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
+        text = "\n".join(regex("row.dash").sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(rows):
         plain = " ".join(row.split())
-        if not any(one.match(text) for one in (_SKIPPED, _SUM, _FREE) for text in (row.strip(), plain)):
+        if not any(
+            one.match(text)
+            for one in (regex("row.skipped"), regex("row.sum"), regex("row.free"))
+            for text in (row.strip(), plain)
+        ):
             line = _line(row.strip(), f"{path}: row {number}")
             yield replace(line, is_printed=is_printed, block=int(line.category is None and is_prose(row)))
 
 
-_FREE: Final = regex("row.free")
-
-
 def _line(row: str, where: str) -> TypedLine:
     """Return one row as a line: its cells, or a part behind its label with its price in brackets."""
-    text, price = _cells_of(_LINK.sub(r"\1", write_in_english(row)).replace("**", ""))
-    bracket = _PRICE.search(text) if split_off_label(text)[0] is not None else None
+    text, price = _cells_of(regex("row.link").sub(r"\1", write_in_english(row)).replace("**", ""))
+    bracket = regex("row.price").search(text) if split_off_label(text)[0] is not None else None
     if bracket is not None and _is_price(bracket["usd"]):
         text = text[: bracket.start()].rstrip()
         price = bracket["usd"]
@@ -364,12 +356,13 @@ def _line(row: str, where: str) -> TypedLine:
 def _price_text(price: str) -> str:
     """Return the price of a cell as a line states it."""
     # A sign keeps digits at the end of a name from those of a price: `Enthoo Pro 2 = 190 €`.
-    return f"= {price}" if FOREIGN_PRICE.search(price) else price if "$" in price else f"${price}"
+    return (
+        f"= {price}" if regex("line.foreign_price").search(price) else price if "$" in price else f"${price}"
+    )
 
 
 _OF_CELLS: Final = frozenset((*LABELS, "nvlink", "bridge", "custom"))
 """First cells of rows by which a table without a header is known."""
-_NUMBER_OF_LABEL: Final = re.compile(r"\s*#?\d$")
 
 
 def _cells_of(row: str) -> tuple[str, str]:
@@ -378,7 +371,7 @@ def _cells_of(row: str) -> tuple[str, str]:
     cells = [cell.strip() for cell in row.strip("| ").split("|")]
     if len(cells) < 2:
         return row, ""
-    label = _NUMBER_OF_LABEL.sub("", cells[0])  # `gpu 2` is a kind with the number of the card
+    label = regex("row.number_of_label").sub("", cells[0])  # `gpu 2` is a kind with the number of the card
     kind = label if label.lower() in LABELS else ""
     named = cells[1:] if label.lower() in _OF_CELLS else cells
     count = next((cell for cell in named if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
@@ -386,23 +379,21 @@ def _cells_of(row: str) -> tuple[str, str]:
         named = [named[1], count, *named[2:]]
     if count and len(named) < len(cells):
         named = [f"{count.strip('x× ')}x {named[0]}", *(cell for cell in named[1:] if cell != count)]
-    sums = [cell for cell in named[1:] if _SUM_CELL.fullmatch(cell)]
-    priced = next((cell for cell in named[1:] if _AMOUNT.match(cell)), f"${sums[-1]}" if sums else "")
+    sums = [cell for cell in named[1:] if regex("row.sum_cell").fullmatch(cell)]
+    priced = next(
+        (cell for cell in named[1:] if regex("row.amount").match(cell)), f"${sums[-1]}" if sums else ""
+    )
     named = [cell for cell in named if cell not in sums]
     words = [cell for cell in named if cell != priced]
     text = " ".join(words[:1] if len(named) < len(cells) else words)
-    return f"{kind}: {text}" if kind else text, _BESIDE_PRICE.sub("", priced)
-
-
-_BESIDE_PRICE: Final = re.compile(r"^[~≈ ]*(?:Purchased For\s*)?|\s*@.*$", re.IGNORECASE)
-_SUM_CELL: Final = re.compile(r"\d[\d,]*\.\d\d")
-"""Cell of a quote with the price of one or of all pieces; the last one is that of all."""
-_AMOUNT_ALONE: Final = regex("row.amount_alone")
+    return f"{kind}: {text}" if kind else text, regex("row.beside_price").sub("", priced)
 
 
 def _is_price(text: str) -> bool:
     plain = " ".join(text.split())
-    return (_AMOUNT_ALONE.fullmatch(plain) or FOREIGN_PRICE.fullmatch(plain)) is not None
+    return (
+        regex("row.amount_alone").fullmatch(plain) or regex("line.foreign_price").fullmatch(plain)
+    ) is not None
 
 
 def _merge_lines(lines: Iterable[TypedLine]) -> list[TypedLine]:

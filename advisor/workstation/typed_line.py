@@ -13,65 +13,20 @@ from advisor.workstation.foreign_words import (
     write_in_one_form,
 )
 
-BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
-_LEADING: Final = regex("line.leading")
-_LEADING_BARE: Final = regex("line.leading_bare")
-_BRACKETED: Final = regex("line.bracketed")
-_LABELLED: Final = regex("line.labelled")
-_TRAILING: Final = regex("line.trailing")
-_INSIDE: Final = regex("line.inside")
-_AFTER_PCIE: Final = regex("line.after_pcie")
-_CONDITION: Final = re.compile(r"^\s*(?:used|refurbished|new)\s+(?=\d{1,2}\s?[x×]\s)", re.IGNORECASE)
-_AFTER_SIZE: Final = regex("line.after_size")
-_LOT_BEHIND: Final = re.compile(r"(?<=\d|x)\s+(?:job\s+)?(?:lot|bundle|set)\W*$", re.IGNORECASE)
-"""Word behind a number of pieces at the end of a line: `Tesla P100 PCIe x3 lot`."""
-_SIZE_TIMES: Final = re.compile(r"\b(\d{1,3})\s?GB\s?[x×*]\s?([2-9]|1\d)\b", re.IGNORECASE)
-"""Number of modules behind the size of each, as shops in China write kits: `32GB (16Gx2)`."""
-_SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
 RATES: Final = fragment("line.rates")
 MEMORY_LINES: Final = fragment("line.memory_lines")
-_KIND_OF_MODULE: Final = regex("line.kind_of_module")
-_HAS_SIZE: Final = re.compile(r"\d\s?Gi?B\b", re.IGNORECASE)
-_BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
-"""Modules without their unit: `Vengeance 2x16 DDR5`."""
-_BARE_GIGABYTES: Final = regex("line.bare_gigabytes")
-_MODULE_CODE: Final = regex("line.module_code")
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
 LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
-_LABEL: Final = regex("line.label")
-_BARE_LABEL: Final = regex("line.bare_label")
 NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
 COUNT: Final = fragment("line.count")
 ADJECTIVES: Final = fragment("line.adjectives")
 ARTICLES: Final = fragment("line.articles")
-COUNTED: Final = regex("line.counted")
-_WORDED: Final = regex("line.worded")
-_OF_THEM: Final = regex("line.of_them")
-_CPU_NUMBER: Final = regex("line.cpu_number")
 _MOST_CHARACTERS: Final = 2_000
 """Longest line of a list [characters]: the names that makers write have up to 150."""
 MOST_OF_ONE: Final = 99
 MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
-_NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
-_LEADERS: Final = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*")
-"""Dots that lead from a name to its price."""
-IN_DOUBT: Final = re.compile(r"\b\d{1,3}GB or \d{1,3}GB\b")
-"""Two sizes between which a line is in doubt: `the 8 or 12gb ones`."""
-_BRACKETED_HEAD: Final = re.compile(r"^\s*\[\s*([^\]\[]{0,24}?)\s*\]\s*(?=\S)")
-"""Words in square brackets before a part: its label (`[GPU]`), the number of a picture, or the box of a task."""
-FOREIGN_PRICE: Final = regex("line.foreign_price")
-_TIMES_PRICE: Final = regex("line.times_price")
-_AMOUNTS_LAST: Final = regex("line.amounts_last")
-_PRICE_WORDS: Final = regex("line.price_words")
-_THOUSANDS: Final = regex("line.thousands")
-_PRICE: Final = regex("line.price")
-_PRICE_LAST: Final = regex("line.price_last")
-_DOLLAR: Final = re.compile(r"(?:\$|USD)\s*(\S+)", re.IGNORECASE)
-_CHANNELS: Final = re.compile(r"(\d{1,2})[- ]?channels?", re.IGNORECASE)
-_LANES: Final = re.compile(r"(\d{1,3})\s*(?:PCIe\s*)?lanes?", re.IGNORECASE)
-_NOISE: Final = re.compile(r"[\"“”'()\[\],;]+|[~≈]+(?=[\s)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +88,19 @@ def read_line(text: str, where: str) -> TypedLine:
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
     check_length(text, where)
-    text = _LEADERS.sub(" ", text.strip().strip('"“”'))
-    category, unlabelled = split_off_label(BULLET.sub("", write_in_english(text), count=1))
+    text = regex("line.leaders").sub(" ", text.strip().strip('"“”'))
+    category, unlabelled = split_off_label(regex("line.bullet").sub("", write_in_english(text), count=1))
     if category == "ram":
-        unlabelled = _BARE_GIGABYTES.sub(r"\1GB", unlabelled)
+        unlabelled = regex("line.bare_gigabytes").sub(r"\1GB", unlabelled)
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(re.sub(r"[\s,–—-]+$", "", rest), where)
     claims: dict[str, int] = {}
-    for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
+    for name, pattern in (("channels", regex("line.channels")), ("lanes", regex("line.lanes"))):
         match = pattern.search(rest)
         if match:
             claims[name] = int(match.group(1))
             rest = pattern.sub(" ", rest)
-    what = re.sub(r"(?:\s[-–—+]+)+$", "", " ".join(_NOISE.sub(" ", rest).split()))
+    what = re.sub(r"(?:\s[-–—+]+)+$", "", " ".join(regex("line.noise").sub(" ", rest).split()))
     if not what:
         raise InputFileError(f"{where}: {text!r} names no part", fix="e.g. 2x RTX 5090 $4500")
     line = TypedLine(
@@ -163,7 +118,7 @@ def read_line(text: str, where: str) -> TypedLine:
 
 def plain_text(line: TypedLine) -> str:
     """Return the text of a line in English with sizes in one form, without its label."""
-    text = BULLET.sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
+    text = regex("line.bullet").sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
     return " ".join(write_units(split_off_label(text)[1]).split())
 
 
@@ -173,12 +128,12 @@ def write_units(text: str) -> str:
 
     Source: spellings.toml of the catalog.
     """
-    text = _TIMES_PRICE.sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
-    text = _THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
+    text = regex("line.times_price").sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
+    text = regex("line.thousands").sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
     text = write_in_one_form(text, "line")
-    if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
-        text = _BARE_MODULES.sub(r"\1x\2GB", text)
-    text = _SIZE_TIMES.sub(
+    if regex("line.kind_of_module").search(text) and not regex("line.has_size").search(text):
+        text = regex("line.bare_modules").sub(r"\1x\2GB", text)
+    text = regex("line.size_times").sub(
         lambda kit: (
             f"{kit[2]}x{kit[1]}GB"
             if re.search(rf"\b{int(kit[1]) * int(kit[2])}\s?GB\b", text, re.IGNORECASE)
@@ -186,7 +141,7 @@ def write_units(text: str) -> str:
         ),
         text,
     )
-    return _MODULE_CODE.sub(_write_module, text)
+    return regex("line.module_code").sub(_write_module, text)
 
 
 def _write_module(found: re.Match[str]) -> str:
@@ -219,11 +174,11 @@ def check_length(text: str, where: str) -> None:
 def split_off_label(text: str) -> tuple[str | None, str]:
     """Return the category that a label before a part names (`Mobo: ROMED8-2T`), and the text after it; no category and
     the whole text if there is no known label."""
-    head = _BRACKETED_HEAD.match(text)
+    head = regex("line.bracketed_head").match(text)
     if head is not None and not re.search(r"\d\s*[x×]|[x×]\s*\d", head.group(1)):
         rest = text[head.end() :].lstrip(": ")
         text = f"{head.group(1)}: {rest}" if head.group(1).lower() in LABELS else rest
-    found = _LABEL.match(text) or _BARE_LABEL.match(text)
+    found = regex("line.label").match(text) or regex("line.bare_label").match(text)
     category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
     if found is None or category is None:
         return None, text
@@ -258,22 +213,25 @@ def with_factor(line: TypedLine) -> TypedLine:
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     """Return the number of pieces, the text without it, and whether it was a word."""
     found: list[int] = []
-    rest = _LOT_BEHIND.sub("", _CONDITION.sub("", text))
+    rest = regex("line.lot_behind").sub("", regex("line.condition").sub("", text))
     is_worded = False
     for pattern in (
-        _LEADING,
-        _LEADING_BARE,
-        _BRACKETED,
-        _LABELLED,
-        _TRAILING,
-        _INSIDE,
-        _AFTER_PCIE,
-        _AFTER_SIZE,
+        regex("line.leading"),
+        regex("line.leading_bare"),
+        regex("line.bracketed"),
+        regex("line.labelled"),
+        regex("line.trailing"),
+        regex("line.inside"),
+        regex("line.after_pcie"),
+        regex("line.after_size"),
     ):
         match = pattern.search(rest)
-        if pattern is _AFTER_SIZE and (found or _SIZE_OF_EACH.search(rest)):
+        if pattern is regex("line.after_size") and (found or regex("line.size_of_each").search(rest)):
             continue
-        if match is None or (pattern in (_LEADING, _LEADING_BARE) and _CPU_NUMBER.match(rest)):
+        if match is None or (
+            pattern in (regex("line.leading"), regex("line.leading_bare"))
+            and regex("line.cpu_number").match(rest)
+        ):
             continue
         typed = " ".join(next(group for group in match.groups() if group).lower().split())
         number = int(typed) if typed.isdecimal() and len(typed) <= len(str(MOST_OF_ONE)) else 0
@@ -286,12 +244,12 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
             )
         found.append(number)
         rest = f"{rest[: match.start()]} {rest[match.end() :]}"
-    after = _OF_THEM.search(rest)
+    after = regex("line.of_them").search(rest)
     if after is not None and rest[: after.start()].strip():
         word = " ".join(after.group(1).lower().split())
         found.append(NUMBER_WORDS.get(word, 2))
         rest = rest[: after.start()]
-    worded = _WORDED.match(rest)
+    worded = regex("line.worded").match(rest)
     if worded is not None and rest[worded.end() :].strip():
         found.append(NUMBER_WORDS[" ".join(worded.group(1).lower().split())])
         rest = rest[worded.end() :]
@@ -308,9 +266,11 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
 def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, str]:
     """Return the text without its price; the price, None if the line states none; and a price in another currency,
     which is not read, empty if there is none."""
-    foreign = _AMOUNTS_LAST.search(text) or FOREIGN_PRICE.search(text)
+    foreign = regex("line.amounts_last").search(text) or regex("line.foreign_price").search(text)
     if foreign is not None:
-        rest = _PRICE_WORDS.sub(" ", FOREIGN_PRICE.sub("\ue000", _AMOUNTS_LAST.sub("\ue000", text)))
+        rest = regex("line.price_words").sub(
+            " ", regex("line.foreign_price").sub("\ue000", regex("line.amounts_last").sub("\ue000", text))
+        )
         rest, price, _ = _split_off_price(rest, where)
         return rest, price, foreign.group().strip()
     rest, price = _split_off_dollars(_with_one_amount(text), where)
@@ -319,7 +279,7 @@ def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, st
 
 def _with_one_amount(text: str) -> str:
     """Return a row of an invoice, with the price of one and of all pieces at its end, with that of all alone."""
-    found = _TWO_AMOUNTS.search(text)
+    found = regex("line.two_amounts").search(text)
     if found is None:
         return text
     each, whole = (float(re.sub(r"[ ,]", "", found[group])) for group in (1, 2))
@@ -329,23 +289,20 @@ def _with_one_amount(text: str) -> str:
     return f"{text[: found.start()].rstrip(' @')} ${found[2]} total"
 
 
-_TWO_AMOUNTS: Final = regex("line.two_amounts")
-
-
 def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
-    negative = _NEGATIVE_PRICE.search(text)
+    negative = regex("line.negative_price").search(text)
     if negative is not None:
         raise _not_positive(negative.group().strip(" ("), where)
-    last = _PRICE_LAST.search(text)
-    dollar = _DOLLAR.search(text)
+    last = regex("line.price_last").search(text)
+    dollar = regex("line.dollar").search(text)
     if last is not None and (dollar is None or dollar.start() >= last.start() + len(last.group(1))):
         # Two spaces keep a number behind the sign from the amount: `650 USD 750W`.
         text = f"{text[: last.start()]}${last.group(1)}  {text[last.end() :]}"
-        dollar = _DOLLAR.search(text)
+        dollar = regex("line.dollar").search(text)
     if dollar is None:
         return text, None
-    match = _PRICE.search(text)
+    match = regex("line.price").search(text)
     if match is None or (text[match.end() :][:1].isalpha() and not text[match.end() - 1].isspace()):
         raise _bad_price(dollar.group(1), where)
     sign, before, first, second, each_word, whole_word = match.groups()

@@ -13,6 +13,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.parts import FOLDER
+from advisor.workstation import foreign_words
 from advisor.workstation.asked import questions_in
 from advisor.workstation.foreign_words import regex, write_in_english
 from advisor.workstation.hardware import Hardware
@@ -457,6 +458,21 @@ def test_every_spelling_row_of_a_report_and_pattern_reads_its_example() -> None:
     for table, patterns in read_toml(FOLDER / "patterns.toml").items():
         for name, (_, *examples) in patterns.items():
             assert all(regex(f"{table}.{name}").search(text) for text in examples), name
+
+
+def test_every_pattern_of_the_table_is_used_and_every_used_one_is_there() -> None:
+    tables = read_toml(FOLDER / "patterns.toml")
+    folder = Path(foreign_words.__file__).parent
+    code = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    used = set(re.findall(r"""(?:regex|fragment)\(\s*["']([a-z_.0-9]+)["']""", code))
+    for table, patterns in tables.items():
+        for text, *_ in patterns.values():
+            found = re.findall(r"\{((?:[a-z_]+\.)?[a-z_]+\d?)\}", text)
+            used |= {
+                one if "." in one else f"{table}.{one}" for one in found if not one.startswith("phrases.")
+            }
+    computed = {f"{table}.{name}" for table in tables for name in ("counts", "long_labels")}
+    assert used - computed == {f"{table}.{name}" for table, patterns in tables.items() for name in patterns}
 
 
 LANGUAGES: Final = {
