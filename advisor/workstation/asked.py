@@ -8,7 +8,7 @@ from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.listing import Listing
-from advisor.workstation.mentions import language_models_in
+from advisor.workstation.mentions import language_models_in, mentions_in
 
 _FORMATS: Final = {
     "q8": "q8_0",
@@ -88,9 +88,15 @@ def weight_bytes(model: Model) -> float:
 def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model."""
     sentences = [found.group() for found in regex("question.sentence").finditer(text)]
+    of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
+    of_model = [one for one in sentences if language_models_in(one)]
     asked: list[Asked] = []
-    if any(_ENOUGH.search(one) and regex("question.of_supply").search(one) for one in sentences):
+    if any(_ENOUGH.search(one) for one in of_supply):
         asked.append("supply")
-    if any(regex("question.runs").search(one) and language_models_in(one) for one in sentences):
+    if any(
+        regex("question.runs").search(one)
+        or (one not in of_supply and (_ENOUGH.search(one) or not mentions_in(one)))
+        for one in of_model
+    ):
         asked.append("model")
     return tuple(asked)

@@ -259,6 +259,10 @@ _READ_FIRST: Final = {"board": 0, "cpu": 1, "riser": 3, "bridge": 3}
 and the kind of bridge from the cards."""
 
 
+_INSIDE: Final = ("cpu", "ram", "storage")
+"""Parts whose price a complete machine includes."""
+
+
 @dataclass(frozen=True, slots=True)
 class _ReadLine:
     """Line with the part that it means."""
@@ -320,10 +324,6 @@ class _ListingReader(PartReader):
         if len(self._unknown) == len(lines):
             raise self._unknown[0]
         read = [self._with_price_of_machine(found[place]) for place in range(len(lines))]
-        bearers = [one for one in read if not one.line.is_included]
-        self._is_unpriced_machine = "system" in self._machine and not any(
-            one.line.usd or self._catalog_usd(one.part, one.count) for one in bearers
-        )
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
@@ -334,7 +334,13 @@ class _ListingReader(PartReader):
             machine=self._assembly(),
             bill=tuple(self._bill_line(one) for one in read),
             lines=tuple(one.line for one in read),
-            catalog_usd=tuple(self._catalog_usd(one.part, one.count) for one in read),
+            catalog_usd=tuple(
+                # What is inside a complete machine is not sold apart from it.
+                None
+                if system is not None and one.line.is_included and one.category in _INSIDE
+                else self._catalog_usd(one.part, one.count)
+                for one in read
+            ),
             notes=tuple(self._notes),
             unjudged=tuple(self._unjudged),
             unknown=tuple(self._unknown),
@@ -373,7 +379,7 @@ class _ListingReader(PartReader):
 
     def _with_price_of_machine(self, read: _ReadLine) -> _ReadLine:
         """Return a line of a part that is in the price of the complete machine, unless it has its own."""
-        is_inside = "system" in self._machine and read.category in ("cpu", "ram", "storage")
+        is_inside = "system" in self._machine and read.category in _INSIDE
         is_priced = read.line.usd is not None or not is_inside
         return read if is_priced else replace(read, line=replace(read.line, is_included=True))
 
@@ -557,8 +563,6 @@ class _ListingReader(PartReader):
         if line.is_included:
             source = "in the price of another line"
             bare = PartLine(read.category, found.name, count, flags=found.flags)
-            if self._is_unpriced_machine:
-                return bare
             return replace(bare, unit_price_usd=0.0, price_basis="user", source=source)
         if line.usd is None:
             return found

@@ -3,7 +3,7 @@ grammar of figures (`32 GB DDR5-6000`, `1000 W`, `2 TB NVMe`)."""
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,31 +109,35 @@ def _candidates(text: str) -> Iterator[Mention]:
         if len(text[: one.start].rstrip()) not in ends
         and (one.end not in starts or any(map(str.isdigit, text[one.start : one.end])))
     )
-    patterns = (
-        (regex("mention.memory"), "ram"),
-        (regex("mention.memory_by_line"), "ram"),
-        (regex("mention.board_model"), "board"),
-        (regex("mention.cpu"), "cpu"),
-        (regex("mention.cooler_model"), "cooler"),
-    )
-    for pattern, kind in patterns:
-        yield from (Mention(*found.span(), kind) for found in pattern.finditer(text))
-    for found in regex("mention.cpu_alone").finditer(text):
-        if find_cpu(found.group()) is not None or cpu_by_number(found.group()) is not None:
-            yield Mention(*found.span(), "cpu")
-    for found in regex("mention.supply_line").finditer(text):
-        if supply_watts(found.group()):
-            yield Mention(*found.span(), "psu")
-    for found in regex("mention.supply").finditer(text):
-        is_power = regex("mention.power_ahead").search(text, 0, found.start())
-        is_power = is_power or regex("mention.power_behind").match(text, found.end())
-        if not is_power or regex("mention.supply_behind").match(text, found.end()):
-            yield Mention(*found.span(), "psu")
-    for found in regex("mention.chipset").finditer(text):
-        if is_known_chipset(found.group()):
-            yield Mention(*found.span(), "board")
+    for name, kind, is_kind in _FIGURES:
+        for found in regex(f"mention.{name}").finditer(text):
+            if is_kind is None or is_kind(found):
+                yield Mention(*found.span(), kind)
 
 
+def _is_cpu(found: re.Match[str]) -> bool:
+    return find_cpu(found.group()) is not None or cpu_by_number(found.group()) is not None
+
+
+def _is_supply(found: re.Match[str]) -> bool:
+    """Whether watts are the rating of a supply, and no power that a part takes."""
+    is_power = regex("mention.power_ahead").search(found.string, 0, found.start())
+    is_power = is_power or regex("mention.power_behind").match(found.string, found.end())
+    return not is_power or regex("mention.supply_behind").match(found.string, found.end()) is not None
+
+
+_FIGURES: Final[tuple[tuple[str, str, Callable[[re.Match[str]], bool] | None], ...]] = (
+    ("cpu", "cpu", None),
+    ("memory", "ram", None),
+    ("memory_by_line", "ram", None),
+    ("board_model", "board", None),
+    ("cooler_model", "cooler", None),
+    ("cpu_alone", "cpu", _is_cpu),
+    ("supply_line", "psu", lambda found: supply_watts(found.group()) > 0.0),
+    ("supply", "psu", _is_supply),
+    ("chipset", "board", lambda found: is_known_chipset(found.group())),
+)
+"""Patterns of figures and numbers by the kind of part that they tell, the surest first, and what must hold beside."""
 _NEAR: Final = 24
 """Number of characters before a number in which the word stands that tells what it counts."""
 

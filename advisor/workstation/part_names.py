@@ -661,10 +661,10 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         modules = 1  # several of one size are that many modules
         module = size
     else:
+        sold = _SOLD_SIZES if kind == "DDR5" else _SOLD_SIZES - _DDR5_SIZES
+        tried = (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
         usable = [
-            num
-            for num in (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
-            if size / num in _SOLD_SIZES and (8 * GIB <= size / num <= largest or num == 1)
+            num for num in tried if size / num in sold and (8 * GIB <= size / num <= largest or num == 1)
         ]
         wanted = max(2, channels)
         # Of two numbers that are as near, modules in every channel are the usual choice.
@@ -699,7 +699,8 @@ def kit_bytes(text: str) -> float:
     return int(found.group(1) or 1) * float(found.group(2)) * scale
 
 
-_SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 24, 32, 48, 64, 96, 128, 256))
+_DDR5_SIZES: Final = frozenset(size * GIB for size in (24, 48, 96))
+_SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 32, 64, 128, 256)) | _DDR5_SIZES
 """Sizes in which modules are sold [bytes]."""
 _MOST_UNBUFFERED: Final = 8
 """Most unbuffered modules that a board takes (LGA2011); more of them are registered ones."""

@@ -98,8 +98,6 @@ class PartReader:
         """Whether a line names a card by its accelerator alone, which several makers sell in several sizes."""
         self._ram_type = ""
         """Kind of module that a line of the list names; empty if none does."""
-        self._is_unpriced_machine = False
-        """Whether the list is a complete machine without any price, in which parts inside it have none either."""
         self._num_cpus = 0
         """Number of CPUs in the list, known or not."""
 
@@ -138,14 +136,12 @@ class PartReader:
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
         name = find_card_name(line.what)
-        others = [
-            accelerators.by_id(one).name for one in (name.accelerators if name else ()) if one != accelerator
-        ]
-        if others:
-            self._notes.append(
-                f"{line.what!r} is judged as {accelerators.by_id(accelerator).name}; for {' or '.join(others)} write "
-                "the full name"
-            )
+        able = [accelerators.by_id(one) for one in (name.accelerators if name is not None else ())]
+        if len(able) > 1:
+            what = "edition" if len({one.memory_bytes for one in able}) == 1 else "memory"
+            others = " or ".join(one.name for one in able if one.id != accelerator)
+            judged = accelerators.by_id(accelerator).name
+            self._notes.append(f"{line.what!r} leaves the {what} open: {judged} is judged, not {others}")
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())
         if link is not None:

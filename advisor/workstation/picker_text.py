@@ -309,14 +309,10 @@ def _without_row_numbers(rows: list[tuple[int, str, bool]]) -> list[tuple[int, s
 def _with_bars(text: str) -> str:
     """Return rows of cells between commas, of which each begins with a kind of part, with bars between them."""
     rows = [row for row in text.splitlines() if row.strip()]
-    cells = [row.split(",") for row in rows]
-    are_kinds = all(len(row) > 1 and row[0].strip().lower() in _OF_CELLS for row in cells)
+    cells = [[cell.strip() for cell in row] for row in csv.reader(rows, skipinitialspace=True)]
+    are_kinds = all(len(row) > 1 and row[0].lower() in _OF_CELLS for row in cells)
     is_table = len(rows) > 1 and are_kinds and len({len(row) for row in cells}) == 1
-    if (
-        is_table
-        and len(cells[0]) > 2
-        and all(regex("row.plain_amount").fullmatch(row[-1].strip()) for row in cells)
-    ):
+    if is_table and len(cells[0]) > 2 and all(regex("row.plain_amount").fullmatch(row[-1]) for row in cells):
         # A last column of numbers alone, of which one is no count, holds prices.
         amounts = [float(row[-1].replace("$", "")) for row in cells]
         is_price = max(amounts) > MOST_OF_ONE
@@ -349,6 +345,7 @@ def _line(row: str, where: str) -> TypedLine:
     bracket = regex("row.price").search(text) if split_off_label(text)[0] is not None else None
     if bracket is not None and _is_price(bracket["usd"]):
         text = text[: bracket.start()].rstrip()
+        text = "" if text.endswith(":") else text  # an export without the name of the part
         price = bracket["usd"]
     return replace(read_line(f"{text} {_price_text(price)}" if _is_price(price) else text, where), text=text)
 

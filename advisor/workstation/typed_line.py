@@ -183,7 +183,8 @@ def split_off_label(text: str) -> tuple[str | None, str]:
     if found is None or category is None:
         return None, text
     rest = text[found.end() :]
-    if re.search(r"[^\W\dx×]|\d\d", rest.partition("$")[0]) is None:
+    plain = re.sub(r"\s*\b(?:each|ea|total)\b\.?", "", rest, flags=re.IGNORECASE)
+    if re.search(r"[^\W\dx×]", plain) is None and re.search(r"\d\d", plain.partition("$")[0]) is None:
         return category, f"{found.group(1)} {rest}"  # a part that its label alone names: `Risers: 4x $35`
     return category, rest
 

@@ -13,7 +13,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.parts import FOLDER
-from advisor.workstation import foreign_words
+from advisor.workstation import foreign_words, mentions
 from advisor.workstation.asked import questions_in
 from advisor.workstation.foreign_words import regex, write_in_english
 from advisor.workstation.hardware import Hardware
@@ -465,6 +465,7 @@ def test_every_pattern_of_the_table_is_used_and_every_used_one_is_there() -> Non
     folder = Path(foreign_words.__file__).parent
     code = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     used = set(re.findall(r"""(?:regex|fragment)\(\s*["']([a-z_.0-9]+)["']""", code))
+    used |= {f"mention.{name}" for name, *_ in mentions._FIGURES}
     for table, patterns in tables.items():
         for text, *_ in patterns.values():
             found = re.findall(r"\{((?:[a-z_]+\.)?[a-z_]+\d?)\}", text)
