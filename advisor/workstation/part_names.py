@@ -647,33 +647,19 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     is_registered = regex("name.registered").search(text) is not None
     registered = is_registered or (needs and regex("name.unbuffered").search(text) is None)
     largest = _LARGEST_MODULE[kind] * (2 if registered else 1)
-    inside = _modules_in(line.what, size)
+    coded = regex("name.kit_code").search(line.what)
+    modules = _modules_in(line.what, size)
     if match.group(1):
         modules = stated
-        module = size
-    elif inside:
-        modules = inside
-        module = size / modules
-    elif (coded := regex("name.kit_code").search(line.what)) is not None:
+        size *= stated
+    elif not modules and coded is not None:
         modules = int(next(filter(None, coded.groups())))
-        module = size / modules
-    elif line.quantity > 1 and "kit" not in text:
+    elif not modules and line.quantity > 1 and "kit" not in text:
         modules = 1  # several of one size are that many modules
-        module = size
-    else:
-        sold = _SOLD_SIZES if kind == "DDR5" else _SOLD_SIZES - _DDR5_SIZES
-        tried = (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
-        usable = [
-            num for num in tried if size / num in sold and (8 * GIB <= size / num <= largest or num == 1)
-        ]
-        wanted = max(2, channels)
-        # Of two numbers that are as near, modules in every channel are the usual choice.
-        modules = min(usable, key=lambda num: (abs(num - wanted), -num), default=wanted)
-        while size / modules > largest:
-            modules *= 2
-        if modules > _MOST_MODULES:
-            raise _no_memory(line)
-        module = size / modules
+    modules = modules or _usual_modules(size, channels, kind, largest)
+    if modules > _MOST_MODULES:
+        raise _no_memory(line)
+    module = size / modules
     ecc = is_registered or re.search(r"(?<!non-)(?<!non )(?<!on-die )\becc\b", text) is not None
     mts = stated_mts or _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
@@ -688,6 +674,19 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         speed_mts=mts,
         source="your list",
     )
+
+
+def _usual_modules(size: float, channels: int, kind: str, largest: float) -> int:
+    """Number of modules of a kit that states only its size: as near to one in every channel as modules are sold."""
+    sold = _SOLD_SIZES if kind == "DDR5" else _SOLD_SIZES - _DDR5_SIZES
+    tried = (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
+    usable = [num for num in tried if size / num in sold and (8 * GIB <= size / num <= largest or num == 1)]
+    wanted = max(2, channels)
+    # Of two numbers that are as near, modules in every channel are the usual choice.
+    modules = min(usable, key=lambda num: (abs(num - wanted), -num), default=wanted)
+    while size / modules > largest:
+        modules *= 2
+    return modules
 
 
 def kit_bytes(text: str) -> float:
