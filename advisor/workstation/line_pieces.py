@@ -96,6 +96,12 @@ class _Piece:
     """Number of the sentences before it."""
     is_own: bool
     """Whether an article and a name begin it, which is a part whether a record holds it or not."""
+    start: int
+    """Place in the text of the line."""
+    bracket: int
+    """Place where a bracket opens that closes directly before the piece; -1 if none does."""
+    is_inside: bool = False
+    """Whether the price of a machine, behind brackets with its parts, includes it."""
 
 
 def split_line(line: TypedLine) -> list[TypedLine]:
@@ -158,9 +164,9 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
                 kind = _kind_in(words, own)
                 is_own = regex("piece.own_part").match(text, begin) is not None
                 names = tuple(text[one.start : one.end] for one in own)
-                pieces.append(
-                    _Piece(words, kind, "run" if number else joined, names, group, sentence, is_own)
-                )
+                joint = "run" if number else joined
+                bracket = text.rfind("(", 0, begin) if text[:begin].rstrip().endswith(")") else -1
+                pieces.append(_Piece(words, kind, joint, names, group, sentence, is_own, begin, bracket))
         if sign is not None:
             start = sign.end()
             joined = next(name for name, value in sign.groupdict().items() if value is not None)
@@ -283,17 +289,20 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if limit is not None and cards is not None:
             cards.text = f"{cards.text}, limited to {limit[1]}W"
             continue
+        ahead = [one for one in kept if one.start < piece.bracket]
+        if ahead and ahead[-1].kind in ("board", "system") and _is_remark_alone(piece.text):
+            ahead[-1].text = f"{ahead[-1].text}, {piece.text}"
+            for one in kept[len(ahead) :]:
+                one.is_inside = True
+            continue
         if line.category is not None and last is None:
             piece.kind = line.category
         if last is not None and _is_of(piece, last, {one.kind for one in kept}):
             # The drive of a machine tells nothing more, the price behind it is the machine's.
-            price = (
-                regex("piece.sum").search(piece.text)
-                if (last.kind, piece.kind) == ("system", "storage")
-                else None
-            )
+            is_drive = (last.kind, piece.kind) == ("system", "storage")
+            price = regex("piece.sum").search(piece.text) if is_drive else None
             told = piece.text[price.start() :] if price is not None else piece.text
-            if (last.kind, piece.kind) != ("system", "storage") or price is not None:
+            if not is_drive or price is not None:
                 last.text = f"{last.text}, {told}"
         elif piece.kind is None and regex("piece.bare_size").fullmatch(piece.text):
             has_host = bool({"cpu", "board"} & {one.kind for one in pieces})
@@ -302,11 +311,7 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             kept.append(piece)
         elif piece.kind is not None:
             if not piece.mentions and is_prose(piece.text):
-                without = (
-                    regex("piece.stop")
-                    .sub(" ", regex("piece.full_stop").sub("", piece.text))
-                    .replace("each", "")
-                )
+                without = regex("piece.stop").sub(" ", piece.text.rstrip(".")).replace("each", "")
                 piece.text = " ".join(without.split())
             kept.append(piece)
         elif not _is_aside(piece.text) and names_something(piece.text):
@@ -407,7 +412,12 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
     for piece in pieces:
         read = read_line(piece.text, line.where)
         kind = None if piece.kind in ("unknown", "gpu") else piece.kind
-        read = replace(read, text=piece.text, category=read.category or kind)
+        read = replace(
+            read,
+            text=piece.text,
+            category=read.category or kind,
+            is_included=piece.is_inside or read.is_included,
+        )
         is_of_each = (
             regex("piece.of_each").search(piece.text) is not None and read.usd is None and read.quantity == 1
         )

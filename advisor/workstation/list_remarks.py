@@ -100,7 +100,9 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
                 continue
         seen += names
         found.lines.append(line)
-    found.lines = found.lines or lines
+    if not found.lines:  # a text is no remark on something else where it says nothing but that
+        found.lines = lines
+        found.notes.clear()
     return found
 
 

@@ -292,13 +292,7 @@ def server_in(text: str) -> Board | None:
         is_own = (
             len(numbers) > 1
             or any(len(number) >= _LEAST_OWN_NUMBER for number in numbers)
-            or numbers
-            & {
-                "r720",
-                "r730",
-                "r740",
-                "r750",
-            }
+            or any(regex("name.server_number").fullmatch(number) for number in numbers)
         )
         if numbers and numbers <= words and (is_own or names & words):
             matches.append((len(numbers), len(names & words), board))

@@ -253,9 +253,9 @@ class PartReader:
             raise ambiguous_part(line, "board", [one.name for one in found])
         # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
         found.sort(key=lambda board: (num_extra_words(board, words), not board.id, board.name))
-        other = next((one for one in found[1:] if one.slots != found[0].slots), None)
-        if other is not None and num_extra_words(found[0], words):
-            self._notes.append(f"{line.what!r} can be {other.name} too: write the full name if it is")
+        others = (one.name for one in found[1:] if num_extra_words(found[0], one.name))
+        if found and num_extra_words(found[0], words) and (other := next(others, None)) is not None:
+            self._notes.append(f"{line.what!r} can be {other} too: write the full name if it is")
         return found[0] if found else None
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:

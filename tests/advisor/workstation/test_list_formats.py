@@ -481,6 +481,7 @@ LANGUAGES: Final = {
     "J'ai deux RTX 3090 avec un Ryzen 7 5800X et 64 Go DDR4. Peut-on faire tourner un 70B ?": ("model",),
     "Tengo dos RTX 3090 con un Ryzen 7 5800X y 64GB DDR4. ¿Puede ejecutar un 70B?": ("model",),
     "Ho due RTX 3090 con un Ryzen 7 5800X e 64GB DDR4. Gira un 70B?": ("model",),
+    "2х RTX 3090, Ryzen 7 5800X, 64 ГБ DDR4, БП 1000Вт. Потянет 70B?": ("model",),
     "Zwei RTX 3090 mit einem Ryzen 7 5800X und 64GB DDR4. Schafft der Rechner ein 70B?": ("model",),
 }
 
@@ -501,3 +502,15 @@ def test_a_stated_sum_that_the_parts_do_not_have_is_told() -> None:
         _, listing = read_listings(None, price_book(), pasted=f"{parts}Total Price: ~${usd}\n")[0]
         assert any("the price of the list" in note for note in listing.notes) == is_told
         assert listing.total_usd == 800
+
+
+def test_a_price_behind_the_parts_of_a_machine_is_that_of_the_machine() -> None:
+    text = "A used Dell Precision 7920 (2x Gold 6138, 192GB, 1400W) for $900 and four RTX A4000 ($550 each)"
+    _, listing = read_listings(None, price_book(), pasted=text)[0]
+    assert [line.unit_price_usd for line in listing.bill] == [900.0, 0.0, 0.0, 0.0, 550.0]
+
+
+def test_cells_in_quotes_are_a_table_without_a_header() -> None:
+    text = '"GPU","MSI RTX 3090 Suprim X","2","$1,500.00"\n"PSU","EVGA SuperNOVA 1600 P2","1","$300.00"'
+    _, listing = read_listings(None, price_book(), pasted=text)[0]
+    assert [(line.quantity, line.usd) for line in listing.bill] == [(2, 1500.0), (1, 300.0)]
