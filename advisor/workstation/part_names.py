@@ -370,6 +370,7 @@ def is_known(text: str) -> bool:
     return kind_in(text) is not None
 
 
+@functools.lru_cache(maxsize=4096)
 def kind_in(text: str) -> str | None:
     """Return the kind of part that a text names; None if it names none."""
     try:
