@@ -20,8 +20,7 @@ from advisor.workstation.mentions import (
 )
 from advisor.workstation.part_names import (
     SERVICE_WORDS,
-    UnknownPartError,
-    category_of,
+    find_category,
     is_known,
     is_title,
     kind_in,
@@ -486,10 +485,7 @@ def kind_of(line: TypedLine) -> str | None:
     """Return the kind of part of a piece of a line, None if it is in no record."""
     if regex("piece.bridge_words").search(line.what) and find_card_name(line.what) is not None:
         return "gpu"
-    try:
-        return category_of(line)
-    except UnknownPartError:
-        return None
+    return find_category(line)
 
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:

@@ -155,11 +155,7 @@ def is_title(line: TypedLine, *, is_labelled: bool = False) -> bool:
         return True
     if line.usd is not None or line.quantity > 1:
         return False
-    try:
-        category_of(line)
-    except UnknownPartError:
-        return True
-    return False
+    return find_category(line) is None
 
 
 def names_a_model(text: str, *allowed: str) -> bool:
@@ -172,14 +168,35 @@ def names_a_model(text: str, *allowed: str) -> bool:
 def category_of(line: TypedLine) -> str:
     """Return the kind of part that a line names.
 
-    Memory comes before processors and cards, since the speed of a module is also the number of a CPU (DDR5-5600).
+    Raises: UnknownPartError: nothing in it is known; near misses are in the hint.
+    """
+    category = find_category(line)
+    if category is not None:
+        return category
+    if _names_unknown_card(line):
+        raise unknown_part(line, "card", gpu_names())
+    names = [part.name for found in parts.all_parts().values() for part in found]
+    raise unknown_part(line, "part", [*gpu_names(), *names])
 
-    Raises: InputFileError: nothing in it is known; near misses are in the hint.
+
+def _names_unknown_card(line: TypedLine) -> bool:
+    """Whether a line names a card by a number that is in no record."""
+    words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
+    return regex("name.model_number").search(line.what) is not None and not words & CPU_WORDS
+
+
+def find_category(line: TypedLine) -> str | None:
+    """Return the kind of part that a line names; None if nothing in it is known.
+
+    Memory comes before processors and cards, since the speed of a module is also the number of a CPU (DDR5-5600).
     """
     text = regex("name.maker_of_more").sub(" ", line.what.lower())
     words = {word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", text)}
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)|[a-z0-9.]+", text))
-    category = _category_by_model(line, words) or _category_by_words(line.what, words)
+    category = _category_by_model(line, words)
+    if category is not None or _names_unknown_card(line):
+        return category
+    category = _category_by_words(line.what, words)
     if category is not None:
         return category
     plain = regex("name.revision").sub(" ", line.what)
@@ -187,17 +204,12 @@ def category_of(line: TypedLine) -> str:
         pool = (*found, *parts.named_parts(category))
         if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
             return category
-    if (named := mentions_in(line.what)) and named[0].kind != "gpu":
-        return named[0].kind
-    names = [part.name for found in parts.all_parts().values() for part in found]
-    raise unknown_part(line, "part", [*gpu_names(), *names])
+    named = mentions_in(line.what)
+    return named[0].kind if named and named[0].kind != "gpu" else None
 
 
 def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
-    """Return the kind of part by models, sizes and ratings that a line names; None if it names none.
-
-    Raises: UnknownPartError: it names a card by a number that is in no record.
-    """
+    """Return the kind of part by models, sizes and ratings that a line names; None if it names none."""
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]) and not regex("name.is_no_link").search(line.what):
             return (
@@ -226,8 +238,8 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
         return "ram"
     if has_card:
         return "gpu"
-    if regex("name.model_number").search(line.what) and not words & CPU_WORDS:
-        raise unknown_part(line, "card", gpu_names())
+    if _names_unknown_card(line):
+        return None
     if regex("mention.watts").search(line.what) and words & set(WORDS["psu"]):
         return "psu"
     if "cpu" in kinds or find_cpu(line.what) or cpu_by_number(line.what):
@@ -374,7 +386,7 @@ def is_known(text: str) -> bool:
 def kind_in(text: str) -> str | None:
     """Return the kind of part that a text names; None if it names none."""
     try:
-        return category_of(read_line(text, ""))
+        return find_category(read_line(text, ""))
     except InputFileError:
         return None
 
@@ -694,6 +706,7 @@ def kit_bytes(text: str) -> float:
 
 
 _DDR5_SIZES: Final = frozenset(size * GIB for size in (24, 48, 96))
+"""Sizes of modules that only DDR5 has [bytes]."""
 _SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 32, 64, 128, 256)) | _DDR5_SIZES
 """Sizes in which modules are sold [bytes]."""
 _MOST_UNBUFFERED: Final = 8
