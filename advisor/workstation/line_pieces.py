@@ -316,7 +316,10 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         elif not _is_aside(piece.text) and names_something(piece.text):
             piece.kind = "unknown"
             kept.append(piece)
-    return kept
+    docks = [one for one in kept if one.kind == "riser" and _is_link(one.text)]
+    # Words for a dock say nothing more beside its product.
+    bare = [one for one in docks if regex("piece.bare_dock").fullmatch(one.text)]
+    return [one for one in kept if one not in bare[0 if len(docks) > len(bare) else 1 :]]
 
 
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:

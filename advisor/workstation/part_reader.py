@@ -252,7 +252,7 @@ class PartReader:
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
             raise ambiguous_part(line, "board", [one.name for one in found])
         # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
-        found.sort(key=lambda board: (num_extra_words(board, words), not board.id, board.name))
+        found.sort(key=lambda board: (num_extra_words(board, f"{words} wifi"), not board.id, board.name))
         others = (one.name for one in found[1:] if num_extra_words(found[0], one.name))
         if found and num_extra_words(found[0], words) and (other := next(others, None)) is not None:
             self._notes.append(f"{line.what!r} can be {other} too: write the full name if it is")

@@ -96,7 +96,7 @@ def with_other_memory(text: str, systems: tuple[System, ...]) -> tuple[System, .
     return ()
 
 
-_IGNORED: Final = frozenset(("nvidia", "amd", "apple", "asus", "lenovo", "developer", "kit"))
+_IGNORED: Final = frozenset(("nvidia", "amd", "apple", "asus", "lenovo", "developer", "kit", "mac"))
 
 
 def _identity(name: str) -> tuple[str, ...]:
