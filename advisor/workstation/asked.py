@@ -1,25 +1,15 @@
 """Words of a list about its use: the model and the format that the machine shall run, and questions to answer."""
 
-import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
+from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.listing import Listing
+from advisor.workstation.mentions import language_models_in, mentions_in
 
-_MODEL: Final = re.compile(
-    r"\b(?:(?:meta[- ])?llama|qwen|qwq|deepseek|gemma|mistral|mixtral|phi|glm|gpt-?oss|command|kimi|minimax|nemotron"
-    r"|granite|yi|falcon|olmo|exaone|ernie|hunyuan|devstral|magistral|codestral)(?:[ -]?v?\d[\w.]*|[ -]\w{1,8}){0,4}"
-    r"|(?<![\w.-])\d{1,3}(?:\.\d)?b\b",
-    re.IGNORECASE,
-)
-"""Name of a language model, or its size alone."""
-_FORMAT: Final = re.compile(
-    r"\b(?:(q[2-8](?:_\w{1,4}){0,2})|(fp8|fp16|bf16|int8)|(8|16)[- ]?bits?)\b", re.IGNORECASE
-)
 _FORMATS: Final = {
     "q8": "q8_0",
     "q6": "q6_k",
@@ -30,19 +20,7 @@ _FORMATS: Final = {
     "16": "bf16",
 }
 """Format by its short name; four bits are those of a question without any."""
-_SENTENCE: Final = re.compile(r"[^.?!\n]*(?:\.\d[^.?!\n]*)*\?")
-"""Sentence that ends with a question mark; a point before a digit ends none."""
-_ENOUGH: Final = re.compile(
-    r"\b(?:enough|suffic\w+|adequate|too\s+(?:small|weak)|big\s+enough|handle|overkill|ok(?:ay)?|fine|support|reicht|ausreichend|suffit|basta|alcanza)\b",
-    re.IGNORECASE,
-)
-_OF_SUPPLY: Final = re.compile(
-    r"\b\d{3,4}\s?W(?:atts?)?\b|\b(?:psus?|power\s+suppl\w+|supply|netzteil|alim\w*|fuente)\b", re.IGNORECASE
-)
-_RUNS: Final = re.compile(
-    r"\b(?:run|runs|fit|fits|load|host|serve|läuft|laufen|tourne\w*|correr)\b|\btok(?:ens)?\s?/\s?s|\bhow\s+fast\b",
-    re.IGNORECASE,
-)
+_ENOUGH: Final = whole("enough")
 Asked = Literal["supply", "model"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
@@ -54,12 +32,9 @@ def models_in(text: str) -> tuple[str, ...]:
     """Return the language models that a text names, by name or by size; of those with as many weights the first, since
     people write a model's name and its size apart."""
     names: dict[float, str] = {}
-    for found in _MODEL.finditer(text):
-        words = found.group().split()
-        tried = (" ".join(words[:num]) for num in range(len(words), 0, -1))
-        name = next((one for one in tried if re.search(r"\d", one) and _is_language_model(one)), "")
-        num_weights = parameter_count(models.get(name).record).total if name else 0.0
-        if name and all(abs(num_weights - old) > _SAME_SIZE * old for old in names):
+    for name in (one for row in text.splitlines() for one in language_models_in(row)):
+        num_weights = parameter_count(models.get(name).record).total
+        if all(abs(num_weights - old) > _SAME_SIZE * old for old in names):
             names[num_weights] = name
     return tuple(names.values())
 
@@ -68,19 +43,19 @@ _SAME_SIZE: Final = 0.05
 """Largest difference of two numbers of weights that are one size, over the first: a 70B has 70.6 or 72.7 billion."""
 
 
-def _is_language_model(name: str) -> bool:
-    try:
-        return models.get(name).record.workload == "decoder"
-    except AdvisorError:
-        return False
-
-
-def format_in(text: str) -> str | None:
-    """Return the number format that a text names; None if it names none, or one of four bits."""
-    found = _FORMAT.search(text)
+def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
+    """Return the number format that a text names; None if it names none, or one of four bits. Eight bits on a machine
+    whose memory its GPU shares are those of llama.cpp, which runs there."""
+    found = regex("question.format").search(text)
     if found is None:
         return None
     name = next(filter(None, found.groups())).lower()
+    shares_memory = bool(listings) and all(
+        one.system is not None and accelerators.by_id(one.system.accelerator).unified_memory
+        for one in listings
+    )
+    if name in ("8", "int8") and shares_memory:
+        name = "q8"
     return None if name == "q4" else _FORMATS.get(name, name)
 
 
@@ -112,10 +87,16 @@ def weight_bytes(model: Model) -> float:
 
 def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model."""
-    sentences = [found.group() for found in _SENTENCE.finditer(text)]
+    sentences = [found.group() for found in regex("question.sentence").finditer(text)]
+    of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
+    of_model = [one for one in sentences if language_models_in(one)]
     asked: list[Asked] = []
-    if any(_ENOUGH.search(one) and _OF_SUPPLY.search(one) for one in sentences):
+    if any(_ENOUGH.search(one) for one in of_supply):
         asked.append("supply")
-    if any(_RUNS.search(one) and _MODEL.search(one) for one in sentences):
+    if any(
+        regex("question.runs").search(one)
+        or (one not in of_supply and (_ENOUGH.search(one) or not mentions_in(one)))
+        for one in of_model
+    ):
         asked.append("model")
     return tuple(asked)

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,51 +11,26 @@ from advisor.catalog.cpu_names import CPU_WORDS
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard
 from advisor.catalog.units import GB, GIB
-from advisor.workstation.typed_line import RATES
+from advisor.workstation.foreign_words import regex, word_table, write_in_one_form
 
-_DECORATION: Final = frozenset(
-    (
-        "nvidia",
-        "geforce",
-        "amd",
-        "radeon",
-        "intel",
-        "tesla",
-        "quadro",
-        "instinct",
-        "generation",
-        "blackwell",
-        "edition",
-    )
-)
+_WORDS: Final = {name: frozenset(words) for name, words in word_table("cards").items()}
+_DECORATION: Final = _WORDS["decoration"]
 """Words that makers and shops add and that tell no two accelerators apart."""
-_EDITIONS: Final = frozenset(
-    ("maxq", "server", "se", "sxm", "sxm2", "sxm4", "sxm5", "nvl", "laptop", "mobile", "sff", "hgx", "dgx")
-)
+_EDITIONS: Final = _WORDS["editions"]
 """Words of another product under the same number: a line with such a word means no accelerator without it."""
-_MODULES: Final = frozenset(("sxm", "sxm2", "sxm4", "sxm5"))
-_ALWAYS_NAMED: Final = _MODULES | {"sff"}
+_ALWAYS_NAMED: Final = _WORDS["always_named"]
 """Editions that a line names where it means them: the plain number is that of the full card."""
 _MAKERS_WORDS: Final = frozenset(("sff",))
 """Editions whose word makers of boards use too: an `RTX 5070 Ti WINDFORCE OC SFF` is a short RTX 5070 Ti."""
 _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
-_SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
+_SUFFIXES: Final = _WORDS["suffixes"]
 """Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
-_RATES: Final = re.compile(RATES)
-"""Transfer rates of modules, which are no card's number without its family: `64GB 6000`."""
-_DRIVE_WORDS: Final = frozenset(("evo", "pro", "qvo"))
+_DRIVE_WORDS: Final = _WORDS["drives"]
 """Words behind the number of a drive, which is also that of a card: a 970 EVO is no GTX 970."""
-_NUMBERED_OTHERWISE: Final = re.compile(
-    r"i[3579]|e[357]|[wx]|fx|optiplex|precision|xps|latitude|inspiron|vostro|alienware|thinkcentre|elitedesk|prodesk"
-    r"|pavilion|ryzen|epyc|xeon|threadripper|gold|silver|platinum|bronze"
-)
-"""Families of CPUs and lines of desktops whose numbers are those of cards too: an i7-6700 and an OptiPlex 3060 are no
-cards."""
+_NUMBERED_OTHERWISE: Final = _WORDS["others"]
+"""Families of CPUs and lines of desktops whose numbers are those of cards too: an i7-6700 is no card."""
 _MODIFIED: Final = "modified"
-_MEMORY_KIND: Final = re.compile(r"(?:gddr|hbm)\d[a-z]?")
-"""Kind of memory, which tells products of one number apart: of the H100 with 80 GB, HBM3 is that of the SXM module."""
-_MEMORY: Final = re.compile(r"(\d{1,3})gb")
 _NEAR_GB: Final = 0.8
 """Largest difference between two sizes of memory that count as one [GB]: a record may count 24 GB or 24 GiB."""
 
@@ -94,9 +69,9 @@ def find_card_name(text: str) -> CardName | None:
             # Round thousands are also rates, cases and professional cards, whose family is written: 4000D, RTX 5000.
             is_other = is_bare and (
                 CPU_WORDS & set(words)
-                or (start > 0 and _NUMBERED_OTHERWISE.fullmatch(bare[start - 1]))
+                or (start > 0 and bare[start - 1] in _NUMBERED_OTHERWISE)
                 or following in _DRIVE_WORDS
-                or _RATES.fullmatch(window[0])
+                or regex("card.rates").fullmatch(window[0])
                 or window[0].endswith("000")
             )
             if family is None or is_other:
@@ -108,8 +83,8 @@ def find_card_name(text: str) -> CardName | None:
 def _module_by_memory(words: list[str], window: list[str]) -> CardName | None:
     """Return the module of a server that a number means with the kind and the size of its memory; None if the line
     names no kind, or a card has it too."""
-    kinds = {word for word in words if _MEMORY_KIND.fullmatch(word)}
-    sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
+    kinds = {word for word in words if regex("card.memory_kind").fullmatch(word)}
+    sizes = {int(found.group(1)) for word in words if (found := regex("card.memory").fullmatch(word))}
     identity = tuple(sorted(window))
     meant = [
         record
@@ -139,7 +114,7 @@ def _among(family: tuple[str, ...], words: list[str], following: str, name: str)
     else:
         # A module for a carrier board is named as one; the plain number is the card's.
         records = [record for record in records if not _ALWAYS_NAMED & _all_words(record)] or records
-    sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
+    sizes = {int(found.group(1)) for word in words if (found := regex("card.memory").fullmatch(word))}
     fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
     if sizes and records and not fitting:
         have = sorted({_round_size(record.memory_bytes or 0.0) for record in records})
@@ -149,14 +124,21 @@ def _among(family: tuple[str, ...], words: list[str], following: str, name: str)
     if not sizes:
         # A number that its maker also sells with another memory, and names with its size, is the one without it.
         records = [
-            record for record in records if not _MEMORY.search(" ".join(_words_of(record.name)))
+            record for record in records if not regex("card.memory").search(" ".join(_words_of(record.name)))
         ] or records
     hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
     return CardName(tuple(record.id for record in hinted or records), name)
 
 
+def usual_of(names: Sequence[str]) -> str:
+    """Return the accelerator that a bare name usually means: the one whose name has no edition, of these the one
+    with the least memory, which promises nothing that another has not."""
+    records = map(accelerators.by_id, names)
+    return min(records, key=lambda one: (len(_EDITIONS & _all_words(one)), one.memory_bytes or 0.0)).id
+
+
 def _is_edition_or_size(word: str) -> bool:
-    return word in _EDITIONS or word in _HINTS or _MEMORY.fullmatch(word) is not None
+    return word in _EDITIONS or word in _HINTS or regex("card.memory").fullmatch(word) is not None
 
 
 def _has_memory(record: Accelerator, size_gb: int) -> bool:
@@ -203,25 +185,5 @@ def _all_words(record: Accelerator) -> frozenset[str]:
 
 def _words_of(text: str) -> list[str]:
     """Return the words of a name in the form in which they are compared: `RTX3090Ti 24 GB` is rtx, 3090, ti, 24gb."""
-    plain = re.sub(r"\bddr[345][- ]?\d{4,5}\b", " ", text.lower())  # a rate of modules is no number of a card
-    plain = re.sub(r"max[- ]q", "maxq", plain)
-    # The end of another product's number is no card: MS-A2.
-    plain = re.sub(
-        r"\b(?!rtx|gtx|rx|arc|tesla|quadro|nvidia|amd|radeon|lot|pny)([a-z]{2,})-(?=[a-z]\d{1,2}\b)",
-        r"\1",
-        plain,
-    )
-    # A server is an edition of a card only behind its name or before the word.
-    plain = re.sub(r"\bserver\b(?!\s+ed)(?<!blackwell server)(?<!6000 server)", " ", plain)
-    plain = re.sub(r"\bradeon[- ]vii\b", "radeon7", plain)  # VII alone is a version of many products
-    plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
-    plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)s?\b", r"\1 \2", plain)
-    plain = re.sub(r"\b(ti|super|xtx?)s\b", r"\1", plain)
-    plain = re.sub(r"\b(\d{1,3})\s*(?:gb|gib|g)\b", r"\1gb", plain)
-    words = re.findall(r"[a-z0-9.]+", plain)
-    return [_singular(word.strip(".")) for word in words if word not in _DECORATION and word.strip(".")]
-
-
-def _singular(word: str) -> str:
-    """Return `3090s` as `3090`; the S of a model such as the L40S stays."""
-    return word[:-1] if re.fullmatch(r"[a-z]?\d{3,4}s|(?:p|m|mi|k|t)\d{1,2}s", word) else word
+    words = (word.strip(".") for word in re.findall(r"[a-z0-9.]+", write_in_one_form(text.lower(), "card")))
+    return [word for word in words if word and word not in _DECORATION]

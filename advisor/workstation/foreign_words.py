@@ -3,38 +3,83 @@
 import functools
 import re
 import unicodedata
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog.files import read_toml
 from advisor.catalog.parts import FOLDER
 
-_COUNTERS: Final = "枚张張条條根块塊個个片台颗顆支只本"
-_UNITS: Final = (
-    (re.compile(r"(?<=\d)\s?(?:[Gg]o|[Гг][Бб])\b"), "GB"),
-    (re.compile(r"(?<=\d)\s?(?:To|[Тт][Бб])\b"), "TB"),
-    (re.compile("[\u2010\u2011]"), "-"),
-    (re.compile(rf"(?<=\d)\s?[{_COUNTERS}](?!钱)"), " pcs "),
-    *(
-        (re.compile(rf"{word}\s?[{_COUNTERS}](?!钱)"), f" {number} pcs ")
-        for number, word in zip((1, 2, 2, 3, 4, 5, 6, 7, 8), "一二两三四五六七八", strict=True)
-    ),
-)
-"""French and Russian units of memory (96 Go, 2 To), hyphens that word processors write, and Chinese and Japanese words
-behind a number of pieces."""
-_LABEL_AHEAD: Final = re.compile(
-    r"^([\s\-*•]*)(主板|主機板|内存|記憶體|显卡|顯示卡|电源|電源|硬盘|硬碟|固态|机箱|機殼|散热器?|散熱器|处理器|處理器|メモリ|グラボ|マザボ|ケース)"
-    r"\s+(?=\S)"
-)
-"""Label of a part without a colon, in scripts without spaces."""
+_COUNTED: Final = re.compile(r"[一二两兩三四五六七八](?=\s?[枚张張条條根块塊個个片台颗顆支只本](?!钱))")
+"""Number in Chinese or Japanese before the word for pieces."""
+_DIGITS: Final = str.maketrans("一二两兩三四五六七八", "1222345678")
+_SIGNS: Final = str.maketrans({"：": ":", "，": ", ", "；": "; ", "（": " (", "）": ") "})
 _UMLAUTS: Final = "äöü"
 _START: Final = r"(^[\s\-*•]*|[:：]\s*)"
-"""Place where a number in words is one: at the start of a line or after its label."""
+"""Place where a number in words is one whatever follows: at the start of a line or after its label."""
+_NUMBER_AHEAD: Final = r"(?=\s+(?-i:[A-Z]\w*[\dA-Z]|\d{2}))"
+"""Place behind which a number in words is one in a sentence: before a name with a number or in capitals."""
+
+
+@functools.cache
+def _tables(name: str) -> dict[str, Any]:
+    return read_toml(FOLDER / name)
 
 
 @functools.cache
 def word_table(name: str) -> dict[str, tuple[str, ...]]:
     """Return the words of a table of words.toml, by what they mean."""
-    return {meaning: tuple(words) for meaning, words in read_toml(FOLDER / "words.toml")[name].items()}
+    return {meaning: tuple(words) for meaning, words in _tables("words.toml")[name].items()}
+
+
+@functools.cache
+def _forms(name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    rows: list[list[str]] = _tables("spellings.toml")[name]
+    return tuple((re.compile(row[0], re.IGNORECASE), row[1]) for row in rows)
+
+
+def write_in_one_form(text: str, name: str) -> str:
+    """Return a text with what a table of spellings.toml lists in the form that the reader of lists knows."""
+    for pattern, written in _forms(name):
+        text = pattern.sub(written, text)
+    return text
+
+
+@functools.cache
+def one_of(name: str) -> str:
+    """Return the pattern of a list of phrases of words.toml, in which a space is any space."""
+    return f"(?:{'|'.join(word_table('phrases')[name])})".replace(" ", r"\s+")
+
+
+def whole(name: str) -> re.Pattern[str]:
+    """Return the pattern of the phrases of a list as whole words."""
+    return re.compile(rf"\b{one_of(name)}\b", re.IGNORECASE)
+
+
+_REFERENCE: Final = re.compile(r"\{((?:[a-z_]+\.)?[a-z_]+\d?)\}")
+
+
+@functools.cache
+def fragment(name: str) -> str:
+    """Return a pattern of patterns.toml with the patterns to which it refers, such as `line.count`."""
+    table, _, key = name.rpartition(".")
+    if table == "phrases":
+        return one_of(key)
+    if key == "counts":
+        return "|".join(word for words in word_table("counts").values() for word in words)
+    if key == "long_labels":
+        labels = (label for each in word_table("labels").values() for label in each if " " in label)
+        return "|".join(sorted(labels, key=len, reverse=True))
+    text = _tables("patterns.toml")[table][key][0]
+    return _REFERENCE.sub(lambda found: fragment(_full_name(found[1], table)), text)
+
+
+def _full_name(name: str, table: str) -> str:
+    return name if "." in name else f"{table}.{name}"
+
+
+@functools.cache
+def regex(name: str) -> re.Pattern[str]:
+    """Return a pattern of patterns.toml, compiled without regard to case."""
+    return re.compile(fragment(name), re.IGNORECASE)
 
 
 def write_in_english(text: str) -> str:
@@ -42,41 +87,41 @@ def write_in_english(text: str) -> str:
 
     Source: words.toml of the catalog.
     """
-    text = unicodedata.normalize("NFC", text).replace("：", ":").replace("，", ", ").replace("；", "; ")
-    text = text.replace("（", " (").replace("）", ") ")
-    text = _LABEL_AHEAD.sub(r"\1\2: ", text)
-    for unit, name in _UNITS:
-        text = unit.sub(name, text)
-    words, numbers = _patterns()
-    found = words[0].sub(lambda match: words[1][_plain(match.group())], text)
-    return numbers[0].sub(lambda match: f"{match.group(1)}{numbers[1][_plain(match.group(2))]} ", found)
+    text = unicodedata.normalize("NFC", text).translate(_SIGNS)
+    text = _COUNTED.sub(lambda number: f" {number.group().translate(_DIGITS)}", text)
+    text = write_in_one_form(text, "foreign")
+    for found, english in _patterns():
+        text = found.sub(functools.partial(_in_english, english), text)
+    return text
 
 
-_Pattern = tuple[re.Pattern[str], dict[str, str]]
+def _in_english(english: dict[str, str], found: re.Match[str]) -> str:
+    """Return the English word for one that was found; a number at the start of a line takes the space behind it."""
+    if found.re.groups == 1:
+        return english[found[0].lower()]
+    ahead, first, inside = found.groups()
+    return f"{ahead}{english[first.lower()].strip()} " if first else english[inside.lower()]
 
 
 @functools.cache
-def _patterns() -> tuple[_Pattern, _Pattern]:
+def _patterns() -> tuple[tuple[re.Pattern[str], dict[str, str]], ...]:
     """Return the patterns of words and of numbers, each with the English word by what is found."""
-    found: list[tuple[str, dict[str, str]]] = []
-    for name in ("words", "numbers"):
-        english = {foreign: word for word, each in word_table(name).items() for foreign in each}
-        spelled = {spelling: word for foreign, word in english.items() for spelling in _spellings(foreign)}
+    found = []
+    forms = {"words": "(WORDS)", "numbers": rf"{_START}(WORDS)\s*(?=\w)|(WORDS){_NUMBER_AHEAD}"}
+    for name, form in forms.items():
+        english = {
+            spelling: word
+            for word, each in word_table(name).items()
+            for foreign in each
+            for spelling in _spellings(foreign)
+        }
         # Longer words come first, since they contain shorter ones.
-        ordered = sorted(spelled, key=len, reverse=True)
-        found.append(
-            ("|".join(map(_pattern_of, ordered)), {_plain(key): word for key, word in spelled.items()})
-        )
-    (words, in_words), (numbers, in_numbers) = found
-    return (
-        (re.compile(words, re.IGNORECASE), _with_spaces(in_words)),
-        (re.compile(rf"{_START}({numbers})\s*(?=[\w])", re.IGNORECASE), in_numbers),
-    )
-
-
-def _with_spaces(words: dict[str, str]) -> dict[str, str]:
-    """Return the words with spaces around those that replace a script without any."""
-    return {key: word if key.isascii() or key[0] < "\u2e80" else f" {word} " for key, word in words.items()}
+        ordered = "|".join(map(_pattern_of, sorted(english, key=len, reverse=True)))
+        in_english = {
+            key.lower(): word if key[0] < "\u2e80" else f" {word} " for key, word in english.items()
+        }
+        found.append((re.compile(form.replace("WORDS", ordered), re.IGNORECASE), in_english))
+    return tuple(found)
 
 
 def _spellings(word: str) -> set[str]:
@@ -92,7 +137,3 @@ def _pattern_of(word: str) -> str:
     if word[0] >= "\u2e80":
         return pattern
     return rf"\b{pattern}" + (r"\b" if word[-1].isalnum() else "")
-
-
-def _plain(text: str) -> str:
-    return text.lower()

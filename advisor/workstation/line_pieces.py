@@ -10,19 +10,17 @@ from advisor.catalog.cpu_names import plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import regex, whole, word_table
 from advisor.workstation.mentions import (
-    GENERIC,
-    GIGABYTES,
-    SIZE,
-    WATTS,
     Mention,
+    is_generic,
+    language_models_in,
     maker_words,
     mentions_in,
 )
 from advisor.workstation.part_names import (
     SERVICE_WORDS,
-    UnknownPartError,
-    category_of,
+    find_category,
     is_known,
     is_title,
     kind_in,
@@ -35,148 +33,48 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
-    ADJECTIVES,
-    COUNT,
-    COUNTED,
     LABELS,
-    NO_ABBREVIATION,
     TypedLine,
     plain_text,
     read_line,
+    with_price_of,
+    without_price,
 )
 
-BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
-NO_BRIDGE: Final = re.compile(
-    r"\b(?:no|without|w/o)\s+(?:nv-?link|bridge)\w*|\bnv-?link[- ](?:capable|ready|support\w*)", re.IGNORECASE
-)
-_BRIDGE_ALONE: Final = re.compile(
-    r"^\W*(?:nv-?link|bridge)\b|\bbridge\b.*\bfor\b|\bnv-?link\s+(?:hb\s+)?bridges?\b(?!\s*d)", re.IGNORECASE
-)
-_NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
-
-
-_ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
-BARE_SIZE: Final = re.compile(r"(?:\d{1,2}\s?[x×]\s?)?\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
-_SLASH: Final = re.compile(r"(?<=\w)/(?=\w)")
 _LEAST_SLASHES: Final = 3
 """Number of slashes within words from which they separate parts: `5900X/X570 Unify/64GB/HX1000i`."""
-_BRACKETED: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
-_SEPARATOR: Final = re.compile(
-    r"(?P<hard>\s*[,;]\s+|\s*[;|](?:\s*[.?!](?=\s))?\s*|\s+/\s+|\s[-–—]\s|(?<=\w)(?<!be quiet)\s?[?!]+\s+"
-    r"|(?<=[\w)%])\.\s+(?=[A-Z])"
-    r"|(?<=[\w)]{3})\."
-    rf"{NO_ABBREVIATION}\s+(?=[a-z\d])"
-    r"|(?<!qty)(?<!quantity)(?<!count)(?<!menge)(?<!anzahl):\s+|\s+:\s*)"
-    r"|(?P<soft>\s+(?:\+|&|and|(?-i:plus)|y|et|och|og)\s+(?:an?\s+|my\s+|the\s+)?)"
-    r"|(?P<with>\s+(?:(?:paired|combined|coupled|mated|along|together)\s+)?(?:with|w/)\s+|\s+(?:next\s+to|alongside|under|beneath|inside|into"
-    r"|(?:cooled|powered|fed)\s+by|housed\s+in|in(?=\s+(?:an?|my|the|our|open)\s)|on(?=\s+(?:an?|my|the|our)\s))\s+)",
-    re.IGNORECASE,
-)
-_OWN_PART: Final = re.compile(r"(?i:(?:an?|my|the|our)\s+)(?=[A-Z])")
-"""Article before a name, which is a part of its own whether a record holds it or not."""
 _TAKES_NO_OTHER: Final = ("other", "psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
-_STOP: Final = re.compile(
-    r"\b(?:i|i'?m|i'?ve|i'?d|we|we'?ve|my|our|your|his|her|their|the|an?(?!\s+(?:pop|piece)\b)|it|it'?s|this|that|these|those|is|are|was|were|been|am|has|have|had"
-    r"|having|got|gets?|getting|bought|buy|buying|picked|grabbed|scored|ordered|found|paid|run|runs|running|using|use|want|wanted"
-    r"|plan|planning|going|gonna|will|would|could|should|can|may|might|think|thinking|add|adding|added|putting|drop(?:ping)?|throw|stick|in(?!\s+win)|into|on(?=\s+(?:an?|my|the))"
-    r"|which|who|if|when|because|so|but|then|just|also|still|already|currently|now|later|finally|here|there|what|how|to|up|comes?|from|last"
-    r"|be(?!\s+quiet)|sits?|everything|hangs?|je|j'ai|l'ai|déjà|le|la|el|der|das|eine?n?|un[ae]?|ich|habe|schon|bereits|tengo|ya|lo|ho|già|consists?|comprises|for(?=\s+(?:the|my|a|now))|lying)\b[:,]?",
-    re.IGNORECASE,
-)
-"""Words of sentences, of which no name of a part has any."""
-_FULL_STOP: Final = re.compile(r"\.$")
-_STOPS: Final = re.compile(rf"(?:{_STOP.pattern}\s+)+", re.IGNORECASE)
 _STOPS_OF_A_SENTENCE: Final = 4
 """Number of words of sentences from which a row without a mention is one, whatever kinds of part it speaks of."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
-_ABSENT: Final = re.compile(
-    r"^(?:it|this|the\s+(?:machine|build|rig|server))\s+(?:consists?|comprises)\b[^\d]*$|^(?:none|budget|everything\s+else|the\s+rest)\b"
-    r"|^(?:boxed\s+|tray\s+|bulk\s*)?(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
-    r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board|nv-?link|bridges?|risers?)\b"
-    r"|^(?:case|gpu|cpu|ssd|psu|ram|cooler|board)\s+(?:tbd|none|n/?a|later|not\s+yet)$"
-    r"|^(?:boxed|tray|bulk)$|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$"
-    r"|\b(?:haven\W?t|not)\s+(?:decided|chosen|sure|picked|bought)\b"
-    r"|\b(?:do|does)(?:n\W?t|\s+not)\s+have\b|\bnothing\b",
-    re.IGNORECASE,
-)
-"""Part that a list says is not there."""
-_MEASURE: Final = re.compile(
-    r"\d+(?:[.-]\d+)?\s?(?:[mc]?m|slots?|ports?|pins?|U|[GM]Hz|fans?|cores?|threads?|bays?|V|A|Hz)",
-    re.IGNORECASE,
-)
-"""Figure of a part that tells no kind: `PCIe riser, 200 mm`."""
-_LIMIT_ALONE: Final = re.compile(
-    r"^(?:(?:all|each|both)\s+(?:of\s+them\s+|(?:the\s+)?(?:gpus?|cards?)\s+)?(?:are\s+)?)?(?:running\s+)?"
-    r"(?:(?:power[- ]?)?(?:limit(?:ed)?|capped|undervolted|held)\b[^\d]{0,12}|(?<=\s)(?:at|@)\s*)(\d{2,3})\s*W\b",
-    re.IGNORECASE,
-)
-"""Power limit of cards in a piece of its own, behind a comma."""
-_GREETING: Final = re.compile(
-    r"(?:any\w*|thoughts|help|thanks?|cheers|tia|please|hi|hey|hello|edit|update|bonjour|bonsoir|salut|merci|hallo|moin"
-    r"|servus|guten\s+(?:tag|abend|morgen)|danke|vielen\s+dank|hola|buen[oa]s\s+\w+|gracias|ciao|buongiorno|salve|grazie|olá"
-    r"|obrigad[oa]|hoi|bedankt|hej|cześć|привет|спасибо)\b(?!\s*[:=])",
-    re.IGNORECASE,
-)
-_OF_A_WARRANTY: Final = re.compile(
-    r"^(?:\d{1,2}|one|two|three|five|ten)[- ]?(?:years?|yrs?|months?|jahren?|ans|años|anni)\b(?!.*\d\s?[GT]B)",
-    re.IGNORECASE,
-)
-"""Term of a warranty: `3 Year Parts`."""
-_MODEL: Final = re.compile(r"\b(?:qwen|llama|deepseek|gemma|gpt-oss|\d{1,3}b)\b", re.IGNORECASE)
-"""Language models, by name or size, of which lists say that a machine shall run them."""
-_SOFTWARE_NAME: Final = re.compile(
-    r"\b(?:ubuntu|debian|fedora|arch|manjaro|linux|mint|pop!?_?os|nixos|rocky|windows"
-    r"|win1[01]|wsl2?|macos|proxmox|unraid|truenas|esxi|docker|ollama|llama\.?cpp|lm\s?studio|koboldcpp|vllm|exllama\w*|comfyui"
-    r"|cuda|rocm|nvidia[- ]driver|driver|python|pytorch|kernel|open\s?webui)\b",
-    re.IGNORECASE,
-)
-_SOFTWARE: Final = re.compile(
-    rf"^(?:on|running|runs|using|with|os:?|under|via|\s)*{_SOFTWARE_NAME.pattern}[^$€£]*$", re.IGNORECASE
-)
-"""Software of a machine, which is no part."""
-_SUM: Final = re.compile(r"\$\s?\d[\d,.]*\s?k?")
-_OF_A_PRICE: Final = re.compile(
-    r"\b(?:asking|price|all[- ]in|total|for\s+(?:all|everything|the\s+lot)|about|around|approx\.?|roughly|obo|firm|paid"
-    r"|costs?(?:\s+me)?|(?:from|off|via)\s+(?:e-?bay|amazon|newegg|ali\w+|taobao"
-    r"|craigslist|facebook|marketplace|kleinanzeigen|leboncoin|apple|costco|best\s+buy))\b:?",
-    re.IGNORECASE,
-)
-"""Words beside a price that name no part."""
-_SOLD: Final = re.compile(
-    r"\b(?:selling|for sale|wts|obo|asking|takes it all|for everything|all in|shipped|total cost|in total)\b",
-    re.IGNORECASE,
-)
+_SOFTWARE_NAME: Final = whole("software")
+_SOLD: Final = whole("sold")
 """Words of a line that sells a whole machine: its one price is that of all parts."""
 _LEAST_KINDS: Final = 4
 """Number of kinds of part in one line from which it is a machine, and its one price that of all."""
 _LEAST_MACHINE_USD: Final = 1000.0
 """Price behind a cable or another piece that no rule reads from which it is that of the machine before it [USD]: such
 pieces cost less. Own choice."""
-_WHOLE_MACHINE: Final = re.compile(
-    r"\b(?:minisforum|beelink|gmktec|geekom|aoostar|nucbox|deskmini|acemagic|nuc\s?\d{1,2})\b"
-    r"|\b(?:poweredge|proliant|thinksystem|primergy|precision|thinkstation|workstation|server|R[67]\d{2,3}(?:xd)?"
-    r"|T[57][589]\d0|G[24]\d{2}-\w+|Z[2468][2-8]\d?0?(?:\s?G\d)?|DL3[68]0|AS-\d{4}\w*|SYS-\d{4}\w*|ESC\d{4}\w*|G\d{3}-\w+)\b",
-    re.IGNORECASE,
-)
+_WHOLE_MACHINE: Final = whole("whole_machine")
 """Names and numbers of machines that are sold whole, and makers of mini PCs."""
 
 
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
-    rest = _STOP.sub(" ", _OF_A_PRICE.sub(" ", text))
+    rest = regex("piece.stop").sub(" ", regex("piece.of_a_price").sub(" ", text))
     is_of_price = re.search(r"\w", rest) is None  # a sign alone names nothing either
-    absent = _ABSENT.search(text)
+    absent = regex("piece.absent").search(text)
     # Behind a part, such words are a doubt about it: `3060 (not sure which)`.
     is_absent = absent is not None and not any(one.end <= absent.start() for one in mentions_in(text))
     return (
         is_of_price
-        or _GREETING.match(text) is not None
+        or regex("piece.greeting").match(text) is not None
         or is_absent
-        or (_OF_A_WARRANTY.match(text) is not None and _SUM.search(text) is None)
-        or (_SOFTWARE.match(text) is not None and kind_in(text) in (None, "other"))
-        or (_MODEL.search(text) is not None and not is_known(text))
+        or (regex("piece.of_a_warranty").match(text) is not None and regex("piece.sum").search(text) is None)
+        or (regex("piece.software").match(text) is not None and kind_in(text) in (None, "other"))
+        or (bool(language_models_in(text)) and not is_known(text))
     )
 
 
@@ -197,6 +95,12 @@ class _Piece:
     """Number of the sentences before it."""
     is_own: bool
     """Whether an article and a name begin it, which is a part whether a record holds it or not."""
+    start: int
+    """Place in the text of the line."""
+    bracket: int
+    """Place where a bracket opens that closes directly before the piece; -1 if none does."""
+    is_inside: bool = False
+    """Whether the price of a machine, behind brackets with its parts, includes it."""
 
 
 def split_line(line: TypedLine) -> list[TypedLine]:
@@ -208,7 +112,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     pieces = _merge(all_pieces, line)
     is_named = any(one.mentions or (one.is_own and one.kind is None) for one in all_pieces)
     if line.category is None and line.usd is None and not is_named:
-        num_stops = len(_STOP.findall(line.text))
+        num_stops = len(regex("piece.stop").findall(line.text))
         if num_stops >= (_LEAST_STOPS if _SOFTWARE_NAME.search(line.text) else _STOPS_OF_A_SENTENCE):
             return []
     if not pieces:
@@ -241,13 +145,13 @@ def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
 
 def _pieces_of(line: TypedLine) -> list[_Piece]:
     text = plain_text(line)
-    if len(_SLASH.findall(text)) >= _LEAST_SLASHES and "://" not in text:
-        text = _SLASH.sub(" / ", text)
+    if len(regex("piece.slash").findall(text)) >= _LEAST_SLASHES and "://" not in text:
+        text = regex("piece.slash").sub(" / ", text)
     mentions = mentions_in(text)
     pieces: list[_Piece] = []
     start = group = sentence = 0
     joined = "hard"
-    for sign in (*_SEPARATOR.finditer(_hide_signs(text, mentions, line.category)), None):
+    for sign in (*regex("piece.separator").finditer(_hide_signs(text, mentions, line.category)), None):
         end = sign.start() if sign is not None else len(text)
         inside = [one for one in mentions if start <= one.start < end]
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
@@ -257,11 +161,11 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
             is_question = not own and is_asked and re.search(r"\d", words) is None
             if words and not is_question and not (is_ahead and _is_heading(words)):
                 kind = _kind_in(words, own)
-                is_own = _OWN_PART.match(text, begin) is not None
+                is_own = regex("piece.own_part").match(text, begin) is not None
                 names = tuple(text[one.start : one.end] for one in own)
-                pieces.append(
-                    _Piece(words, kind, "run" if number else joined, names, group, sentence, is_own)
-                )
+                joint = "run" if number else joined
+                bracket = text.rfind("(", 0, begin) if text[:begin].rstrip().endswith(")") else -1
+                pieces.append(_Piece(words, kind, joint, names, group, sentence, is_own, begin, bracket))
         if sign is not None:
             start = sign.end()
             joined = next(name for name, value in sign.groupdict().items() if value is not None)
@@ -273,6 +177,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
 def _is_heading(text: str) -> bool:
     """Whether words ahead of a colon say what follows, and name no machine themselves."""
     line = TypedLine(text, text, "")
+    if re.fullmatch(r"[A-Za-z]+\s*#?\d{1,2}", text) and kind_in(text) in (None, "riser"):
+        return True  # the number of a dock or a slot
     is_of_list = re.search(r"\d", text) is None or kind_in(text) is not None or is_title(line)
     return server_in(text) is None and not find_systems(text) and is_of_list
 
@@ -283,32 +189,25 @@ def _kind_in(text: str, mentions: Sequence[Mention]) -> str | None:
     has_card = any(one.kind == "gpu" for one in mentions)
     if kind == "link" and mentions:
         return mentions[0].kind  # supplies with the lead that joins them
-    return "gpu" if kind == "bridge" and has_card and not _BRIDGE_ALONE.match(text) else kind
+    return "gpu" if kind == "bridge" and has_card and not regex("piece.bridge_alone").match(text) else kind
 
 
 def _hide_signs(text: str, mentions: Sequence[Mention], kind: str | None) -> str:
     """Return a text in which no sign within a mention separates, nor one within brackets, unless those name a part of
     another kind than the words before them."""
     spans = [(one.start, one.end) for one in mentions]
-    for bracket in _BRACKETED.finditer(text):
+    for bracket in regex("piece.bracketed").finditer(text):
         begin, end = bracket.span()
         inside = {one.kind for one in mentions if begin < one.start < end}
         before = [one.kind for one in mentions if one.end <= begin]
         outer = before[-1] if before else kind or kind_in(text[:begin])
-        if not inside - {outer} or outer == "system" or _FITS.match(bracket.group()[1:]):
+        if not inside - {outer} or outer == "system" or regex("piece.fits").match(bracket.group()[1:]):
             spans.append((begin, end))
         else:  # the bracket itself separates
             text = f"{text[:begin]};{text[begin + 1 : end - 1]};{text[end:]}"
     for begin, end in spans:
         text = text[:begin] + text[begin:end].translate(_HIDE) + text[end:]
     return text
-
-
-_FITS: Final = re.compile(r"(?:fits?|supports?|for|up\s+to|compatible|max)\b", re.IGNORECASE)
-"""Words of a property that names other parts: `(fits RTX 4090)`."""
-_IS_AHEAD: Final = re.compile(rf"{COUNT}|[x×]|{ADJECTIVES}", re.IGNORECASE)
-"""Number or adjective before the name of a part."""
-_BEGINS_COUNTED: Final = re.compile(rf"{COUNT}|[x×]", re.IGNORECASE)
 
 
 def _runs(
@@ -347,7 +246,7 @@ def _start_of(text: str, least: int, start: int) -> int:
     """Return where the number, the label, the maker and the adjectives before a mention begin."""
     for word in reversed(list(re.finditer(r"\S+", text[least:start]))):
         plain = word.group().lower().strip("*:(")
-        if not (_IS_AHEAD.fullmatch(plain) or plain in LABELS or plain in maker_words()):
+        if not (regex("piece.is_ahead").fullmatch(plain) or plain in LABELS or plain in maker_words()):
             break
         start = least + word.start()
     return start
@@ -357,24 +256,22 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
     """Return the words of a span without those of a sentence before its first and behind its last mention."""
     if mentions:
         first = _start_of(text, start, mentions[0].start)
-        stops = list(_STOP.finditer(text, start, first))
+        stops = list(regex("piece.stop").finditer(text, start, first))
         start = stops[-1].end() if stops else start
-        is_counted = _BEGINS_COUNTED.match(text, first, mentions[0].start) is not None
-        if _MODEL.search(text, start, first) or (is_counted and re.search(r"\d", text[start:first]) is None):
+        is_counted = regex("piece.begins_counted").match(text, first, mentions[0].start) is not None
+        if language_models_in(text[start:first]) or (
+            is_counted and re.search(r"\d", text[start:first]) is None
+        ):
             start = first  # behind a language model, or words ahead of a number of pieces
-        tail = _STOP.search(text, mentions[-1].end, end)
+        tail = regex("piece.stop").search(text, mentions[-1].end, end)
         if tail is not None:  # of the words behind it, prices and numbers stay
-            told = _OF_A_COUNT.search(text, tail.start(), end)
+            told = regex("piece.of_a_count").search(text, tail.start(), end)
             return f"{text[start : tail.start()]} {text[told.start() : end] if told else ''}".strip(" ,;:(")
-    elif (lead := _STOPS.match(text, start, end)) and kind_in(text[lead.end() : end]) is not None:
+    elif (lead := regex("piece.stops").match(text, start, end)) and kind_in(
+        text[lead.end() : end]
+    ) is not None:
         start = lead.end()
     return text[start:end].strip(" ,;:")
-
-
-_OF_A_COUNT: Final = re.compile(
-    r"\$|\d+\s?W\b|\b[x×]\s?\d|\bof\s+(?:them|these|those)\b|\d\s?GB\s+or\s+\d", re.IGNORECASE
-)
-"""Numbers, prices, limits and doubtful sizes of a part in the words behind it."""
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
@@ -382,59 +279,68 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
     kept: list[_Piece] = []
     for piece in pieces:
         last = kept[-1] if kept else None
-        if not piece.mentions and len(pieces) > 1 and _BUNDLE.search(piece.text):
+        if not piece.mentions and len(pieces) > 1 and regex("piece.bundle").search(piece.text):
             continue  # the parts stand beside it
         if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
             continue
-        limit = _LIMIT_ALONE.match(piece.text)
+        limit = regex("piece.limit_alone").match(piece.text)
         cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
         if limit is not None and cards is not None:
             cards.text = f"{cards.text}, limited to {limit[1]}W"
+            continue
+        ahead = [one for one in kept if one.start < piece.bracket]
+        if ahead and ahead[-1].kind in ("board", "system") and _is_remark_alone(piece.text):
+            ahead[-1].text = f"{ahead[-1].text}, {piece.text}"
+            for one in kept[len(ahead) :]:
+                one.is_inside = True
             continue
         if line.category is not None and last is None:
             piece.kind = line.category
         if last is not None and _is_of(piece, last, {one.kind for one in kept}):
             # The drive of a machine tells nothing more, the price behind it is the machine's.
-            price = _SUM.search(piece.text) if (last.kind, piece.kind) == ("system", "storage") else None
+            is_drive = (last.kind, piece.kind) == ("system", "storage")
+            price = regex("piece.sum").search(piece.text) if is_drive else None
             told = piece.text[price.start() :] if price is not None else piece.text
-            if (last.kind, piece.kind) != ("system", "storage") or price is not None:
+            if not is_drive or price is not None:
                 last.text = f"{last.text}, {told}"
-        elif piece.kind is None and BARE_SIZE.fullmatch(piece.text):
+        elif piece.kind is None and regex("piece.bare_size").fullmatch(piece.text):
             has_host = bool({"cpu", "board"} & {one.kind for one in pieces})
             has_memory = any(one.kind == "ram" for one in (*kept, *pieces))
             piece.kind = None if not has_host else "storage" if has_memory else "ram"
             kept.append(piece)
         elif piece.kind is not None:
             if not piece.mentions and is_prose(piece.text):
-                without = _STOP.sub(" ", _FULL_STOP.sub("", piece.text)).replace("each", "")
+                without = regex("piece.stop").sub(" ", piece.text.rstrip(".")).replace("each", "")
                 piece.text = " ".join(without.split())
             kept.append(piece)
         elif not _is_aside(piece.text) and names_something(piece.text):
             piece.kind = "unknown"
             kept.append(piece)
-    return kept
-
-
-_BUNDLE: Final = re.compile(r"\b(?:bundle|combo)\b", re.IGNORECASE)
+    docks = [one for one in kept if one.kind == "riser" and _is_link(one.text)]
+    # Words for a dock say nothing more beside its product.
+    bare = [one for one in docks if regex("piece.bare_dock").fullmatch(one.text)]
+    return [one for one in kept if one not in bare[0 if len(docks) > len(bare) else 1 :]]
 
 
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     """Whether a piece tells more of the part before it: its price, a property, its figures."""
-    if _MEASURE.fullmatch(piece.text) or _is_remark_alone(piece.text):
+    if regex("piece.measure").fullmatch(piece.text) or _is_remark_alone(piece.text):
         return True
-    is_bare = BARE_SIZE.fullmatch(piece.text) is not None
+    is_bare = regex("piece.bare_size").fullmatch(piece.text) is not None
     if last.kind == "gpu" and (
-        (piece.kind == "bridge" and BRIDGE_WORDS.search(piece.text))
+        (piece.kind == "bridge" and regex("piece.bridge_words").search(piece.text))
         or (piece.joined == "with" and (piece.kind == "cooler" or _is_link(piece.text)))
     ):
-        return _SUM.search(piece.text) is None
+        return regex("piece.sum").search(piece.text) is None
     if last.kind == "system":
         chips = [{one.accelerator for one in find_systems(text)} for text in (last.text, piece.text)]
         is_shared = all(accelerators.by_id(one.accelerator).unified_memory for one in find_systems(last.text))
         is_figure = piece.kind in ("cpu", "storage") or (is_shared and (is_bare or piece.kind == "ram"))
-        return is_figure or bool(chips[0] & chips[1]) or _OF_SYSTEM.search(piece.text) is not None
+        return (
+            is_figure or bool(chips[0] & chips[1]) or regex("piece.of_system").search(piece.text) is not None
+        )
     if is_bare:
-        return last.kind == "storage" and GIGABYTES.search(last.text) is None
+        return last.kind == "storage" and regex("mention.gigabytes").search(last.text) is None
     if piece.kind is None:
         if not piece.mentions and (_SOFTWARE_NAME.search(last.text) or SERVICE_WORDS.search(last.text)):
             return True
@@ -449,11 +355,6 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     return False
 
 
-_OF_SYSTEM: Final = re.compile(
-    r"\b\d+[- ]core\b|\bunified\b|^\s*(?:chip|model|memory|storage|os)\b", re.IGNORECASE
-)
-
-
 def _is_aside(text: str) -> bool:
     """Whether a text without a mention is words of a sentence, a price alone, or says that a part is not there."""
     return is_prose(text) or names_no_part(text) or _is_remark_alone(text)
@@ -465,32 +366,11 @@ def is_property(text: str) -> bool:
         text = read_line(text, "").what  # without number and price
     except InputFileError:
         return False
-    words = plain_words(_STOP.sub(" ", _FIGURE.sub(" ", text))).split()
-    return all(
-        GENERIC.fullmatch(word) or SIZE.fullmatch(word) or word in _WORDS_OF_PROPERTIES for word in words
-    )
+    words = plain_words(regex("piece.stop").sub(" ", regex("piece.figure").sub(" ", text))).split()
+    return all(is_generic(word) or word in _WORDS_OF_PROPERTIES for word in words)
 
 
-_FIGURE: Final = re.compile(
-    r"\b\d+(?:[.,]\d+)?[- ]?(?:c/\d+t|cores?|threads?|[GM]Hz|[GMK]B|MT/s|W|V|nm|mm|bit)\b", re.IGNORECASE
-)
-_WORDS_OF_PROPERTIES: Final = frozenset(
-    (
-        "all",
-        "each",
-        "x16",
-        "socket",
-        "cache",
-        "boost",
-        "turbo",
-        "base",
-        "tdp",
-        "desktop",
-        "unlocked",
-        "edition",
-        "version",
-    )
-)
+_WORDS_OF_PROPERTIES: Final = frozenset(word_table("phrases")["property"])
 """Words that tell how a part is built or sold."""
 
 
@@ -506,21 +386,22 @@ def _completes(piece: _Piece, last: _Piece) -> bool:
     if piece.kind == "ram":
         sizes = [kit_bytes(one.text) for one in (last, piece)]
         return 0.0 in sizes or sizes[0] == sizes[1]
-    is_plain = not names_a_model(piece.text) and COUNTED.match(piece.text) is None
-    watts = [set(WATTS.findall(one.text)) for one in (last, piece)]
+    is_plain = not names_a_model(piece.text) and regex("line.counted").match(piece.text) is None
+    watts = [set(regex("mention.watts").findall(one.text)) for one in (last, piece)]
     return is_plain and (not watts[0] or not watts[1] or watts[0] == watts[1])
 
 
 def is_prose(text: str) -> bool:
     """Whether a text is words of a sentence."""
-    return len(_STOP.findall(text)) >= _LEAST_STOPS
+    return len(regex("piece.stop").findall(text)) >= _LEAST_STOPS
 
 
 def _is_remark_alone(text: str) -> bool:
     """Whether a piece of a line is a price or a number of pieces and nothing else: `VB 1.050€`, `$900 obo`, `qty 3`."""
     try:
-        plain = _OF_A_PRICE.sub(" ", text)
-        line = read_line(f"part, {' '.join(_STOP.sub(' ', plain).split()).rstrip(' .')}", "")
+        plain = regex("piece.of_a_price").sub(" ", text)
+        words = regex("piece.stop").sub(" ", plain).split()
+        line = read_line(f"part, {' '.join(words).rstrip(' .')}", "")
     except InputFileError:
         return False
     return line.what == "part" and (line.usd is not None or bool(line.unread_price) or line.quantity > 1)
@@ -529,17 +410,28 @@ def _is_remark_alone(text: str) -> bool:
 def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
     """Return the lines of pieces with their prices: one behind parts that a plus sign joins is that of all of them, one
     behind a machine that of the machine."""
-    found = []
+    found: list[TypedLine] = []
     for piece in pieces:
         read = read_line(piece.text, line.where)
         kind = None if piece.kind in ("unknown", "gpu") else piece.kind
-        found.append(replace(read, text=piece.text, category=read.category or kind))
+        read = replace(
+            read,
+            text=piece.text,
+            category=read.category or kind,
+            is_included=piece.is_inside or read.is_included,
+        )
+        is_of_each = (
+            regex("piece.of_each").search(piece.text) is not None and read.usd is None and read.quantity == 1
+        )
+        if found and piece.joined != "hard" and is_of_each:
+            read = replace(read, quantity=found[-1].quantity)
+        found.append(read)
     lines: list[TypedLine] = []
     for sentence in sorted({piece.sentence for piece in pieces}):
         own = [(one, piece) for one, piece in zip(found, pieces, strict=True) if piece.sentence == sentence]
         lines += _with_prices_of_sentence(line, [one for one, _ in own], [piece for _, piece in own])
     if all(one.usd is None for one in lines):
-        is_own = line.usd is not None and _SUM.search(plain_text(line)) is None
+        is_own = line.usd is not None and regex("piece.sum").search(plain_text(line)) is None
         return _price_first(line, lines) if is_own or _SOLD.search(line.text) else lines
     return lines
 
@@ -553,7 +445,7 @@ def _with_prices_of_sentence(
     last = found[-1]
     is_machine = is_machine and (pieces[-1].kind != "other" or (last.usd or 0.0) >= _LEAST_MACHINE_USD)
     if priced == [len(found) - 1] and is_machine:
-        return _price_first(last, [*found[:-1], _without_price(last)])
+        return _price_first(last, [*found[:-1], without_price(last)])
     lines: list[TypedLine] = []
     waiting: list[TypedLine] = []
     group = -1
@@ -564,28 +456,23 @@ def _with_prices_of_sentence(
             group = piece.group
         waiting.append(one)
         if one.usd is not None:
-            lines += _price_first(one, list(map(_without_price, waiting)))
+            lines += _price_first(one, list(map(without_price, waiting)))
             waiting = []
     return [*lines, *waiting]
-
-
-def _without_price(line: TypedLine) -> TypedLine:
-    return replace(line, usd=None, usd_low=None, usd_high=None)
 
 
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
     """Return the pieces of a line with its price, if it has one, on the first, which includes the others."""
     if line.usd is None:
         return pieces
-    first = replace(pieces[0], usd=line.usd, usd_low=line.usd_low, usd_high=line.usd_high)
-    return [first, *(replace(one, is_included=True) for one in pieces[1:])]
+    return [with_price_of(pieces[0], line), *(replace(one, is_included=True) for one in pieces[1:])]
 
 
 def with_price_of_title(lines: list[TypedLine]) -> list[TypedLine]:
     """Return lines whose title states the only price with that as the price of all parts: `Selling: AI rig, $2,900`."""
     title, *rest = lines
     is_only = title.usd is not None and all(line.usd is None for line in rest)
-    untitled = _without_price(title)
+    untitled = without_price(title)
     if len(rest) < _LEAST_KINDS or not is_only or title.quantity > 1 or not is_title(untitled):
         return lines
     return [untitled, *_price_first(title, rest)]
@@ -599,38 +486,37 @@ def _is_machine(line: TypedLine) -> bool:
 
 def kind_of(line: TypedLine) -> str | None:
     """Return the kind of part of a piece of a line, None if it is in no record."""
-    if BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
+    if regex("piece.bridge_words").search(line.what) and find_card_name(line.what) is not None:
         return "gpu"
-    try:
-        return category_of(line)
-    except UnknownPartError:
-        return None
+    return find_category(line)
 
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     """Return the cards and the bridges of a line that names both."""
-    if not BRIDGE_WORDS.search(line.what) or find_card_name(line.what) is None:
+    if not regex("piece.bridge_words").search(line.what) or find_card_name(line.what) is None:
         return [line]
-    if NO_BRIDGE.search(line.what):
-        return [replace(line, what=" ".join(NO_BRIDGE.sub(" ", line.what).split()))]
-    word = BRIDGE_WORDS.search(line.what)
+    if regex("piece.no_bridge").search(line.what):
+        return [replace(line, what=" ".join(regex("piece.no_bridge").sub(" ", line.what).split()))]
+    word = regex("piece.bridge_words").search(line.what)
     has_cards_ahead = word is not None and find_card_name(line.what[: word.start()]) is not None
-    are_joined = _ARE_BRIDGED.search(line.what) or has_cards_ahead
-    if _BRIDGE_ALONE.search(line.what) and not are_joined:
+    are_joined = regex("piece.are_bridged").search(line.what) or has_cards_ahead
+    if regex("piece.bridge_alone").search(line.what) and not are_joined:
         return [replace(line, category="bridge")]
-    named = find_card_name(BRIDGE_WORDS.sub(" ", line.what))
+    named = find_card_name(regex("piece.bridge_words").sub(" ", line.what))
     able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
     if named is None or not set(named.accelerators) & able:
         # Modules on carrier boards have their links without a bridge.
-        return [replace(line, what=" ".join(BRIDGE_WORDS.sub(" ", line.what).split()))]
-    counted = _NUM_BRIDGES.search(line.what)
+        return [replace(line, what=" ".join(regex("piece.bridge_words").sub(" ", line.what).split()))]
+    counted = regex("piece.num_bridges").search(line.what)
     number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
-    cards = BRIDGE_WORDS.sub(" ", _NUM_BRIDGES.sub(" ", line.what) if counted else line.what)
+    cards = regex("piece.bridge_words").sub(
+        " ", regex("piece.num_bridges").sub(" ", line.what) if counted else line.what
+    )
     cards = re.sub(r"(?:\s+(?:\+|&|with|w/|and|plus|via|over|in|pairs?))+\s*$", "", " ".join(cards.split()))
-    bridge = replace(line, what="NVLink bridge", quantity=number, usd=None, usd_low=None, usd_high=None)
-    return [
-        replace(line, what=cards),
-        replace(
-            bridge, category="bridge", is_worded=False, is_included=line.is_included or line.usd is not None
-        ),
-    ]
+    slots = regex("piece.slots_of_bridge").search(line.what)
+    name = f"NVLink bridge{f' {slots[0]}' if slots else ''}"
+    is_included = line.is_included or line.usd is not None
+    bridge = replace(
+        line, what=name, quantity=number, category="bridge", is_worded=False, is_included=is_included
+    )
+    return [replace(line, what=cards), without_price(bridge)]

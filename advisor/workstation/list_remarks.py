@@ -11,104 +11,22 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import fragment, regex
 from advisor.workstation.mentions import mentions_in
 from advisor.workstation.part_names import kind_in, kit_bytes
 from advisor.workstation.typed_line import (
-    ADJECTIVES,
-    ARTICLES,
-    COUNT,
     LABELS,
     MOST_OF_ONE,
-    NO_ABBREVIATION,
-    NUMBER_WORDS,
     TypedLine,
+    number_in,
     plain_text,
     read_line,
+    with_price_of,
 )
 
 _FIRST: Final = 0xE100
-_PART: Final = "[\ue100-\uf8ff]"
-_SIZE: Final = re.compile(r"\d\s?GB", re.IGNORECASE)
-_ANY_PART: Final = re.compile(_PART)
-"""Mention in a skeleton, in which each mention of a text is one private character: the words around it tell its role,
-whatever part it names."""
-_AHEAD: Final = rf"(?:(?:{ARTICLES}|{ADJECTIVES}|{COUNT}|(?-i:[A-Z])[A-Za-z-]+)\s+)*"
-_KIND: Final = (
-    r"(?:(?:graphics\s+|video\s+)?cards?|power\s+suppl(?:y|ies)|(?:mother)?boards?|mobo|processor|ram|memory"
-    r"|(?:cpu|gpu|psu|case|cooler|ssd|drive)s?)\b"
-)
-_NAME: Final = rf"{_AHEAD}(?:{_PART}(?:\s+{_KIND})?|{_KIND})"
-"""Mention with the words ahead of it, or the word of its kind."""
-_ARTICLE: Final = re.compile(rf"^(?:(?:{ARTICLES}|of|used|new)\s+)+", re.IGNORECASE)
-_ALL_OF_THEM: Final = re.compile(r"\b[A-Z]{0,3}\d{1,4}\s?(?:ti|super|xtx?)?s$", re.IGNORECASE)
-"""Plural of a card's name without a number, which means every such card: `swap the T4s`."""
-_SINGLE: Final = re.compile(r"(?:an?|one|single)\b", re.IGNORECASE)
-_IN_FUTURE: Final = (
-    r"(?:later|eventually|down\s+the\s+(?:road|line)|in\s+the\s+future|some\s?day|next\s+year)\b"
-)
-_THEM: Final = re.compile(r"(?:it|them|these|those|both)(?:\s+(?:cards?|gpus?))?", re.IGNORECASE)
-"""Words for the parts that a sentence before a swap names."""
-_SWAP: Final = re.compile(
-    r"\b(?:(?:(?:swap|replac|trad|exchang|switch|sustitu|reempla|remplac|sostitu|sell)\w*|cambiar|ditch)(?:\s+out)?"
-    r"|upgrad\w*(?:\s+from)?|(?:going|go|moving|move)\s+from)\s+"
-    r"(?:(?:my|the|an?|our|current|existing|old|el|la|le|il)\s+)*(?P<old>[^,.;:?!]{1,40}?)\s+"
-    r"(?:out\s+)?(?:for|with|by|to|por|par|con|and\s+(?:get|buy|grab)|und|durch|gegen)\s+"
-    rf"(?P<new>{_AHEAD}(?:un[ae]?\s+)?{_PART})(?:\s+one\b)?"
-    rf"|(?P<old2>{_NAME})\s+(?:durch|gegen)\s+(?:eine?n?\s+)?(?P<new2>{_AHEAD}{_PART})",
-    re.IGNORECASE,
-)
-_ADDITION: Final = re.compile(
-    r"\b(?P<verb>(?:add(?:ing)?|fit(?:ting)?|put(?:ting)?|install(?:ing)?|run(?:ning)?|use|drop(?:ping)?|plug(?:ging)?|squeez\w+"
-    r"|get(?:ting)?|buy(?:ing)?|handle|support|take|power|throw(?:ing)?|stick(?:ing)?|go(?:ing)?\s+(?:for|with))\b(?:\s+in)?\s+)?"
-    r"(?:(?:an?|the|my)\s+)?(?:(?:used|new|cheap)\s+)?"
-    r"(?:(?P<order>second|2nd|third|3rd|fourth|4th)|(?P<more>one|two|three|[1-4])\s+more|another|additional|extra)\s+"
-    rf"(?P<new>(?:(?:used|new|cheap|[A-Z]\w+)\s+)*(?:{_PART}|(?:(?:graphics|video)\s+)?(?:gpu|card)s?\b|one\b|of\s+(?:them|these|those)\b))"
-    r"(?!\s*:)",
-    re.IGNORECASE,
-)
-"""Part that joins those of its kind: `can I add a second RTX 3090`, `two more P40s`, `another card`."""
-_OR_ELSE: Final = re.compile(r"^\s*,?\s*or\b[^.?!\n]*")
-"""Words of a question that consider another machine (`or swap it for a 4090`)."""
-_ASIDE: Final = re.compile(
-    rf"\b(?:drop(?:ping)?|remov(?:e|ing)|pull(?:ing)?(?:\s+out)?|ditch(?:ing)?)\s+(?:the|my)\s+(?:old\s+)?{_PART}(?!\s+in)"
-    r"|(?:\b(?:used\s+to\s+(?:have|run|own)|(?:i|we)\s+(?:previously\s+)?had|sold|got\s+rid\s+of|instead\s+of|rather\s+than"
-    r"|compared\s+(?:to|with)|than|(?<=faster\s)as|similar\s+to|like|beats?|don'?t\s+have|haven'?t\s+got|never\s+had|no|without|not)"
-    rf"\s+(?:any\s+|from\s+)?{_AHEAD}{_PART}(?:\s*(?:,|and|or|\+)\s*{_AHEAD}{_PART})*(?:[\s,]+(?:and\s+)?sold\s+(?:it|them|that))?)"
-    rf"|{_AHEAD}{_PART}\s+{_IN_FUTURE}",
-    re.IGNORECASE,
-)
-"""Part that a list says is gone, is not there, comes later or is what others are compared with."""
-_OF_OTHERS: Final = re.compile(
-    r"\b(?:(?:my|an?)\s+(?:friend|buddy|mate|brother|sister|dad|colleague|co-?worker|neighbou?r|boss|roommate)|someone|somebody|\w+(?=\s+says?\b)"
-    r"|some\s+people|others|other\s+people|everyone|he|she|they)(?:'s|\s+(?:\w+\s+)?(?:says?|has|have|had|runs?|got|gets?|uses?|built|bought))\b"
-    r"|\binstead\b(?!\s+of)[^.!]*\?|^\W*(?:or|alternatively|otherwise|option\s+(?:[b-d]|[2-9])|plan\s+b)\b",
-    re.IGNORECASE,
-)
-"""Sentence about another person's machine, or another one that the list considers."""
-_LATER: Final = re.compile(rf"\b{_IN_FUTURE}", re.IGNORECASE)
-_BACK: Final = re.compile(
-    rf"\b(?:the|that|this|those|these|both|each|either|my)\s+"
-    rf"(?:(?:existing|current|{ADJECTIVES}|{COUNT})\s+)*(?P<part>{_PART})(?!\s+{_PART})",
-    re.IGNORECASE,
-)
-"""Part with an article, which may be one that was named before."""
-_END_OF_SENTENCE: Final = re.compile(
-    rf"(?<=[.?!])\s+(?=[A-Z¿\"'(]|{_PART})|(?<=[\w)]{{3}}[.?!]){NO_ABBREVIATION}\s+(?=[a-z])"
-)
-_ALL_ALIKE: Final = re.compile(
-    r"\s*[(\[,–-]\s*(?:all|both|each)\s+(?:of\s+them\s+)?(?:are\s+)?(?P<name>[^()\[\],;]{3,40}?)\s*(?:[)\]]|$)",
-    re.IGNORECASE,
-)
-"""Name of a card that a remark gives to all cards before it: `2x Founders Edition + 1x Zotac Trinity (all 3090)`."""
-_COUNTED: Final = re.compile(r"\b\d{1,2}\s*[x×]\s*[A-Za-z][^,;+&()|]*?(?=\s*(?:[,;+&(|]|\band\b|$))")
-_CIRCUIT: Final = re.compile(
-    r"(?:\b(?:it|runs?|running|plugged|wired|powered|fed|on|off|of|from|into|with|an?|my|the|own|dedicated|at|wall"
-    r"|circuit|outlet|stromkreis|steckdose|sicherung|prise|disjoncteur)\b[\s:]*)*(?:\b(?P<num>[2-4]|two|dual)\s?[x×]?\s+)?"
-    r"(?:\b(?P<volts>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b[\s/,@-]{0,3}(?P<amps>\d{2})\s?A(?:mps?)?\b"
-    r"|\b(?P<amps2>\d{2})\s?A(?:mps?)?\b[\s/,@-]{0,3}(?P<volts2>1[0-2]\d|2[0-4]\d)\s?V(?:AC)?\b)"
-    r"(?:\s*\b(?:dedicated|circuit|outlet|line|breaker|socket|plug)s?\b)*",
-    re.IGNORECASE,
-)
+_PART: Final = fragment("remark.part")
+_IN_FUTURE: Final = fragment("remark.in_future")
 _ORDINALS: Final = {"second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
 
 
@@ -138,33 +56,71 @@ class Addition:
 
 @dataclass(slots=True)
 class Remarks:
-    """Lines of a list without what is only spoken of, and what its sentences change."""
+    """Lines of a list without what is only spoken of, and what its sentences say besides parts."""
 
     lines: list[TypedLine] = field(default_factory=list)
     swaps: list[Swap] = field(default_factory=list)
     additions: list[Addition] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    circuit: Circuit | None = None
+    """Wall circuit that the list states; None if it states none."""
+    wall_limit_w: float | None = None
+    """Most power at the wall that the list allows [W]; None if it states none."""
+    upgrade_usd: float | None = None
+    """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
+    is_running: bool = False
+    """Whether the list asks for the next parts, or speaks of a machine that its owner uses."""
 
 
-def read_remarks(lines: Sequence[TypedLine]) -> Remarks:
-    """Return the lines of a list without swaps, additions and parts that its machine does not have; these are noted."""
+def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
+    """Return the lines of a list without what its sentences say besides its parts: swaps, additions, parts that the
+    machine does not have, the circuit, the limit of power and the wish for the next parts."""
     found = Remarks()
+    lines, circuit = _cut_out([_with_shared_names(line) for line in typed], regex("remark.circuit"))
+    if circuit is not None:
+        amps = number_in(circuit["num"]) * float(circuit["amps"] or circuit["amps2"])
+        found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
+    lines, limit = _cut_out(lines, regex("remark.wall_limit"))
+    if limit is not None:
+        found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
+    found.upgrade_usd = _upgrade_sum(lines)
+    found.is_running = found.upgrade_usd is not None or _speaks_of_own_machine(lines)
     seen: list[str] = []
-    for line in lines:
+    for line in map(_without_wish, lines):
         text = plain_text(line)
         skeleton, names = _skeleton(text)
         if line.category is None and names:
             kept = [
                 _read_sentence(one, names, seen, line.where, found)
-                for one in _END_OF_SENTENCE.split(skeleton)
+                for one in regex("remark.end_of_sentence").split(skeleton)
             ]
             rest = _restore(" ".join(filter(None, kept)), names)
             if rest != text:
-                found.lines += _lines_of((rest,), line)
+                found.lines += _lines_of(rest, line)
                 continue
         seen += names
         found.lines.append(line)
+    if not found.lines:  # a text is no remark on something else where it says nothing but that
+        found.lines = lines
+        found.notes.clear()
     return found
+
+
+def _cut_out(
+    lines: Sequence[TypedLine], remark: re.Pattern[str]
+) -> tuple[list[TypedLine], re.Match[str] | None]:
+    """Return lines without a remark on the whole machine, and the last such remark; None if there is none."""
+    rest: list[TypedLine] = []
+    last: re.Match[str] | None = None
+    for line in lines:
+        found = remark.search(line.text)
+        if found is None:
+            rest.append(line)
+            continue
+        last = found
+        text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip(' .)')}".strip(" (),.")
+        rest += _lines_of(text, line) if kind_in(text) is not None else []
+    return rest or list(lines), last
 
 
 def _skeleton(text: str) -> tuple[str, list[str]]:
@@ -180,21 +136,24 @@ def _skeleton(text: str) -> tuple[str, list[str]]:
 
 
 def _restore(skeleton: str, names: Sequence[str]) -> str:
-    return _ANY_PART.sub(lambda part: names[ord(part.group()) - _FIRST], skeleton)
+    return regex("remark.any_part").sub(lambda part: names[ord(part.group()) - _FIRST], skeleton)
 
 
 def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: str, found: Remarks) -> str:
     """Return what is left of a sentence without its remarks, which join those found."""
-    if _ANY_PART.search(sentence) is None and _ADDITION.search(sentence) is None:
+    if (
+        regex("remark.any_part").search(sentence) is None
+        and regex("remark.addition").search(sentence) is None
+    ):
         return sentence
-    if _OF_OTHERS.search(sentence):
+    if regex("remark.of_others").search(sentence):
         found.notes.append(f"{_restore(sentence, names).strip()!r} is left out: it is of another machine")
         return ""
-    for aside in _ASIDE.finditer(sentence):
+    for aside in regex("remark.aside").finditer(sentence):
         found.notes.append(f"{_restore(aside.group(), names).strip()!r} names no part of the machine")
-    sentence = _ASIDE.sub(" ", sentence)
+    sentence = regex("remark.aside").sub(" ", sentence)
     place = 0
-    while (match := _SWAP.search(sentence, place)) is not None:
+    while (match := regex("remark.swap").search(sentence, place)) is not None:
         swap = _swap_of(match, names, where)
         place = match.end()
         if swap is not None:
@@ -202,26 +161,27 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
             sentence = _without(sentence, match)
             place = match.start()
     place = 0
-    while (match := _ADDITION.search(sentence, place)) is not None:
+    while (match := regex("remark.addition").search(sentence, place)) is not None:
         addition = _addition_of(match, names, where)
         place = match.end()
         if addition is not None:
-            if _LATER.search(sentence):
+            if regex("remark.later").search(sentence):
                 found.notes.append(f"{_restore(match.group(), names).strip()!r} is left out: it comes later")
             else:
                 found.additions.append(addition)
             sentence = _without(sentence, match)
             place = match.start()
     known = list(seen)
-    seen += [names[ord(part) - _FIRST] for part in _ANY_PART.findall(sentence)]
-    return _BACK.sub(
+    seen += [names[ord(part) - _FIRST] for part in regex("remark.any_part").findall(sentence)]
+    return regex("remark.back").sub(
         lambda part: "" if _is_seen(_restore(part["part"], names), known) else part.group(), sentence
     )
 
 
 def _without(sentence: str, found: re.Match[str]) -> str:
     """Return a sentence without a remark and what its question considers instead."""
-    return f"{sentence[: found.start()]} {_OR_ELSE.sub('', sentence[found.end() :])}"
+    rest = regex("remark.or_else").sub("", sentence[found.end() :])
+    return f"{sentence[: found.start()]} {rest}"
 
 
 def _is_seen(name: str, seen: Iterable[str]) -> bool:
@@ -230,31 +190,35 @@ def _is_seen(name: str, seen: Iterable[str]) -> bool:
 
 
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
-    texts = [_ARTICLE.sub("", _restore(found[one] or found[f"{one}2"], names)) for one in ("old", "new")]
+    texts = [
+        regex("remark.article").sub("", _restore(found[one] or found[f"{one}2"], names))
+        for one in ("old", "new")
+    ]
     try:
         named = (read_line(text, where) for text in texts)
-        old, new = (replace(line, what=_ARTICLE.sub("", line.what)) for line in named)
-        if old.quantity == 1 and _ALL_OF_THEM.search(texts[0]):
+        old, new = (replace(line, what=regex("remark.article").sub("", line.what)) for line in named)
+        if old.quantity == 1 and regex("remark.all_of_them").search(texts[0]):
             old = replace(old, quantity=MOST_OF_ONE)
-            is_single = _SINGLE.match(found["new"] or found["new2"]) is not None
+            is_single = regex("remark.single").match(found["new"] or found["new2"]) is not None
             new = replace(new, quantity=new.quantity if is_single or new.quantity > 1 else MOST_OF_ONE)
     except InputFileError:
         return None
     kind = kind_in(new.what)
-    is_named = (LABELS.get(old.what.lower()) or kind_in(old.what)) == kind or _THEM.fullmatch(
+    is_named = (LABELS.get(old.what.lower()) or kind_in(old.what)) == kind or regex("remark.them").fullmatch(
         old.what
     ) is not None
     return Swap(old, new, kind) if kind is not None and is_named else None
 
 
-def _lines_of(texts: Iterable[str], line: TypedLine) -> list[TypedLine]:
-    """Return what is left of a line, piece by piece, without pieces that name nothing."""
-    found = []
-    for text in texts:
-        if re.search(r"\w", text):
-            named = read_line(text, line.where)
-            found.append(replace(line, text=text, what=named.what, quantity=named.quantity))
-    return found
+def _lines_of(text: str, line: TypedLine) -> list[TypedLine]:
+    """Return what is left of a line; nothing if no word is."""
+    return [_with_text(line, text)] if re.search(r"\w", text) else []
+
+
+def _with_text(line: TypedLine, text: str) -> TypedLine:
+    """Return a line with the name and the number of another text."""
+    named = read_line(text, line.where)
+    return replace(line, text=text, what=named.what, quantity=named.quantity)
 
 
 def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedLine]:
@@ -298,12 +262,10 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
             found.append(line)
             continue
         priced = line if line.usd is not None or line.is_included else found[old]
+        longer = found[old] if len(found[old].what) >= len(line.what) else line
         found[old] = replace(
-            found[old] if len(found[old].what) >= len(line.what) else line,
+            with_price_of(longer, priced),
             quantity=max(found[old].quantity, line.quantity),
-            usd=priced.usd,
-            usd_low=priced.usd_low,
-            usd_high=priced.usd_high,
             says_whole_or_each=priced.says_whole_or_each,
             is_included=priced.is_included,
             block=line.block,
@@ -323,7 +285,7 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
     cards = [find_card_name(one.what) for one in (line, other)]
     if cards[0] is not None and cards[1] is not None:
         # A name without a size means the card of that number, whatever memory the list gives it.
-        is_bare = any(_SIZE.search(one.what) is None for one in (line, other))
+        is_bare = any(regex("remark.size").search(one.what) is None for one in (line, other))
         have = [set(card.accelerators) for card in cards if card is not None]
         return (
             bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
@@ -334,8 +296,7 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
 def _addition_of(found: re.Match[str], names: Sequence[str], where: str) -> Addition | None:
     """Return what a question adds; None if it names no card."""
     order = _ORDINALS.get((found["order"] or "").lower(), 0)
-    word = (found["more"] or "").lower()
-    more = NUMBER_WORDS.get(word, int(word) if word.isdecimal() else 1)
+    more = number_in(found["more"])
     is_same = re.search(_PART, found["new"]) is None
     new = replace(read_line(_restore(found["new"], names), where), quantity=more, usd=None)
     # Without a verb the words may count the list's own rows: `Second GPU: RTX 3060`.
@@ -372,114 +333,40 @@ def with_additions(
     return found, tuple(notes)
 
 
-_WISH: Final = re.compile(
-    r"\bwhat\b[^.?!]{0,60}\b(?:upgrade|improve|add|buy|get|change|swap|replace)\b[^.?!]{0,60}(?:\bfirst\b|\bnext\b|\$)"
-    r"|\b(?:next|best|first)\s+(?:upgrade|part|step|purchase)\b|\bupgrade\s+(?:path|first|next|for|advice)\b"
-    r"|\b(?:next|upgrade|improve|add)\b[^.?!$]{0,40}(?:for|with|under|budget(?:\s+of)?)\s*\$\s?\d[\d,]*[^.?!]*\?",
-    re.IGNORECASE,
-)
-"""Question for the next part of a machine: `What should I upgrade first?`, `What should I buy next for $800?`."""
-_SUM_OF_WISH: Final = re.compile(
-    r"\b(?:budget|for|with|under|spend|have|about|around|up\s+to|max(?:imum)?)\b[^.?!$\d]{0,20}\$\s?(\d[\d,]*)(?!\s?\d)"
-    r"|\$\s?(\d[\d,]*)\s+(?:budget|to\s+spend|max\b)"
-    r"|\b(?:have|budget(?:\s+is|\s+of)?|spend|with|under|around)\s+(\d[\d,]{2,})\s*(?:dollars|bucks|usd)\b",
-    re.IGNORECASE,
-)
-
-
-def upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
+def _upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
     """Return the sum for which a list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
-    if not any(_WISH.search(line.text) for line in lines):
+    if not any(regex("remark.wish").search(line.text) for line in lines):
         return None
-    found = (_SUM_OF_WISH.search(line.text) for line in lines)
+    found = (regex("remark.sum_of_wish").search(line.text) for line in lines)
     named = next((one for one in found if one is not None), None)
     return float(next(filter(None, named.groups())).replace(",", "")) if named is not None else 0.0
 
 
-_REST_OF_WISH: Final = re.compile(r"[^?]*\?")
-"""Words of a question up to its mark."""
-
-
-def without_wish(line: TypedLine) -> TypedLine:
+def _without_wish(line: TypedLine) -> TypedLine:
     """Return a line without its question for the next part, whose sum is no price of a part."""
-    found = _WISH.search(line.text)
+    found = regex("remark.wish").search(line.text)
     if found is None or line.category is not None:
         return line
     start = max(line.text.rfind(sign, 0, found.start()) for sign in ",.;:?!\n") + 1
-    rest = _REST_OF_WISH.match(line.text, found.end() - 1)
+    rest = regex("remark.rest_of_wish").match(line.text, found.end() - 1)
     end = rest.end() if rest is not None else len(line.text)
     if mentions_in(line.text[start:end]):
         return line
-    return next(
-        iter(_lines_of((f"{line.text[:start]} {line.text[end:]}".strip(" ,."),), replace(line, usd=None))),
-        line,
-    )
+    rest_of_line = _lines_of(f"{line.text[:start]} {line.text[end:]}".strip(" ,."), replace(line, usd=None))
+    return rest_of_line[0] if rest_of_line else line
 
 
-_OWN: Final = re.compile(
-    r"\bmy\s+(?:current\s+|existing\s+|old\s+|present\s+)?(?:rig|pc|machine|setup|build|server|workstation|desktop|system|box)\b"
-    r"|\b(?:I|we)\s+(?:currently\s+)?(?:have|own|run|use|am\s+running|'m\s+running)\b|\bI(?:'ve|\s+have)\s+got\b|\bI'm\s+running\b|^\W*(?:currently\s+|now\s+)?running\b"
-    r"|\bin\s+there\s+now\b",
-    re.IGNORECASE,
-)
-
-
-def speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
+def _speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
     """Whether a question speaks of a machine that its owner uses: `my rig is a 5800X3D w/ ...`."""
     return any(
-        _ASKS.match(line.text)
-        or (_OWN.search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text))
+        regex("remark.asks").match(line.text)
+        or (regex("remark.own").search(line.text) and (len(line.text) > _SHORT_TITLE or "?" in line.text))
         for line in lines
     )
 
 
-_WALL_LIMIT: Final = re.compile(
-    r"\b(?:(?:not?|never)\s+(?:more|over)(?:\s+than)?|max(?:imum|\.)?(?:\s+of)?|at\s+most|under|below|less\s+than|up\s+to"
-    r"|limit(?:ed)?(?:\s+(?:to|of|is))?)\s+(?P<num>\d{1,3}(?:,\d{3})|\d+(?:\.\d+)?)\s?(?P<kilo>k)?W(?:atts?)?\s+"
-    r"(?:(?:at|from|off|out\s+of)\s+)?(?:the\s+|a\s+)?(?:wall|outlet|socket|plug|meter)\b",
-    re.IGNORECASE,
-)
-"""Most power at the wall that a list allows: `not more than 1 kW from the wall`."""
-
-
-def split_off_wall_limit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], float | None]:
-    """Return lines without the most power at the wall that they allow, and it [W]; None if they state no limit."""
-    rest: list[TypedLine] = []
-    limit_w: float | None = None
-    for line in lines:
-        found = _WALL_LIMIT.search(line.text)
-        if found is None:
-            rest.append(line)
-            continue
-        limit_w = float(found["num"].replace(",", "")) * (KILO if found["kilo"] else 1.0)
-        text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip()}".strip(" (),.")
-        rest += _lines_of((text,), line) if mentions_in(text) else []
-    return rest or list(lines), limit_w
-
-
-_ASKS: Final = re.compile(
-    r"\W*(?:(?:can|could|will|would)\b[^.!]*\b(?:add(?:ing)?|take|fit|handle|put|drop)\b|is\s+(?:an?\s+)?\d{3,4}\s?W\b)[^.!]*\?",
-    re.IGNORECASE,
-)
-"""Question about some parts of a machine, which lists no whole one."""
 _SHORT_TITLE: Final = 60
 """Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
-_VERSUS: Final = re.compile(r"\s+(?:vs\.?|versus|compared\s+(?:to|with))\s+", re.IGNORECASE)
-_CHOICE: Final = re.compile(
-    r"\b(?:should|which|better|choos\w+|choice|pick|decid\w+|between|torn|get|buy|compare)\b", re.IGNORECASE
-)
-_EITHER: Final = re.compile(r"\s+or\s+(?:(?:should\s+I|just|rather)\s+)?(?:get\s+|buy\s+)?", re.IGNORECASE)
-_BETWEEN: Final = re.compile(r"\bbetween\b.*?\band\b", re.IGNORECASE)
-_END_OF_CHOICE: Final = re.compile(
-    r"\s+(?:(?:for|under|around|at)(?!\s+\$)|to\s+run|if|when|as|which|running|given)\s|[,;:?!]|\.\s|\s[-–—]\s|$",
-    re.IGNORECASE,
-)
-_HOST_OF: Final = re.compile(r"\s+(?:on|in|with|inside)\s+", re.IGNORECASE)
-"""Words between the cards of a machine and its host."""
-_END_OF_SENTENCE_ALONE: Final = re.compile(r"[.?!](?:\s|$)")
-_PURPOSE: Final = re.compile(
-    r"\s+(?:(?:for|under|around|at)(?!\s+\$)|to\s+run|if|when|which|running|given)\s|\s[-–—]\s", re.IGNORECASE
-)
 _LONGEST_CHOICE: Final = 6
 """Largest number of words ahead of a choice that its question may have."""
 
@@ -490,7 +377,7 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     for place, line in enumerate(lines):
         names, rest, before = _choices_in(line.text) if line.category is None else ([], "", "")
         if names:
-            ahead = [*lines[:place], *_lines_of((before,), replace(line, usd=None))]
+            ahead = [*lines[:place], *_lines_of(before, replace(line, usd=None))]
             behind = [
                 *([replace(read_line(rest, line.where), text=rest)] if rest else []),
                 *lines[place + 1 :],
@@ -503,23 +390,27 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
 def _choices_in(text: str) -> tuple[list[str], str, str]:
     """Return the machines or cards between which a text asks to choose, none if it asks for no choice; the parts behind
     them that each would join (`... for my 9700X / B850 Tomahawk`), and those in sentences ahead of them."""
-    sides = _VERSUS.split(text)
-    if len(sides) < 2 and ("?" in text or _CHOICE.search(text)) and not _SWAP.search(text):
-        between = _BETWEEN.search(text)
+    sides = regex("remark.versus").split(text)
+    if (
+        len(sides) < 2
+        and ("?" in text or regex("remark.choice").search(text))
+        and not regex("remark.swap").search(text)
+    ):
+        between = regex("remark.between").search(text)
         if between is not None:
             text = re.sub(r"\s+and\s+", " or ", text[between.start() :], count=1)
-        sides = _EITHER.split(text)
+        sides = regex("remark.either").split(text)
     if len(sides) < 2:
         return [], "", ""
     sides[0] = sides[0].rstrip(" ,")
-    ends = [end.end() for end in _END_OF_SENTENCE.finditer(sides[0])]
+    ends = [end.end() for end in regex("remark.end_of_sentence").finditer(sides[0])]
     start = ends[-1] if ends else 0
     first = sides[0][start:]
     ahead = re.split(r"[.?!]\s", sides[0][:start])
     before = ". ".join(ahead[:-1]) if ends and ahead[-1].strip() else ". ".join(ahead).strip()
     names = [
         _choice_at_end(first),
-        *(_END_OF_CHOICE.split(side, maxsplit=1)[0].strip() for side in sides[1:]),
+        *(regex("remark.end_of_choice").split(side, maxsplit=1)[0].strip() for side in sides[1:]),
     ]
     names = [re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE) for name in names]
     kinds = [_kind_of_choice(name) for name in names]
@@ -527,70 +418,45 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         return [], "", ""
     if set(kinds[:-1]) == {"system"} and kinds[-1] != "system":
         # A complete machine takes no further parts: those behind the last choice are its own.
-        own = _PURPOSE.split(_END_OF_SENTENCE_ALONE.split(sides[-1], maxsplit=1)[0], maxsplit=1)[0].rstrip(
-            "? "
+        own = (
+            regex("remark.purpose")
+            .split(regex("remark.end_of_sentence_alone").split(sides[-1], maxsplit=1)[0], maxsplit=1)[0]
+            .rstrip("? ")
         )
         return [*names[:-1], own], "", before if kind_in(before) is not None else ""
     behind = re.sub(
-        r"^(?:my|the|this|an?)\s+", "", _END_OF_CHOICE.split(f"{sides[-1]} ", maxsplit=1)[-1].strip()
+        r"^(?:my|the|this|an?)\s+",
+        "",
+        regex("remark.end_of_choice").split(f"{sides[-1]} ", maxsplit=1)[-1].strip(),
     )
     return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
 
 
 def _kind_of_choice(name: str) -> str | None:
     """Return the kind of part that a choice names first; a PC with parts is one with a board."""
-    own = _HOST_OF.split(name, maxsplit=1)[0]
-    return "board" if _ANY_PC.fullmatch(own) else kind_in(own)
-
-
-_ANY_PC: Final = re.compile(
-    r"(?:an?\s+|my\s+|the\s+)?(?:(?:custom|self-?built|diy|gaming|desktop|used|new|ai)\s+)*"
-    r"(?:pc|rig|build|desktop|workstation|server|machine|tower)",
-    re.IGNORECASE,
-)
-"""Machine that a choice names by no model: `a PC with an RTX 4090`."""
+    own = regex("remark.host_of").split(name, maxsplit=1)[0]
+    return "board" if regex("remark.any_pc").fullmatch(own) else kind_in(own)
 
 
 def _choice_at_end(text: str) -> str:
     """Return the part at the end of a text without the words of the question ahead of it."""
     words = text.split()
-    ahead = [n for n, word in enumerate(words[:_LONGEST_CHOICE]) if _CHOICE.fullmatch(word)]
+    ahead = [n for n, word in enumerate(words[:_LONGEST_CHOICE]) if regex("remark.choice").fullmatch(word)]
     return " ".join(words[ahead[-1] + 1 if ahead else 0 :])
 
 
-def with_shared_names(line: TypedLine) -> TypedLine:
+def _with_shared_names(line: TypedLine) -> TypedLine:
     """Return a line whose counted pieces bear the name of the card that a remark gives to all of them."""
-    found = _ALL_ALIKE.search(line.text)
+    found = regex("remark.all_alike").search(line.text)
     if found is None or find_card_name(found["name"]) is None:
         return line
-    ahead = _COUNTED.sub(
+    ahead = regex("remark.counted").sub(
         lambda piece: piece.group() + (f" {found['name']}" if _is_nameless_card(piece.group()) else ""),
         line.text[: found.start()],
     )
-    text = f"{ahead} {line.text[found.end() :]}".strip()
-    named = read_line(text, line.where)
-    return replace(line, text=text, what=named.what, quantity=named.quantity)
+    return _with_text(line, f"{ahead} {line.text[found.end() :]}".strip())
 
 
 def _is_nameless_card(text: str) -> bool:
     """Whether a text can be an edition of a card without the card's number: `2x Founders Edition`."""
     return find_card_name(text) is None and kind_in(text) in (None, "gpu")
-
-
-def split_off_circuit(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], Circuit | None]:
-    """Return lines without the wall circuit that they state (`runs on 208V 30A`), and it; None if none states one."""
-    rest: list[TypedLine] = []
-    circuit: Circuit | None = None
-    for line in lines:
-        found = _CIRCUIT.search(line.text)
-        if found is None:
-            rest.append(line)
-            continue
-        word = (found["num"] or "1").lower()
-        num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
-        circuit = Circuit(
-            float(found["volts"] or found["volts2"]), num * float(found["amps"] or found["amps2"])
-        )
-        text = f"{line.text[: found.start()].strip()} {line.text[found.end() :].strip(' .)')}".strip(" (")
-        rest += _lines_of((text,), line)
-    return rest, circuit

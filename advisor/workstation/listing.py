@@ -14,9 +14,8 @@ from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.line_pieces import (
-    BARE_SIZE,
     kind_of,
     names_no_part,
     split_line,
@@ -24,19 +23,12 @@ from advisor.workstation.line_pieces import (
 )
 from advisor.workstation.list_remarks import (
     read_remarks,
-    speaks_of_own_machine,
     split_alternatives,
-    split_off_circuit,
-    split_off_wall_limit,
-    upgrade_sum,
     with_additions,
-    with_shared_names,
     with_swaps,
     without_repetitions,
-    without_wish,
 )
 from advisor.workstation.part_names import (
-    HAS_FANS,
     WORDS,
     UnknownPartError,
     category_of,
@@ -66,19 +58,12 @@ MOST_SOCKETS: Final = 8
 """Largest number of CPUs of one machine (eight Xeons of the 8800 series); a larger number counts threads."""
 _LABELS_OF_A_LIST: Final = 3
 """Number of labelled rows from which a row without a label that speaks of a build is the title, whatever it names."""
-_RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
 PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
-_CARDS_ALONE: Final = re.compile(r"(?:the\s+|both\s+|these\s+|those\s+)?(?:gpus|cards)", re.IGNORECASE)
-_OF_THE_CARDS: Final = re.compile(
-    r"(?:all|both|each|the)?\s*(?:\d{1,2}|of\s+the)?\s*(?:gpus?|cards?)\s+(?:are|is|at|on|run\w*|water|air|in|with|power)\b",
-    re.IGNORECASE,
-)
-"""Words of a remark on the cards that other lines name."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -274,6 +259,10 @@ _READ_FIRST: Final = {"board": 0, "cpu": 1, "riser": 3, "bridge": 3}
 and the kind of bridge from the cards."""
 
 
+_INSIDE: Final = ("cpu", "ram", "storage")
+"""Parts whose price a complete machine includes."""
+
+
 @dataclass(frozen=True, slots=True)
 class _ReadLine:
     """Line with the part that it means."""
@@ -289,12 +278,9 @@ class _ListingReader(PartReader):
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
-        typed, circuit = split_off_circuit([with_shared_names(line) for line in typed])
-        typed, wall_limit_w = split_off_wall_limit(typed)
-        upgrade_usd = upgrade_sum(typed)
-        is_running = upgrade_usd is not None or speaks_of_own_machine(typed) or _is_told(typed)
-        remarks = read_remarks([without_wish(line) for line in typed])
-        typed = remarks.lines or typed
+        remarks = read_remarks(typed)
+        is_running = remarks.is_running or _is_told(typed)
+        typed = remarks.lines
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
         split = [part for line in present for part in split_line(line)]
@@ -304,7 +290,8 @@ class _ListingReader(PartReader):
         self._notes += added
         lines = self._without_remarks_on_cards(lines)
         self._ram_type = next(
-            (match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))), ""
+            (match.group().upper() for line in lines if (match := regex("list.ram_type").search(line.what))),
+            "",
         )
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
@@ -328,7 +315,7 @@ class _ListingReader(PartReader):
                 self._place(categories[place], part, count)
         self._price_each_in_columns(found)
         _check_number_of_cards(found.values(), lines[0].where)
-        if "cards" in self._machine and any(HAS_FANS.search(line.text) for line in present):
+        if "cards" in self._machine and any(regex("name.has_fans").search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
         if (joined := self._joined_cpu()) is not None:
             self._machine["cpu"] = joined
@@ -347,7 +334,13 @@ class _ListingReader(PartReader):
             machine=self._assembly(),
             bill=tuple(self._bill_line(one) for one in read),
             lines=tuple(one.line for one in read),
-            catalog_usd=tuple(self._catalog_usd(one.part, one.count) for one in read),
+            catalog_usd=tuple(
+                # What is inside a complete machine is not sold apart from it.
+                None
+                if system is not None and one.line.is_included and one.category in _INSIDE
+                else self._catalog_usd(one.part, one.count)
+                for one in read
+            ),
             notes=tuple(self._notes),
             unjudged=tuple(self._unjudged),
             unknown=tuple(self._unknown),
@@ -355,10 +348,10 @@ class _ListingReader(PartReader):
             num_cpus=self._num_cpus,
             system=system,
             num_systems=num_systems,
-            circuit=circuit,
-            upgrade_usd=upgrade_usd,
+            circuit=remarks.circuit,
+            upgrade_usd=remarks.upgrade_usd,
             is_running=is_running,
-            wall_limit_w=wall_limit_w,
+            wall_limit_w=remarks.wall_limit_w,
             has_unnamed_cards=self._has_unnamed_cards,
         )
 
@@ -368,20 +361,25 @@ class _ListingReader(PartReader):
         spoken = [
             line
             for line in lines
-            if have_cards and _OF_THE_CARDS.match(line.what) and find_card_name(line.what) is None
+            if have_cards
+            and regex("list.of_the_cards").match(line.what)
+            and find_card_name(line.what) is None
         ]
         # `Would the two cards run it` speaks of cards that other lines name.
         spoken += [
             line
             for line in lines
-            if have_cards and line.usd is None and _CARDS_ALONE.fullmatch(line.what) and line not in spoken
+            if have_cards
+            and line.usd is None
+            and regex("list.cards_alone").fullmatch(line.what)
+            and line not in spoken
         ]
         self._notes += [f"{line.text.strip()!r} names no card" for line in spoken]
         return [line for line in lines if line not in spoken]
 
     def _with_price_of_machine(self, read: _ReadLine) -> _ReadLine:
         """Return a line of a part that is in the price of the complete machine, unless it has its own."""
-        is_inside = "system" in self._machine and read.category in ("cpu", "ram", "storage")
+        is_inside = "system" in self._machine and read.category in _INSIDE
         is_priced = read.line.usd is not None or not is_inside
         return read if is_priced else replace(read, line=replace(read.line, is_included=True))
 
@@ -407,7 +405,9 @@ class _ListingReader(PartReader):
     def _note_counts_and_prices(self, lines: Sequence[TypedLine], typed: Sequence[TypedLine]) -> None:
         """Note the counts that words state, and the prices that do not count."""
         self._notes += [
-            f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
+            f"{line.text.strip()!r} counts as {line.quantity}"
+            for line in lines
+            if line.is_worded and line.quantity > 1
         ]
         self._notes += [
             f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
@@ -416,8 +416,12 @@ class _ListingReader(PartReader):
             if line.unread_price
         ]
         self._notes += [
-            f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: prices are "
-            "in US dollars; convert it to count it"
+            f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: "
+            + (
+                f"the prices of its parts sum to ${sum(one.usd or 0.0 for one in lines):,.0f}"
+                if "$" in line.unread_sum
+                else "prices are in US dollars; convert it to count it"
+            )
             for line in typed
             if line.unread_sum
         ]
@@ -446,7 +450,7 @@ class _ListingReader(PartReader):
 
     def _with_bare_memory(self, line: TypedLine, lines: Sequence[TypedLine]) -> TypedLine:
         """Return a line that is only a size as memory, if the list names a CPU or a board and no other memory."""
-        if line.category is not None or not BARE_SIZE.fullmatch(line.what):
+        if line.category is not None or not regex("piece.bare_size").fullmatch(line.what):
             return line
         kinds = {one.category or kind_of(one) for one in lines if one is not line}
         return replace(line, category="ram") if kinds & {"cpu", "board"} and "ram" not in kinds else line

@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -28,93 +29,29 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
-from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.card_names import find_card_name, usual_of
+from advisor.workstation.foreign_words import regex, whole, word_table
 from advisor.workstation.mentions import (
-    BOARD_MODEL,
-    CHIPSET,
-    COOLER_MODEL,
-    GENERIC,
-    GIGABYTES,
     LEAST_SUPPLY_W,
     MOST_SUPPLY_W,
-    SIZE,
-    WATTS,
     is_model_number,
     mentions_in,
 )
 from advisor.workstation.system_names import find_systems
-from advisor.workstation.typed_line import IN_DOUBT, RATES, TypedLine, read_line
+from advisor.workstation.typed_line import TypedLine, read_line
 
 FILLER: Final = frozenset(word_table("overlooked")["filler"])
-_GRADE_MARK: Final = re.compile(r"\b80[- ]?plus\b", re.IGNORECASE)
-"""Mark before the grade of a supply; in other names Plus is the model's (B650-Plus)."""
-_MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
-_OF_A_SIZE: Final = re.compile(r"\b(?:mini|micro|nano|compact|xl)\b(?![- ]?(?:itx|atx|tower|dp|hdmi))")
-"""Words that make another product of the same name: a Meshify C Mini is no Meshify C."""
-_JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
 _ROMAN: Final = {"ii": "2", "iii": "3", "iv": "4"}
 """Numbers of a product's versions: makers and shops write either."""
 PartT = TypeVar("PartT", bound=Part)
 _KIND_WORDS: Final = word_table("kinds")
 WORDS: Final = {kind: words for kind, words in _KIND_WORDS.items() if kind not in ("gpu", "other")}
-_MAKER_OF_MORE: Final = re.compile(r"\bcooler master\b")
-"""Maker whose name has the word of one kind of its parts."""
-_DOCK: Final = re.compile(
-    r"\b(?:oculink|e-?gpus?|usb4|deg[12]|ag0[12]|th3p4g3|ut3g)\b|\brazer core\b"
-    r"|\b(?:thunderbolt[- ]?|tb(?=[345]))([345])?\b",
-    re.IGNORECASE,
-)
-"""External dock of a card, and the version of Thunderbolt if the line states one."""
-_SWITCH: Final = re.compile(
-    r"\b(?:plx\s+)?pex\s?(8[789])?\d{2,3}\b|\bplx\b|\bpci-?e?\s+switch\b|\bswitch\s+(?:board|backplane)\b",
-    re.IGNORECASE,
-)
-"""Switch board, which leads one slot to several cards, and the series of its chip: 87 is PCIe 3.0, 88 and 89 newer."""
-_CARRIER: Final = re.compile(
-    r"\baom-sxm\w*|\b\w+-sxm[2-5]-\w+|\b1catai\b|\bquad\s+(?:sxm2\s+)?board\b|\b(?:nv-?link|sxm2?)\s+(?:carrier\s+|base)?board\b|\bcarrier\s+board\b",
-    re.IGNORECASE,
-)
-"""Board with NVLink that carries modules."""
-_SWITCH_PORTS: Final = re.compile(
-    r"\b(\d{1,2})\s*x\s*(?:x?16|slots?|ports?)\b|\b(\d{1,2})\s+(?:slots|ports)\b", re.IGNORECASE
-)
 _USUAL_PORTS: Final = 4
 """Number of cards on a switch board whose line states none."""
-REVISION: Final = re.compile(
-    r"\b(?:(?:dual|single|two)[- ](?:socket\b|cpu\b|(?=lga|s?p[356]\b))|socket\s+(?=lga|s?tr|am\d|sp\d)"
-    r"|lga[- ]?\d{3,4}(?:-3)?\b)|\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl|usb\s?3\.[01])\b",
-    re.IGNORECASE,
-)
-"""Socket or revision of a board, or its edition with another network chip: slots and memory are the same."""
-PLUG_CLAIM: Final = re.compile(
-    r"(?:\b(\d|two|dual|one|single|three|four)\s*x?\s+)?(?:native\s+)?\b(?:12vhpwr|12v-?2x6|16[- ]pin)\b"
-    r"(?:\s+(?:cables?|plugs?|connectors?|native))*",
-    re.IGNORECASE,
-)
-"""Plugs of 16 pins that a line on a supply states, with their number."""
-LOOP_WORDS: Final = re.compile(
-    r"\bmo-?ra\s?\d*\b|\b(?:radiators|pumps?|reservoirs?|distro\s+plates?|fittings|soft\s+tubing|coolant|custom\s+loop)\b",
-    re.IGNORECASE,
-)
-"""Pieces of a water loop that a builder joins: no record states what they cool."""
-_TITLE: Final = re.compile(
-    r"\b(?:build|rig|server|workstation|machine|setup|list|invoice|quote|order|specs?|config(?:uration)?|system|pc|sale|wts"
-    r"|upgrade|budget|llms?|ai|homelab|lab|box|konfiguration|rechner|verkaufe|configuration|vends|vendo|equipo|station|zestaw|сборка|kleinanzeigen|bestellung|commande|pedido|receipt|wishlist|basket|shopping|parts)\b|配置|清单|构成|構成",
-    re.IGNORECASE,
-)
-_SPOKEN: Final = re.compile(
-    r"\b(?:my|our|this|for|mein|meine|für|mi|mon|ma|pour|para|moja|мой)\b", re.IGNORECASE
-)
+_SPOKEN: Final = whole("spoken")
 """Words of a title that no name of a part has."""
-_MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 _LEAST_DDR5_MTS: Final = 4800.0
 """Lowest transfer rate at which modules of DDR5 are sold [MT/s] (JEDEC)."""
-_MEMORY_SPEED: Final = re.compile(
-    rf"ddr[345][- ](\d{{4,5}})\b|\b(\d{{4,5}})\s*(?:mhz|mt/?s)\b|(?<![\w.])({RATES})\b"
-)
-"""Transfer rate of modules [MT/s]: after their kind, before a unit, or alone if modules are sold with it."""
-_MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})(?:\s?GB)?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
 _MOST_MODULES: Final = 48
@@ -123,22 +60,17 @@ _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
 
-def write_out(text: str) -> str:
-    """Return the name of a card with the makers' abbreviations in words."""
-    return re.sub(r"\bFE\b", "Founders Edition", text)
-
-
 def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
     """Return the part whose name contains every distinguishing word of the text, of several the one with the shortest
     name; None if there is none.
 
     Words that no part of the pool bears are overlooked unless `strict`: shops add what a maker's name does not have.
     """
-    sizes = set(_OF_A_SIZE.findall(text.lower()))
+    sizes = set(regex("name.of_a_size").findall(text.lower()))
     return min(
         all_by_words(text, found, strict=strict),
         key=lambda part: (
-            len(set(_OF_A_SIZE.findall(part.name.lower())) - sizes),
+            len(set(regex("name.of_a_size").findall(part.name.lower())) - sizes),
             len(part.name),
             part.name,
         ),
@@ -152,30 +84,48 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     if not _tell_a_part(words):
         return []
     pool = [(part, _telling_of_name(f"{part.manufacturer} {part.name}")) for part in found]
-    if not strict:
-        known: set[str] = set().union(*(names for _, names in pool))
-        words = [word for word in words if word in known or len(word) < 3 or any(c.isdigit() for c in word)]
-    if not _tell_a_part(words):
-        return []
-    sizes = set(_OF_A_SIZE.findall(text.lower()))
-    named = [
-        part for part, names in pool if set(words) <= names and sizes <= set(plain_words(part.name).split())
-    ]
-    # People write a space inside some numbers: `HS 420`.
-    joined = text if named else re.sub(r"\b([A-Z]{1,3})\s(\d{2,4})\b", r"\1\2", text)
-    return named if joined == text else all_by_words(joined, [part for part, _ in pool], strict=strict)
+    known: set[str] = set().union(*(names for _, names in pool))
+    sizes = set(regex("name.of_a_size").findall(text.lower()))
+    for spelled in (words, _join_numbers(words, known)):
+        told = [
+            one for one in spelled if strict or one in known or len(one) < 3 or any(map(str.isdigit, one))
+        ]
+        named = [
+            part
+            for part, names in pool
+            if set(told) <= names and sizes <= set(plain_words(part.name).split()) and _tell_a_part(told)
+        ]
+        if named:
+            return named
+    return []
+
+
+def _join_numbers(words: Sequence[str], known: AbstractSet[str]) -> list[str]:
+    """Return words in which those that make one word of a name stand together: people write a space inside some
+    numbers, such as `HS 420` and `NH-U12DX i4`."""
+    found: list[str] = []
+    for word in words:
+        is_number = bool(found) and (word.isdigit() or any(map(str.isdigit, found[-1])))
+        if is_number and f"{found[-1]}{word}" in known and not {found[-1], word} <= known:
+            found[-1] += word
+        else:
+            found.append(word)
+    return found
 
 
 def _tell_a_part(words: Sequence[str]) -> bool:
     """Whether words are enough to tell a part: two, or a long model number, and letters in one that is no size."""
     is_model = any(len(word) >= 5 and is_model_number(word) for word in words)
-    has_name = any(any(c.isalpha() for c in word) and not SIZE.fullmatch(word) for word in words)
+    has_name = any(
+        any(c.isalpha() for c in word) and not regex("mention.size_word").fullmatch(word) for word in words
+    )
     return has_name and (len(words) > 1 or is_model)
 
 
 def num_extra_words(part: Part, text: str) -> int:
     """Number of distinguishing words of a part's name that a text does not have, its maker apart."""
-    return len(set(_telling(_makers().sub(" ", part.name))) - set(_telling(text)))
+    bare = part.name.lower().removeprefix(part.manufacturer.lower())
+    return len(set(_telling(bare)) - set(_telling(text)))
 
 
 @functools.cache
@@ -186,71 +136,88 @@ def _telling_of_name(name: str) -> frozenset[str]:
 
 def _telling(text: str) -> list[str]:
     """Return the words that distinguish a part from others of its kind; a size is one word with its unit."""
-    joined = _JOINED_UNIT.sub(r"\1\2", _MEASURE.sub(" ", _GRADE_MARK.sub(" ", text)))
+    joined = regex("name.joined_unit").sub(
+        r"\1\2", regex("name.measure").sub(" ", regex("name.grade_mark").sub(" ", text))
+    )
     return [
         _ROMAN.get(word, word.strip("."))
         for word in plain_words(joined).split()
-        if word not in FILLER and not GENERIC.fullmatch(word)
+        if word not in FILLER and not regex("mention.generic").fullmatch(word)
     ]
 
 
 def is_title(line: TypedLine, *, is_labelled: bool = False) -> bool:
     """Whether a line names no part that is known, no price and no number of pieces, but what the list is about; above
     labelled rows (`is_labelled`) it may name one and a sum: `My dual 3090 build for 70B (total ~$2,600)`."""
-    if line.category is not None or not _TITLE.search(line.what):
+    if line.category is not None or not regex("name.title").search(line.what):
         return False
     if is_labelled and _SPOKEN.search(line.text):
         return True
     if line.usd is not None or line.quantity > 1:
         return False
-    try:
-        category_of(line)
-    except UnknownPartError:
-        return True
-    return False
+    return find_category(line) is None
 
 
 def names_a_model(text: str, *allowed: str) -> bool:
     """Whether a line names a product, not only a kind and its size."""
-    return any(not SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
+    return any(
+        not regex("mention.size_word").fullmatch(word) and word not in allowed for word in _telling(text)
+    )
 
 
 def category_of(line: TypedLine) -> str:
     """Return the kind of part that a line names.
 
-    Memory comes before processors and cards, since the speed of a module is also the number of a CPU (DDR5-5600).
-
-    Raises: InputFileError: nothing in it is known; near misses are in the hint.
+    Raises: UnknownPartError: nothing in it is known; near misses are in the hint.
     """
-    words = {
-        word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", _MAKER_OF_MORE.sub(" ", line.what.lower()))
-    }
-    words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
-    category = _category_by_model(line, words) or _category_by_words(line.what, words)
+    category = find_category(line)
     if category is not None:
         return category
-    plain = REVISION.sub(" ", line.what)
-    for category, found in parts.all_parts().items():
-        pool = (*found, *parts.named_parts(category))
-        if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
-            return category
-    if (named := mentions_in(line.what)) and named[0].kind != "gpu":
-        return named[0].kind
+    if _names_unknown_card(line):
+        raise unknown_part(line, "card", gpu_names())
     names = [part.name for found in parts.all_parts().values() for part in found]
     raise unknown_part(line, "part", [*gpu_names(), *names])
 
 
-def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
-    """Return the kind of part by models, sizes and ratings that a line names; None if it names none.
+def _names_unknown_card(line: TypedLine) -> bool:
+    """Whether a line names a card by a number that is in no record."""
+    words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
+    return regex("name.model_number").search(line.what) is not None and not words & CPU_WORDS
 
-    Raises: UnknownPartError: it names a card by a number that is in no record.
+
+def find_category(line: TypedLine) -> str | None:
+    """Return the kind of part that a line names; None if nothing in it is known.
+
+    Memory comes before processors and cards, since the speed of a module is also the number of a CPU (DDR5-5600).
     """
+    text = regex("name.maker_of_more").sub(" ", line.what.lower())
+    words = {word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", text)}
+    words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)|[a-z0-9.]+", text))
+    category = _category_by_model(line, words)
+    if category is not None or _names_unknown_card(line):
+        return category
+    category = _category_by_words(line.what, words)
+    if category is not None:
+        return category
+    plain = regex("name.revision").sub(" ", line.what)
+    for category, found in parts.all_parts().items():
+        pool = (*found, *parts.named_parts(category))
+        if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
+            return category
+    named = mentions_in(line.what)
+    return named[0].kind if named and named[0].kind != "gpu" else None
+
+
+def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
+    """Return the kind of part by models, sizes and ratings that a line names; None if it names none."""
     for category in ("bridge", "riser", "link"):
-        if words & set(WORDS[category]) and not _IS_NO_LINK.search(line.what):
-            return "gpu" if category == "riser" and _CARD_ON_RISER.search(line.what) else category
-    if _CARRIER.search(line.what) and find_card_name(line.what) is None:
+        if words & set(WORDS[category]) and not regex("name.is_no_link").search(line.what):
+            return (
+                "gpu" if category == "riser" and regex("name.card_on_riser").search(line.what) else category
+            )
+    if regex("name.carrier").search(line.what) and find_card_name(line.what) is None:
         return "bridge"
-    if _SWITCH.search(line.what) and find_card_name(line.what) is None:
+    if regex("name.switch").search(line.what) and find_card_name(line.what) is None:
         return "riser"
     if find_systems(line.what):
         return "system"
@@ -258,8 +225,10 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
         return "board"
     is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
     kinds = {one.kind for one in mentions_in(line.what)}
-    is_memory = "ram" in kinds or bool(words & set(WORDS["ram"]) and GIGABYTES.search(line.what))
-    has_card = find_card_name(PLUG_CLAIM.sub(" ", line.what)) is not None
+    is_memory = "ram" in kinds or bool(
+        words & set(WORDS["ram"]) and regex("mention.gigabytes").search(line.what)
+    )
+    has_card = find_card_name(regex("name.plug_claim").sub(" ", line.what)) is not None
     # `Memory` stands in the names of cards too (24 GB Memory).
     if (
         is_memory
@@ -269,85 +238,60 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
         return "ram"
     if has_card:
         return "gpu"
-    if _MODEL_NUMBER.search(line.what) and not words & CPU_WORDS:
-        raise unknown_part(line, "card", gpu_names())
-    if WATTS.search(line.what) and words & set(WORDS["psu"]):
+    if _names_unknown_card(line):
+        return None
+    if regex("mention.watts").search(line.what) and words & set(WORDS["psu"]):
         return "psu"
     if "cpu" in kinds or find_cpu(line.what) or cpu_by_number(line.what):
         return "cpu"
     return "psu" if "psu" in kinds and not words & set(WORDS["cooler"]) else None
 
 
-_IS_NO_LINK: Final = re.compile(
-    r"\b(?:thunderbolt(?:\s?\d)?|network|usb4?|ethernet)\s+(?:bridge|link|cable|network)\b", re.IGNORECASE
-)
-_FAN_MODEL: Final = re.compile(r"\bnf-[apfs]\d{1,2}|\b(?:arctic|phanteks)\s+[pt]\d{2}\b", re.IGNORECASE)
-_OF_A_SERVER: Final = re.compile(
-    r"\b(?:perc|raid|hba|h[37][1-9]\dp?|p[2-8]\d{2}i|lsi|idrac\w*|ilo\w*|rails?|bezel|cadd(?:y|ies)|sleds?)\b",
-    re.IGNORECASE,
-)
+_OF_A_SERVER: Final = whole("of_a_server")
 """Controllers of drives, remote management and rails with which used servers are sold."""
-SERVICE_WORDS: Final = re.compile(
-    r"\b(?:montaje|ensamblaje|ensamblado|montaggio|assemblaggio|montage|assemblage|zusammenbau|aufbau|montagem|montaż|assembly"
-    r"|installation|instalación|einrichtung|testeo|versand|envío|garantía|garantie|garanzia)\b",
-    re.IGNORECASE,
-)
+SERVICE_WORDS: Final = whole("service")
 """Work and terms that shops put on an invoice beside the parts."""
-_DOCK_ADAPTER: Final = re.compile(
-    r"\b(?:m\.2|pcie|sxm\d?)\s+(?:to|auf)\s+(?:oculink|pcie)\b|\boculink\s+(?:adapter|cable)\b", re.IGNORECASE
-)
-FRAME_WORDS: Final = re.compile(
-    r"\b(?:open[- ]?(?:air|frame)|open\s+rig"
-    r"|(?:mining|custom|gpu|rig)[- ]+(?:frame|rig|rack|case)|(?:alu\w*|2020)\s+(?:extrusion|profile)s?)\b"
-    r"|^(?:frame|open)$|\b\d{1,2}\s?(?:卡|gpu|card)\s?frame\b|\b(?:veddha|aaawave|kingwin|mintcell)\b",
-    re.IGNORECASE,
-)
-"""Open frame of a machine, which people also call its rig, or a maker of frames alone."""
-_BENCH: Final = re.compile(r"\btest\s*(?:bench|bed)\b", re.IGNORECASE)
-_CARD_ON_RISER: Final = re.compile(
-    r"\b(?:rtx|gtx|rx|tesla|radeon|arc|instinct|[ap]\d{2,4}|v100|mi\d{2,3}|[3-5]0[6-9]0s?)\b.*\b(?:on|with|via|over|w/)\b.*\brisers?\b"
-    r"|\b[3-5]0[6-9]0(?:\s?ti)?\s+\d.*\brisers?\b",
-    re.IGNORECASE,
-)
-"""Cards that hang on risers, which the line names after them."""
 
 
 def _category_by_words(text: str, words: set[str]) -> str | None:
     """Return the kind of part by the words of a line that names no model that is known; None if no word tells."""
-    if BOARD_MODEL.search(text):
+    if regex("mention.board_model").search(text):
         return "board"
-    if COOLER_MODEL.search(text) or LOOP_WORDS.search(text):
+    if regex("mention.cooler_model").search(text) or regex("name.loop_words").search(text):
         return "cooler"
-    if _DOCK_ADAPTER.search(text):
+    if regex("name.dock_adapter").search(text):
         return "other"
-    if _BENCH.search(text) or FRAME_WORDS.search(text):
+    if regex("name.bench").search(text) or regex("name.frame_words").search(text):
         return "case"
     if "breakout" in words:
         return "other"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             # A kind of modules beside a chipset is a board's: `B760 DDR4`.
-            is_board = category == "ram" and not GIGABYTES.search(text) and board_by_chipset(text) is not None
+            is_board = (
+                category == "ram"
+                and not regex("mention.gigabytes").search(text)
+                and board_by_chipset(text) is not None
+            )
             return "board" if is_board else category
     if board_by_chipset(text) is not None or board_by_number(text) is not None:
         return "board"
     if words & set(_KIND_WORDS["other"]) or any(
-        one.search(text) for one in (_IS_NO_LINK, _FAN_MODEL, _OF_A_SERVER, SERVICE_WORDS)
+        one.search(text)
+        for one in (regex("name.is_no_link"), regex("name.fan_model"), _OF_A_SERVER, SERVICE_WORDS)
     ):
         return "other"
-    if _DOCK.search(text):
+    if regex("name.dock").search(text):
         return "riser"
     if words & set(_KIND_WORDS["gpu"]):
         return "gpu"
-    size = GIGABYTES.search(text)
+    size = regex("mention.gigabytes").search(text)
     if size is not None and size.group(3).lower() == "tb":
         # Modules of a terabyte are named as memory, or by their transfer rate.
-        return "ram" if _MEMORY_SPEED.search(text) else "storage"
+        return "ram" if regex("name.memory_speed").search(text) else "storage"
     return None
 
 
-_TOWER_NUMBER: Final = re.compile(r"\b(?:precision|tower)\s+(?:tower\s+)?(\d{4})\b", re.IGNORECASE)
-_HPE_GENERATION: Final = re.compile(r"\b([dm]l\d{3})[- ]?g(?:en)?[- ]?(\d{1,2})\b", re.IGNORECASE)
 _LEAST_OWN_NUMBER: Final = 5
 """Shortest model number that belongs to one machine alone; a P620 is a card too, unless the line names its maker."""
 
@@ -360,13 +304,7 @@ def server_in(text: str) -> Board | None:
         is_own = (
             len(numbers) > 1
             or any(len(number) >= _LEAST_OWN_NUMBER for number in numbers)
-            or numbers
-            & {
-                "r720",
-                "r730",
-                "r740",
-                "r750",
-            }
+            or any(regex("name.server_number").fullmatch(number) for number in numbers)
         )
         if numbers and numbers <= words and (is_own or names & words):
             matches.append((len(numbers), len(names & words), board))
@@ -376,7 +314,9 @@ def server_in(text: str) -> Board | None:
 
 def _write_out(text: str) -> str:
     """Return a text with the numbers of towers, generations of servers and towers' own word in one spelling."""
-    plain = _HPE_GENERATION.sub(r"\1 gen\2", _TOWER_NUMBER.sub(r"T\1", text)).lower()
+    plain = (
+        regex("name.hpe_generation").sub(r"\1 gen\2", regex("name.tower_number").sub(r"T\1", text)).lower()
+    )
     return re.sub(r"\b(?:mini[- ]?tower|c?mt|twr)\b", "tower", plain)
 
 
@@ -398,18 +338,19 @@ def link_in(text: str, cable: Riser) -> Riser | None:
 
     Source: OCuLink and Thunderbolt 5 carry PCIe 4.0 x4, Thunderbolt 3 and 4 and USB4 PCIe 3.0 x4 (32 Gbit/s).
     """
-    switch = _SWITCH.search(text)
+    switch = regex("name.switch").search(text)
     if switch is not None:
-        ports = _SWITCH_PORTS.search(text)
+        ports = regex("name.switch_ports").search(text)
         num = int(ports.group(1) or ports.group(2)) if ports else _USUAL_PORTS
         generation = 3 if switch.group(1) in (None, "87") else 4
         figures = {"name": f"PCIe {generation}.0 switch board for {num} cards", "ports": min(num, 16)}
         return cable.model_copy(update={**figures, "pcie_generation": generation, "id": "typed-switch"})
-    dock = _DOCK.search(text)
+    dock = regex("name.dock").search(text)
     if dock is None:
         return None
     is_newer = re.search(r"oculink|deg[12]|ag0[12]", text, re.IGNORECASE) is not None or dock.group(1) == "5"
-    generation = 4 if is_newer else 3
+    stated = regex("name.stated_link").search(text)
+    generation = int(stated[1]) if stated is not None else 4 if is_newer else 3
     name = f"external dock, PCIe {generation}.0 x4"
     return cable.model_copy(
         update={"name": name, "lanes": 4, "pcie_generation": generation, "id": "typed-dock"}
@@ -419,14 +360,6 @@ def link_in(text: str, cable: Riser) -> Riser | None:
 def usual_riser(*, is_narrow: bool = False) -> Riser:
     """Return a cable with all lanes, or one with a single lane over USB cables."""
     return next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
-
-
-HAS_FANS: Final = re.compile(
-    r"\bshrouds?\b|\b(?:blower|fan)\s+(?:adapter|mod|kit|duct)s?\b|\bwith\s+(?!no\b)(?:[\w-]+\s+){0,3}(?:blowers?|fans?)\b"
-    r"|\b(?:3d[- ]printed|printed)\b.{0,20}\b(?:fans?|blowers?|ducts?|cooling)\b",
-    re.IGNORECASE,
-)
-"""Fans or ducts that a builder adds to cards without any."""
 
 
 def with_fans(card: GpuCard) -> GpuCard:
@@ -449,10 +382,11 @@ def is_known(text: str) -> bool:
     return kind_in(text) is not None
 
 
+@functools.lru_cache(maxsize=4096)
 def kind_in(text: str) -> str | None:
     """Return the kind of part that a text names; None if it names none."""
     try:
-        return category_of(read_line(text, ""))
+        return find_category(read_line(text, ""))
     except InputFileError:
         return None
 
@@ -474,31 +408,20 @@ def _makers() -> re.Pattern[str]:
 def as_described(card: GpuCard, text: str) -> GpuCard:
     """Return a card with the width and the cooling that a line states: a water block makes it narrower."""
     changes: dict[str, object] = {}
-    width = _CARD_WIDTH.search(text)
+    width = regex("name.card_width").search(text)
     if width is not None:
         word = width.group(1).lower()
         changes["slots"] = float(word) if word.isdecimal() else {"single": 1.0, "one": 1.0}.get(word, 2.0)
-    if _WATER.search(text):  # blocks and coolers with a radiator are two slots wide at most
+    if regex("name.water").search(text):  # blocks and coolers with a radiator are two slots wide at most
         changes |= {"cooling": "liquid", "slots": changes.get("slots", min(card.slots, 2.0))}
-    elif _BLOWER.search(text):  # such coolers are two slots wide
+    elif regex("name.blower").search(text):  # such coolers are two slots wide
         changes |= {"cooling": "blower", "slots": changes.get("slots", min(card.slots, 2.0))}
     return card.model_copy(update=changes)
 
 
-_BLOWER: Final = re.compile(r"\bblowers?\b", re.IGNORECASE)
-_CARD_WIDTH: Final = re.compile(r"\b([1-4]|single|one|dual|two)[- ]slots?\b", re.IGNORECASE)
-_WATER: Final = re.compile(
-    r"\bwater[- ]?(?:cooled|cooling|blocks?)\b|\bliquid\b|\b(?:ekwb|alphacool|waterforce)\b", re.IGNORECASE
-)
-
-
-_ALTERNATIVES: Final = re.compile(r"\b\d{4}(?:\s?\w{1,4})?(?:\s?/\s?(?:\w+\s)?\d{4}\w*(?:\s\w{1,4})?)+")
-"""Numbers of several cards between slashes, as lspci names one chip: `Radeon RX 7900 XT/7900 XTX/7900 GRE`."""
-
-
 def _alternatives_in(text: str) -> tuple[str, ...]:
     """Return the accelerators that a line names as alternatives; empty if it names one card."""
-    found = _ALTERNATIVES.search(text)
+    found = regex("name.alternatives").search(text)
     named = [find_card_name(piece) for piece in found.group().split("/")] if found else []
     return tuple(dict.fromkeys(one for name in named if name is not None for one in name.accelerators))
 
@@ -515,15 +438,15 @@ def accelerator_of(line: TypedLine) -> str:
         named = replace(named, accelerators=several)
     if named is not None and len(named.accelerators) == 1:
         return named.accelerators[0]
-    if named is not None and named.accelerators and IN_DOUBT.search(line.what):
-        return min(named.accelerators, key=lambda name: accelerators.by_id(name).memory_bytes or 0.0)
+    memory = {accelerators.by_id(name).memory_bytes for name in (named.accelerators if named else ())}
+    if (
+        named is not None
+        and len(several) < 2
+        and (len(memory) == 1 or (memory and regex("line.in_doubt").search(line.what)))
+    ):
+        return usual_of(named.accelerators)
     if named is not None and named.accelerators:
-        raise UnknownPartError(
-            f"{line.where}: card {line.what!r} can mean several",
-            why="cards with unlike figures are called so",
-            fix="write its full name",
-            hint=", ".join(accelerators.by_id(name).name for name in named.accelerators),
-        )
+        raise ambiguous_part(line, "card", [accelerators.by_id(name).name for name in named.accelerators])
     why = ""
     if named is not None and named.is_module:
         why = f"{named.words} is a module for the board of a server, and no card"
@@ -557,10 +480,6 @@ def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
     return ordered[len(ordered) // 2]
 
 
-_CASE_NUMBER: Final = re.compile(r"\bnzxt\s+h\d{3}\w?\b", re.IGNORECASE)
-"""Case whose number is also that of a chipset."""
-
-
 @functools.cache
 def _boards_by_chipset() -> dict[str, list[tuple[int, Board]]]:
     """Return the desktop boards by chipset, with their place among all; the socket SP names no chipset."""
@@ -574,7 +493,7 @@ def _boards_by_chipset() -> dict[str, list[tuple[int, Board]]]:
 def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     """Return, of the named chipset, the board that knows the lanes of most cards; one for the kind of modules that the
     list names, if there is one."""
-    words = set(plain_words(_CASE_NUMBER.sub(" ", text)).upper().split())
+    words = set(plain_words(regex("name.case_number").sub(" ", text)).upper().split())
     # A board of a smaller form factor writes it behind its chipset: A520M, B650I.
     words |= {word[:-1] for word in words if re.fullmatch(r"[ABHXZ]\d{3}[MI]", word)}
     placed = {place: board for word in words for place, board in _boards_by_chipset().get(word, ())}
@@ -605,7 +524,6 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
-_KIND_IN_NAME: Final = re.compile(r"\b(?:DDR([345])|D([45]))\b", re.IGNORECASE)
 _USUAL_BOARD: Final = {"DDR3": (64, 4), "DDR4": (128, 4), "DDR5": (192, 4)}
 """Memory [GiB] and slots of a desktop board, by kind of module."""
 
@@ -616,13 +534,13 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
 
     Source: makers' numbering; flagged `figures_assumed`.
     """
-    for found in CHIPSET.finditer(_CASE_NUMBER.sub(" ", text)):
+    for found in regex("mention.chipset").finditer(regex("name.case_number").sub(" ", text)):
         chipset = f"{found[1]}{found[2]}".upper()
         known = [one for one in parts.cpu_series().values() if chipset in one.chipsets and not one.registered]
         if not known:
             continue
         kinds = {kind for series in known for kind in series.ram_types}
-        named = _KIND_IN_NAME.search(text)
+        named = regex("name.kind_in_name").search(text)
         stated = f"DDR{named[1] or named[2]}" if named else ""
         kind = next((one for one in (stated, ram_type) if one in kinds), max(kinds))
         size = (found[3] or "").upper()
@@ -714,7 +632,7 @@ def _no_memory(line: TypedLine) -> InputFileError:
 
 def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | None:
     """Return memory of the capacity that is named; anything else follows board and CPU."""
-    sizes = list(GIGABYTES.finditer(line.what))
+    sizes = list(regex("mention.gigabytes").finditer(line.what))
     if not sizes:
         return None
     match = next((size for size in sizes if size.group(1)), sizes[0])
@@ -723,7 +641,7 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     channels = cpu.series.channels if cpu else 2
     stated = int(match.group(1)) if match.group(1) else 1
     usual = board.ram_type if board else cpu.series.ram_types[0] if cpu else "DDR5"
-    speed = _MEMORY_SPEED.search(text)
+    speed = regex("name.memory_speed").search(text)
     stated_mts = float(speed.group(1) or speed.group(2) or speed.group(3)) if speed else 0.0
     if not board and stated_mts:
         usual = _kind_at(stated_mts, cpu.series.ram_types if cpu else ("DDR4", "DDR5"))
@@ -733,36 +651,22 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     needs = board.registered if board else cpu.series.registered if cpu else False
     num_stated = stated * line.quantity
     needs = needs or (board is None and cpu is None and num_stated > _MOST_UNBUFFERED)
-    is_registered = _REGISTERED.search(text) is not None
-    registered = is_registered or (needs and _UNBUFFERED.search(text) is None)
+    is_registered = regex("name.registered").search(text) is not None
+    registered = is_registered or (needs and regex("name.unbuffered").search(text) is None)
     largest = _LARGEST_MODULE[kind] * (2 if registered else 1)
-    inside = _modules_in(line.what, size)
+    coded = regex("name.kit_code").search(line.what)
+    modules = _modules_in(line.what, size)
     if match.group(1):
         modules = stated
-        module = size
-    elif inside:
-        modules = inside
-        module = size / modules
-    elif (coded := _KIT_CODE.search(line.what)) is not None:
+        size *= stated
+    elif not modules and coded is not None:
         modules = int(next(filter(None, coded.groups())))
-        module = size / modules
-    elif line.quantity > 1 and "kit" not in text:
+    elif not modules and line.quantity > 1 and "kit" not in text:
         modules = 1  # several of one size are that many modules
-        module = size
-    else:
-        usable = [
-            num
-            for num in (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
-            if size / num in _SOLD_SIZES and (8 * GIB <= size / num <= largest or num == 1)
-        ]
-        wanted = max(2, channels)
-        # Of two numbers that are as near, modules in every channel are the usual choice.
-        modules = min(usable, key=lambda num: (abs(num - wanted), -num), default=wanted)
-        while size / modules > largest:
-            modules *= 2
-        if modules > _MOST_MODULES:
-            raise _no_memory(line)
-        module = size / modules
+    modules = modules or _usual_modules(size, channels, kind, largest)
+    if modules > _MOST_MODULES:
+        raise _no_memory(line)
+    module = size / modules
     ecc = is_registered or re.search(r"(?<!non-)(?<!non )(?<!on-die )\becc\b", text) is not None
     mts = stated_mts or _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
@@ -779,22 +683,32 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     )
 
 
+def _usual_modules(size: float, channels: int, kind: str, largest: float) -> int:
+    """Number of modules of a kit that states only its size: as near to one in every channel as modules are sold."""
+    sold = _SOLD_SIZES if kind == "DDR5" else _SOLD_SIZES - _DDR5_SIZES
+    tried = (channels, *(2**power for power in range(6)), 6, 12, 24, 48)
+    usable = [num for num in tried if size / num in sold and (8 * GIB <= size / num <= largest or num == 1)]
+    wanted = max(2, channels)
+    # Of two numbers that are as near, modules in every channel are the usual choice.
+    modules = min(usable, key=lambda num: (abs(num - wanted), -num), default=wanted)
+    while size / modules > largest:
+        modules *= 2
+    return modules
+
+
 def kit_bytes(text: str) -> float:
     """Size of the memory that a text states with the number of its modules [bytes]; 0 if it states none."""
-    found = GIGABYTES.search(text)
+    found = regex("mention.gigabytes").search(text)
     if found is None:
         return 0.0
     scale = GIB if found.group(3).lower() != "tb" else 1024 * GIB
     return int(found.group(1) or 1) * float(found.group(2)) * scale
 
 
-_SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 24, 32, 48, 64, 96, 128, 256))
+_DDR5_SIZES: Final = frozenset(size * GIB for size in (24, 48, 96))
+"""Sizes of modules that only DDR5 has [bytes]."""
+_SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 32, 64, 128, 256)) | _DDR5_SIZES
 """Sizes in which modules are sold [bytes]."""
-_NUM_STICKS: Final = re.compile(r"\b([1-9]|[1-4]\d)\s+(?:sticks|modules|r?dimms)\b", re.IGNORECASE)
-_KIT_CODE: Final = re.compile(r"\b\w+\d+GX\dM(\d)|\b\w*-\w*\d+GX(\d)\b|\bK[FV][A-Z0-9]+K(\d)-\d+\b")
-"""Number of modules in the article numbers of Corsair, G.Skill and Kingston."""
-_REGISTERED: Final = re.compile(r"\b(?:l?r-?dimms?|registered|reg|load[- ]reduced)\b")
-_UNBUFFERED: Final = re.compile(r"\b(?:u-?dimms?|so-?dimms?|unbuffered|unregistered)\b")
 _MOST_UNBUFFERED: Final = 8
 """Most unbuffered modules that a board takes (LGA2011); more of them are registered ones."""
 
@@ -807,28 +721,21 @@ def _kind_at(mts: float, kinds: Sequence[str]) -> str:
 
 def _modules_in(text: str, size_bytes: float) -> int:
     """Return the number of modules of a kit whose line says `32GB 2x16` or `4 sticks`, 0 if none add up to it."""
-    for found in _MODULES.finditer(text):
+    for found in regex("name.modules").finditer(text):
         modules = int(found.group(1))
         gigabytes = int(found.group(2))
         if modules and math.isclose(modules * gigabytes * GIB, size_bytes):
             return modules
-    counted = _NUM_STICKS.search(text)
+    counted = regex("name.num_sticks").search(text)
     if counted is not None and size_bytes / int(counted[1]) in _SOLD_SIZES:
         return int(counted[1])
     return 0
 
 
-def without_words(text: str, words: Iterable[str]) -> str:
-    """Return a text without some words."""
-    return " ".join(word for word in text.split() if word.lower() not in words)
-
-
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
-    generic = {"air", "water", "liquid", "full", "mid", "midi", "mini", "micro", "itx", "atx", "matx", "eatx"}
-    generic |= {"sff", "big", "small", "compact", "good", "airflow"}
-    generic |= {"some", "any", "old", "spare", "cheap", "random", "generic", "standard", "normal", "my", "an"}
-    generic |= {"stock", "boxed", "box", "included", "wraith"} if category == "cooler" else set()
+    generic = word_table("overlooked")["of_a_kind"]
+    generic += word_table("overlooked")["of_a_cooler"] if category == "cooler" else ()
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
 
 
@@ -853,14 +760,13 @@ class UnknownPartError(InputFileError):
     """Line that names a part of which there is no record, or several."""
 
 
-def ambiguous_part(line: TypedLine, kind: str, found: Iterable[Part]) -> UnknownPartError:
+def ambiguous_part(line: TypedLine, kind: str, names: Iterable[str]) -> UnknownPartError:
     """Return the error for a line that can mean parts with different figures."""
-    names = sorted({part.name for part in found}, key=lambda name: (len(name), name))[:4]
     return UnknownPartError(
         f"{line.where}: {kind} {line.what!r} can mean several",
         why="parts with unlike figures are called so",
         fix="write its full name",
-        hint=f"{', '.join(names)}",
+        hint=", ".join(sorted(set(names), key=lambda name: (len(name), name))[:4]),
     )
 
 

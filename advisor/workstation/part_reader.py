@@ -25,16 +25,12 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
 )
-from advisor.catalog.units import GB, GIB
+from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, TYPICAL, Risers
-from advisor.workstation.foreign_words import word_table
-from advisor.workstation.line_pieces import BRIDGE_WORDS, NO_BRIDGE
-from advisor.workstation.mentions import GIGABYTES, WATTS, supply_watts
+from advisor.workstation.card_names import find_card_name
+from advisor.workstation.foreign_words import regex, word_table
+from advisor.workstation.mentions import supply_watts
 from advisor.workstation.part_names import (
-    FRAME_WORDS,
-    LOOP_WORDS,
-    PLUG_CLAIM,
-    REVISION,
     WORDS,
     UnknownPartError,
     accelerator_of,
@@ -58,47 +54,18 @@ from advisor.workstation.part_names import (
     unknown_part,
     usual_riser,
     watts_of_label,
-    without_words,
-    write_out,
 )
 from advisor.workstation.system_names import find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import IN_DOUBT, NUMBER_WORDS, TypedLine
+from advisor.workstation.typed_line import TypedLine, number_in
 
-_DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
-_POWER_LIMIT: Final = re.compile(
-    r"\b(?:limit(?:ed)?|capped|cap|pl|held|undervolted)\b[^,;)\d]{0,20}(\d{2,3})\s*W\b|(\d{2,3})\s*W\s*(?:each\s+)?(?:power\s+)?(?:limit|cap)\b",
-    re.IGNORECASE,
-)
-"""Power limit that a line states for each card [W]."""
-_NO_CASE: Final = re.compile(
-    r"\btest\s*(?:bench|bed)\b|^(?:none|no case|on the desk|cardboard.*)$", re.IGNORECASE
-)
-_FRAME_CARDS: Final = re.compile(r"\b(\d{1,2})[- ]?(?:gpus?|cards?|slots?)\b", re.IGNORECASE)
-_GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IGNORECASE)
-_ALL_IN_ONE: Final = re.compile(r"\baio\b", re.IGNORECASE)
-"""Words of a closed loop, which is one cooler and no part of an open one."""
-_ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
-_SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
-_WIDTH: Final = re.compile(r"(?<=[a-z])\s+[x×]\s?(4|8|16)\b", re.IGNORECASE)
-"""Number behind the word for risers, which is that of the pieces or of the lanes."""
-_ON_RISERS: Final = re.compile(r"\brisers?\b", re.IGNORECASE)
 _LEAD: Final = re.compile(rf"\b(?:{'|'.join(WORDS['link'])})\b", re.IGNORECASE)
 """Lead that starts a second supply, named with the supply."""
-_LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
-_BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
 """Sockets of which boards with two are sold."""
 _FRAME_TERMS: Final = word_table("overlooked")["frame"]
 """Words of an open frame that name no model."""
 _CARDS_OF_A_SUPPLY: Final = 4
 """Cards of an open frame for which it has a place for a supply (class of frames for 6, 8 and 12 cards)."""
-_OWN_FRAME: Final = re.compile(
-    r"\b(?:custom|diy|home-?made|self-?built|wood(?:en)?|extrusions?|profiles?|2020|3d[- ]printed)\b",
-    re.IGNORECASE,
-)
-_RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
-_SMALL_FORM: Final = re.compile(r"\b[abhxz]\d{3}[mi]\b")
-_SOCKET: Final = re.compile(r"\b(?:sp[356]|s?trx?[45]|swrx8|lga\s?\d{4}|am[45])\b", re.IGNORECASE)
 
 
 def _sockets_of(part: Part) -> set[str]:
@@ -162,29 +129,37 @@ class PartReader:
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         # The size tells the accelerator, which is found: makers write it in several ways.
-        words = GIGABYTES.sub(" ", write_out(line.what))
-        card = by_words(write_out(line.what), cards) or by_words(words, cards) or typical_card(maker or cards)
+        text = regex("part.founders").sub("Founders Edition", line.what)
+        words = regex("mention.gigabytes").sub(" ", text)
+        card = by_words(text, cards) or by_words(words, cards) or typical_card(maker or cards)
         named = all_by_words(words, cards)
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
-        if IN_DOUBT.search(line.what):
-            memory = (accelerators.by_id(accelerator).memory_bytes or 0.0) / GIB
-            self._notes.append(f"{line.what!r} leaves the memory open: {memory:.0f} GB are judged")
+        name = find_card_name(line.what)
+        able = [accelerators.by_id(one) for one in (name.accelerators if name is not None else ())]
+        if len(able) > 1:
+            what = "edition" if len({one.memory_bytes for one in able}) == 1 else "memory"
+            others = " or ".join(one.name for one in able if one.id != accelerator)
+            judged = accelerators.by_id(accelerator).name
+            self._notes.append(f"{line.what!r} leaves the {what} open: {judged} is judged, not {others}")
         self._note_links(line, accelerator)
         link = link_in(line.what, usual_riser())
         if link is not None:
-            self._machine.setdefault("risers", Risers(link, 1 if link.ports else line.quantity))
+            old = self._machine.get("risers", Risers(link, 0))
+            # Of docks with unlike links, the slowest holds all cards back.
+            slowest = min(old.riser, link, key=lambda one: (one.pcie_generation, one.lanes))
+            self._machine["risers"] = Risers(slowest, 1 if link.ports else old.num + line.quantity)
             self._notes.append(
                 f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
             )
-        elif _ON_RISERS.search(line.what):
+        elif regex("part.on_risers").search(line.what):
             self._machine.setdefault("risers", Risers(self._riser_in(line), line.quantity))
         self._note_power_limit(line, card)
         return as_described(card, line.what), line.quantity
 
     def _note_power_limit(self, line: TypedLine, card: GpuCard) -> None:
         """Take the power limit that a line states for its cards; of several lines, the strictest counts for all."""
-        found = _POWER_LIMIT.search(line.text)
+        found = regex("part.power_limit").search(line.text)
         watts = float(found.group(1) or found.group(2)) if found else card.power_w
         if 0.3 * card.power_w <= watts < card.power_w:
             self._power_fraction = min(self._power_fraction, watts / card.power_w)
@@ -195,7 +170,9 @@ class PartReader:
     def _note_links(self, line: TypedLine, accelerator: str) -> None:
         """Say that NVLink which a line names is not counted: no bridge fits the card, or no engine would use it."""
         able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
-        is_named = BRIDGE_WORDS.search(line.text) and not NO_BRIDGE.search(line.text)
+        is_named = regex("piece.bridge_words").search(line.text) and not regex("piece.no_bridge").search(
+            line.text
+        )
         if not is_named or accelerator in able:
             return
         record = accelerators.by_id(accelerator)
@@ -206,13 +183,15 @@ class PartReader:
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
         found = with_memory(line.what, systems) or with_other_memory(line.what, systems)
-        if len(found) != 1:
+        if not found:
             raise UnknownPartError(
-                f"{line.where}: machine {line.what!r}" + (" can mean several" if found else ""),
-                why="machines with unlike figures are called so" if found else "no record has this memory",
+                f"{line.where}: machine {line.what!r}",
+                why="no record has this memory",
                 fix="write its full name",
-                hint=", ".join(system.name for system in found or systems),
+                hint=", ".join(system.name for system in systems),
             )
+        if len(found) > 1:
+            raise ambiguous_part(line, "machine", [system.name for system in found])
         self.note(line, found[0])
         return found[0], line.quantity
 
@@ -220,7 +199,7 @@ class PartReader:
         sold = parts.planner_parts(Bridge)
         held = {card.accelerator for card in self._machine.get("cards", ())}
         bridge = next((one for one in sold if held & set(one.accelerators)), sold[0])
-        spacing = _BRIDGE_SPACING.search(line.what)
+        spacing = regex("part.bridge_spacing").search(line.what)
         if spacing is not None and int(spacing.group(1)) != bridge.spacing_slots:
             slots = int(spacing.group(1))
             name = bridge.name.replace(str(bridge.spacing_slots), str(slots))
@@ -245,7 +224,8 @@ class PartReader:
         if server is not None:
             self.note(line, server)
             return parts.with_line_lanes(server), 1
-        words = without_words(REVISION.sub(" ", line.what), (*WORDS["board"], "dual"))
+        plain = regex("name.revision").sub(" ", line.what).split()
+        words = " ".join(word for word in plain if word.lower() not in (*WORDS["board"], "dual"))
         board = board_by_chipset(line.what, self._ram_type)
         bare = [board.chipset.lower(), board.socket.lower()] if board is not None else []
         bare += [f"{name}{size}" for name in bare[:1] for size in "mi"] + ["d4", "d5"]
@@ -264,24 +244,28 @@ class PartReader:
         found = all_by_words(words, pool, strict=True)
         # A board of a smaller form factor writes it behind its chipset: a B850M-P is no B850-P.
         named = set(plain_words(line.what).split())
-        found = [one for one in found if set(_SMALL_FORM.findall(plain_words(one.name))) <= named]
+        found = [
+            one for one in found if set(regex("part.small_form").findall(plain_words(one.name))) <= named
+        ]
         # Boards of one name are sold for either kind of modules: the list's memory tells which.
         found = [board for board in found if board.ram_type == self._ram_type] or found
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
-            raise ambiguous_part(line, "board", found)
+            raise ambiguous_part(line, "board", [one.name for one in found])
         # Of several editions, the one whose name adds least is meant; a record that the planner uses tells more.
-        return min(
-            found, key=lambda board: (num_extra_words(board, words), not board.id, board.name), default=None
-        )
+        found.sort(key=lambda board: (num_extra_words(board, f"{words} wifi"), not board.id, board.name))
+        others = (one.name for one in found[1:] if num_extra_words(found[0], one.name))
+        if found and num_extra_words(found[0], words) and (other := next(others, None)) is not None:
+            self._notes.append(f"{line.what!r} can be {other} too: write the full name if it is")
+        return found[0] if found else None
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
-        claimed = PLUG_CLAIM.search(line.what)
+        claimed = regex("name.plug_claim").search(line.what)
         if claimed is not None:
-            line = replace(line, what=" ".join(PLUG_CLAIM.sub(" ", line.what).split()))
+            line = replace(line, what=" ".join(regex("name.plug_claim").sub(" ", line.what).split()))
         if _LEAD.search(line.what):
             self._machine.setdefault("link", [parts.planner_parts(PsuLink)[0]])
             line = replace(line, what=" ".join(_LEAD.sub(" ", line.what).split()))
-        match = WATTS.search(line.what)
+        match = regex("mention.watts").search(line.what)
         grades = grades_in(line.what)
         pools = (
             [psu for psu in pool if not grades or psu.grade in grades]
@@ -289,7 +273,7 @@ class PartReader:
         )
         found = next((alike for pool in pools if (alike := all_by_words(line.what, pool))), [])
         if len({psu.power_w for psu in found}) > 1:
-            raise ambiguous_part(line, "supply", found)
+            raise ambiguous_part(line, "supply", [one.name for one in found])
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
         watts = float(match.group(1)) if match else supply_watts(line.what)
         watts = watts or (watts_of_label(line.what) if line.category == "psu" else 0.0)
@@ -305,9 +289,7 @@ class PartReader:
         if is_own and named is None and not grades:
             psu = psu.model_copy(update={"grade": "platinum", "flags": (PLUGS_UNKNOWN,)})
         if claimed is not None:
-            word = (claimed.group(1) or "one").lower()
-            num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
-            psu = psu.model_copy(update={"num_16_pin": num})
+            psu = psu.model_copy(update={"num_16_pin": number_in(claimed.group(1))})
         self.note(line, psu)
         return psu, line.quantity
 
@@ -322,12 +304,12 @@ class PartReader:
         return kit, line.quantity
 
     def storage(self, line: TypedLine) -> tuple[Part | None, int]:
-        match = GIGABYTES.search(line.what)
-        if _DISK.search(line.what):
+        match = regex("mention.gigabytes").search(line.what)
+        if regex("part.disk").search(line.what):
             return None, line.quantity  # no rule reads disks
         found = all_by_words(line.what, (*parts.planner_parts(Storage), *parts.parts_for_lists(Storage)))
         if match is None and len({drive.capacity_bytes for drive in found}) > 1:
-            raise ambiguous_part(line, "drive", found)
+            raise ambiguous_part(line, "drive", [one.name for one in found])
         named = min(found, key=lambda drive: (len(drive.name), drive.name), default=None)
         if named is None and match is None:
             return None, line.quantity
@@ -340,19 +322,21 @@ class PartReader:
         return drive, line.quantity
 
     def case_(self, line: TypedLine) -> tuple[Part | None, int]:
-        if _NO_CASE.search(line.what):
+        if regex("part.no_case").search(line.what):
             return None, line.quantity  # cards stand in the board's slots, with nothing around them
-        if FRAME_WORDS.search(line.what):
+        if regex("name.frame_words").search(line.what):
             frames = [case for case in parts.planner_parts(Case) if case.open_frame]
             # A maker's frame that no record holds is at least the smallest, or as large as it says.
             is_bare_frame = not names_a_model(line.what, *_FRAME_TERMS)
-            stated = _FRAME_CARDS.search(line.what)
+            stated = regex("part.frame_cards").search(line.what)
             wanted = 3 * int(stated.group(1)) if stated else 0
             able = [case for case in frames if case.expansion_slots >= wanted] or frames
             is_large = bool(stated) and not any(case.expansion_slots >= wanted for case in frames)
             choose = max if is_large or (is_bare_frame and not stated) else min
             frame = choose(able, key=lambda case: case.expansion_slots)
-            if _OWN_FRAME.search(line.what) and not stated:  # its builder makes it as large as the machine
+            if (
+                regex("part.own_frame").search(line.what) and not stated
+            ):  # its builder makes it as large as the machine
                 frame = frame.model_copy(update={"expansion_slots": 40, "num_psus": 4})
             if is_large:  # frames have a place for a supply for every four cards
                 num_psus = max(frame.num_psus, -(-wanted // (3 * _CARDS_OF_A_SUPPLY)))
@@ -361,9 +345,9 @@ class PartReader:
                 frame = by_words(line.what, parts.planner_parts(Case), strict=True) or frame
             self.note(line, frame)
             return frame, line.quantity
-        if _RACK.search(line.what) and not names_a_model(
-            _RACK.sub(" ", line.what), "rack", "server", "rackmount", "from", "aliexpress", "ebay", "taobao"
-        ):
+        bare = regex("part.rack").sub(" ", line.what)
+        shops = ("from", "aliexpress", "ebay", "taobao")
+        if bare != line.what and not names_a_model(bare, "rack", "server", "rackmount", *shops):
             return None, line.quantity  # no record states the room of a chassis that has only a height
         return self.by_name(Case, "case", line)
 
@@ -374,29 +358,29 @@ class PartReader:
         return found, line.quantity
 
     def cooler_(self, line: TypedLine) -> tuple[Part | None, int]:
-        if LOOP_WORDS.search(line.what) and not _ALL_IN_ONE.search(line.what):
+        if regex("name.loop_words").search(line.what) and not regex("part.all_in_one").search(line.what):
             return None, line.quantity
         return self.by_name(Cooler, "cooler", line)
 
     def riser_(self, line: TypedLine) -> tuple[Part | None, int]:
-        link = link_in(line.what, usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None))
+        link = link_in(line.what, usual_riser(is_narrow=regex("part.one_lane").search(line.what) is not None))
         if link is not None:
             return link, line.quantity
         count = line.quantity
         cards = len(self._machine.get("cards", ()))
-        width = _WIDTH.search(line.text)
+        width = regex("part.width").search(line.text)
         if width is not None and cards and count == int(width[1]) > cards:
             count = 1  # more risers than cards are the lanes of each: `risers x16`
-        if count == 1 and _SEVERAL_RISERS.search(line.text):
+        if count == 1 and regex("part.several_risers").search(line.text):
             count = max(1, cards)  # "risers" without a number are those of all cards
         return self._riser_in(line), count
 
     @staticmethod
     def _riser_in(line: TypedLine) -> Riser:
         """Return the cable that a line names, with the generation and the length that it states."""
-        generation = _GENERATION.search(line.what)
-        length = _LENGTH.search(line.what)
-        usual = usual_riser(is_narrow=_ONE_LANE.search(line.what) is not None)
+        generation = regex("part.generation").search(line.what)
+        length = regex("part.length").search(line.what)
+        usual = usual_riser(is_narrow=regex("part.one_lane").search(line.what) is not None)
         figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
         figures["pcie_generation"] = int(generation.group(1)) if generation else usual.pcie_generation
         if length:
@@ -406,7 +390,7 @@ class PartReader:
 
     def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
         pool = [*parts.planner_parts(kind), *parts.parts_for_lists(kind)]
-        stated = {word.lower() for word in _SOCKET.findall(line.what)}
+        stated = {word.lower() for word in regex("part.socket").findall(line.what)}
         # A line that states sockets means no part that is made for others.
         pool = [one for one in pool if not stated or _sockets_of(one) & stated or not _sockets_of(one)]
         part = by_words(line.what, pool)

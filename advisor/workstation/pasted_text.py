@@ -1,70 +1,18 @@
 """Text as forums, shops and programs print it, put into plain rows with a part in each, for the reader of lists."""
 
+import functools
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from advisor.catalog.files import read_toml
 from advisor.catalog.formats.graphics_rows import graphics_in
-from advisor.workstation.foreign_words import word_table
+from advisor.catalog.parts import FOLDER
+from advisor.workstation.foreign_words import regex, word_table
 
-_MARKUP: Final = re.compile(
-    r"~~[^~]+~~|\[/?(?:b|i|u|s|url|size|color|font|quote|list|code|center|img|spoiler|hr|\*)(?:=[^\]]*)?\]"
-    r"|</?(?:b|i|u|s|em|strong|a|p|br|li|ul|ol|td|tr|th|table|tbody|div|span|h\d)(?:\s[^>]*)?/?>",
-    re.IGNORECASE,
-)
-"""Marks of BBCode and HTML, and what is struck out."""
-_EMPHASIS: Final = re.compile(r"\*\*|__|~~|`|[■●◆★☆▪►▶✅✔➡→]")
-_DOTS: Final = re.compile(r"(?<=\S)\s[·•]\s(?=\S)")
-"""Signs between the parts of a list that stands in one line."""
-_LEADERS_OF_LABEL: Final = re.compile(r"^(\s*(?:[-*•]\s*)?[A-Za-z]{2,12})\s*\.{3,}\s*(?=\S)")
-"""Dots that lead from a label to its part."""
-_HEADING: Final = re.compile(
-    r"^\s*(?:\$\s+[a-z]|[\w.-]+@[\w.-]+\S*\s*(?:[#$]\s.*)?$|#{1,6}\s|【[^】]*】\s*$|-{3,}|={3,}|>+\s*$|\[[^\]]*\]\s*$)"
-)
-"""Row that is a heading, a rule or a command that was typed, and names no part."""
-
-_PCI: Final = re.compile(r"^\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\s", re.IGNORECASE)
-_LSHW: Final = re.compile(
-    r"^(?:/\S*|H/W path)?\s+(?:\S+\s+)?(Class|bus|processor|memory|display|disk|storage|system|bridge|network|"
-    r"volume|generic|input|"
-    r"multimedia|communication|power)\s+(.*)$"
-)
-_SMI_LIST: Final = re.compile(r"^\s*GPU \d+:.*\(UUID")
-_SMI_OTHER: Final = re.compile(r"^\s*(?:[|+]|NVIDIA-SMI)")
-_SMI_MARK: Final = re.compile(r"\bNVIDIA-SMI\b")
-_INXI_MARK: Final = re.compile(r"\bMobo: \S+.*\bmodel: |\bDevice-1: ", re.MULTILINE)
-_FETCH_MARK: Final = re.compile(
-    r"^\s*(?:Kernel|Uptime|Shell|Packages|Terminal|Architecture|Model name|CPU op-mode\(s\)|KDE Plasma Version"
-    r"|Qt Version|Kernel Version|Graphics (?:Platform|Processor)|Windowing System|Firmware Version|Hardware Model"
-    r"|OS Name|System (?:Manufacturer|Model|Type)|Card name|Total Number of Cores"
-    r"|Installed Physical Memory \(RAM\))\s*:|^\s*Memory:\s*[\d.]+\s*[MG]iB\s*/",
-    re.MULTILINE,
-)
-"""Labels of reports of a machine: neofetch, lscpu, the settings of KDE, GNOME and macOS, msinfo32 and dxdiag."""
-_CARD_MEMORY: Final = re.compile(
-    r"^\W*(?:VRAM|GPU (?:memory|VRAM)|video (?:memory|RAM)|(?:dedicated|display) (?:video |GPU )?memory(?: \(VRAM\))?)"
-    r"\s*(?:\([^)]*\))?\s*[:=]\s*([\d.,]+)\s*([MG])i?B",
-    re.IGNORECASE,
-)
-"""Memory of the card that the row above names."""
-_WHOLE_MAKERS: Final = re.compile(
-    r"\b(?:dell|hp|hewlett|hpe|lenovo|alienware|supermicro|fujitsu|apple)\b", re.IGNORECASE
-)
-"""Makers of whole machines, whose product tells more than the number of its board."""
-_IS_CARD: Final = re.compile(
-    r"\b(?:GPU|graphics|RTX|GTX|Radeon|GeForce|Tesla|Quadro|Arc|RX)\b", re.IGNORECASE
-)
-
-_INXI_CPU: Final = re.compile(
-    r"(?:\bmodel: |\bInfo: (?:\dx )?[\w-]+-core )(?!model)(.*?)"
-    r"(?: bits: .*| type: .*| arch: .*| \[M.*| speed.*| cache: .*)?$"
-)
-"""CPU in a row of inxi, in the forms of its releases."""
 _ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
-_TOTAL: Final = re.compile(r"\btotal:\s*([\d.]+)\s*Gi?B?", re.IGNORECASE)
-_USED_OF: Final = re.compile(r"([\d.]+)\s*([MG])i?B\s*(?:\(\d+%\))?\s*$", re.IGNORECASE)
 
 
 def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -72,12 +20,16 @@ def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
     row of its own joins the row of the card."""
     held: tuple[int, str, bool] | None = None
     for row in _rows_of_parts(text):
-        size = _CARD_MEMORY.match(row[1])
+        size = regex("report.card_memory").match(row[1])
         if size is None:
             if held is not None:
                 yield held
             held = row
-        elif held is not None and _IS_CARD.search(held[1]) and not re.search(r"\d\s?Gi?B\b", held[1]):
+        elif (
+            held is not None
+            and regex("report.is_card").search(held[1])
+            and not re.search(r"\d\s?Gi?B\b", held[1])
+        ):
             amount = float(size[1].replace(",", "")) / (1024 if size[2] in "Mm" else 1)
             held = (held[0], f"{held[1].rstrip()} {round(amount)}GB", held[2])
     if held is not None:
@@ -90,43 +42,39 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     Marks of forums are left out; of what lspci, lshw, inxi, nvidia-smi, lscpu and neofetch print, only the rows that
     name parts are kept, as a list would name them.
     """
-    if len(_LSHW_LONG.findall(text)) >= _LEAST_ROWS_OF_LSHW:
-        text = _LSHW_LONG.sub(_write_lshw, text)
+    if len(regex("report.lshw_long").findall(text)) >= _LEAST_ROWS_OF_LSHW:
+        text = regex("report.lshw_long").sub(_write_lshw, text)
     if "<tr" in text.lower():
         text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
-    if len(_DOTS.findall(text)) > 1 and "\n" not in text.strip():
-        text = _DOTS.sub("\n", text)
+    if len(regex("report.dots").findall(text)) > 1 and "\n" not in text.strip():
+        text = regex("report.dots").sub("\n", text)
     rows = [_without_marks(row) for row in text.splitlines()]
     plain = "\n".join(rows)
-    if _INXI_MARK.search(plain):
-        yield from ((number, found, True) for number, found in _inxi_rows(rows))
+    if regex("report.inxi_mark").search(plain):
+        yield from _report_parts(list(enumerate(_with_sections(rows), 1)), "inxi")
         return
-    is_smi = _SMI_MARK.search(plain) is not None
-    is_fetch = _FETCH_MARK.search(plain) is not None
-    has_modules = any("DIMM" in row for row in rows if _LSHW.match(row))
-    is_sold_whole = any(_lshw_machine(row) for row in rows)
+    is_smi = regex("report.smi_mark").search(plain) is not None
+    is_fetch = regex("report.fetch_mark").search(plain) is not None
+    of_lshw = [(number, row) for number, row in enumerate(rows, 1) if regex("report.lshw").match(row)]
+    yield from _report_parts(of_lshw, "lshw")
     for number, row in enumerate(rows, 1):
-        if not row.strip() or _HEADING.match(row):
+        if not row.strip() or regex("report.heading").match(row):
             continue
         found: str | None = row
-        if _PCI.match(row) or _SMI_LIST.match(row) or (is_smi and _SMI_OTHER.match(row)):
+        if (
+            regex("report.pci").match(row)
+            or regex("report.smi_list").match(row)
+            or (is_smi and regex("report.smi_other").match(row))
+        ):
             found = _card(row)
-        elif (lshw := _LSHW.match(row)) is not None:
-            found = _lshw_machine(row) or _lshw_part(
-                row, lshw.group(1), lshw.group(2), has_modules=has_modules, is_sold_whole=is_sold_whole
-            )
+        elif regex("report.lshw").match(row):
+            continue
         elif is_fetch:
             found = _fetch_part(row, plain)
         if found:
             yield number, found, found is not row
 
 
-_LSHW_LONG: Final = re.compile(
-    r"^[ \t*-]*(product|vendor|size|description|capacity|clock|width|slot|serial|version|physical id|bus info)"
-    r"\s*:[ \t]*(.*)$",
-    re.MULTILINE,
-)
-"""Row of the long report of lshw, or of a summary in its form."""
 _LEAST_ROWS_OF_LSHW: Final = 3
 
 
@@ -141,12 +89,14 @@ def _write_lshw(row: re.Match[str]) -> str:
 def _without_marks(row: str) -> str:
     """Return a row without marks of BBCode, HTML and emphasis; cells between bars keep theirs, which name a kind."""
     row = (
-        html.unescape(_MARKUP.sub(" ", re.sub(r"</t[dh]>\s*(?=<t[dh])", " | ", row, flags=re.IGNORECASE)))
+        html.unescape(
+            regex("report.markup").sub(" ", re.sub(r"</t[dh]>\s*(?=<t[dh])", " | ", row, flags=re.IGNORECASE))
+        )
         .replace("\u00a0", " ")
         .replace("\u3000", " ")
     )
-    row = _LEADERS_OF_LABEL.sub(r"\1: ", row)
-    return row if "|" in row else _EMPHASIS.sub(" ", row)
+    row = regex("report.leaders_of_label").sub(r"\1: ", row)
+    return row if "|" in row else regex("report.emphasis").sub(" ", row)
 
 
 def _card(row: str) -> str | None:
@@ -155,36 +105,54 @@ def _card(row: str) -> str | None:
     return f"GPU: {name}" if name else None
 
 
-def _lshw_machine(row: str) -> str | None:
-    """Return the machine that a row of `lshw -short` names by a maker who sells it whole; None for any other row."""
-    found = _LSHW.match(row)
-    if found is None or found.group(1) != "system" or not _WHOLE_MAKERS.search(found.group(2)):
-        return None
-    return f"Motherboard: {re.sub(r' *[(][^)]*[)] *$', '', found.group(2).strip())}"
+_TOLD_BY: Final = {"board": "machine", "memory": "module"}
+"""Kind of row that tells nothing more where a report has rows of another kind."""
 
 
-def _lshw_part(row: str, kind: str, what: str, *, has_modules: bool, is_sold_whole: bool) -> str | None:
-    """Return the part of a row of `lshw -short`; None for what no list names."""
-    what = what.strip()
-    if kind == "display":
-        return _card(row)
-    if kind == "processor":
-        return f"CPU: {what}"
-    if kind == "bus" and re.match(r"/0\s", row) and not is_sold_whole:
-        return f"Motherboard: {what}"
-    if kind == "memory" and ("DIMM" in what or ("System Memory" in what and not has_modules)):
-        return None if "empty" in what.lower() else f"RAM: {what}"
-    if kind in ("disk", "storage") and re.search(r"\d[TG]B\b", what):
-        return f"Storage: {what}"
-    return None
+@functools.cache
+def _rows_of_report(program: str) -> tuple[tuple[str, re.Pattern[str], str], ...]:
+    """Return kind, pattern and form of the rows of a program."""
+    kinds = read_toml(FOLDER / "reports.toml")[program]
+    return tuple(
+        (kind, re.compile(pattern, re.IGNORECASE), form)
+        for kind, rows in kinds.items()
+        for pattern, form, *_ in rows
+    )
+
+
+def _report_parts(rows: Sequence[tuple[int, str]], program: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the parts that rows of a program name, as a list would name them.
+
+    Source: reports.toml of the catalog.
+    """
+    found = []
+    for number, row in rows:
+        told = ((kind, pattern.match(row), form) for kind, pattern, form in _rows_of_report(program))
+        kind, match, form = next((one for one in told if one[1] is not None), ("", None, ""))
+        text = _card(row if match is None else match.expand(form)) if kind in ("", "gpu") else None
+        if match is not None and kind != "gpu":
+            text = regex("report.memory_size").sub(
+                lambda size: f"RAM: {_round_gib(float(size[1]))}GB", match.expand(form)
+            )
+        if text:
+            found.append((number, kind, text))
+    kinds = {kind for _, kind, _ in found}
+    return ((number, text, True) for number, kind, text in found if _TOLD_BY.get(kind) not in kinds)
+
+
+def _with_sections(rows: Sequence[str]) -> Iterator[str]:
+    """Yield the rows of a report of inxi with the heading of their section."""
+    section = ""
+    for row in rows:
+        head = re.match(r"^([A-Z]\w+):\s*(.*)$", row)
+        section = head.group(1).lower() if head is not None else section
+        yield f"{section}: {(head.group(2) if head is not None else row).strip()}"
 
 
 _REPORT_LABELS: Final = {
     label: kind for kind, labels in word_table("report_labels").items() for label in labels
 }
 """Kind of part by the label of a report; `cpu` is one where no number follows, which counts threads."""
-_THREADS: Final = re.compile(r"^\d+\s*[x×]\s*|\s*(?:[x×]\s*\d+|\(\d+ CPUs?\).*)$|,?\s*~?[\d.]+\s*[GM]Hz.*$")
-"""Number of threads beside the name of a CPU: `16 × 13th Gen`, `i7-7700 × 8`, `(8 CPUs), ~3.6GHz`."""
 
 
 def _fetch_part(row: str, whole: str) -> str | None:
@@ -198,66 +166,23 @@ def _fetch_part(row: str, whole: str) -> str | None:
     if kind == "cpu" or (name == "cpu" and not what.isdigit()):
         sockets = re.search(r"^\s*Socket\(s\):\s*(\d+)", whole, re.MULTILINE)
         count = f"{sockets.group(1)}x " if sockets and sockets.group(1) != "1" else ""
-        return f"CPU: {count}{_THREADS.sub('', re.sub(r' *(?:[(][0-9]+[)])? *@.*$', '', what))}"
+        what = regex("report.threads").sub("", re.sub(r" *(?:[(][0-9]+[)])? *@.*$", "", what))
+        return f"CPU: {count}{what}"
     if kind == "gpu":
         return _card(f"GPU: {re.split('/PCIe|/SSE2', what)[0]}")
     if kind == "ram":
         what = re.sub(r"(?<=\d),(?=\d{3})", "", what)
-        total = _USED_OF.search(what) or re.match(r"([\d.]+)\s*([MG])i?B?\b", what)
+        total = regex("report.used_of").search(what) or re.match(r"([\d.]+)\s*([MG])i?B?\b", what)
         return (
             f"RAM: {_round_gib(float(total.group(1)) / (1024 if total.group(2) in 'Mm' else 1))}GB"
             if total
             else None
         )
-    if kind == "board":
-        return f"Motherboard: {what}"
-    if kind == "storage":
-        return f"Storage: {what}"
-    if _CARD_MEMORY.match(row):
+    if kind in ("board", "storage"):
+        return f"{kind}: {what}"
+    if regex("report.card_memory").match(row):
         return row
     return row if name in ("psu", "power supply", "case", "cooler", "storage", "ram") else None
-
-
-def _inxi_rows(rows: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the parts of a report of inxi: pairs of key and value under headings of sections."""
-    section = ""
-    is_whole = False
-    has_modules = any(re.search(r"\bDevice-\d+:.*\btype: DDR", row) for row in rows)
-    for number, row in enumerate(rows, 1):
-        head = re.match(r"^([A-Z]\w+):\s*(.*)$", row)
-        if head is not None:
-            section = head.group(1).lower()
-            row = head.group(2)
-        row = row.strip()
-        sold = re.search(
-            r"\bSystem: (\S+)(?: \S+)? product: (.*?)(?: v(?:er)?: (.*?))?(?: serial: .*)?$", row
-        )
-        if sold is not None and _WHOLE_MAKERS.search(sold[1]):
-            is_number = re.match(r"[A-Z0-9]{8,}$", sold[2]) is not None  # Lenovo writes the name behind it
-            yield number, f"Motherboard: {sold[1]} {sold[3] if is_number and sold[3] else sold[2]}"
-            is_whole = True
-            continue
-        board = re.search(
-            r"\bMobo: (\S+(?: \S+)*?) model: (.*?)(?: v(?:er)?: .*| serial: .*| BIOS: .*)?$", row
-        )
-        if board is not None:
-            if not is_whole:
-                yield number, f"Motherboard: {board.group(1)} {board.group(2)}"
-        elif section == "cpu" and (cpu := _INXI_CPU.search(row)):
-            times = re.search(r"\b(\d)x\b", row)
-            yield number, f"CPU: {times.group(1) + 'x ' if times else ''}{cpu.group(1)}"
-        elif section == "graphics" and (card := _card(row)) is not None:
-            yield number, card
-        elif section in ("memory", "info") and not has_modules and (total := _TOTAL.search(row)):
-            yield number, f"RAM: {_round_gib(float(total.group(1)))}GB"
-        elif section == "memory" and (
-            module := re.search(r"\btype: (DDR\d).*?size: (\d+) GiB(?:.*?speed: (\d+))?", row)
-        ):
-            yield number, f"RAM: {module.group(2)}GB {module.group(1)}-{module.group(3) or ''}".rstrip("-")
-        elif section == "drives" and (
-            drive := re.search(r"vendor: (.*?) model: (.*?) size: ([\d.]+ [TG]i?B)", row)
-        ):
-            yield number, f"Storage: {drive.group(1)} {drive.group(2)} {drive.group(3)}"
 
 
 def _round_gib(gib: float) -> int:

@@ -9,23 +9,23 @@ from typing import Final
 from advisor.catalog import accelerators, parts
 from advisor.catalog.schema.part import System
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import word_table
+from advisor.workstation.foreign_words import regex, word_table, write_in_one_form
 from advisor.workstation.typed_line import TypedLine
-
-_MEMORY: Final = re.compile(r"(\d{1,4})gb")
 
 
 def find_systems(text: str) -> tuple[System, ...]:
     """Return the complete machines whose name or other name stands in a line, whatever their memory."""
-    words = set(_words_of(text))
+    words = [word for word in _words_of(text) if word not in _IGNORED]
     named = [
         (system, identity)
         for system in parts.systems()
         for identity in map(_identity, (system.name, *system.aliases))
-        if identity and identity <= words
+        if identity and set(identity) <= set(words)
     ]
+    # Words that stand together are a name; scattered ones may belong to several.
+    together = [one for one in named if f" {' '.join(one[1])} " in f" {' '.join(words)} "] or named
     # A Mac mini M4 Pro is no Mac mini M4.
-    longest = [one for one, identity in named if not any(identity < other for _, other in named)]
+    longest = [one for one, own in together if not any(set(own) < set(other) for _, other in together)]
     found = tuple({system.id: system for system in longest}.values())
     # A product's name tells more than that of the chip, under which several makers sell machines.
     return tuple(system for system in found if system.manufacturer != "several") or found
@@ -40,10 +40,10 @@ def with_laptop_cards(lines: Sequence[TypedLine]) -> list[TypedLine]:
     named = [line for line in lines if _laptop_lines().search(line.text)]
     if not named:
         return list(lines)
-    inside = [line for line in lines if not _EXTERNAL.search(line.text)]
+    inside = [line for line in lines if not regex("machine.external").search(line.text)]
     cards = [line for line in inside if find_systems(f"{line.what} laptop")]
     has_dock = len(inside) < len(lines)
-    in_dock = any(find_card_name(line.what) for line in lines if _EXTERNAL.search(line.text))
+    in_dock = any(find_card_name(line.what) for line in lines if regex("machine.external").search(line.text))
     # A dock in a line of its own holds the only card of the list.
     if len(cards) != 1 or (has_dock and not in_dock):
         return list(lines)
@@ -66,9 +66,6 @@ def _laptop_lines() -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
 
 
-_EXTERNAL: Final = re.compile(r"\b(?:e-?gpu|oculink|thunderbolt|usb4|dock)\b", re.IGNORECASE)
-
-
 def can_join(system: System) -> bool:
     """Whether the record states a network by which several of a complete machine work together."""
     record = accelerators.by_id(system.accelerator)
@@ -84,13 +81,11 @@ def with_memory(text: str, systems: tuple[System, ...]) -> tuple[System, ...]:
 def with_other_memory(text: str, systems: tuple[System, ...]) -> tuple[System, ...]:
     """Return the machine with a memory that a line states, which its maker sells and no record has: the GPU may use the
     same fraction of it. Such a machine has no price."""
-    sizes = [int(found[1]) for word in _sizes_of(text) if (found := _MEMORY.fullmatch(word))]
+    sizes = [int(word.removesuffix("gb")) for word in _sizes_of(text)]
     for system in systems:
         for size in sizes:
             if size in system.other_memory_gb:
-                recorded = next(
-                    int(found[1]) for word in _sizes_of(system.name) if (found := _MEMORY.fullmatch(word))
-                )
+                recorded = next(int(word.removesuffix("gb")) for word in _sizes_of(system.name))
                 changes = {
                     "id": f"{system.id}-with-{size}gb",
                     "name": re.sub(rf"\b{recorded}\s*GB", f"{size} GB", system.name),
@@ -101,21 +96,22 @@ def with_other_memory(text: str, systems: tuple[System, ...]) -> tuple[System, .
     return ()
 
 
-def _identity(name: str) -> set[str]:
+_IGNORED: Final = frozenset(("nvidia", "amd", "apple", "asus", "lenovo", "developer", "kit", "mac"))
+
+
+def _identity(name: str) -> tuple[str, ...]:
     """Return the words of a name that tell its product line: without maker, memory and what stands in brackets."""
     bare = re.sub(r"\(.*?\)|^Used .*", " ", name)
-    ignored = {"nvidia", "amd", "apple", "asus", "lenovo", "developer", "kit"}
-    return {word for word in _words_of(bare) if word not in ignored and not _MEMORY.fullmatch(word)}
+    return tuple(
+        word
+        for word in _words_of(bare)
+        if word not in _IGNORED and not regex("machine.memory").fullmatch(word)
+    )
 
 
 def _sizes_of(text: str) -> set[str]:
-    return {word for word in _words_of(text) if _MEMORY.fullmatch(word)}
+    return {word for word in _words_of(text) if regex("machine.memory").fullmatch(word)}
 
 
 def _words_of(text: str) -> list[str]:
-    plain = re.sub(r"\b(\d{1,4})\s*(?:gb|gib|g)\b", r"\1gb", text.lower())
-    plain = re.sub(r"\b(?:mobile|notebook|laptops?(?: gpu)?)\b", "laptop", plain)
-    plain = re.sub(r"\brtx(?=\d)", "rtx ", plain)
-    plain = re.sub(r"\b(\d{4})(?=ti\b)", r"\1 ", plain)
-    plain = re.sub(r"\b(studio|mini|spark|desktop|pro|ultra)s\b", r"\1", plain)  # several machines
-    return re.findall(r"[a-z0-9+]+", plain)
+    return re.findall(r"[a-z0-9+]+", write_in_one_form(text.lower(), "machine"))

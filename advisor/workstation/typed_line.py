@@ -5,243 +5,28 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.workstation.foreign_words import word_table, write_in_english
+from advisor.workstation.foreign_words import (
+    fragment,
+    regex,
+    word_table,
+    write_in_english,
+    write_in_one_form,
+)
 
-_COUNT: Final = r"[-+−]?\d[\d,.]*"
-BULLET: Final = re.compile(r"^\s*(?:[-*•–+]\s+|\d{1,2}[.)]\s+(?=\S))")
-_LEADING: Final = re.compile(
-    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]{{3}})"
-    r"|^\s*(\d{1,2})\s?(?:(?-i:x)|[×*])(?=[A-Za-z]|\d{3,4}\s?W)"
-    r"|^\s*(\d{1,2})X(?=(?:RTX|GTX|RX|TESLA|NVIDIA|AMD|INTEL|XEON|EPYC)\b)",
-    re.IGNORECASE,
-)
-_LEADING_BARE: Final = re.compile(
-    r"^\s*(\d{1,2})\s+(?!(?:gb|gib|tb|w|watts?|mm|cm|m|ghz|mhz|v|a|cores?|channels?|lanes?|bays?|slots?|ports?|pins?|"
-    r"phases?|u|nm|k|fans?|x|pcs?|pieces?|units)\b"
-    r"|(?:gpus?|cards?)\s+(?:[\w-]+\s+){0,3}(?:frame|rig|case|chassis)\b)(?=[A-Za-z]|\d{1,3}\s?GB\b|(?:10|16|20|30|40|50)[5-9]0\b)",
-    re.IGNORECASE,
-)
-"""Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
-_BRACKETED: Final = re.compile(
-    r"[(\[]\s*(?:[x×*]\s*(\d{1,5})|(\d{1,5})\s*[x×*]|(\d{1,2})|((?:a\s+)?pair|two|three|four|six|eight))\s*[)\]]",
-    re.IGNORECASE,
-)
-"""Number alone in brackets: `(x4)`, `(2)`, `(pair)`."""
-_LABELLED: Final = re.compile(
-    r"[-–—,|(\[\s]*\b(?:lot|set|pack|bundle)\s+of\s+(\d{1,5})\b[)\]]?"
-    r"|[(\[]?\b(?:qty|quantity|count|menge|anzahl|quantit[éàa]|cantidad|aantal)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
-    r"|[(\[]?\b(\d{1,5})\s*(?:pcs?|pieces?|units)\b\.?\s*[)\]]?",
-    re.IGNORECASE,
-)
-_TRAILING: Final = re.compile(
-    rf"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)\s(?:x\s+|[×*]\s*)({_COUNT})\s*$"
-    r"|(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s(?!(?-i:X)(?:1[7-9]|[2-9]\d)\s*$)"
-    r"x(\d{1,2}|[-+−]\d+|\d{5,})\s*$"
-    r"|\s(\d{1,2})[x×]\s*$",
-    re.IGNORECASE,
-)
-"""Number at the end of a line. Three or four digits directly after an X are a chipset (X870), two above 16 after a
-capital one a model (Core X71, Kraken X63); after a PCIe generation they are lanes."""
-_INSIDE: Final = re.compile(
-    r"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\s[x×*]\s?(\d{1,2})"
-    r"(?=\s*(?:[,;@(+]|\s(?:nv-?link\w*|bridged|redundant|with|w/|in|on|and|plus|for)\b))",
-    re.IGNORECASE,
-)
-"""Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
-_UNIT_WORDS: Final = re.compile(
-    r"(\d)\s*(?:gigs?|gbs|gigabytes|gigabyte(?=\s*(?:$|[,;(]|of\b|d?ram\b|v?ram\b|ddr|memory\b|kit\b)))\b"
-    r"|(?:(?<![\w./])|(?<=\d[x×]))((?:[4-8]|(?<=3080\s)10|1[126]|2[024]|32|48|64|72|80|96|128|144|120|192|240|250|256|384|480|500|512|768|960|1024))G"
-    r"(?=$|[\s,;()×x*/+])(?!\s*(?:lan|nic|ethernet|base|sfp|network|switch))",
-    re.IGNORECASE,
-)
-"""Gigabytes in words or as a bare G; one gigabyte before a name is the maker of that name."""
-_AFTER_PCIE: Final = re.compile(
-    r"(?<=pcie)\s[x×]\s?([235679])(?=\s*$|\s*[,;@(+]|\s(?:with|w/|in|on|and|plus|for)\b)", re.IGNORECASE
-)
-"""Number behind `PCIe` that is no width of a link: `A100 40GB PCIe x2`."""
-_CONDITION: Final = re.compile(r"^\s*(?:used|refurbished|new)\s+(?=\d{1,2}\s?[x×]\s)", re.IGNORECASE)
-_AFTER_SIZE: Final = re.compile(
-    r"(?:(?<=[GT]B)|(?<=[GT]B ))[x×*]\s?(\d{1,2})(?=$|[\s,;)(@])(?!\s*(?:GB|rank))", re.IGNORECASE
-)
-"""Number behind a size: `DDR5 32GB×2 CL30`."""
-_LOT_BEHIND: Final = re.compile(r"(?<=\d|x)\s+(?:job\s+)?(?:lot|bundle|set)\W*$", re.IGNORECASE)
-"""Word behind a number of pieces at the end of a line: `Tesla P100 PCIe x3 lot`."""
-_SIZE_TIMES: Final = re.compile(r"\b(\d{1,3})\s?GB\s?[x×*]\s?([2-9]|1\d)\b", re.IGNORECASE)
-"""Number of modules behind the size of each, as shops in China write kits: `32GB (16Gx2)`."""
-_SIZE_OF_EACH: Final = re.compile(r"\d\s?[x×*]\s?\d{1,3}\s?[GT]B", re.IGNORECASE)
-_TERABYTES: Final = re.compile(r"(?<![\w./-])([1-9]\d?)T(?=$|[\s,;()×x*/+])")
-_SHOP: Final = re.compile(
-    r"^\s*(?:ebay|amazon|newegg|aliexpress|taobao|kleinanzeigen|craigslist|marketplace|leboncoin|ricardo|avito)\s*[:：]\s*[\"“]?\s*"
-    r"|^\s*title\s*:\s*[\"“]?\s*",
-    re.IGNORECASE,
-)
-"""Shop before the name of a part."""
-_BREAKOUT: Final = re.compile(
-    r"(\b(?:\d{3,4}\s?W|psus?|supply|supplies)\b.*?)[\s,+&(]+(?:(?:and|with|w/)\s+)?(?:an?\s+)?breakout"
-    r"(?:\s+(?:boards?|adapters?|kits?))?\)?",
-    re.IGNORECASE,
-)
-"""Board that leads the power of a server's supply to plugs, named with the supply."""
-_REMARK: Final = re.compile(
-    r"\s\((?:because|since|which|as|so|but|not|I|we|it|it's|this|still|already|probably|maybe|for now|will|would|got"
-    r"|bought)\b(?![^()]*\d\s?GB)[^()]*\)",
-    re.IGNORECASE,
-)
-"""Remark in brackets behind a part: `(because it has four slots)`; one that names a size stays."""
-_LIMIT_BEHIND: Final = re.compile(
-    r"\s*[,(]?\s*\b(?:each\s+|all\s+|both\s+)?(?:(?:with|at|on|under|sipping|set\s+to|running\s+at)\s+)?(?:an?\s+)?(?:conservative\s+)?"
-    r"(\d{2,3})\s?W\s+(?:power[- ]?)?(?:limit|cap)\b(?:\s+each)?\)?",
-    re.IGNORECASE,
-)
-"""Power limit of cards that is named behind them: `each with a 270W power limit`."""
-_ARTICLE: Final = re.compile(r"\s\((?=[^)]*\d)(?=[^)]*[A-Z])(?!\d+x|x\d|ADD2PSU)[A-Z0-9][A-Z0-9./-]{4,}\)")
-"""Article number that shops write behind a name: (ZT-B50710J-10P)."""
-RATES: Final = r"(?:2133|2400|2666|2933|3[026]00|4800|5[26]00|6[0468]00|7[26]00|8000)"
-"""Pattern of the transfer rates at which modules are sold [MT/s]."""
-MEMORY_LINES: Final = (
-    r"(?:vengeance|trident|ripjaws|fury|dominator|flare|ballistix|lancer|viper|g\.?skill|t-force)"
-)
-"""Pattern of product lines of modules, which people write without the word memory."""
-_KIND_OF_MODULE: Final = re.compile(
-    rf"\bddr[345]\b|\bcl\d\d\b|\b{MEMORY_LINES}\b|\d\s?[x×]\s?\d{{1,3}}\s+{RATES}\b", re.IGNORECASE
-)
-_HAS_SIZE: Final = re.compile(r"\d\s?Gi?B\b|\dG\b", re.IGNORECASE)
-_BARE_MODULES: Final = re.compile(r"\b([1-9]|1[0-6])\s?[x×]\s?(4|8|16|24|32|48|64|96|128)\b", re.IGNORECASE)
-"""Modules without their unit: `Vengeance 2x16 DDR5`."""
-_BARE_GIGABYTES: Final = re.compile(
-    r"^\s*((?:[1-9]|1[0-6])?(?:(?<=\d)\s?[x×]\s?)?(?:4|8|16|24|32|48|64|96|128|192|256|384|512|768))(?=\s*(?:$|ddr))",
-    re.IGNORECASE,
-)
-"""Size behind the label of memory without its unit: `RAM: 16`."""
-_MODULE_CODE: Final = re.compile(
-    r"\bPC([345])L?-?(\d{4,5})([A-Z]{0,2})(?:-?(R|L|U|E)[A-Z]?\d?(?:-\d+)*)?(?![\w])", re.I
-)
-"""Code on the label of a module: PC4-2400T-R, PC4-3200AA-RB2-12, PC3L-12800R. The number is a transfer rate [MT/s], or
-from 6,400 on for DDR3 and from 17,000 on for DDR4 and DDR5 a bandwidth [MB/s], eight times that."""
-_MAKERS_CODES: Final = (
-    (re.compile(r"\bM393A\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
-    (re.compile(r"\bM386A\w+(?:-\w+)?\b"), "DDR4 ECC LRDIMM"),
-    (re.compile(r"\bM321R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
-    (re.compile(r"\bM391A\w+(?:-\w+)?\b"), "DDR4 ECC UDIMM"),
-    (re.compile(r"\bM378A\w+(?:-\w+)?\b"), "DDR4 UDIMM"),
-    (re.compile(r"\bHMA\w{3}R7\w+(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
-    (re.compile(r"\bHMCG\w+R\w+(?:-\w+)?\b"), "DDR5 ECC RDIMM"),
-    (re.compile(r"\bMTA\d{2}ASF\w*P[DS]?Z(?:-\w+)?\b"), "DDR4 ECC RDIMM"),
-)
-"""Kind of module by the article numbers of Samsung, SK hynix and Micron."""
+RATES: Final = fragment("line.rates")
+MEMORY_LINES: Final = fragment("line.memory_lines")
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
-_REGISTERED_WORDS: Final = re.compile(r"\bR-?ECC\b", re.IGNORECASE)
 LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
-_LABEL: Final = re.compile(
-    r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s|\sis\s(?:an?\s|the\s)?)\s*(?=\S)"
-)
-_BARE_LABEL: Final = re.compile(
-    r"^\s*((?i:cpu|gpu|ram|psu|case|mobo|mb|cm|alim|nt|motherboard|memory|ssd))\s+(?=[A-Z0-9])"
-    r"(?!(?i:cooler|fan|adapter|cable|riser|bracket|kit|only|block)s?\b)"
-)
-"""Label without a colon before a name: `Alim Seasonic Prime 1300W`."""
 NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
-NO_ABBREVIATION: Final = "".join(
-    rf"(?i:(?<!{word}\.))" for word in ("incl", "approx", "max", "min", "rev", "ver", "pos", "qty")
-)
-"""Pattern of a place behind a point that ends a sentence and no abbreviation."""
-_COUNT_WORDS: Final = rf"(?:{'|'.join(NUMBER_WORDS)})"
-COUNT: Final = rf"(?:\d{{1,2}}\s?[x×]?|{_COUNT_WORDS})"
-"""Pattern of a number of pieces ahead of a name, in digits or in words."""
-ADJECTIVES: Final = r"(?:used|new|cheap|old|refurb(?:ished)?|single|extra|spare|of|pair|geforce|radeon)"
-"""Pattern of words between the number of a part and its name."""
-ARTICLES: Final = (
-    r"(?:an?|the|my|our|your|his|their|this|that|these|those|another|existing|current|both|all|just|second|third|fourth|2nd|3rd"
-    r"|un[ae]?|eine?n?)"
-)
-"""Pattern of words ahead of the number and the name of a part in a sentence."""
-COUNTED: Final = re.compile(
-    rf"\s*(?:\d{{1,2}}\s*[x×]|(?:{_COUNT_WORDS}|\d{{1,2}})\s+(?=[A-Z]))", re.IGNORECASE
-)
-"""Text that begins with a number of pieces."""
-_WORDED: Final = re.compile(
-    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({_COUNT_WORDS})[- ]+"
-    r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
-    re.IGNORECASE,
-)
-"""Number in words at the start of a line; inside a line, `Dual` is a product's name or a property."""
-_OF_THEM: Final = re.compile(
-    rf"[-–—,(\s]+({_COUNT_WORDS}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
-)
-"""Number in words at the end of a line: `RTX 6000 Ada, two of them`."""
-_CPU_NUMBER: Final = re.compile(
-    r"^\s*[1-9][6-9]\d[05]x(?!\s+(?:rtx|gtx|rx|geforce|radeon|arc|instinct)\b)", re.IGNORECASE
-)
-"""Desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
+COUNT: Final = fragment("line.count")
+ADJECTIVES: Final = fragment("line.adjectives")
+ARTICLES: Final = fragment("line.articles")
 _MOST_CHARACTERS: Final = 2_000
 """Longest line of a list [characters]: the names that makers write have up to 150."""
 MOST_OF_ONE: Final = 99
 MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
-_NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
-_LEADERS: Final = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*")
-"""Dots that lead from a name to its price."""
-_EITHER_SIZE: Final = re.compile(r"\b(\d{1,3})(?:\s?GB?)?\s+or\s+(\d{1,3})\s?GB?\b", re.IGNORECASE)
-"""Two sizes between which a line is in doubt: `the 8 or 12gb ones`."""
-IN_DOUBT: Final = re.compile(r"\b\d{1,3}GB or \d{1,3}GB\b")
-_STICKS_OF: Final = re.compile(
-    r"\b(\d{1,2})\s+(?:sticks?|modules?|dimms?|planks?)\s+(?:of|à|a|à|je|de|da|per|po|по)\s+(\d{1,3})(?:\s?G[Bi]?B?\b|(?!\w))",
-    re.IGNORECASE,
-)
-"""Modules counted in words: `4 sticks of 32`."""
-_BRACKETED_HEAD: Final = re.compile(r"^\s*\[\s*([^\]\[]{0,24}?)\s*\]\s*(?=\S)")
-"""Words in square brackets before a part: its label (`[GPU]`), the number of a picture, or the box of a task."""
-_CURRENCIES: Final = "EUR|Euro|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
-_FOREIGN_AMOUNT: Final = r"(?:\d{1,3}(?:[ \u202f\xa0]\d{3})+(?!\d)|\d[\d.,']*)"
-FOREIGN_PRICE: Final = re.compile(
-    rf"\$\s?{_FOREIGN_AMOUNT}\s*(?:CAD|AUD|NZD|SGD|HKD|TWD|MXN)\b"
-    rf"|(?:[€£¥￥₹₩₽₺]|\b(?:{_CURRENCIES})\b|\b(?:CA|C|AU|A|NZ|HK|S|R)\$)\s*(?:{_FOREIGN_AMOUNT}(?:-(?!\w))?k?)?"
-    rf"|(?<![\w.,]){_FOREIGN_AMOUNT}(?:-|k)?\s*"
-    rf"(?:€\d\d(?!\d)|[€£¥￥₹₩₽₺](?!\s*\d)|(?:{_CURRENCIES})\b|zł|kr\b|Kč|(?-i:Ft)\b|万?[元円]|块钱|руб\w*)",
-    re.IGNORECASE,
-)
-"""Amount of money in another currency than US dollars."""
-_TIMES_PRICE: Final = re.compile(
-    rf"(?<=[\w)])\s+(\d{{1,2}})\s*[x×@]\s*(?=(\$\d)|{FOREIGN_PRICE.pattern})", re.IGNORECASE
-)
-"""Number of pieces before the price of each, as carts write it: `3090s: 4 @ $650`, `2 x 879,00 €`."""
-_AMOUNTS_LAST: Final = re.compile(
-    rf"(?:(?<=[\s|]){_FOREIGN_AMOUNT}\s*(?:[€£¥￥₹₩₽₺]|(?:{_CURRENCIES})\b)[\s|]*){{2,}}$", re.IGNORECASE
-)
-"""Prices of one and of all pieces in another currency at the end of a row of an invoice."""
-_PRICE_WORDS: Final = re.compile(
-    r"(?:\b(?:VHB|VB|FP|Preis|price|prix|precio|für|for|à|je|at|zu|pour|por|per|each|pro|Stück)|[@=~≈≒(:])?\s*\ue000\s*(?:\b(?:VHB|VB|FP|OBO|each|ea|je|inkl\.?|shipped|TTC|HT)\b\.?)*\s*",
-    re.IGNORECASE,
-)
-"""Words around an amount, in whose place a private character stands."""
-_THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
-"""Price in thousands: `$22k`."""
-_FOR_THOUSANDS: Final = re.compile(
-    r"\b(?:for|at|was|paid|cost)\s+(\d{1,3}(?:\.\d{1,2})?)\s*k\b(?!\s*(?:tok|context|ctx|rpm))", re.IGNORECASE
-)
-"""Price in thousands behind its preposition: `for 4k total`."""
-_LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
-"""Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
-_AMOUNT: Final = r"-?\d(?:\d|[.,](?=\d)|(?<!\d{4})[ \u202f\xa0](?=\d{3}(?!\d|\s?[GT]B)))*"
-_EACH: Final = (
-    r"each|ea\.?|apiece|a\s+(?:piece|pop)|per\s+(?:card|piece|unit|gpu|part)"
-    r"|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
-)
-_PRICE: Final = re.compile(
-    rf"(for|at|@|:|=|,|[-–—]\s*asking|asking)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
-    rf"(?:\s*\b(?:obo|shipped|firm|or best offer)\b)?\s*"
-    rf"(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both)|(?:for\s+)?the\s+(?:pair|lot|set)))?",
-    re.IGNORECASE,
-)
-_AMOUNT_BEFORE: Final = r"(?<![\d.,])(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?"
-_PRICE_LAST: Final = re.compile(
-    rf"({_AMOUNT_BEFORE})\s*(?:USD|\$|dollars|bucks)(?![A-Za-z])(?!\s*[-−]?\d)", re.IGNORECASE
-)
-_DOLLAR: Final = re.compile(r"(?:\$|USD)\s*(\S+)", re.IGNORECASE)
-_CHANNELS: Final = re.compile(r"(\d{1,2})[- ]?channels?", re.IGNORECASE)
-_LANES: Final = re.compile(r"(\d{1,3})\s*(?:PCIe\s*)?lanes?", re.IGNORECASE)
-_NOISE: Final = re.compile(r"[\"“”'()\[\],;]+|[~≈]+(?=[\s)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +58,8 @@ class TypedLine:
     unread_price: str = ""
     """Price in another currency, which does not count; empty if there is none."""
     unread_sum: str = ""
-    """Price of the whole list in another currency, on its first line; empty if there is none, or parts have theirs."""
+    """Price of the whole list that does not count, on its first line: in another currency, or another one than that of
+    its parts; empty if there is none."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
     block: int = 0
@@ -302,19 +88,19 @@ def read_line(text: str, where: str) -> TypedLine:
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
     check_length(text, where)
-    text = _LEADERS.sub(" ", text.strip().strip('"“”'))
-    category, unlabelled = split_off_label(BULLET.sub("", write_in_english(text), count=1))
+    text = regex("line.leaders").sub(" ", text.strip().strip('"“”'))
+    category, unlabelled = split_off_label(regex("line.bullet").sub("", write_in_english(text), count=1))
     if category == "ram":
-        unlabelled = _BARE_GIGABYTES.sub(r"\1GB", unlabelled)
+        unlabelled = regex("line.bare_gigabytes").sub(r"\1GB", unlabelled)
     rest, price, foreign = _split_off_price(write_units(unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(re.sub(r"[\s,–—-]+$", "", rest), where)
     claims: dict[str, int] = {}
-    for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
+    for name, pattern in (("channels", regex("line.channels")), ("lanes", regex("line.lanes"))):
         match = pattern.search(rest)
         if match:
             claims[name] = int(match.group(1))
             rest = pattern.sub(" ", rest)
-    what = re.sub(r"(?:\s[-–—+]+)+$", "", " ".join(_NOISE.sub(" ", rest).split()))
+    what = re.sub(r"(?:\s[-–—+]+)+$", "", " ".join(regex("line.noise").sub(" ", rest).split()))
     if not what:
         raise InputFileError(f"{where}: {text!r} names no part", fix="e.g. 2x RTX 5090 $4500")
     line = TypedLine(
@@ -327,56 +113,27 @@ def read_line(text: str, where: str) -> TypedLine:
         category=category,
         unread_price=foreign,
     )
-    return line if price is None else with_price(line, price)
-
-
-_PLAIN_PRICE: Final = re.compile(
-    r"@\s*(?=\d{2,5}(?:\.\d\d)?(?![\w.])"
-    r"(?!\s*(?:[GM]Hz|MT|W|V|Hz|x|USD|bucks|dollars|[$€£])))"
-    r"|(?<![\w.,$€£@-])(?<![$€£@] )(?=\d{2,5}(?:\.\d\d)?\s+(?:each(?!\s*\d)|ea|apiece|a\s+pop)\b)",
-    re.IGNORECASE,
-)
-"""Place of a price without a currency: `@ 650`, `650 each`."""
+    return line if price is None else _with_price(line, price)
 
 
 def plain_text(line: TypedLine) -> str:
     """Return the text of a line in English with sizes in one form, without its label."""
-    text = BULLET.sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
+    text = regex("line.bullet").sub("", write_in_english(line.text.strip().strip('"“”')), count=1)
     return " ".join(write_units(split_off_label(text)[1]).split())
 
 
-def write_limits(text: str) -> str:
-    """Return a line with the power limits of its cards in one form, directly behind them."""
-    return _LIMIT_BEHIND.sub(r" limited to \1W", text)
-
-
 def write_units(text: str) -> str:
-    """Return a line with sizes in GB and TB, and with the codes of modules as kind and transfer rate."""
-    text = re.sub(r"(?<![\d,.])(\d),(\d{1,2})(?=\s?TB\b)", r"\1.\2", text)
-    text = _STICKS_OF.sub(r"\1x\2GB", text)
-    text = _EITHER_SIZE.sub(r"\1GB or \2GB", text)
-    text = re.sub(
-        r"(?<![\w.])(\d{1,2})x(?=[1-5]0[5-9]0(?:ti|s)?(?:\b|\d{1,2}gb))", r"\1x ", text, flags=re.I
-    )  # 3x3060
-    text = re.sub(r"\b([1-5]0[5-9]0(?:ti|super)?)(?=\d{1,2}\s?gb\b)", r"\1 ", text, flags=re.I)  # 5060ti16gb
-    text = re.sub(r"\b(\d{1,3})\s+GbE\b", r"\1GbE", text)
-    text = _TIMES_PRICE.sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
-    text = re.sub(r"^\s*(\d{1,2})\s+of:\s*", r"\1x ", text)
-    text = re.sub(r"\b(nv-?link)['’]d\b", r"\1ed", text, flags=re.IGNORECASE)
-    text = _BREAKOUT.sub(r"\1", text)
-    text = _FOR_THOUSANDS.sub(lambda found: f"for ${float(found[1]) * 1000:.0f}", text)
-    text = re.sub(r"(?<=\w)\*(\d{1,2})(?=\s*(?:[,;)]|$))", r" x\1", text)  # EPYC 9135*2
-    text = re.sub(r"(?<![\w-])(?=[12]6\d{2}[LWA]?\s?v[1-4]\b)", "E5-", text)
-    text = re.sub(r"\bUS\s?\$", "$", _SHOP.sub("", text, count=1))
-    text = _PLAIN_PRICE.sub(lambda sign: f"{sign.group()}$", text)
-    text = re.sub(r"\b([2-8]\d{3})(?=CL\d\d\b)", r"\1 ", _ARTICLE.sub(" ", _REMARK.sub(" ", text)))
-    text = re.sub(
-        r"(?<=\d)\s?\*\s?(?=\d+(?:\s?[GT]i?B?\b|\s?\d*\s*$))(?!\d{1,2}\s*$)|(?<=\d)\*(?=\d)", "x", text
-    )
-    if _KIND_OF_MODULE.search(text) and not _HAS_SIZE.search(text):
-        text = _BARE_MODULES.sub(r"\1x\2GB", text)
-    text = _TERABYTES.sub(r"\1TB", _UNIT_WORDS.sub(lambda found: f"{found[1] or found[2]}GB", text))
-    text = _SIZE_TIMES.sub(
+    """Return a line with sizes, numbers of pieces and prices in one form, and with the codes of modules as kind and
+    transfer rate.
+
+    Source: spellings.toml of the catalog.
+    """
+    text = regex("line.times_price").sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
+    text = regex("line.thousands").sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
+    text = write_in_one_form(text, "line")
+    if regex("line.kind_of_module").search(text) and not regex("line.has_size").search(text):
+        text = regex("line.bare_modules").sub(r"\1x\2GB", text)
+    text = regex("line.size_times").sub(
         lambda kit: (
             f"{kit[2]}x{kit[1]}GB"
             if re.search(rf"\b{int(kit[1]) * int(kit[2])}\s?GB\b", text, re.IGNORECASE)
@@ -384,9 +141,7 @@ def write_units(text: str) -> str:
         ),
         text,
     )
-    for code, kind in _MAKERS_CODES:
-        text = code.sub(kind, text)
-    return _MODULE_CODE.sub(_write_module, _REGISTERED_WORDS.sub("ECC RDIMM", text))
+    return regex("line.module_code").sub(_write_module, text)
 
 
 def _write_module(found: re.Match[str]) -> str:
@@ -395,6 +150,12 @@ def _write_module(found: re.Match[str]) -> str:
     rate = min(_CODE_RATES, key=lambda mts: abs(mts - number / 8)) if is_bandwidth else number
     kind = (found[4] or (found[3][-1:] if found[1] == "3" else "")).upper()
     return f"DDR{found[1]}-{rate}" + {"R": " ECC RDIMM", "L": " ECC LRDIMM", "E": " ECC UDIMM"}.get(kind, "")
+
+
+def number_in(word: str | None) -> int:
+    """Return the number that digits or a word state; 1 if there is no word."""
+    plain = " ".join((word or "one").lower().split())
+    return int(plain) if plain.isdecimal() else NUMBER_WORDS[plain]
 
 
 def check_length(text: str, where: str) -> None:
@@ -413,25 +174,34 @@ def check_length(text: str, where: str) -> None:
 def split_off_label(text: str) -> tuple[str | None, str]:
     """Return the category that a label before a part names (`Mobo: ROMED8-2T`), and the text after it; no category and
     the whole text if there is no known label."""
-    head = _BRACKETED_HEAD.match(text)
+    head = regex("line.bracketed_head").match(text)
     if head is not None and not re.search(r"\d\s*[x×]|[x×]\s*\d", head.group(1)):
         rest = text[head.end() :].lstrip(": ")
         text = f"{head.group(1)}: {rest}" if head.group(1).lower() in LABELS else rest
-    found = _LABEL.match(text) or _BARE_LABEL.match(text)
+    found = regex("line.label").match(text) or regex("line.bare_label").match(text)
     category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
-    return (None, text) if found is None or category is None else (category, text[found.end() :])
+    if found is None or category is None:
+        return None, text
+    rest = text[found.end() :]
+    plain = re.sub(r"\s*\b(?:each|ea|total)\b\.?", "", rest, flags=re.IGNORECASE)
+    if re.search(r"[^\W\dx×]", plain) is None and re.search(r"\d\d", plain.partition("$")[0]) is None:
+        return category, f"{found.group(1)} {rest}"  # a part that its label alone names: `Risers: 4x $35`
+    return category, rest
 
 
-def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
+def with_price_of(line: TypedLine, other: TypedLine) -> TypedLine:
+    """Return a line with the price of another one, or without any if that has none."""
+    return replace(line, usd=other.usd, usd_low=other.usd_low, usd_high=other.usd_high)
+
+
+def without_price(line: TypedLine) -> TypedLine:
+    return replace(line, usd=None, usd_low=None, usd_high=None)
+
+
+def _with_price(line: TypedLine, price: _TypedPrice) -> TypedLine:
     """Return the line with a price, as that of all its pieces."""
-    factor = line.quantity if price.is_each else 1
-    return replace(
-        line,
-        usd=price.usd * factor,
-        usd_low=None if price.low is None else price.low * factor,
-        usd_high=None if price.high is None else price.high * factor,
-        says_whole_or_each=price.is_each or price.is_whole,
-    )
+    found = replace(line, usd=price.usd, usd_low=price.low, usd_high=price.high)
+    return with_factor(found) if price.is_each else replace(found, says_whole_or_each=price.is_whole)
 
 
 def with_factor(line: TypedLine) -> TypedLine:
@@ -444,22 +214,25 @@ def with_factor(line: TypedLine) -> TypedLine:
 def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     """Return the number of pieces, the text without it, and whether it was a word."""
     found: list[int] = []
-    rest = _LOT_BEHIND.sub("", _CONDITION.sub("", text))
+    rest = regex("line.lot_behind").sub("", regex("line.condition").sub("", text))
     is_worded = False
     for pattern in (
-        _LEADING,
-        _LEADING_BARE,
-        _BRACKETED,
-        _LABELLED,
-        _TRAILING,
-        _INSIDE,
-        _AFTER_PCIE,
-        _AFTER_SIZE,
+        regex("line.leading"),
+        regex("line.leading_bare"),
+        regex("line.bracketed"),
+        regex("line.labelled"),
+        regex("line.trailing"),
+        regex("line.inside"),
+        regex("line.after_pcie"),
+        regex("line.after_size"),
     ):
         match = pattern.search(rest)
-        if pattern is _AFTER_SIZE and (found or _SIZE_OF_EACH.search(rest)):
+        if pattern is regex("line.after_size") and (found or regex("line.size_of_each").search(rest)):
             continue
-        if match is None or (pattern in (_LEADING, _LEADING_BARE) and _CPU_NUMBER.match(rest)):
+        if match is None or (
+            pattern in (regex("line.leading"), regex("line.leading_bare"))
+            and regex("line.cpu_number").match(rest)
+        ):
             continue
         typed = " ".join(next(group for group in match.groups() if group).lower().split())
         number = int(typed) if typed.isdecimal() and len(typed) <= len(str(MOST_OF_ONE)) else 0
@@ -472,12 +245,12 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
             )
         found.append(number)
         rest = f"{rest[: match.start()]} {rest[match.end() :]}"
-    after = _OF_THEM.search(rest)
+    after = regex("line.of_them").search(rest)
     if after is not None and rest[: after.start()].strip():
         word = " ".join(after.group(1).lower().split())
         found.append(NUMBER_WORDS.get(word, 2))
         rest = rest[: after.start()]
-    worded = _WORDED.match(rest)
+    worded = regex("line.worded").match(rest)
     if worded is not None and rest[worded.end() :].strip():
         found.append(NUMBER_WORDS[" ".join(worded.group(1).lower().split())])
         rest = rest[worded.end() :]
@@ -494,9 +267,11 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
 def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, str]:
     """Return the text without its price; the price, None if the line states none; and a price in another currency,
     which is not read, empty if there is none."""
-    foreign = _AMOUNTS_LAST.search(text) or FOREIGN_PRICE.search(text)
+    foreign = regex("line.amounts_last").search(text) or regex("line.foreign_price").search(text)
     if foreign is not None:
-        rest = _PRICE_WORDS.sub(" ", FOREIGN_PRICE.sub("\ue000", _AMOUNTS_LAST.sub("\ue000", text)))
+        rest = regex("line.price_words").sub(
+            " ", regex("line.foreign_price").sub("\ue000", regex("line.amounts_last").sub("\ue000", text))
+        )
         rest, price, _ = _split_off_price(rest, where)
         return rest, price, foreign.group().strip()
     rest, price = _split_off_dollars(_with_one_amount(text), where)
@@ -505,7 +280,7 @@ def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, st
 
 def _with_one_amount(text: str) -> str:
     """Return a row of an invoice, with the price of one and of all pieces at its end, with that of all alone."""
-    found = _TWO_AMOUNTS.search(text)
+    found = regex("line.two_amounts").search(text)
     if found is None:
         return text
     each, whole = (float(re.sub(r"[ ,]", "", found[group])) for group in (1, 2))
@@ -515,31 +290,20 @@ def _with_one_amount(text: str) -> str:
     return f"{text[: found.start()].rstrip(' @')} ${found[2]} total"
 
 
-_TWO_AMOUNTS: Final = re.compile(
-    r"(?:\s|\|)\$?\s*(\d[\d,]*\.\d{2}|(?<=\$)\d[\d,]*)(?:\s*each)?(?:\s{2,}|\s*[|\t=]\s*|\s+(?=\$|[\d,]+\.\d{2}\s*$))\$?\s*(\d[\d,]*\.\d{2}|\d[\d,]*)\s*$"
-)
-
-
 def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
-    text = _THOUSANDS.sub(lambda found: f"{found[1]}{float(found[2]) * 1000:.0f}", text)
-    text = _LAST_THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
-    negative = _NEGATIVE_PRICE.search(text)
+    negative = regex("line.negative_price").search(text)
     if negative is not None:
         raise _not_positive(negative.group().strip(" ("), where)
-    last = _PRICE_LAST.search(text)
-    dollar = _DOLLAR.search(text)
+    last = regex("line.price_last").search(text)
+    dollar = regex("line.dollar").search(text)
     if last is not None and (dollar is None or dollar.start() >= last.start() + len(last.group(1))):
-        head = text[: last.start()]
-        tail = text[last.end() :]
-        after = re.search(rf"^\s*(?:{_EACH})(?![A-Za-z])", tail, re.IGNORECASE)
-        ahead = re.search(r"\b(each|at)\s*$|@\s*$", head, re.IGNORECASE)
-        rest = f"{head[: ahead.start()] if ahead else head} {tail[after.end() :] if after else tail}"
-        is_each = after is not None or (ahead is not None and (ahead.group(1) or "").lower() != "at")
-        return rest, _TypedPrice(price_number(last.group(1), where), is_each=is_each)
+        # Two spaces keep a number behind the sign from the amount: `650 USD 750W`.
+        text = f"{text[: last.start()]}${last.group(1)}  {text[last.end() :]}"
+        dollar = regex("line.dollar").search(text)
     if dollar is None:
         return text, None
-    match = _PRICE.search(text)
+    match = regex("line.price").search(text)
     if match is None or (text[match.end() :][:1].isalpha() and not text[match.end() - 1].isspace()):
         raise _bad_price(dollar.group(1), where)
     sign, before, first, second, each_word, whole_word = match.groups()

@@ -132,7 +132,9 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             f"{one!r} is named too and is not judged: ask again with --model {one!r}" for one in rest
         )
         model = named or usual_model([listing for _, listing in listings])
-        precision = conditions.precision or (format_in(words) if named else None)
+        precision = conditions.precision or (
+            format_in(words, [one for _, one in listings]) if named else None
+        )
         conditions = replace(conditions, model=model, precision=precision)
     question, notes = question_of(conditions, BuildInput(), shared)
     is_choice = len(listings) > 1

@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.units import GIB
-from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.part_names import UnknownPartError
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Build, Question
@@ -346,3 +346,55 @@ def test_a_list_without_any_price_has_no_cost_and_no_cheaper_machine() -> None:
     assert verdict.build.economics is None
     assert verdict.better is None
     assert not verdict.why_no_better
+
+
+@pytest.mark.parametrize(
+    ("text", "num_cards", "generation"),
+    [
+        ("GMKtec EVO-X2 128GB, three DEG1 docks with RTX 3090 each", 3, 4),
+        ("Minisforum UM790 Pro, 64GB DDR5, 3x RTX 3090 in three OCuLink docks", 3, 4),
+        ("Framework Desktop 128GB, dock 1: RTX 3090 via OCuLink, dock 2: RTX 3090 via USB4", 2, 3),
+        (
+            "Bosgame M5 Strix Halo, 2x RTX 3090 as eGPU via both NVMe slots (M.2 to eGPU, PCIe 4.0 x4 each)",
+            2,
+            4,
+        ),
+    ],
+)
+def test_every_card_of_several_docks_counts_with_the_link_that_is_stated(
+    text: str, num_cards: int, generation: int
+) -> None:
+    listing = read_listings(None, price_book(), pasted=text)[0][1]
+    machine = listing.machine
+    assert machine.cards is not None
+    assert machine.risers is not None
+    assert machine.risers.riser is not None
+    assert (machine.cards.num, machine.risers.num) == (num_cards, num_cards)
+    assert machine.risers.riser.pcie_generation == generation
+    assert not listing.unknown
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Bosgame M5 Strix Halo (Ryzen AI Max+ 395, 128GB)", "Mini PC with Ryzen AI Max+ 395"),
+        ("Corsair RMx 850W 80+ Gold Certified Fully-Modular", "Corsair RM850x"),
+        ("Noctua NH-U12DX i4", "Noctua NH-U12DXi4"),
+        ("X570 Taichi", "ASRock X570 Taichi WIFI"),
+        (
+            "CPU Cooler Cooler Master Hyper 212 EVO 82.9 CFM Sleeve Bearing CPU Cooler $24.88 @ OutletPC",
+            "Cooler Master Hyper 212 EVO",
+        ),
+        ("Motherboard MSI Z170A SLI ATX LGA1151 Motherboard $89.98 @ Newegg", "MSI Z170A SLI"),
+    ],
+)
+def test_a_name_with_other_words_or_spaces_is_that_product(text: str, name: str) -> None:
+    (line,) = read_listings(None, price_book(), pasted=f"{text}\nRTX 3090")[0][1].bill[:1]
+    assert line.name.startswith(name)
+
+
+def test_a_slash_within_a_name_divides_no_parts() -> None:
+    listing = read_listings(
+        None, price_book(), pasted="RTX 3090\nWi-Fi adapter TP-Link 802.11a/b/g/n $49.89"
+    )[0][1]
+    assert len(listing.bill) == 2

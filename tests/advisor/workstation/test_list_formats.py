@@ -1,6 +1,8 @@
 """Lists in other languages and as tables: the machine is that of the same list in English, one part a line."""
 
+import itertools
 import json
+import re
 from pathlib import Path
 from typing import Final
 
@@ -11,9 +13,11 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.parts import FOLDER
-from advisor.workstation.foreign_words import write_in_english
+from advisor.workstation import foreign_words, mentions
+from advisor.workstation.asked import questions_in
+from advisor.workstation.foreign_words import regex, write_in_english
 from advisor.workstation.hardware import Hardware
-from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
@@ -443,3 +447,70 @@ def test_modules_on_a_board_with_nvlink_divide_layers_as_other_linked_cards_do(
     assert (without, boards) == (0, 1)
     assert (alone.split, joined.split) == ("layers in turn", "tensor parallel")
     assert joined.output_tokens_per_s.value > alone.output_tokens_per_s.value
+
+
+def test_every_spelling_row_of_a_report_and_pattern_reads_its_example() -> None:
+    reports = [row for kinds in read_toml(FOLDER / "reports.toml").values() for row in kinds.values()]
+    for pattern, written, typed, read_as in itertools.chain(
+        *read_toml(FOLDER / "spellings.toml").values(), *reports
+    ):
+        assert re.sub(pattern, written, typed, flags=re.IGNORECASE) == read_as, pattern
+    for table, patterns in read_toml(FOLDER / "patterns.toml").items():
+        for name, (_, *examples) in patterns.items():
+            assert all(regex(f"{table}.{name}").search(text) for text in examples), name
+
+
+def test_every_pattern_of_the_table_is_used_and_every_used_one_is_there() -> None:
+    tables = read_toml(FOLDER / "patterns.toml")
+    folder = Path(foreign_words.__file__).parent
+    code = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    used = set(re.findall(r"""(?:regex|fragment)\(\s*["']([a-z_.0-9]+)["']""", code))
+    used |= {f"mention.{name}" for name, *_ in mentions._FIGURES}
+    for table, patterns in tables.items():
+        for text, *_ in patterns.values():
+            found = re.findall(r"\{((?:[a-z_]+\.)?[a-z_]+\d?)\}", text)
+            used |= {
+                one if "." in one else f"{table}.{one}" for one in found if not one.startswith("phrases.")
+            }
+    computed = {f"{table}.{name}" for table in tables for name in ("counts", "long_labels")}
+    assert used - computed == {f"{table}.{name}" for table, patterns in tables.items() for name in patterns}
+
+
+LANGUAGES: Final = {
+    "Tenho duas RTX 3090 e um Ryzen 7 5800X com 64GB DDR4. Dá para rodar Llama 3.3 70B Q4?": ("model",),
+    "J'ai deux RTX 3090 avec un Ryzen 7 5800X et 64 Go DDR4. Peut-on faire tourner un 70B ?": ("model",),
+    "Tengo dos RTX 3090 con un Ryzen 7 5800X y 64GB DDR4. ¿Puede ejecutar un 70B?": ("model",),
+    "Ho due RTX 3090 con un Ryzen 7 5800X e 64GB DDR4. Gira un 70B?": ("model",),
+    "2х RTX 3090, Ryzen 7 5800X, 64 ГБ DDR4, БП 1000Вт. Потянет 70B?": ("model",),
+    "Zwei RTX 3090 mit einem Ryzen 7 5800X und 64GB DDR4. Schafft der Rechner ein 70B?": ("model",),
+}
+
+
+@pytest.mark.parametrize("text", LANGUAGES)
+def test_counts_and_questions_in_sentences_of_other_languages_are_read(text: str) -> None:
+    machine = read_listings(None, price_book(), pasted=text)[0][1].machine
+    assert machine.cards is not None
+    assert machine.cards.num == 2
+    assert machine.cpu is not None
+    assert machine.memory is not None
+    assert questions_in(text) == LANGUAGES[text]
+
+
+def test_a_stated_sum_that_the_parts_do_not_have_is_told() -> None:
+    parts = "RTX 3090 $700\nRyzen 5 5600 $100\n"
+    for usd, is_told in ((800, False), (950, True)):
+        _, listing = read_listings(None, price_book(), pasted=f"{parts}Total Price: ~${usd}\n")[0]
+        assert any("the price of the list" in note for note in listing.notes) == is_told
+        assert listing.total_usd == 800
+
+
+def test_a_price_behind_the_parts_of_a_machine_is_that_of_the_machine() -> None:
+    text = "A used Dell Precision 7920 (2x Gold 6138, 192GB, 1400W) for $900 and four RTX A4000 ($550 each)"
+    _, listing = read_listings(None, price_book(), pasted=text)[0]
+    assert [line.unit_price_usd for line in listing.bill] == [900.0, 0.0, 0.0, 0.0, 550.0]
+
+
+def test_cells_in_quotes_are_a_table_without_a_header() -> None:
+    text = '"GPU","MSI RTX 3090 Suprim X","2","$1,500.00"\n"PSU","EVGA SuperNOVA 1600 P2","1","$300.00"'
+    _, listing = read_listings(None, price_book(), pasted=text)[0]
+    assert [(line.quantity, line.usd) for line in listing.bill] == [(2, 1500.0), (1, 300.0)]

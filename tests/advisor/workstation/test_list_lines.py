@@ -53,6 +53,7 @@ def card_of(machine: Assembly) -> tuple[int, str]:
         ("Radeon RX 7900XTX", 1, "rx-7900-xtx"),
         ("Tesla V100 32GB", 1, "v100-pcie-32gb"),
         ("RTX A5000", 1, "rtx-a5000"),
+        ("4x RTX PRO 6000 96GB", 4, "rtx-pro-6000-ws"),
     ],
 )
 def test_cards_are_read_with_their_number(text: str, num: int, accelerator: str) -> None:
@@ -72,7 +73,6 @@ def test_cards_are_read_with_their_number(text: str, num: int, accelerator: str)
         "RTX 2070 Laptop",
         "GTX 950",
         "A100",
-        "RTX PRO 6000",
         "H100 SXM",
     ],
 )

@@ -66,6 +66,7 @@ REST: Final = "Ryzen 9 5950X, X570 Taichi, 64GB DDR4, RM1000x, RTX 3090."
         ("Replace the 3090 with a 4090?", ["rtx-4090"]),
         ("Sell it and get a 5090?", ["rtx-5090"]),
         ("No NVLink obviously.", ["rtx-3090"]),
+        ("Good enough, or should I just get a 5090?", ["rtx-3090"]),
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False])
