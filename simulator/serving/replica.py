@@ -504,7 +504,7 @@ class Replica:
         if batch.num_chunks:
             self._first_tokens(batch, stalls)
         if batch.saturations:
-            batch.saturate()
+            batch.saturate(batch.tick)
         if self.static and not batch.decoding and batch.partial is None:
             batch.clear()
             self.num_running = self.blocks.reserved_blocks = 0
