@@ -326,7 +326,7 @@ class Replica:
         need = (request[2] - 1) // self.block_tokens + 1
         while self.num_running:
             slots = self.num_slots - self.num_running - batch.freed_sequences
-            if slots > 0 and self.blocks.has_room(batch, request, need, alone=False):
+            if slots > 0 and self.blocks.has_room(batch, request, need):
                 return
             victim = self._next_victim()
             if self._last_of(victim)[0] <= urgency:
