@@ -15,6 +15,7 @@ from advisor.economics.goal import EXAMPLE
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]
 ASK = "advisor recommend --model llama-3.1-8b --as-of 2026-11-20 --goal goal.toml"
+FEW = "--precision bf16 --levers none"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     file.write_text(EXAMPLE, encoding="utf-8")
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        code = main([*ASK.split()[1:-1], str(file), "--json"])
+        code = main([*ASK.split()[1:-1], str(file), *FEW.split(), "--json"])
     assert code == 0
     found: dict[str, Any] = json.loads(out.getvalue())
     return found
@@ -53,7 +54,9 @@ def test_every_family_is_scored_and_every_fact_has_a_source(everything: dict[str
 def test_costs_are_those_of_the_market(cli: Cli, everything: dict[str, Any]) -> None:
     """The family's deployment is the cheapest that `advisor cost` finds for its accelerator."""
     tpu = next(option for option in everything["options"] if option["platform"] == "tpu")
-    run = cli(f"{ASK.split(' --goal')[0].replace('recommend', 'cost')} --gpu {tpu['accelerator']} --json")
+    run = cli(
+        f"{ASK.split(' --goal')[0].replace('recommend', 'cost')} --gpu {tpu['accelerator']} {FEW} --json"
+    )
     best = json.loads(run.out)["rows"][0]
     assert tpu["usd_per_million_tokens"] == pytest.approx(best["usd_per_million_tokens"]["value"], rel=0.05)
 
