@@ -184,7 +184,9 @@ def test_own_hardware_region_and_assumptions_count(cli: Cli, tmp_path: Path) -> 
 
 
 def test_a_region_sets_tariff_and_grid_or_says_that_it_does_not(cli: Cli) -> None:
-    asked = "advisor cost --model llama-3.1-8b --engine vllm --levers none --rate 3 --api none --own 8xh100-sxm --region"
+    asked = (
+        "advisor cost --model 8b --engine vllm --levers none --rate 3 --api none --own 8xh100-sxm --region"
+    )
     spent = {}
     for name in ("sweden", "germany", "norway"):
         run = cli(f"{asked} {name} --json")
