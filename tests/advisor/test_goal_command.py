@@ -1,7 +1,5 @@
 """`advisor recommend --goal`: families of hardware by a team's weights, and what a mistake in the file gets."""
 
-import contextlib
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from advisor.__main__ import main
 from advisor.economics.goal import EXAMPLE
 
 Cli = Callable[[str], Any]
@@ -19,15 +16,11 @@ FEW = "--precision bf16 --levers none"
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def everything(ask_once: Cli, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All families for a team that knows PyTorch."""
     file = tmp_path_factory.mktemp("goal") / "goal.toml"
     file.write_text(EXAMPLE, encoding="utf-8")
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        code = main([*ASK.split()[1:-1], str(file), *FEW.split(), "--json"])
-    assert code == 0
-    found: dict[str, Any] = json.loads(out.getvalue())
+    found: dict[str, Any] = ask_once(f"{ASK.replace('goal.toml', str(file))} {FEW} --json").document()
     return found
 
 
