@@ -114,7 +114,8 @@ def ask_once() -> Callable[[str], Run]:
     def run(command: str) -> Run:
         program, *arguments = shlex.split(command)
         assert program == "advisor"
-        out, err = io.StringIO(), io.StringIO()
+        out = io.StringIO()
+        err = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(arguments)
         return Run(command, code, out.getvalue(), err.getvalue())

@@ -52,17 +52,17 @@ class BlockLedger:
 
         `shared` of the blocks that it would reserve belong to running requests.
         """
-        reserved = self._reserved_with(batch, request, need, alone=alone, shared=shared)
+        reserved = self._reservations_with(batch, request, need, alone=alone, shared=shared)
         if reserved is None:
             return False
         self.reserved_blocks = reserved
         return True
 
     def has_room(self, batch: MicroBatch, request: Request, need: int) -> bool:
-        """Whether `grant` would admit a request beside others that run."""
-        return self._reserved_with(batch, request, need, alone=False, shared=0) is not None
+        """Whether `grant` would admit a request while others run."""
+        return self._reservations_with(batch, request, need, alone=False, shared=0) is not None
 
-    def _reserved_with(
+    def _reservations_with(
         self, batch: MicroBatch, request: Request, need: int, *, alone: bool, shared: int
     ) -> int | None:
         """Number of reserved blocks once a request is admitted [blocks]; None if it has no room."""

@@ -218,7 +218,8 @@ class Distribution:
 def _between_ranks(ordered: NDArray[np.int64], rank: float) -> float:
     """Value at a rank, linear between whole ranks: equal to numpy.quantile to the last bit, in a tenth of its time."""
     below = int(rank)
-    low, high = int(ordered[below]), int(ordered[min(below + 1, len(ordered) - 1)])
+    low = int(ordered[below])
+    high = int(ordered[min(below + 1, len(ordered) - 1)])
     part = rank - below
     return float(high - (high - low) * (1.0 - part) if part >= 0.5 else low + (high - low) * part)
 
