@@ -1,7 +1,10 @@
 """Fixtures of every test: a fixed terminal, the command line in process, golden files, large data."""
 
+import contextlib
 import datetime
+import functools
 import gc
+import io
 import json
 import os
 import shlex
@@ -100,6 +103,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite golden files and documented output"
     )
+
+
+@pytest.fixture(scope="session")
+def ask_once() -> Callable[[str], Run]:
+    """Run a command line once for all tests that only read its answer, with the usual folder and settings."""
+    from advisor.__main__ import main
+
+    @functools.cache
+    def run(command: str) -> Run:
+        program, *arguments = shlex.split(command)
+        assert program == "advisor"
+        out = io.StringIO()
+        err = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(arguments)
+        return Run(command, code, out.getvalue(), err.getvalue())
+
+    return run
 
 
 @pytest.fixture

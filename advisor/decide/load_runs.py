@@ -27,7 +27,6 @@ from advisor.simulator.serving import (
     Lengths,
     LognormalLengths,
     Poisson,
-    SchedulerPolicy,
     ServingResult,
     Slo,
     Workload,
@@ -36,6 +35,7 @@ from advisor.simulator.serving import (
 from advisor.simulator.serving.arrivals import most_requests
 from advisor.simulator.serving.content import Contents, SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
+from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.lengths import context_spread
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.trace_files import Trace, read_trace
@@ -219,23 +219,8 @@ def _simulate_served(
     slo: Slo | None = None,
     limit: int | None = None,
 ) -> ServingResult:
-    if isinstance(served, DisaggregatedModel):
-        result = simulate_disaggregated(
-            served.prefill,
-            served.decode,
-            served.link,
-            workload,
-            seed=seed,
-            slo=slo,
-            give_up_after_violations=limit,
-        )
-    elif _is_drawn(workload):
-        times = _Times(served.surface)
-        result = _remembered_run(times, served.policy, workload, seed, slo, limit)
-    else:
-        result = simulate(
-            served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
-        )
+    run = _remembered_run if _is_drawn(workload) else _simulate
+    result = run(_RunKey(served), workload, seed, slo, limit)
     # Of remembered runs too: an answer is the same whenever it is asked for.
     spend(result.num_events + result.num_requests)
     return result
@@ -251,36 +236,50 @@ def _is_drawn(workload: Workload) -> bool:
     )
 
 
-class _Times:
-    """Step times of a replica as a key: equal ones have equal digests."""
+class _RunKey:
+    """A replica, or two pools, as a key: equal step times have equal digests."""
 
-    __slots__ = ("digest", "surface")
+    __slots__ = ("digest", "rest", "served")
 
-    def __init__(self, surface: StepSurface) -> None:
-        self.surface: StepSurface | None = surface
+    def __init__(self, served: ReplicaModel | DisaggregatedModel) -> None:
+        self.served: ReplicaModel | DisaggregatedModel | None = served
+        parts: tuple[ReplicaModel | Pool, ...]
+        if isinstance(served, DisaggregatedModel):
+            parts = served.prefill, served.decode
+            fleet: tuple[object, ...] = (served.prefill.num_replicas, served.decode.num_replicas, served.link)
+        else:
+            parts = (served,)
+            fleet = ()
+        self.rest = (*(part.policy for part in parts), *fleet)
         found = blake2b(digest_size=32)
-        for name in StepSurface.__slots__:
-            value = getattr(surface, name)
-            is_table = not isinstance(value, int | float | None)
-            found.update(array("q", value).tobytes() if is_table else repr(value).encode())
+        for part in parts:
+            for name in StepSurface.__slots__:
+                value = getattr(part.surface, name)
+                is_table = not isinstance(value, int | float | None)
+                found.update(array("q", value).tobytes() if is_table else repr(value).encode())
         self.digest = found.digest()
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return hash((self.digest, self.rest))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Times) and self.digest == other.digest
+        return isinstance(other, _RunKey) and (self.digest, self.rest) == (other.digest, other.rest)
 
 
-@lru_cache(maxsize=_REMEMBERED_RUNS)
-def _remembered_run(
-    times: _Times, policy: SchedulerPolicy, workload: Workload, seed: int, slo: Slo | None, limit: int | None
+def _simulate(
+    key: _RunKey, workload: Workload, seed: int, slo: Slo | None, limit: int | None
 ) -> ServingResult:
-    """Simulate a replica that serves alone, once for equal questions."""
-    surface = times.surface
-    assert surface is not None
-    times.surface = None  # the key outlives the question
-    return simulate(surface, policy, workload, seed=seed, slo=slo, give_up_after_violations=limit)
+    served = key.served
+    key.served = None  # the key outlives the question
+    if isinstance(served, DisaggregatedModel):
+        run = partial(simulate_disaggregated, served.prefill, served.decode, served.link)
+    else:
+        assert served is not None
+        run = partial(simulate, served.surface, served.policy)
+    return run(workload, seed=seed, slo=slo, give_up_after_violations=limit)
+
+
+_remembered_run = lru_cache(maxsize=_REMEMBERED_RUNS)(_simulate)
 
 
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:

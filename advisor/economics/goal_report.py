@@ -1,10 +1,12 @@
 """Decision help: families of hardware ranked by a team's own weights, with the data behind every score."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.platforms import Platform, all_platforms
+from advisor.catalog.schema import Model
 from advisor.decide.race import Report
 from advisor.decide.scenario import Scenario
 from advisor.economics.described import Sketch, sketches
@@ -33,9 +35,30 @@ def goal_report(
 
     Raises: UnknownNameError: the model or a provider is not known.
     """
+    return goal_reports(scenario, (goal,), known, progress=progress)[0]
+
+
+def goal_reports(
+    scenario: Scenario, goals: Sequence[Goal], known: Ownership, *, progress: Report = lambda message: None
+) -> tuple[GoalReport, ...]:
+    """Return a report for each team: families are searched once, as no weight changes what they serve or cost.
+
+    Raises: UnknownNameError: the model or a provider is not known.
+    """
     model = model_catalog.get(scenario.model)[0]
-    wanted = [entry for entry in all_platforms() if not goal.platforms or entry.id in goal.platforms]
+    wanted = [entry for entry in all_platforms() if any(_is_compared(entry, goal) for goal in goals)]
     facts = [_facts(platform, scenario, known, progress) for platform in wanted]
+    return tuple(
+        _report_of(model, [each for each in facts if _is_compared(each.platform, goal)], goal)
+        for goal in goals
+    )
+
+
+def _is_compared(platform: Platform, goal: Goal) -> bool:
+    return not goal.platforms or platform.id in goal.platforms
+
+
+def _report_of(model: Model, facts: list[PlatformFacts], goal: Goal) -> GoalReport:
     options = rank_platforms(facts, goal)
     first = options[0]
     return GoalReport(

@@ -139,32 +139,42 @@ class MicroBatch:
         self.num_decoding += 1
         self.context_sum += context
         self.phase_counts[(context - self.tick) % self.block_tokens] += 1
+        if self.window_tokens is not None:
+            self.enter_window(order, context, self.tick)
+
+    def enter_window(self, order: int, context: int, tick: int) -> None:
+        """Count the windowed context of a sequence that decodes from this tick on."""
         window = self.window_tokens
-        if window is not None:
-            if context < window:
-                self.window_sum += context
-                self.num_unsaturated += 1
-                self.unsaturated.add(order)
-                heappush(self.saturations, (self.tick + window - context, order))
-            else:
-                self.window_sum += window
+        assert window is not None
+        if context < window:
+            self.window_sum += context
+            self.num_unsaturated += 1
+            self.unsaturated.add(order)
+            heappush(self.saturations, (tick + window - context, order))
+        else:
+            self.window_sum += window
 
     def leave(self, order: int, context: int) -> None:
         """Remove a sequence that ends or is preempted before an iteration on `context` tokens from the sums."""
         self.num_decoding -= 1
         self.context_sum -= context
         self.phase_counts[(context - self.tick) % self.block_tokens] -= 1
-        window = self.window_tokens
-        if window is not None:
-            self.window_sum -= min(context, window)
-            if order in self.unsaturated:
-                self.unsaturated.remove(order)
-                self.num_unsaturated -= 1
+        if self.window_tokens is not None:
+            self.leave_window(order, context)
 
-    def saturate(self) -> None:
-        """Stop the windowed context of sequences that have reached the window."""
+    def leave_window(self, order: int, context: int) -> None:
+        """Remove the windowed context of a sequence that ends or is preempted."""
+        window = self.window_tokens
+        assert window is not None
+        self.window_sum -= min(context, window)
+        if order in self.unsaturated:
+            self.unsaturated.remove(order)
+            self.num_unsaturated -= 1
+
+    def saturate(self, tick: int) -> None:
+        """Stop the windowed context of sequences that have reached the window at this tick."""
         saturations = self.saturations
-        while saturations and (saturations[0][0] <= self.tick or saturations[0][1] not in self.unsaturated):
+        while saturations and (saturations[0][0] <= tick or saturations[0][1] not in self.unsaturated):
             order = heappop(saturations)[1]
             if order in self.unsaturated:
                 self.unsaturated.remove(order)
@@ -220,6 +230,15 @@ class MicroBatch:
         self.phase_counts = [0] * self.block_tokens
         self.unsaturated.clear()
         self.saturations.clear()
+
+
+def window_pairs(window: int, computed: int, tokens: int) -> int:
+    """Σ n(2c + n) of a chunk of n tokens after c computed ones, each context capped at the sliding window [pairs].
+
+    Source: own derivation.
+    """
+    inside = min(max(window - computed, 0), tokens)
+    return inside * (2 * computed + inside) + 2 * (tokens - inside) * window
 
 
 def book_gaps(

@@ -41,7 +41,7 @@ class BlockLedger:
 
         A cheap upper bound is tried first; blocks that were reserved to the end on admission always fit.
         """
-        if need <= self.surely_free(batch) or self.reserve_fraction == 1.0:
+        if self.reserve_fraction == 1.0 or need <= self.surely_free(batch):
             return True
         others = sum(other.held_blocks() for other in self.batches if other is not batch)
         return batch.held_blocks() + others + need <= self.capacity
@@ -52,22 +52,27 @@ class BlockLedger:
 
         `shared` of the blocks that it would reserve belong to running requests.
         """
-        if not self.has_room(batch, request, need, alone=alone, shared=shared):
+        reserved = self._reservations_with(batch, request, need, alone=alone, shared=shared)
+        if reserved is None:
             return False
-        if self.reserve_fraction:
-            self.reserved_blocks += self.reservation(request)
+        self.reserved_blocks = reserved
         return True
 
-    def has_room(
-        self, batch: MicroBatch, request: Request, need: int, *, alone: bool, shared: int = 0
-    ) -> bool:
-        """Whether `grant` would admit a request."""
+    def has_room(self, batch: MicroBatch, request: Request, need: int) -> bool:
+        """Whether `grant` would admit a request while others run."""
+        return self._reservations_with(batch, request, need, alone=False, shared=0) is not None
+
+    def _reservations_with(
+        self, batch: MicroBatch, request: Request, need: int, *, alone: bool, shared: int
+    ) -> int | None:
+        """Number of reserved blocks once a request is admitted [blocks]; None if it has no room."""
         spare = batch.freed_blocks + (0 if alone else self.watermark)
         if not self.fits(batch, need + spare):
-            return False
+            return None
         if not self.reserve_fraction:
-            return True
-        return self.reserved_blocks + self.reservation(request) - shared + spare <= self.capacity
+            return 0
+        reserved = self.reserved_blocks + self.reservation(request)
+        return reserved if reserved - shared + spare <= self.capacity else None
 
     def reservation(self, request: Request) -> int:
         """Number of blocks set aside for a request until it ends [blocks]."""

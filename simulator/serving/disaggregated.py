@@ -244,16 +244,17 @@ class _PoolService(EventLoop):
         """Move the caches of computed prompts, and answer requests whose last token is out."""
         site.count_finished(num_finished)
         done = site.replica.finished
-        rows = [done[at : at + NUM_FIELDS] for at in range(0, len(done), NUM_FIELDS)]
-        done.clear()
-        for _, index, input_tokens, _, admitted_ps, _, end_ps, _ in rows:
-            if site.load_index is self.decode_loads:
+        decodes = site.load_index is self.decode_loads
+        for at in range(0, len(done), NUM_FIELDS):
+            _, index, input_tokens, _, admitted_ps, _, end_ps, _ = done[at : at + NUM_FIELDS]
+            if decodes:
                 self._answer(index, admitted_ps, admitted_ps, end_ps)  # decoding began with the first token
             elif self.under_way[index][3] == 1:
                 self._answer(index, admitted_ps, end_ps, end_ps)
             else:
                 assert isinstance(site, _Worker)
                 self._move(site, index, input_tokens, admitted_ps, end_ps)
+        done.clear()
 
     def _move(
         self, worker: _Worker, index: int, input_tokens: int, admitted_ps: int, computed_ps: int

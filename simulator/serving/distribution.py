@@ -33,6 +33,8 @@ class Distribution:
 
     def __init__(self) -> None:
         self._kept: list[NDArray[np.int64]] = []
+        self._ordered: NDArray[np.int64] | None = None
+        """Kept values in order, once a quantile was asked for."""
         self._runs: list[_Runs] = []
         self._num_runs = 0
         self._counts: NDArray[np.int64] | None = None
@@ -111,7 +113,9 @@ class Distribution:
             return math.nan
         rank = fraction * (self._num - 1)
         if self._counts is None and not self._runs:
-            return _between_ranks(np.concatenate(self._kept), rank) / PICOSECONDS_PER_S
+            if self._ordered is None:
+                self._ordered = np.sort(np.concatenate(self._kept))
+            return _between_ranks(self._ordered, rank) / PICOSECONDS_PER_S
         self._spill()
         assert self._counts is not None
         if self._cumulative is None:
@@ -183,6 +187,7 @@ class Distribution:
 
     def _stay_small(self) -> None:
         """Move kept values to the histogram if there are many, or if the histogram is in use already."""
+        self._ordered = None
         too_many = self._num_runs if self._runs else self._num
         if self._counts is not None or too_many > _EXACT_VALUES:
             self._spill()
@@ -210,11 +215,11 @@ class Distribution:
         self._num_runs = 0
 
 
-def _between_ranks(values: NDArray[np.int64], rank: float) -> float:
+def _between_ranks(ordered: NDArray[np.int64], rank: float) -> float:
     """Value at a rank, linear between whole ranks: equal to numpy.quantile to the last bit, in a tenth of its time."""
     below = int(rank)
-    above = min(below + 1, len(values) - 1)
-    low, high = np.partition(values, (below, above))[[below, above]].tolist()
+    low = int(ordered[below])
+    high = int(ordered[min(below + 1, len(ordered) - 1)])
     part = rank - below
     return float(high - (high - low) * (1.0 - part) if part >= 0.5 else low + (high - low) * part)
 

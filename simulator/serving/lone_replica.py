@@ -16,6 +16,7 @@ from advisor.simulator.serving.batch import (
     iterations_until,
     iterations_until_full,
     num_blocks,
+    window_pairs,
 )
 from advisor.simulator.serving.loop import EventLoop, Site
 from advisor.simulator.serving.pipeline import NEVER, delivered_ps
@@ -28,7 +29,7 @@ Whole = tuple[int, Request]
 
 def is_usual(replica: Replica) -> bool:
     """Whether the usual runs of a replica are those of `serve_alone`: continuous batching in order of arrival, on one
-    pipeline stage, without windows and without a prefix cache.
+    pipeline stage and without a prefix cache.
 
     Source: own definition.
     """
@@ -38,7 +39,6 @@ def is_usual(replica: Replica) -> bool:
         and replica.plain
         and not replica.static
         and replica.ordered is None
-        and replica.tables.window_tokens is None
     )
 
 
@@ -91,6 +91,10 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     decode_context_ps = replica.tables.decode_context_ps
     mixed_base_ps = replica.tables.mixed_base_ps
     pair_ps = replica.tables.prefill_pair_ps
+    window = replica.tables.window_tokens
+    decode_window_ps = replica.tables.decode_window_ps
+    window_pair_ps = replica.tables.prefill_window_pair_ps
+    saturations = batch.saturations
     admission_ps = replica.admission_ps
     prompt_ps = replica.tables.prefill_sequence_ps + admission_ps
     riding_ps = replica.tables.riding_sequence_ps
@@ -142,7 +146,7 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                 break
 
         # The prompt under way takes its next chunk first.
-        num_chunks = chunk_tokens = pairs = whole_blocks = saved_ps = 0
+        num_chunks = chunk_tokens = pairs = windowed = whole_blocks = saved_ps = 0
         budget = max_tokens - num_decoding if mixed else max_tokens
         if partial is not None:
             computed = partial.computed
@@ -156,6 +160,8 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             num_chunks = 1
             chunk_tokens = tokens
             pairs = tokens * (2 * computed + tokens)
+            if window is not None:
+                windowed = window_pairs(window, computed, tokens)
             saved_ps = admission_ps
             prefill_blocks += need
             free -= need
@@ -201,6 +207,8 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                 num_chunks += 1
                 chunk_tokens += tokens
                 pairs += tokens * tokens
+                if window is not None:
+                    windowed += window_pairs(window, 0, tokens)
                 prefill_blocks += need
                 free -= need
                 budget -= tokens
@@ -214,10 +222,14 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             riding = num_decoding if mixed else 0
             decodes = riding > 0
             first_ps = (
-                mixed_base_ps[riding + chunk_tokens] + round(0.5 * (pair_ps * pairs)) + prompt_ps * num_chunks
+                mixed_base_ps[riding + chunk_tokens]
+                + round(0.5 * (pair_ps * pairs + window_pair_ps * windowed))
+                + prompt_ps * num_chunks
             ) - saved_ps
             if decodes:
                 first_ps += decode_context_ps[riding] * context + riding_ps * riding
+                if window is not None:
+                    first_ps += decode_window_ps[riding] * batch.window_sum
             if slows_prompts:
                 batch.start_ps = now_ps
                 batch.cutoff_ps = cutoff_ps
@@ -227,11 +239,16 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             slope_ps = decode_context_ps[num_decoding]
             first_ps = decode_base_ps[num_decoding] + slope_ps * context
             slope_ps *= num_decoding
+            if window is not None:
+                first_ps += decode_window_ps[num_decoding] * batch.window_sum
+                slope_ps += decode_window_ps[num_decoding] * batch.num_unsaturated
             waits = head_ps <= now_ps
             if not (
                 waits and overlap and (head_ps > cutoff_ps or batch.freed_sequences or batch.freed_blocks)
             ):
                 steps = decoding[0][0] - tick
+                if saturations and saturations[0][0] - tick < steps:
+                    steps = saturations[0][0] - tick
                 if may_fill and (steps - 1) * num_decoding > free * block_tokens:
                     room = capacity - prefill_blocks
                     steps = iterations_until_full(
@@ -290,6 +307,7 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                     num_decoding,
                 )
             context += num_decoding * steps
+            batch.window_sum += batch.num_unsaturated * steps
             tick += steps
             if decoding[0][0] == tick:
                 num_finished, tokens = _finish_decoding(replica, batch, decoding, tick, done_ps)
@@ -318,6 +336,8 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                 context += tokens
                 completing.clear()
             prefill_blocks -= whole_blocks
+        if saturations:
+            batch.saturate(tick)
         if num_finished:
             num_running -= num_finished
             replica.num_finished += num_finished
@@ -351,8 +371,10 @@ def _finish_decoding(
     block_tokens = replica.block_tokens
     num_finished = num_tokens = 0
     while decoding and decoding[0][0] == tick:
-        _, _, request, admitted_ps, first_token_ps, num_preemptions = heappop(decoding)
+        _, number, request, admitted_ps, first_token_ps, num_preemptions = heappop(decoding)
         tokens = request[2] + request[3]
+        if batch.window_tokens is not None:
+            batch.leave_window(number, tokens)
         num_tokens += tokens
         num_finished += 1
         batch.phase_counts[(tokens - tick) % block_tokens] -= 1
@@ -389,6 +411,8 @@ def _yield_first_tokens(
             num_joined += 1
             context += input_tokens + 1
             batch.phase_counts[(input_tokens + 1 - tick) % block_tokens] += 1
+            if batch.window_tokens is not None:
+                batch.enter_window(number, input_tokens + 1, tick)
             heappush(batch.decoding, (tick + output_tokens - 1, number, request, admitted_ps, done_ps, 0))
             if stalled_ps < NEVER:
                 batch.stalled[number] = stalled_ps

@@ -326,7 +326,7 @@ class Replica:
         need = (request[2] - 1) // self.block_tokens + 1
         while self.num_running:
             slots = self.num_slots - self.num_running - batch.freed_sequences
-            if slots > 0 and self.blocks.has_room(batch, request, need, alone=False):
+            if slots > 0 and self.blocks.has_room(batch, request, need):
                 return
             victim = self._next_victim()
             if self._last_of(victim)[0] <= urgency:
@@ -504,7 +504,7 @@ class Replica:
         if batch.num_chunks:
             self._first_tokens(batch, stalls)
         if batch.saturations:
-            batch.saturate()
+            batch.saturate(batch.tick)
         if self.static and not batch.decoding and batch.partial is None:
             batch.clear()
             self.num_running = self.blocks.reserved_blocks = 0

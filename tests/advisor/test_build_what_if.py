@@ -40,6 +40,11 @@ def write_page(folder: Path, options: str = "") -> Path:
     return file
 
 
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(tmp_path_factory.mktemp("build"))
+
+
 def read_figures(page: Any, setting: Mapping[str, float]) -> dict[str, list[float]]:
     """Return own and rent $/h, own and rent $/Mtok, and days until it pays off, by machine, for a setting."""
     fragment = "&".join(f"{name}={value!r}" for name, value in setting.items())
@@ -84,10 +89,10 @@ def settings() -> list[dict[str, float]]:
 
 @pytest.mark.slow
 def test_another_use_costs_what_a_new_run_says(
-    open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_page: Callable[..., Any], page_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six settings of all controls at once: dollars an hour and per million tokens, and days until it pays off."""
-    page = open_page(write_page(tmp_path))
+    page = open_page(page_file)
     listed = rents.prices_as_of
     for setting in settings():
         factor = 1.0 + setting["rent"] / 100.0
@@ -122,17 +127,16 @@ def test_a_typed_resale_value_is_a_control(open_page: Callable[..., Any], tmp_pa
 
 
 def test_controls_work_with_the_keyboard_and_keep_a_link(
-    open_page: Callable[..., Any], tmp_path: Path
+    open_page: Callable[..., Any], page_file: Path
 ) -> None:
-    file = write_page(tmp_path)
-    page = open_page(file, "#what-if:hours=1e999&years=<b>&rent=NaN", width=390)
+    page = open_page(page_file, "#what-if:hours=1e999&years=<b>&rent=NaN", width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(CLIPPED) == []
     page.focus("#w-years")
     page.keyboard.press("ArrowUp")
     assert float(page.input_value("#w-years")) > 3.0
     link = page.evaluate("location.hash")
-    again = open_page(file, link)
+    again = open_page(page_file, link)
     assert again.inner_text("#what-if-answer") == page.inner_text("#what-if-answer")
     again.click("#what-if-reset")
     assert again.evaluate("location.hash") == ""

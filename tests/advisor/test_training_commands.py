@@ -60,17 +60,9 @@ QUICK = "advisor recommend --model 8b --workload train --tokens 100B --gpu h100,
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
+def document(ask_once: Cli) -> dict[str, Any]:
     """One answer as JSON, for the tests that only read it."""
-    import contextlib
-    import io
-
-    from advisor.__main__ import main
-
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        assert main([*QUICK.split()[1:], "--json"]) == 0
-    found: dict[str, Any] = json.loads(out.getvalue())
+    found: dict[str, Any] = ask_once(f"{QUICK} --json").document()
     return found
 
 

@@ -13,11 +13,20 @@ from advisor.kernels import (
     softmax_backward,
 )
 
-SHAPES = [(1, 16), (3, 123), (5, 1000), (2, 4096), (33, 80)]
+SHAPES = [(1, 16), (3, 123), (70, 20)]
+"""One program a row, parts of two blocks of columns to sum, and more rows than programs."""
+LARGE = [(5, 1000), (2, 4096), (33, 80)]
+STREAMED = [(3, 5000), (2, 40000)]
 FORMATS = [torch.bfloat16, torch.float16, torch.float32]
-WIDE = (2, 4096)
-CASES = [(dtype, shape) for dtype in FORMATS for shape in SHAPES if shape != WIDE or dtype is FORMATS[0]]
-"""Formats decide how rows are read, and shapes how many parts a row has: the widest rows have one format."""
+CASES = [(dtype, shape) for dtype in FORMATS for shape in SHAPES + LARGE]
+
+
+@pytest.fixture(autouse=True)
+def skip_large(request, on_gpu):
+    """The interpreter reduces element by element: wide rows are for a GPU, where width decides how many warps run."""
+    parameters = getattr(request.node, "callspec", None)
+    if parameters is not None and parameters.params.get("shape") in LARGE + STREAMED and not on_gpu:
+        pytest.skip("large shape: GPU only")
 
 
 def check_all(found, expected, assert_close, slack=2.0):
@@ -27,7 +36,7 @@ def check_all(found, expected, assert_close, slack=2.0):
 
 @pytest.mark.parametrize(
     ("dtype", "shape", "has_through"),
-    [*((*case, True) for case in CASES), *((FORMATS[0], shape, False) for shape in SHAPES)],
+    [*((*case, True) for case in CASES), *((FORMATS[0], shape, False) for shape in SHAPES + LARGE)],
     ids=str,
 )
 def test_rms_norm(dtype, shape, has_through, device, assert_close, poison):
@@ -48,7 +57,7 @@ def test_layer_norm(dtype, shape, device, assert_close, poison):
 
 @pytest.mark.parametrize("mean", [1e3, -1e5])
 def test_layer_norm_keeps_its_digits_at_any_mean(mean, device, assert_close):
-    x, weight, grad = layer_norm_backward.make_inputs(2, 3000, 9, device, torch.float32)
+    x, weight, grad = layer_norm_backward.make_inputs(2, 300, 9, device, torch.float32)
     # Rounded so that adding the mean loses nothing.
     x = (x * 64).round() / 64 + mean
     found = layer_norm_backward.run(x, weight, grad)
@@ -56,7 +65,7 @@ def test_layer_norm_keeps_its_digits_at_any_mean(mean, device, assert_close):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"), [*CASES, *((FORMATS[0], shape) for shape in ((3, 5000), (2, 40000)))], ids=str
+    ("dtype", "shape"), [*CASES, *((FORMATS[0], shape) for shape in ((3, 600), *STREAMED))], ids=str
 )
 def test_softmax(dtype, shape, device, assert_close, poison):
     y, grad = softmax_backward.make_inputs(*shape, 3, device, dtype)

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from advisor.kernels import (
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
+@cache
 def cases(device: torch.device) -> dict[str, Case]:
     """Small operands of every kernel that the interpreter runs, with its launch function."""
     half = {"seed": 1, "device": device, "dtype": torch.float16}

@@ -44,7 +44,7 @@ def cases(device):
             grouped_gemm.make_inputs(20, 3, 32, 32, seed=5, device=device),
             grouped_gemm.reference,
         ),
-        "w4a16": (torch_ops.w4a16_op, w4a16.make_inputs(1, 64, 256, seed=6, device=device), w4a16.reference),
+        "w4a16": (torch_ops.w4a16_op, w4a16.make_inputs(1, 16, 128, seed=6, device=device), w4a16.reference),
         "w8a8": (torch_ops.w8a8_op, w8a8.make_inputs(9, 20, 32, seed=7, device=device), w8a8.reference),
         "attention_packed": (
             torch_ops.attention_packed_op,

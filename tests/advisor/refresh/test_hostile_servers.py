@@ -160,7 +160,7 @@ def check_that_nothing_is_lost(run: Callable[..., RefreshOutcome], cache: PriceC
 
 EVERY = bool(os.environ.get("ADVISOR_FUZZ_CASES"))
 """Every document at every address; else each address gets its share, so that every document is tried at several."""
-SHARES = 3
+SHARES = 5
 ADDRESSES = [(name, path) for name, paths in LISTS.items() for path in paths]
 
 

@@ -43,7 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("build check parts.toml --as-of 2026-11-20", "list goes together"),
         ("catalog prices --gpu h100 --price-file prices.csv --provider me", "$20.00"),
         ("simulate serve --model 8b --gpu h100 --trace trace.csv", "TTFT"),
-        ("recommend --model 8b --goal goal.toml", "of 100 points"),
+        ("recommend --model 8b --precision bf16 --provider lambda --goal goal.toml", "of 100 points"),
         ("simulate fleet fleet.toml", "replicas"),
         ("simulate serve --model config.json --gpu h100 --rate 1 --requests 50", "TTFT"),
         ("simulate trace trace.csv", "requests"),
