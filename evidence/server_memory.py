@@ -179,7 +179,7 @@ def _printed_tokens(
 def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -> Deployment:
     """Return the deployment that the log and the person describe."""
     model = stated.get("model") or models.name_in_path(log.model)
-    gpu = stated.get("gpu", "") or accelerator_id(device_words(log.device))
+    gpu = stated.get("gpu", "") or accelerator_id(device_words(log.device)) or log.device
     if missing := [option for option, value in (("--model ID", model), ("--gpu ID", gpu)) if not value]:
         what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
         raise InputFileError(

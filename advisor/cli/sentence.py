@@ -13,6 +13,7 @@ from advisor.ask.training_options import AlgorithmName
 from advisor.catalog import accelerators, models, profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.formats.accelerator_names import unknown_accelerator
 from advisor.catalog.formats.machine_listing import nodes_in
 from advisor.catalog.units import DAY_S, HOUR_S, MILLISECOND_S, MINUTE_S
 from advisor.catalog.use_cases import get_use_case
@@ -81,7 +82,7 @@ def _words() -> Mapping[str, Mapping[str, Any]]:
 def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the options for which a sentence stands, and notes on how it was understood.
 
-    Raises: AdvisorError: nothing in it says what is asked.
+    Raises: AdvisorError: nothing in it says what is asked, or it names an accelerator that the catalog does not have.
     """
     reader = _Reader(text.lower())
     options = reader.read()
@@ -97,7 +98,10 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
         *(reader.notes if {"--own", "--gpu"} & {*options} else ()),
         *reader.told,
     ]
-    if left := reader.left():
+    left = reader.left()
+    if name := unknown_accelerator(reader.typed):
+        accelerators.get(name)
+    if left:
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
 

@@ -61,6 +61,21 @@ _MAKER: Final = re.compile(
     r"nvidia|tesla|geforce|\bamd\b|instinct|apple|intel|\bgpu|accelerator", re.IGNORECASE
 )
 
+_OF_A_FAMILY: Final = (
+    r"(?:(?:(?:rtx|gtx|rx|radeon|geforce|quadro|tesla|instinct|ascend|arc)[ -]?|mi|cmp |g[bh]|[abhv])\d{3,4}"
+    r"|(?:gaudi|trainium|inferentia|tpu)[ -]?v?\d|l\d\d)"
+)
+_UNKNOWN_NAMES: Final = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"(?<![\w./-])(?P<name>{_OF_A_FAMILY}[a-z]{{0,2}}(?: (?:ti|super|xtx?|pro|max|[dsx]))*)(?![\w./-])",
+        r"(?<![\w.])\d{1,4} ?[x×] ?(?P<name>[a-z][a-z-]*[ -]?\d[\w-]*)(?![\w./])",
+        r"(?<![\w./-])(?P<name>[a-z][a-z-]*[ -]?\d[\w-]*) (?:gpu|graphics card|accelerator)s?\b",
+        r"\b(?:on|using) (?:an?|one|my|our|\d+) (?P<name>(?:[a-z]+ )?[a-z]+-?\d{3,4}[ac-ln-z]?)(?![\w./-])",
+    )
+)
+"""Names that are those of accelerators, known or not: by their families, behind a number or before the word."""
+
 
 class NamedAccelerator(NamedTuple):
     """Accelerator that one line names."""
@@ -80,6 +95,13 @@ def accelerator_named(line: str) -> tuple[int, str] | None:
     except InputFileError:
         return None
     return (found.number, found.id) if found else None
+
+
+def unknown_accelerator(text: str) -> str:
+    """Return the first name in a text that is an accelerator's by its family or the words around it, and that the
+    catalog does not have; empty if there is none."""
+    named = (found["name"] for form in _UNKNOWN_NAMES for found in form.finditer(text))
+    return next((name for name in named if not any(map(accelerators.find, (name, name[:-1])))), "")
 
 
 def one_accelerator(text: str) -> str:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from advisor.catalog import accelerators, models
+from advisor.catalog.formats.accelerator_names import unknown_accelerator
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.link_report import LinkReport
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.formats.server_log import ServerLog
 
@@ -91,6 +93,8 @@ def complete(results: Any, text: str) -> Any:
         return _complete_log(results, text)
     if isinstance(results, tuple) and all(isinstance(one, LlamaBenchRow) for one in results):
         return _complete_local(results, text)
+    if isinstance(results, LinkReport):
+        return results if results.device else dataclasses.replace(results, device=_boards(text)[0] or "")
     is_document = text.lstrip()[:1] in ("{", "[")
     if is_document or not (
         isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
@@ -200,7 +204,7 @@ def _one_model(found: Iterable[_NamedModel]) -> str | None:
 
 def _names_in(heading: str) -> Iterator[str]:
     """Yield the words of a heading that may be the name of a model, and the longest of its phrases that is one."""
-    yield from _WORD.findall(heading)
+    yield from (word.rstrip(".") for word in _WORD.findall(heading))
     words = re.sub(r"[()\[\],:*`]", " ", heading).split()
     for count in range(_LONGEST_NAME_WORDS, 1, -1):
         phrases = (" ".join(words[place : place + count]) for place in range(len(words) - count + 1))
@@ -221,7 +225,8 @@ def _model_record(name: str) -> _NamedModel | None:
 
 
 def _boards(text: str) -> tuple[str | None, int | None]:
-    """Return the one accelerator that a text names with its number, as a setting or as a place, and that number."""
+    """Return the one accelerator that a text names with its number, as a setting or as a place, and that number; else
+    the name of one that the catalog does not have."""
     named = {
         (id_, found["count"])
         for form in _BOARDS
@@ -231,6 +236,8 @@ def _boards(text: str) -> tuple[str | None, int | None]:
     named = named or {one for line in _lines_of_people(text) for one in _boards_in(line)}
     ids = {id_ for id_, _ in named}
     counts = {int(count) for _, count in named if count}
+    if not ids:
+        return unknown_accelerator("\n".join(_lines_of_people(text))) or None, None
     if len(ids) != 1:
         return None, None
     return ids.pop(), (counts.pop() if len(counts) == 1 else None)

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.ask.options import ObjectiveOptions
 from advisor.ask.scenario import parse_own
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.cli.sentence import options_of_sentence
 
 Cli = Callable[[str], Any]
@@ -281,6 +281,16 @@ def test_accelerators_count_wherever_and_however_they_stand(name: str) -> None:
         assert understand(text.format(name)) == one, text
     for text in ("chat on a {0}", "chat on {0}s"):
         assert understand(text.format(name)) == {"--use-case": "chatbot", "--gpu": two["--own"][2:]}, text
+
+
+@pytest.mark.parametrize(
+    ("board", "near"),
+    [("2x RTX 5095", "rtx-5090"), ("8 H105 GPUs", "h100-sxm"), ("MI375X", "mi355x"), ("a Foobar X9000", "")],
+)
+def test_an_accelerator_that_the_catalog_lacks_is_named_with_near_misses(board: str, near: str) -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        options_of_sentence(f"qwen3-32b on {board} for 10 users")
+    assert near in raised.value.hint
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Files of other programs: recognised by content, read or refused with what they lack, never guessed."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -207,6 +208,21 @@ def test_nvbandwidth_in_json_is_read_alike() -> None:
     )
     assert found.device == "NVIDIA RTX A6000"
     assert found.rates == tuple(r for r in read_nvbandwidth(NVBANDWIDTH).rates if r.check == "peer.copy")
+
+
+def test_what_two_tools_say_of_links_is_one_report() -> None:
+    texts = [TEXTS[name] for name in ("nvbandwidth.txt", "p2p_bandwidth.txt", "gpu_topology.txt")]
+    for one, other in itertools.permutations(texts, 2):
+        found = read(f"{one}\n{other}", "paste")[1]
+        alone = [read(text, "text")[1] for text in (one, other)]
+        assert {*found.rates} == {*alone[0].rates, *alone[1].rates}
+        assert bool(found.matrix) == any(report.matrix for report in alone)
+
+
+def test_a_matrix_of_nvbandwidth_is_read_without_the_line_of_its_test() -> None:
+    bare = "\n".join(line for line in NVBANDWIDTH.splitlines() if not line.startswith("Running"))
+    plain = [(r.check, r.source, r.target, r.bytes_per_s) for r in read_nvbandwidth(NVBANDWIDTH).rates]
+    assert [(r.check, r.source, r.target, r.bytes_per_s) for r in read_nvbandwidth(bare).rates] == plain
 
 
 def test_nvbandwidth_in_other_units_is_refused() -> None:
