@@ -32,6 +32,7 @@ from advisor.catalog.files import (
 )
 from advisor.catalog.formats.catalogue_price import CataloguePrice, accelerator_of, whole_count
 from advisor.catalog.formats.price_rows import TITLES, PriceCatalogue, catalogue_of, catalogue_prices
+from advisor.catalog.formats.rental_terms import period_name
 from advisor.catalog.listing import make_callable
 from advisor.catalog.products import product_by_rule
 from advisor.catalog.resolve import resolve
@@ -188,11 +189,13 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
     if catalogue is None:
         return ()
     found = _catalogue_rows(path, catalogue, providers, as_of)
-    notes = [f"{path.name} is read as {TITLES[catalogue]}: {len(found.prices):,} prices without a date"]
+    num_undated = sum(not price.is_dated for price in found.prices)
+    undated = f", {num_undated:,} without a date" if num_undated else ""
+    notes = [f"{path.name} is read as {TITLES[catalogue]}: {len(found.prices):,} prices{undated}"]
     notes += [f"its {name} is taken as {accelerator}" for name, accelerator in found.taken.items()]
     if found.periods_hours:
-        hours = ", ".join(f"{period:,.6g}" for period in found.periods_hours)
-        notes.append(f"prices of other periods than the hour are divided by their hours: {hours}")
+        names = ", ".join(map(period_name, found.periods_hours))
+        notes.append(f"prices of other periods are turned into those of an hour: {names}")
     if found.num_lower_bounds:
         notes.append(
             f"of {found.num_lower_bounds} of {len(found.prices):,} prices only the lowest is stated (from, a range): "
@@ -233,7 +236,11 @@ def _catalogue_rows(
                 fix="--provider NAME with that provider alone, or a column provider",
             )
         record, is_certain = accelerator_of(row) if row.gpu else (None, False)
-        listed = _product_of(provider, row.sku)
+        if row.day is not None and row.day > day:
+            continue
+        listed = _product_of(provider, row.sku) or (
+            None if row.gpu else _product_of(_provider_of(row.sku), row.sku)
+        )
         name = listed[0] if listed else (record.id if record else "")
         count = row.num_accelerators or (str(listed[1]) if listed and listed[1] else "")
         if not name or not count:
@@ -248,7 +255,8 @@ def _catalogue_rows(
             taken[row.gpu] = name
         price = _catalogue_price(row, provider, name, f"{path}: row {row.row}", day)
         rival = prices.get(offer_of(price))
-        if rival is None or price.usd_per_hour < rival.usd_per_hour:
+        age = (row.day or day).toordinal()
+        if rival is None or (age, -price.usd_per_hour) > (rival.observed_on.toordinal(), -rival.usd_per_hour):
             prices[offer_of(price)] = price
             (lowest.add if row.is_lower_bound else lowest.discard)(offer_of(price))
     if not prices:
@@ -303,9 +311,9 @@ def _catalogue_price(
         "num_accelerators": whole_count(row.num_accelerators, where),
         "term": row.term,
         "usd_per_hour": row.usd_per_hour,
-        "observed_on": day,
-        "valid_from": day,
-        "is_dated": False,
+        "observed_on": row.day or day,
+        "valid_from": row.day or day,
+        "is_dated": row.day is not None,
         "price_kind": "list",
         "currency": row.currency,
         "min_quantity": row.smallest_order,

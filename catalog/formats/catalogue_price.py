@@ -1,5 +1,6 @@
 """Price of a machine in a list of other people, and the accelerator of the catalog that its name means."""
 
+import datetime
 import math
 import re
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class CataloguePrice:
     """Whether the row states the lowest of several prices: "from $2"."""
     is_seller_titled: bool = False
     """Whether the title of a column is the provider, or a tier of providers."""
+    day: datetime.date | None = None
+    """Day on which the price was read; None if the row does not state it."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:

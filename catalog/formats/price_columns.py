@@ -7,7 +7,13 @@ from typing import Final, NamedTuple
 
 from advisor.catalog.formats.catalogue_price import is_accelerator
 from advisor.catalog.formats.meanings import plain_words
-from advisor.catalog.formats.rental_terms import ONE_ACCELERATOR, PERIOD_HOURS, TERMS, period_hours
+from advisor.catalog.formats.rental_terms import (
+    ONE_ACCELERATOR,
+    PERIOD_HOURS,
+    TERMS,
+    period_hours,
+    with_minutes,
+)
 from advisor.catalog.schema.price import Term
 
 _PATH: Final = re.compile(r"[a-z]+[A-Za-z]*/[a-z]+[A-Z]\w*|[a-z]+/(?:term|unit|region|location)")
@@ -35,7 +41,11 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         r"(?:\w+ ){0,2}description|specs?|configuration|product|(?:line )?items?|service|details|articles?",
     ),
     "region": (
-        "(?:arm )?regions?(?: name| id)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
+        "(?:arm |service )?regions?(?: name| id)?|(?:geo)?locations?|(?:availability )?zone|data ?cent(?:er|re)",
+    ),
+    "day": (
+        "date|day|timestamp|as of|(?:observed|fetched|retrieved|checked|collected|updated)(?: on| at| date)?",
+        "(?:last|price) (?:updated?|seen|checked)(?: on| at)?|(?:observation|price|snapshot) date",
     ),
     "currency": ("(?:billing |pricing )?currency(?: code)?",),
     "memory": (
@@ -99,11 +109,11 @@ def columns_of(titles: tuple[str, ...]) -> PriceColumns:
     """Return the columns that have these titles."""
     found = PriceColumns()
     for title in titles:
-        last = own_name(title)
+        last = with_minutes(own_name(title))
         own = plain_words(last.replace("$", " usd ")).removeprefix(
             "x "
         )  # FOCUS marks columns of one vendor so
-        above = plain_words(title.removesuffix(last))
+        above = plain_words(title.removesuffix(own_name(title)))
         nested = f"{above.rpartition(' ')[2]} {own}" if above else own
         if what := _field_of(nested) or _field_of(own):
             found.fields.setdefault(what, []).append(title)

@@ -5,6 +5,7 @@ catalog knows says which accelerators it has.
 """
 
 import csv
+import datetime
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -41,6 +42,10 @@ _MARKS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
     "gpuhunt": ("instance_name", "gpu_name", "gpu_count", "price"),
 }
 """Columns of lists whose program is known: only the title in an answer depends on them."""
+_UNTITLED: Final[Mapping[str, str]] = {
+    "SPOTPRICEHISTORY\t": "list\tAvailabilityZone\tInstanceType\tProductDescription\tSpotPrice\tTimestamp"
+}
+"""Titles of lists without them, by how these begin. Source: AWS CLI, describe-spot-price-history, text output."""
 _OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
 _PRICE: Final = re.compile(
     r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
@@ -92,7 +97,7 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
 
     Raises: InputFileError: the file cannot be read.
     """
-    text = read_text(path, MOST_PRICES_BYTES)
+    text = _text_in(path)
     titles = _header(text)
     if any(own <= set(titles) for own in _OWN_COLUMNS):
         return None
@@ -105,6 +110,15 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
         return "lines"
     _check_dollars(titles, text, path)
     return None
+
+
+def _text_in(path: Path) -> str:
+    """Return the text of a list, with titles where its program writes none.
+
+    Raises: InputFileError: the file cannot be read.
+    """
+    text = read_text(path, MOST_PRICES_BYTES)
+    return next((f"{titles}\n{text}" for mark, titles in _UNTITLED.items() if text.startswith(mark)), text)
 
 
 def _check_dollars(titles: list[str], text: str, path: Path) -> None:
@@ -169,12 +183,14 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
         instances.vantage.sh (columns of its CSV); AWS Price List, Azure Retail Prices, Google Cloud Billing Catalog,
         RunPod, Vast.ai and Lambda API references (fields of their answers).
     """
-    text = read_text(path, MOST_PRICES_BYTES)
+    text = _text_in(path)
     if catalogue == "lines":
         yield from priced_lines(text)
         return
     titles = _header(text)
-    is_csv = columns_of(tuple(titles)).is_priced and len(titles) > 1
+    is_csv = (
+        columns_of(tuple(titles)).is_priced and len(titles) > 1 and text == read_text(path, MOST_PRICES_BYTES)
+    )
     rows: Iterator[tuple[int, Record]] = (
         iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
     )
@@ -213,6 +229,7 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         currency=cells.get("currency", ""),
         memory_bytes=_memory_bytes(cells, record, columns),
         is_each="running in" in cells.get("description", "").lower(),
+        day=_day_in(cells.get("day", "")),
     )
     found: dict[Term, CataloguePrice] = {}
     for kind in sorted(columns.prices, key=lambda kind: kind.hours != 1.0):
@@ -243,7 +260,9 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     """Return the cells of a record by what they hold, all names of its machine as `names`; None for a record without
     an accelerator, or with the price of a licence too."""
     cells = {what: _first_text(record, names) for what, names in columns.fields.items()}
-    if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(cells.get("system", "")):
+    if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(
+        f"{cells.get('system', '')} {cells.get('description', '')}"
+    ):
         return None
     counts = [plain_words(own_name(name)) for name in columns.names_of("count")]
     is_of_a_period = period_hours(plain_words(cells.get("unit", "")).split()) is not None
@@ -255,6 +274,14 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
         cells["count"] = cells.pop("gpu")
     return cells
+
+
+def _day_in(cell: str) -> datetime.date | None:
+    """Return the day that a cell begins with; None if it is not written with the year first."""
+    try:
+        return datetime.date.fromisoformat(cell[:10])
+    except ValueError:
+        return None
 
 
 def _first_text(record: Record, names: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.formats.accelerator_names import unknown_accelerator
+from advisor.catalog.formats.accelerator_names import SIGN_OF_A_CHIP, boards_in, unknown_accelerator
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.link_report import LinkReport
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
@@ -54,7 +54,6 @@ _BOARDS: Final = tuple(
     )
 )
 """Accelerators as people write them around a result (2x H100, GPU: A100 80GB, on 8 H200), and collect_env's list."""
-_SIGN_OF_A_CHIP: Final = re.compile(r"\d|spark", re.IGNORECASE)
 _MODEL_LINE: Final = re.compile(
     r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
     re.MULTILINE | re.IGNORECASE,
@@ -63,11 +62,6 @@ _WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "d
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*(?::\w[\w.-]*)?")
 _LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
-_BRACKETS: Final = re.compile(r"[()\[\],;*`]|(?<=\D)\.(?=\s|$)")
-_NUMBER: Final = re.compile(r"[x×*] ?(\d{1,3})\b")
-_MEMORY: Final = re.compile(r"\d{1,3} ?(?:GB?|GiB)\b", re.IGNORECASE)
-_SHORT: Final = 3
-_MAKER: Final = re.compile(r"\b(?:nvidia|tesla|amd|intel|apple|mac|gpus?|cards?)\b", re.IGNORECASE)
 _LONGEST_LINE: Final = 400
 """Longest line in which names are looked for [characters]; people write shorter ones."""
 _OF_A_PROGRAM: Final = re.compile(r"^\s*[|+=]|:\s{2,}\S|\S={3}")
@@ -233,7 +227,7 @@ def _boards(text: str) -> tuple[str | None, int | None]:
         for found in form.finditer(text)
         if (id_ := _accelerator_at_start(found["name"]))
     }
-    named = named or {one for line in _lines_of_people(text) for one in _boards_in(line)}
+    named = named or {one for line in _lines_of_people(text) for one in boards_in(line)}
     ids = {id_ for id_, _ in named}
     counts = {int(count) for _, count in named if count}
     if not ids:
@@ -243,43 +237,12 @@ def _boards(text: str) -> tuple[str | None, int | None]:
     return ids.pop(), (counts.pop() if len(counts) == 1 else None)
 
 
-def _boards_in(line: str) -> Iterator[tuple[str, str]]:
-    """Yield the accelerators that a line of prose names, each with the number that follows its name, or an empty text.
-
-    A name of up to three signs (L4, P40) may be anything: it counts if the line has a maker, or memory follows it.
-    """
-    words = _BRACKETS.sub(" ", line).split()
-    place = 0
-    while place < len(words):
-        found = next(
-            (
-                (count, record.id)
-                for count in range(min(_LONGEST_NAME_WORDS, len(words) - place), 0, -1)
-                if (name := " ".join(words[place : place + count]))
-                if _SIGN_OF_A_CHIP.search(name)
-                and (
-                    len(name) > _SHORT
-                    or _MAKER.search(line)
-                    or _MEMORY.match(" ".join(words[place + count :]))
-                )
-                if (record := accelerators.find(name)) is not None
-            ),
-            None,
-        )
-        if found is None:
-            place += 1
-            continue
-        place += found[0]
-        number = _NUMBER.match(" ".join(words[place : place + 2]))
-        yield found[1], number[1] if number else ""
-
-
 def _accelerator_at_start(words: str) -> str:
     """Return the accelerator with the longest name at the start of words; empty if none has one."""
     parts = words.split(" ")
     for count in range(len(parts), 0, -1):
         name = " ".join(parts[:count])
-        if not _SIGN_OF_A_CHIP.search(name):
+        if not SIGN_OF_A_CHIP.search(name):
             break
         if (record := accelerators.find(name)) is not None:
             return record.id
