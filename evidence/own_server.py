@@ -318,7 +318,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     shared = {"pp": str(test.num_gpus)} if test.num_gpus > 1 and test.num_gpu_layers != 0 else {}
     fixed = {"engine": test.engine, "load": "batch1", "concurrency": "1", "length_dist": "fixed", "tp": "1"}
     found = {
-        "case_id": what + depth,
+        "case_id": " ".join((what + depth, *(word for pair in test.settings for word in pair))),
         **fixed,
         **shared,
         **row,

@@ -42,4 +42,9 @@ def batch_question(
         deadline_s=parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline"),
         spot_losses_per_day=asked.training.spot_losses_per_day,
     )
-    return scenario, job, notes
+    traffic = scenario.traffic
+    assumed = (
+        f"no lengths are told: {traffic.mean_input_tokens:,} tokens in, {traffic.mean_output_tokens:,} out are taken "
+        f"({traffic.source.partition(':')[0]}); cost and time grow with them: --input-tokens, --output-tokens"
+    )
+    return scenario, job, notes if said else (*notes, assumed)

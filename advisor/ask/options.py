@@ -669,4 +669,8 @@ class ItemInput:
         ITEM("NAME", "How images become tokens: llava-1.5, qwen3-vl, ...", "the model's"),
         acts("vision"),
     ] = None
-    items: Annotated[str, ITEM("N", "Requests of a batch, e.g. 1M.", True), acts("batch distill")] = "100k"
+    items: Annotated[
+        str,
+        ITEM("N", "Requests of a batch, or images, texts or audio, e.g. 1M.", True),
+        acts(f"{ITEMS} batch distill"),
+    ] = "100k"

@@ -84,6 +84,7 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
 
     Raises: AdvisorError: nothing in it says what is asked, or it names an accelerator that the catalog does not have.
     """
+    _refuse_purchase(text)
     reader = _Reader(text.lower())
     options = reader.read()
     if not options:
@@ -104,6 +105,44 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
     if left:
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
+
+
+def _refuse_purchase(text: str) -> None:
+    """Refuse a question which machine to buy, with the command that plans it for the sum and the model that are told.
+
+    Raises: AdvisorError: it is one.
+    """
+    lower = text.lower()
+    money = _BUDGET.search(lower)
+    is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower)
+    if is_rented or not _BUYS.search(lower) or (money and (money["period"] or money["adverb"])):
+        return
+    if money is None and not _BOUGHT.search(lower):
+        return
+    options = _Reader(_BUDGET.sub(" ", lower)).read()
+    told = dict(zip(options[::2], options[1::2], strict=True))
+    is_foreign = money is not None and not re.search(r"\$|usd|dollar|bucks", money["budget"])
+    usd = (
+        "" if money is None else " --budget USD" if is_foreign else f" --budget {_sum_in(money['money']):.0f}"
+    )
+    model = f" --model {told['--model']}" if "--model" in told else ""
+    learns = " --workload finetune" if told.get("--workload") == "finetune" else ""
+    users = told.get("--users") or told.get("--concurrency")
+    raise AdvisorError(
+        f"'{text}' asks which machine to buy",
+        why="advisor recommend ranks machines that are rented, or that you have"
+        + (
+            f"; prices are in US dollars, and {money['budget'].strip()} are not"
+            if money and is_foreign
+            else ""
+        ),
+        fix=f"advisor build{usd}{model}{learns}",
+        hint=f"--concurrency N says how many of {users} users wait for an answer at once" if users else "",
+    )
+
+
+def _sum_in(money: str) -> float:
+    return parse_usd(re.sub(r"[^\d.,km]", "", money), example="5000")
 
 
 def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
@@ -221,11 +260,9 @@ class _Reader:
         for word, number in _words()["numbers"].items():
             self.typed = re.sub(rf"\b{word}\b", str(number), self.typed)
         self.nodes, self.typed, self.notes = nodes_in(self.typed)
-        learning = (
-            *(_any("workloads", name) for name in _LEARNING),
-            *map(_join, _words()["methods"].values()),
-        )
-        learns = any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
+        if adapters := self._take(rf"{_AMOUNT}\s+(?:[^\W\d]+ )?(?:lora )?adapters\b"):
+            found["--adapters"] = adapters["amount"].strip()
+        learns = self._learns()
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
         tokens = None if learns else self._token_rate()
@@ -267,6 +304,14 @@ class _Reader:
         if users:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
+
+    def _learns(self) -> bool:
+        """Whether a model is trained or tuned."""
+        learning = (
+            *(_any("workloads", name) for name in _LEARNING),
+            *map(_join, _words()["methods"].values()),
+        )
+        return any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
 
     def _use_case(self, case: str, found: dict[str, str], *, has_users: bool) -> str:
         """Return the use case that the words name; of several that are named, chatting is the least telling, but says
@@ -482,9 +527,9 @@ class _Reader:
         cases = (word for words in _words()["use_cases"].values() for word in words)
         if re.search(rf"\b(?:{_join(cases)})\b", self.typed):
             return ""
-        before = self.typed
+        before = self.typed, self.told
         work = self._workload().get("--workload", "")
-        self.typed = before
+        self.typed, self.told = before
         return work
 
     def _latency_of_what(self, work: str) -> dict[str, str]:
@@ -524,6 +569,11 @@ class _Reader:
         for name, words in _words()["workloads"].items():
             if taken := self._take(rf"\b(?:{_join(words)})\b"):
                 loop = {"--algorithm": taken[0]} if taken[0] in get_args(AlgorithmName) else {}
+                if name == "finetune":
+                    told = (
+                        "no method is named: all weights are tuned; --method lora takes a part of the memory"
+                    )
+                    self.told = (*self.told, told)
                 return {"--workload": name, **loop}
         return {}
 
@@ -556,6 +606,8 @@ class _Reader:
         audio = rf"{_AMOUNT}\s*(?P<unit>{units})\s+{recorded}"
         if workload == "speech":
             self.typed = re.sub(audio, _segments_of, self.typed)
+        if workload == "speech" and (streams := self._take(rf"{_AMOUNT}\s+(?:[^\W\d]+ )?streams\b")):
+            return {"--rate": f"{parse_count(streams['amount'], '--rate') / SEGMENT_S:.6g}/second"}
         pairs = self._pairs_of_a_query() if workload == "rerank" else 1.0
         items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
         for period, words in _words()["periods"].items():
@@ -574,15 +626,31 @@ class _Reader:
         if amount is None:
             return {}
         deadline = self._deadline()
+        count = (
+            f"{pairs * parse_count(amount['amount'], '--items'):.12g}"
+            if pairs != 1.0
+            else amount["amount"].strip()
+        )
         if workload in ("", "batch"):
-            return {"--workload": "batch", "--items": amount["amount"].strip(), **deadline}
-        if not deadline:  # only a rate is asked of other work
-            self.typed = before
-            return {}
-        days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
-        rate = f"{parse_count(amount['amount'].strip(), '--items') / days:.0f}/day"
-        self.is_backlog = True
-        return {"--rate": rate}
+            return {"--workload": "batch", "--items": count, **deadline, **self._lengths_in_text()}
+        if workload in _OF_ITEMS:
+            return {"--items": count, **deadline}
+        self.typed = before
+        return {}
+
+    def _lengths_in_text(self) -> dict[str, str]:
+        """Return the lengths of items that are told in pages or words; a translation is as long as its text."""
+        for unit, tokens in _TOKENS_OF_TEXT.items():
+            behind = rf"(?:\s+(?:{_any('before', 'each')}|long))?"
+            ahead = rf"(?:\b(?:{_any('before', 'input')})\s+)?"
+            if length := self._take(rf"{ahead}{_AMOUNT}[\s-]*(?:{_any('items', unit)})\b{behind}"):
+                count = round(tokens * parse_count(length["amount"].strip(), "--input-tokens"))
+                self.told = (*self.told, f"a {unit} is taken as {tokens:,.4g} tokens of English")
+                is_as_long = self._take(rf"\b(?:{_any('items', 'translated')})\b") is not None
+                return {"--input-tokens": f"{count}"} | (
+                    {"--output-tokens": f"{count}"} if is_as_long else {}
+                )
+        return {}
 
     def _pairs_of_a_query(self) -> float:
         """Return the texts that are ranked for each query; 1 if the question does not say it."""
@@ -709,6 +777,9 @@ class _Reader:
         return " ".join(word for word in words if word and word not in _words()["joining"]["any"])
 
 
+_TOKENS_OF_TEXT: Final = {"page": 500 * 4 / 3, "word": 4 / 3}
+"""Tokens of a page or a word. Source: OpenAI help center, What are tokens: 100 tokens are about 75 words. Own
+assumption: a page has 500 words, as single-spaced ones have."""
 _PERIODS_OF_A_BACKLOG: Final = ("day", "week", "month")
 """Periods of recordings that are written down later. Own assumption: live speech is told in streams or per second."""
 _BACKLOG_LATENCY: Final = "60s"
@@ -730,6 +801,11 @@ _WHICH_MODEL: Final = re.compile(
     r"(?:be )?run\b"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
+_BUYS: Final = re.compile(r"\b(?:buy|buying|purchase|purchasing|kaufen|acheter|comprar|comprare)\b")
+_BOUGHT: Final = re.compile(
+    r"\b(?:gpus?|(?:graphics )?cards?|workstations?|pcs?|rigs?|builds?|servers?|macs?)\b.*\b(?:buy|purchase)\b"
+)
+"""Machines that a question asks to buy without naming a sum."""
 _API: Final = re.compile(r"\bapis?\b|\b(?:openrouter|together[ .]?ai|fireworks|deepinfra|openai|anthropic)\b")
 _CHOICE: Final = re.compile(
     r"\b(?:cheaper|myself|self[- ]host\w*|versus|vs|instead|günstiger|moins cher)\b|\bor\b.*\bapis?\b"

@@ -76,7 +76,7 @@ _UNKNOWN_NAMES: Final = tuple(
 )
 """Names that are those of accelerators, known or not: by their families, behind a number or before the word."""
 
-_ASIDE: Final = re.compile(r"[()\[\],;*`]|(?<=\D)\.(?=\s|$)|(?<=\d)[x×](?=[A-Za-z])")
+_ASIDE: Final = re.compile(r"[()\[\],;*`]|:(?=\s|$)|(?<=\D)\.(?=\s|$)|(?<=\d)[x×](?=[A-Za-z])")
 _NUMBER_AHEAD: Final = re.compile(r"(?<!\S)(\d{1,3}) ?[x×]?$")
 _NUMBER_BEHIND: Final = re.compile(r"[x×*] ?(\d{1,3})\b")
 _MEMORY_BEHIND: Final = re.compile(r"\d{1,3} ?(?:GB?|GiB)\b", re.IGNORECASE)
@@ -148,8 +148,9 @@ def unknown_accelerator(text: str) -> str:
 
 def one_accelerator(text: str) -> str:
     """Return the accelerator that the lines of a text name; empty if none does, or they name several."""
-    lines = (line for line in text.splitlines() if len(line) <= _LONGEST_ROW)
+    lines = [line for line in text.splitlines() if len(line) <= _LONGEST_ROW]
     named = {found[1] for line in lines if (found := accelerator_named(line)) is not None}
+    named = named or {id_ for line in lines for id_, _ in boards_in(line)}
     return named.pop() if len(named) == 1 else ""
 
 

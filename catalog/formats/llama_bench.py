@@ -5,7 +5,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -115,6 +115,8 @@ class LlamaBenchRow:
     """Tokens of a prompt that are computed at once (-ub); None if the output does not state them."""
     engine: str = "llama.cpp"
     """Engine whose timings these are; Ollama, KoboldCpp and LM Studio run llama.cpp."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Options of the test in which the tests of one output differ, with their values."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
@@ -143,7 +145,29 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
             why="no row has a test (pp512, tg128) and its tokens per second; was it cut?",
             fix="paste the table with its header, or give -o json",
         )
-    return found
+    stated = [one for row in found for one in row.settings]
+    varied = {one for one in stated if stated.count(one) < len(found)}
+    return tuple(replace(row, settings=tuple(one for one in row.settings if one in varied)) for row in found)
+
+
+_SETTINGS: Final = {
+    "n_batch": "-b",
+    "n_ubatch": "-ub",
+    "fa": "-fa",
+    "flash_attn": "-fa",
+    "threads": "-t",
+    "n_threads": "-t",
+    "type_k": "-ctk",
+    "type_v": "-ctv",
+    "ngl": "-ngl",
+    "n_gpu_layers": "-ngl",
+    "n_cpu_moe": "-ncmoe",
+}
+"""Options of llama-bench by the names of their columns and fields."""
+
+
+def _settings_in(cells: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((option, str(cells[name])) for name, option in _SETTINGS.items() if name in cells)
 
 
 def _csv(text: str) -> Iterator[Mapping[str, Any]]:
@@ -190,6 +214,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         num_gpu_layers=whole_of(one.get("n_gpu_layers")),
         num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
+        settings=_settings_in(one),
     )
 
 
@@ -284,6 +309,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         num_gpu_layers=whole_of(cells.get("ngl")),
         num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
+        settings=_settings_in(cells),
     )
 
 
@@ -337,7 +363,11 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
                 depth_tokens=0 if is_prompt else depth,
                 tokens_per_s=float(rate),
                 num_gpu_layers=None,
-                engine="exllamav3" if _TABBY.search(text) else "llama.cpp",
+                engine="mlx"
+                if of_output in (_MLX[1], _MLX_BENCHMARK[1])
+                else "exllamav3"
+                if _TABBY.search(text)
+                else "llama.cpp",
             )
 
 

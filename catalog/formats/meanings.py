@@ -278,6 +278,14 @@ def plain_words(name: str) -> str:
     return re.sub(r"\b(tok(?:en)?s?|req(?:uest)?s?|t) (?:s|sec|second)\b", r"\1 per s", " ".join(words))
 
 
+def contradicts_itself(name: str) -> bool:
+    """Whether a name says that tokens are counted and has requests in its unit."""
+    words = plain_words(name)
+    return bool(
+        re.search(rf"\b{_TOKENS}\b(?! {_PER_S})", words) and re.search(rf"\b{_REQUESTS} {_PER_S}", words)
+    )
+
+
 def meaning_of(name: str) -> Meaning | None:
     """Return the meaning of the name of a field, with the names above it; None for a name without one."""
     words = plain_words(name)

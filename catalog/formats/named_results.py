@@ -18,6 +18,7 @@ from advisor.catalog.formats.meanings import (
     Meaning,
     Quantity,
     Statistic,
+    contradicts_itself,
     meaning_of,
     plain_words,
 )
@@ -436,6 +437,9 @@ def _rates(reading: _Reading, num_gpus: float | None, notes: list[str]) -> dict[
     for quantity in RATES:
         place = next(((quantity, one) for one in _CENTRAL if (quantity, one) in reading.numbers), None)
         if place is None:
+            continue
+        if contradicts_itself(reading.names[place]):
+            notes.append(f"not compared: {reading.names[place]!r} says tokens, and its unit requests")
             continue
         scale = 1.0
         if place in reading.per_gpu:

@@ -61,7 +61,10 @@ def _load_table(fit: TraceFit) -> str:
     """Return a [[load]] of a fleet file."""
     inputs = round(fit.inputs.mean_tokens)
     outputs = round(fit.outputs.mean_tokens)
-    lines = ["[[load]]", f"rate = {digits(fit.rate_per_s or 1.0).replace(',', '')}"]
+    rate = (
+        "R  # requests/s, which the trace does not tell" if fit.rate_per_s is None else digits(fit.rate_per_s)
+    )
+    lines = ["[[load]]", f"rate = {rate.replace(',', '') if fit.rate_per_s else rate}"]
     if fit.burstiness_cv is not None:
         lines.append(f"burstiness = {digits(max(0.05, fit.burstiness_cv)).replace(',', '')}")
     lines += [f"requests = {fit.num_requests}", f"input_tokens = {inputs}", f"output_tokens = {outputs}"]
