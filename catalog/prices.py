@@ -226,6 +226,8 @@ def _catalogue_rows(
             row = dataclasses.replace(row, sku=row.provider, provider="")
         provider = _seller_of(row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
+        if not (row.gpu or row.sku):
+            continue  # a line of an invoice for something else
         if not provider and not row.gpu:
             unknown[row.sku] = None
             continue

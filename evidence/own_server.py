@@ -365,7 +365,8 @@ def _model_of(test: LlamaBenchRow) -> str:
         else ""
     )
     stems = (stem.rstrip("-._").removesuffix(end) for end in ("-instruct", "-it", "-chat", ""))
-    for name in filter(None, (*stems, named)):
+    alone = "" if " " in test.model else test.model
+    for name in filter(None, (*stems, named, alone)):
         try:
             return models.get(name).record.id
         except UnknownNameError:

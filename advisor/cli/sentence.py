@@ -476,6 +476,12 @@ class _Reader:
         pair = pair or self._take(rf"{_AMOUNT}[\s-]*{tokens}\b{each}{_SECOND_AMOUNT}(?:[\s-]*{tokens})?\b")
         if pair is not None:
             return {"--input-tokens": pair["amount"].strip(), "--output-tokens": pair["second"].strip()}
+        for name, words in _words()["lengths"].items():
+            joined = rf"(?:\s+(?:lengths?|sizes?|of|is|are|{_any('before', 'about')})|:)*\s*"
+            if length := self._take(rf"\b(?:{_join(words)}){joined}{_AMOUNT}[\s-]*{tokens}\b"):
+                found[f"--{name}-tokens"] = length["amount"].strip()
+        if found:
+            return found
         other = rf"(?!{_AMOUNT.replace('?P<amount>', '?:')}[\s-]*(?:{_join(_words()['counts']['output-tokens'])}))"
         periods = _join(word for words in _words()["periods"].values() for word in words)
         for name in ("output", "input"):
@@ -624,7 +630,7 @@ class _Reader:
         before = self.typed
         amount = self._take(items)
         if amount is None:
-            return {}
+            return self._text_in_all() if workload in ("", "batch") else {}
         deadline = self._deadline()
         count = (
             f"{pairs * parse_count(amount['amount'], '--items'):.12g}"
@@ -639,18 +645,36 @@ class _Reader:
         return {}
 
     def _lengths_in_text(self) -> dict[str, str]:
-        """Return the lengths of items that are told in pages or words; a translation is as long as its text."""
+        """Return the lengths of items that are told in pages or words."""
         for unit, tokens in _TOKENS_OF_TEXT.items():
             behind = rf"(?:\s+(?:{_any('before', 'each')}|long))?"
             ahead = rf"(?:\b(?:{_any('before', 'input')})\s+)?"
             if length := self._take(rf"{ahead}{_AMOUNT}[\s-]*(?:{_any('items', unit)})\b{behind}"):
-                count = round(tokens * parse_count(length["amount"].strip(), "--input-tokens"))
-                self.told = (*self.told, f"a {unit} is taken as {tokens:,.4g} tokens of English")
-                is_as_long = self._take(rf"\b(?:{_any('items', 'translated')})\b") is not None
-                return {"--input-tokens": f"{count}"} | (
-                    {"--output-tokens": f"{count}"} if is_as_long else {}
+                return self._lengths_of(
+                    unit, tokens * parse_count(length["amount"].strip(), "--input-tokens")
                 )
         return {}
+
+    def _text_in_all(self) -> dict[str, str]:
+        """Return the pages of a text that is told in all, with its deadline; nothing without one."""
+        before = self.typed
+        for unit, tokens in _TOKENS_OF_TEXT.items():
+            if whole := self._take(rf"{_AMOUNT}\s*(?:{_any('items', unit)})\b"):
+                page = _TOKENS_OF_TEXT["page"]
+                pages = parse_count(whole["amount"].strip(), "--items") * tokens / page
+                if deadline := self._deadline():
+                    items = {"--workload": "batch", "--items": f"{pages:.0f}"}
+                    return {**items, **deadline, **self._lengths_of("page", page)}
+            self.typed = before
+        return {}
+
+    def _lengths_of(self, unit: str, tokens: float) -> dict[str, str]:
+        """Return the lengths of an item with a number of tokens; a translation is as long as its text."""
+        self.told = (*self.told, f"a {unit} is taken as {_TOKENS_OF_TEXT[unit]:,.4g} tokens of English")
+        is_as_long = self._take(rf"\b(?:{_any('items', 'translated')})\b") is not None
+        return {"--input-tokens": f"{tokens:.0f}"} | (
+            {"--output-tokens": f"{tokens:.0f}"} if is_as_long else {}
+        )
 
     def _pairs_of_a_query(self) -> float:
         """Return the texts that are ranked for each query; 1 if the question does not say it."""

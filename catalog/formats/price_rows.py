@@ -84,6 +84,10 @@ _DESCRIBED: Final = re.compile(
     r"(?:\s+(?:gpu|running in|attached to|dedicated|bare ?metal|servers?|instances?|nodes?|vms?|rental)\b.*)?$",
     re.IGNORECASE,
 )
+_INSTANCE: Final = re.compile(
+    r"(?<!\S)(?=\S*\d)[A-Za-z][A-Za-z\d]*(?:[._][A-Za-z\d]+)+(?!\S)|\b[a-z]\d-[a-z]+-\d+g\b"
+)
+"""Name of an instance among the words of an invoice's line: p5.48xlarge, gpu_8x_h100_sxm5, a3-highgpu-8g."""
 _SIZE_OF_ONE: Final = re.compile(r"['\"]SizeInMiB['\"]\s*:\s*(\d+)")
 _SKYPILOT_GIB: Final = {"A100": 40.0, "V100": 16.0}
 """Memory of boards whose larger siblings have it in their names: A100-80GB, V100-32GB [GiB]. Source: names of
@@ -269,7 +273,8 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     if is_of_a_period and all(map(_IS_QUANTITY.fullmatch, counts)):
         cells.pop("count", None)  # an invoice counts the hours that were rented
     machines = [_text_of(record[name]) for name in sorted(columns.names_of("sku"), key=_is_vague)]
-    cells["sku"] = next(filter(None, machines), "")
+    in_words = _INSTANCE.search(cells.get("description", ""))
+    cells["sku"] = next(filter(None, machines), in_words[0] if in_words else "")
     cells["names"] = " ".join(filter(None, machines))
     if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
         cells["count"] = cells.pop("gpu")

@@ -96,5 +96,6 @@ def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:
     raise InputFileError(
         f"{name}: not in a format that is read" if start else f"{name}: is empty",
         why=f"it begins with {start!r}" if start else "",
-        fix=f"give one of: {'; '.join(each.title for each in FORMATS)}",
+        fix="give the whole output of a benchmark (vllm bench serve, llama-bench, nccl-tests), a server's log or its "
+        "metrics, or a report of links; docs/inputs.md lists what is read",
     )

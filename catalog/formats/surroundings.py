@@ -12,7 +12,8 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.formats.accelerator_names import SIGN_OF_A_CHIP, boards_in, unknown_accelerator
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.link_report import LinkReport
-from advisor.catalog.formats.llama_bench import LlamaBenchRow
+from advisor.catalog.formats.llama_bench import LlamaBenchRow, format_of
+from advisor.catalog.formats.named_results import ENGINES
 from advisor.catalog.formats.server_log import ServerLog
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
@@ -62,6 +63,8 @@ _WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "d
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*(?::\w[\w.-]*)?")
 _LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
+_WIDE: Final = ("bf16", "fp16", "fp32")
+"""Formats that words around timings may name of a cache as well as of weights."""
 _LONGEST_LINE: Final = 400
 """Longest line in which names are looked for [characters]; people write shorter ones."""
 _OF_A_PROGRAM: Final = re.compile(r"^\s*[|+=]|:\s{2,}\S|\S={3}")
@@ -106,7 +109,17 @@ def complete(results: Any, text: str) -> Any:
     if rate is None and clients is None and _SENDS_AT_ONCE.search(text):
         rate = float("inf")
     told = [_one((first or second for first, second in form.findall(text)), int) for form in _LENGTHS]
-    return tuple(_with(_with_lengths(one, *told), model, gpu, tensor, clients, rate) for one in results)
+    engine = _engine_in(text)
+    return tuple(
+        _with(_with_lengths(one, *told), model, gpu, tensor, clients, rate, engine) for one in results
+    )
+
+
+def _engine_in(text: str) -> str:
+    """Return the one engine that the lines of people in a text name; empty if they name none, or several."""
+    words = "\n".join(_lines_of_people(text)).lower()
+    named = {id_ for word, id_ in ENGINES if re.search(rf"(?<![a-z]){re.escape(word)}", words)}
+    return named.pop() if len(named) == 1 else ""
 
 
 def _with_lengths(one: BenchmarkResult, inputs: int | None, outputs: int | None) -> BenchmarkResult:
@@ -131,6 +144,7 @@ def _with(
     tensor: int | None,
     clients: int | None,
     rate: float | None,
+    engine: str,
 ) -> BenchmarkResult:
     """Return a result with the conditions that it lacks, and a note on them."""
     added: dict[str, Any] = {}
@@ -138,6 +152,8 @@ def _with(
         added["model"] = model
     if not one.gpu and gpu:
         added["gpu"] = gpu
+    if not one.engine and engine:
+        added["engine"] = engine
     if one.tensor_parallel is None and one.num_gpus is None and tensor:
         added["tensor_parallel"] = tensor
     if one.concurrency is None and one.request_rate_per_s is None:
@@ -255,13 +271,15 @@ def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBe
     weights = models.get(model).record.weights if model else ""
     is_checkpoint = bool(model) and model not in models.all_ids()
     gpu = None if all(one.device for one in rows) else _boards(text)[0]
+    named = {format_of(line) for line in _lines_of_people(text)} - {"", *_WIDE}
+    stated = named.pop() if len(named) == 1 else ""
     return tuple(
         dataclasses.replace(
             one,
             device=one.device or gpu or "",
             file_stem=one.file_stem or ("" if one.model else model or ""),
             weight_dtype=one.weight_dtype
-            or (weights if is_checkpoint and not (one.model or one.file_stem) else ""),
+            or (weights if is_checkpoint and not (one.model or one.file_stem) else stated),
         )
         for one in rows
     )

@@ -581,6 +581,14 @@ def test_pages_and_words_are_lengths_and_a_translation_is_as_long_as_its_text() 
     asked = understand("translate 500k documents of 3 pages each over a weekend using gemma-3-27b")
     assert asked["--input-tokens"] == asked["--output-tokens"] == "2000"
     assert understand("summarise 20k reports of 300 words each by tomorrow")["--input-tokens"] == "400"
+    whole = understand("translate 3 billion words with gemma-3-27b within a month")
+    assert (whole["--items"], whole["--output-tokens"]) == ("6000000", "667")
+    assert "--items" not in understand("RAG over 50k pages")
+
+
+def test_lengths_stand_behind_their_names_too() -> None:
+    asked = understand("qwen3-8b for 300 users, average prompt 3k tokens, answers of about 500 tokens")
+    assert (asked["--input-tokens"], asked["--output-tokens"]) == ("3k", "500")
 
 
 @pytest.mark.parametrize(

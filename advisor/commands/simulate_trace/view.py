@@ -12,11 +12,12 @@ def trace_answer(
 ) -> Answer:
     """Return rate, burstiness, lengths, common beginnings; and a load for a fleet file that is like it."""
     rate = MISSING if fit.rate_per_s is None else f"{digits(fit.rate_per_s)} requests/s"
-    bursty = MISSING if fit.burstiness_cv is None else digits(fit.burstiness_cv)
-    headline = (
-        f"{fit.num_requests:,} requests in {show(fit.duration_s, TIME)}: {rate}, gaps with a coefficient of "
-        f"variation of {bursty} (1 is Poisson)"
+    bursty = (
+        ""
+        if fit.burstiness_cv is None
+        else f", gaps with a coefficient of variation of {digits(fit.burstiness_cv)} (1 is Poisson)"
     )
+    headline = f"{fit.num_requests:,} requests in {show(fit.duration_s, TIME)}: {rate}{bursty}"
     if not has_times:
         headline = f"{fit.num_requests:,} requests, whose times are not recorded"
     rows = tuple(_row(name, lengths) for name, lengths in (("prompt", fit.inputs), ("answer", fit.outputs)))

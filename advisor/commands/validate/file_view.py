@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.units import MILLISECOND_S
-from advisor.evidence.own_server import ServerComparison, ServerFigure
+from advisor.evidence.own_server import LOCAL_ENGINES, ServerComparison, ServerFigure
 from advisor.evidence.server_memory import MemoryComparison, MemoryFigure
 from advisor.probes.link_judgement import JudgedLinks
 from advisor.probes.record import Measurement
@@ -63,10 +63,12 @@ def server_answer(
     )
     if causes:
         blocks.append(bullet_list("What would explain it, likeliest first", causes))
-    elif any(one.verdict == "slower" for one in compared if one.figures):
+    elif any(
+        one.verdict == "slower" for one in compared if one.figures and one.row["engine"] not in LOCAL_ENGINES
+    ):
         blocks.append(Paragraph("No single setting that is tried explains the difference."))
-    if metrics is not None:
-        blocks.append(Paragraph(_state_words(metrics)))
+    if metrics is not None and (state := _state_words(metrics)):
+        blocks.append(Paragraph(f"At the reading: {state}."))
     blocks.append(Paragraph(numbers.LEGEND))
     assumed = dict.fromkeys(sentence for one in compared for sentence in one.assumed)
     result = [_record(one) for one in compared]
@@ -210,7 +212,7 @@ def _state_words(metrics: ServerMetrics) -> str:
         ),
         ("preemptions", "" if metrics.num_preemptions is None else f"{metrics.num_preemptions:.0f}"),
     ]
-    return "At the reading: " + ", ".join(f"{name} {value}" for name, value in parts if value) + "."
+    return ", ".join(f"{name} {value}" for name, value in parts if value)
 
 
 def memory_answer(
