@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_budget, parse_count, parse_rate, parse_seconds
-from advisor.ask.options import ItemInput, SharedOptions
+from advisor.ask.options import DEFAULT_ITEMS, ItemInput, SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.ask.scenario import LADDER_PER_S, constraints_of, needed_model
 from advisor.ask.work import WorkQuestion
@@ -101,7 +101,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
     budget = asked.objectives.budget
     found = models.get(needed_model(asked.model))
     constraints, notes = constraints_of(asked.where)
-    waits = "items" in shared.given
+    waits = item.items is not None or asked.training.deadline is not None
     latency_s = (
         parse_seconds(item.latency_p99, "--latency-p99")
         if item.latency_p99
@@ -109,17 +109,19 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
         if waits
         else _DEFAULT_LATENCY_S.get(workload, 1.0)
     )
-    count = parse_count(item.items, "--items") if waits else None
     deadline_s = parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline")
+    count = parse_count(item.items or DEFAULT_ITEMS, "--items") if waits else None
     rate_per_s = parse_rate(asked.load.rate) if asked.load.rate else None
-    if count is not None or asked.training.deadline:
-        if count is None or rate_per_s is not None:
+    if count is not None:
+        if rate_per_s is not None:
             raise AdvisorError(
-                "a deadline is that of items which are there already, and those have no rate",
+                "items with a deadline have no rate",
+                why="they are there already, and nothing is left for --rate to say",
                 fix="--items N and --deadline TIME, or --rate R alone",
             )
         rate_per_s = count / deadline_s
-        told = (
+        told = "" if item.items else f"no number is told: {DEFAULT_ITEMS} items are taken (--items)"
+        until = (
             ""
             if asked.training.deadline
             else f"no deadline is told: {_DEFAULT_DEADLINE} is taken (--deadline)"
@@ -129,7 +131,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
             if item.latency_p99
             else f"items may wait: a p99 latency of {latency_s:g} s is taken (--latency-p99)"
         )
-        notes = (*notes, told, loose)
+        notes = (*notes, told, until, loose)
     tokens = asked.load.input_tokens or asked.load.output_tokens
     asks_ladder = rate_per_s is None and budget is None and not constraints.own
     scenario = ItemScenario(

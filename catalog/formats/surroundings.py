@@ -218,7 +218,7 @@ def _names_in(heading: str) -> Iterator[str]:
     words = re.sub(r"[()\[\],:*`]", " ", heading).split()
     for count in range(_LONGEST_NAME_WORDS, 1, -1):
         phrases = (" ".join(words[place : place + count]) for place in range(len(words) - count + 1))
-        found = [phrase for phrase in phrases if _model_record(phrase)]
+        found = [phrase for phrase in phrases if "/" not in phrase and _model_record(phrase)]
         if found:
             yield from found
             return
