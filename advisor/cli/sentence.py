@@ -102,9 +102,29 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
     left = reader.left()
     if name := unknown_accelerator(reader.typed):
         accelerators.get(name)
+    others = [word for word in left.split() if _is_like_a_model(word)]
+    if others and "--model" not in options:
+        models.get(others[0])
+    if named := [word for word in others if models.find(word) is not None]:
+        notes.append(
+            f"one model is planned, and {', '.join(named)} is another: --models plans several on one fleet"
+        )
     if left:
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
+
+
+@functools.cache
+def _families() -> frozenset[str]:
+    """Return the words with which names of models begin."""
+    heads = (re.match(r"[a-z]{3,}", id_) for id_ in models.all_ids())
+    return frozenset(head[0] for head in heads if head)
+
+
+def _is_like_a_model(word: str) -> bool:
+    """Whether a word may be the name of a model: it begins like one, and goes on."""
+    head = re.match(r"[a-z]+(?=[-.\d])", word)
+    return head is not None and head[0] in _families()
 
 
 def _refuse_purchase(text: str) -> None:
@@ -615,7 +635,9 @@ class _Reader:
         if workload == "speech" and (streams := self._take(rf"{_AMOUNT}\s+(?:[^\W\d]+ )?streams\b")):
             return {"--rate": f"{parse_count(streams['amount'], '--rate') / SEGMENT_S:.6g}/second"}
         pairs = self._pairs_of_a_query() if workload == "rerank" else 1.0
-        items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
+        counted = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?"
+        many = rf"{counted}(?:{_any('items', 'any')})\b"
+        items = rf"{counted}(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
         for period, words in _words()["periods"].items():
             done = r"(?:\s+[^\W\d]+(?:ed|en|iert|és|ados))?"
             if found_rate := self._take(rf"{items}{done}{_EACH}(?:{_join(words)})\b"):
@@ -628,10 +650,12 @@ class _Reader:
         if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'per_second')})\b"):
             return {"--rate": f"{found_rate['amount'].strip()}/second"}
         before = self.typed
-        amount = self._take(items)
+        amount = self._take(many)
         if amount is None:
             return self._text_in_all() if workload in ("", "batch") else {}
         deadline = self._deadline()
+        if not deadline and (alone := self._take(_LONG_TIME)):
+            deadline = {"--deadline": alone["time"]}
         count = (
             f"{pairs * parse_count(amount['amount'], '--items'):.12g}"
             if pairs != 1.0
@@ -797,7 +821,7 @@ class _Reader:
 
     def left(self) -> str:
         """Return the words that were not understood, without those that only join others."""
-        words = [word.strip(".,?!¿¡") for word in self.typed.split()]
+        words = [word.strip(".,:;?!¿¡") for word in self.typed.split()]
         return " ".join(word for word in words if word and word not in _words()["joining"]["any"])
 
 

@@ -625,3 +625,17 @@ def test_adapters_that_are_served_and_streams_that_are_heard_are_loads() -> None
     }
     assert understand("whisper-large-v3 for 60 live streams")["--rate"] == "2/second"
     assert understand("chat for one user")["--users"] == understand("chat just for myself")["--users"] == "1"
+
+
+def test_a_model_that_the_catalog_lacks_is_named_and_a_second_one_is_told() -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        options_of_sentence("chat for 5k students, 200 at once, model mistral-smal")
+    assert "mistral-small" in raised.value.hint
+    options, notes = options_of_sentence("serve 2 models: llama-3.3-70b and qwen3-8b, 50 users each")
+    assert any("qwen3-8b is another" in note for note in notes)
+    assert options
+
+
+def test_work_has_a_bare_deadline_and_its_words_are_no_items() -> None:
+    assert understand("OCR 100k documents with qwen2.5-vl-7b, 3 days")["--deadline"] == "3 days"
+    assert "--items" not in understand("speech to text for 200 call center agents with whisper-large-v3")
