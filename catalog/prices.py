@@ -202,9 +202,7 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
             "ask for yours"
         )
     if found.unknown:
-        notes.append(
-            f"rows of accelerators that the catalog does not have are left out: {', '.join(found.unknown)}"
-        )
+        notes.append(f"rows without an accelerator of the catalog are left out: {', '.join(found.unknown)}")
     return tuple(notes)
 
 
@@ -227,7 +225,8 @@ def _catalogue_rows(
         provider = _seller_of(row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
         if not (row.gpu or row.sku):
-            continue  # a line of an invoice for something else
+            unknown |= {row.described: None} if row.described else {}
+            continue
         if not provider and not row.gpu:
             unknown[row.sku] = None
             continue
@@ -288,11 +287,13 @@ def rented_machines() -> Mapping[tuple[str, str], tuple[str, int]]:
 
 def _product_of(provider: str, sku: str) -> tuple[str, int | None] | None:
     """Return accelerator and number of a provider's product; None if the catalog does not describe it."""
-    known = rented_machines().get((provider, sku))
-    if known is not None or not sku:
-        return known
-    found = product_by_rule(provider, sku)
-    return (found.accelerator, found.num_accelerators) if found else None
+    for name in (sku, f"Standard_{sku.replace(' ', '_')}"):  # Azure's meters name its machines with blanks
+        known = rented_machines().get((provider, name))
+        if known is not None or not sku:
+            return known
+        if (found := product_by_rule(provider, name)) is not None:
+            return found.accelerator, found.num_accelerators
+    return None
 
 
 def _provider_of(sku: str) -> str:

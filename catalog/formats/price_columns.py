@@ -16,7 +16,9 @@ from advisor.catalog.formats.rental_terms import (
 )
 from advisor.catalog.schema.price import Term
 
-_PATH: Final = re.compile(r"[a-z]+[A-Za-z]*/[a-z]+[A-Z]\w*|[a-z]+/(?:term|unit|region|location)")
+_PATH: Final = re.compile(
+    r"[a-z]+[A-Za-z]*/[a-z]+[A-Z]\w*|[a-z]+[A-Z][A-Za-z]*/[A-Z]\w*|[a-z]+/(?:term|unit|region|location)"
+)
 _GPU: Final = r"(?:gpu|accelerator|card|chip)"
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu": (
@@ -31,10 +33,11 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         r"gpus per \w+",
         "count|quantity|qty|n|max gpu count",
     ),
+    "used": ("(?:usage|used|consumed|billed) (?:amount|quantity|hours)|hours(?: used| billed)?|gpu hours",),
     "provider": ("(?:provider|vendor|cloud|company|seller|host)(?: name)?",),
     "sku": (
         "api name|arm sku name|sku(?: name)?",
-        "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?",
+        "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?|meter name",
         "shape|flavou?r|plan|name|key|id",
     ),
     "description": (
@@ -58,7 +61,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "availability|interruptible|spot",
     ),
     "years": ("reservation term|lease contract length|commitment(?: length| period)?",),
-    "unit": ("(?:pricing )?unit(?: of measure)?|billing (?:unit|period)|per",),
+    "unit": ("(?:pricing |usage |consumed )?unit(?: of measure)?|billing (?:unit|period)|per",),
     "system": ("operating system|os|product name|platform",),
 }
 """Names of fields in plain words by what they hold; the first name that fits counts."""
@@ -68,7 +71,19 @@ MEANS_A_PRICE: Final = frozenset(
 """Words of which the name of a price has at least one."""
 _PRICE_WORDS: Final = MEANS_A_PRICE | {
     *("retail", "unit", "list", "per", "a", "h", "linux", "instance", "total", "base", "min", "minimum"),
-    *("current", "the", "in", "dollar", "dollars", "from", "public", "net"),
+    *(
+        "current",
+        "the",
+        "in",
+        "dollar",
+        "dollars",
+        "from",
+        "public",
+        "net",
+        "effective",
+        "unblended",
+        "blended",
+    ),
 }
 """Words that the name of a price of machines may have; one of storage or of a month has another."""
 

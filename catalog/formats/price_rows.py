@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_PRICES_BYTES, read_csv, read_text, with_commas
+from advisor.catalog.formats.accelerator_names import LONGEST_NAME, boards_in
 from advisor.catalog.formats.catalogue_price import CataloguePrice, dollars_of, is_accelerator, number_of
 from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.price_columns import MEANS_A_PRICE, PriceColumns, PriceKind, columns_of, own_name
@@ -243,6 +244,8 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         if amount is None or amount.usd == 0.0 or (found and amount.hours != 1.0):
             continue  # the price of a month beside that of an hour is a sum or a bound of it
         divisor = (100.0 if kind.is_cents else 1.0) * hours * amount.hours
+        if _is_sum(names[0]):
+            divisor *= number_of(cells.get("used", "").replace(",", "")) or 1.0
         one = replace(
             plain,
             term=amount.term or kind.term or term_in(amount.hours, term),
@@ -278,6 +281,11 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     cells["names"] = " ".join(filter(None, machines))
     if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
         cells["count"] = cells.pop("gpu")
+    count = cells.get("count", "").strip("x×")
+    if re.search("[A-Za-z]", count) and "gpu" not in cells:  # a column of GPUs that names them: 8x B200
+        cells["gpu"] = cells.pop("count")
+    elif (number := number_of(count)) is not None and number != round(number):
+        cells["used"] = cells.pop("count")  # hours of an invoice: no part of an accelerator is rented
     return cells
 
 
@@ -315,8 +323,14 @@ def _machine_of(cells: Mapping[str, str], record: Record) -> CataloguePrice | No
                 count = described[1]
             gpu = re.sub(r"\s*[()]\s*", " ", name).strip()
             break
+    boards = set() if gpu or sku else set(boards_in(cells.get("description", "")))
+    if len(boards) == 1:
+        (gpu, behind) = boards.pop()
+        count = count or behind
     provider = cells.get("provider", "").lower()
-    return CataloguePrice(0, provider, sku, "", "on_demand", "", count or ("1" if gpu else ""), gpu, None)
+    number = count or ("1" if gpu else "")
+    words = "" if gpu or sku else cells.get("description", "")[:LONGEST_NAME]
+    return CataloguePrice(0, provider, sku, "", "on_demand", "", number, gpu, None, described=words)
 
 
 def _is_of_one(title: str, cells: Mapping[str, str], columns: PriceColumns) -> bool:

@@ -343,7 +343,11 @@ def _of_bars(lines: Sequence[str], used: set[int]) -> Iterator[Record]:
     for number, line in enumerate([*lines, ""]):
         if len(_BARS.findall(line)) >= 1 and not _RULE.match(line):
             is_framed = re.match(r"\s*\|\|", line) and re.search(r"\|\|\s*$", line)
-            inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", line.strip()[1:-1] if is_framed else line)
+            inner = line.strip()[1:-1] if is_framed else line
+            if re.match(
+                r"\s*[|│┃║]", inner
+            ):  # without a bar in front, one at the end stands before an empty cell
+                inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", inner)
             cells = [re.sub(r"[*`]", "", cell).strip() for cell in _BARS.split(inner)]
             places.append(number)
             if table or len(cells) > 1:
