@@ -172,7 +172,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"\bconc(?:ur(?:ren\w*)?)?\b",
             r"\b(?:clients?|users|vus|workers|streams|threads|simultaneous\w*)\b",
             r"parallel(?:ism)? requests|\bparallel$",
-            "in flight",
+            r"in ?flight",
             "^(?:c|user|client|session|stream)$",
         ),
     ),

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_PRICES_BYTES, read_csv, read_text, with_commas
-from advisor.catalog.formats.accelerator_names import LONGEST_NAME, boards_in
+from advisor.catalog.formats.accelerator_names import LONGEST_NAME, boards_in, one_accelerator
 from advisor.catalog.formats.catalogue_price import CataloguePrice, dollars_of, is_accelerator, number_of
 from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.price_columns import MEANS_A_PRICE, PriceColumns, PriceKind, columns_of, own_name
@@ -200,11 +200,14 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
         iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
     )
     known: dict[tuple[str, ...], PriceColumns] = {}
+    found = list[CataloguePrice]()
     for number, record in rows:
         names = tuple(record)
         if names not in known:
             known[names] = columns_of(names)
-        yield from _of_record(record, known[names], number, f"{path}: row {number}")
+        found += _of_record(record, known[names], number, f"{path}: row {number}")
+    named = "" if is_csv or any(one.gpu or one.sku for one in found) else one_accelerator(text)
+    yield from (replace(one, gpu=named, num_accelerators="1") for one in found) if named else found
 
 
 def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -> Iterator[CataloguePrice]:
