@@ -15,6 +15,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.formats.accelerator_names import unknown_accelerator
 from advisor.catalog.formats.machine_listing import nodes_in
+from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MILLISECOND_S, MINUTE_S
 from advisor.catalog.use_cases import get_use_case
 from advisor.simulator.workloads.speech import SEGMENT_S
@@ -304,8 +305,8 @@ class _Reader:
         known = models.find(model) if model else None
         if work or not users:
             found |= self._workload()
-        if known is not None and known.workload in _WORKLOADS and not users:
-            found.setdefault("--workload", _WORKLOADS[known.workload])
+        if not users and (own := self._work_of(known)):
+            found.setdefault("--workload", own)
         work = found.get("--workload", "")
         found |= {} if users else self._work(work)
         found |= self._latency_of_what(work) if work not in _LEARNING else {}
@@ -324,6 +325,13 @@ class _Reader:
         if users:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
+
+    def _work_of(self, known: Model | None) -> str:
+        """Return the work that a model alone tells: one that makes no text, or one that sees and is asked of images."""
+        if known is None:
+            return ""
+        sees = known.vision is not None and re.search(rf"\b(?:{_any('items', 'images')})\b", self.typed)
+        return "vision" if sees else _WORKLOADS.get(known.workload, "")
 
     def _learns(self) -> bool:
         """Whether a model is trained or tuned."""
@@ -429,7 +437,7 @@ class _Reader:
         named = self._hardware()
         if self.nodes > 1 and "--own" not in named:
             self.typed += f" {self.nodes} nodes"
-        if found.get("--workload") == "diffusion" and (
+        if found.get("--workload") in ("diffusion", "vision") and (
             size := self._take(r"\b(?P<size>\d{3,4}\s?[x×]\s?\d{3,4})\b")
         ):
             named["--image-size"] = size["size"]
@@ -665,6 +673,9 @@ class _Reader:
             return {"--workload": "batch", "--items": count, **deadline, **self._lengths_in_text()}
         if workload in _OF_ITEMS:
             return {"--items": count, **deadline}
+        if workload == "vision" and deadline:
+            days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
+            return {"--rate": f"{parse_count(count, '--items') / days:.0f}/day"}
         self.typed = before
         return {}
 

@@ -639,3 +639,14 @@ def test_a_model_that_the_catalog_lacks_is_named_and_a_second_one_is_told() -> N
 def test_work_has_a_bare_deadline_and_its_words_are_no_items() -> None:
     assert understand("OCR 100k documents with qwen2.5-vl-7b, 3 days")["--deadline"] == "3 days"
     assert "--items" not in understand("speech to text for 200 call center agents with whisper-large-v3")
+
+
+def test_images_are_work_of_a_model_that_sees() -> None:
+    assert understand("deploy qwen3-vl-8b, 10 images per second at 1024x1024") == {
+        "--workload": "vision",
+        "--rate": "10/second",
+        "--image-size": "1024x1024",
+        "--model": "qwen3-vl-8b",
+    }
+    assert understand("caption 1 million photos with qwen2.5-vl-7b in 2 days")["--rate"] == "500000/day"
+    assert understand("qwen3-vl-8b chatbot for 50 users")["--use-case"] == "chatbot"
