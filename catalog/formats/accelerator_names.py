@@ -76,7 +76,7 @@ _UNKNOWN_NAMES: Final = tuple(
 )
 """Names that are those of accelerators, known or not: by their families, behind a number or before the word."""
 
-_ASIDE: Final = re.compile(r"[()\[\],;*`]|:(?=\s|$)|(?<=\D)\.(?=\s|$)|(?<=\d)[x×](?=[A-Za-z])")
+_ASIDE: Final = re.compile(r"[()\[\],;`]|\*(?!\s?\d)|:(?=\s|$)|(?<=\D)\.(?=\s|$)|(?<=\d)[x×](?=[A-Za-z])")
 _NUMBER_AHEAD: Final = re.compile(r"(?<!\S)(\d{1,3}) ?[x×]?$")
 _NUMBER_BEHIND: Final = re.compile(r"[x×*] ?(\d{1,3})\b")
 _MEMORY_BEHIND: Final = re.compile(r"\d{1,3} ?(?:GB?|GiB)\b", re.IGNORECASE)

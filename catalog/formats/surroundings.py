@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
-from advisor.catalog import accelerators, models
-from advisor.catalog.formats.accelerator_names import SIGN_OF_A_CHIP, boards_in, unknown_accelerator
+from advisor.catalog import models
+from advisor.catalog.formats.accelerator_names import boards_in, unknown_accelerator
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.link_report import LinkReport
 from advisor.catalog.formats.llama_bench import LlamaBenchRow, format_of
@@ -41,20 +41,11 @@ _MET: Final = 0.01
 _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.py|\bbench_serving\b")
 """Programs that send all requests at once unless a rate or a number of clients is typed."""
 _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
-_NAME: Final = r"(?P<name>[A-Za-z][\w-]*(?: [\w-]+){0,3})"
-_BOARDS: Final = tuple(
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*(?={_NAME})",
-        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?(?={_NAME})",
-        rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
-        rf"\b[Oo]n\s+(?:an?\s+|the\s+|my\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
-        rf"^GPU \d+: {_NAME}(?P<count>)",
-        rf"\bNVIDIA (?={_NAME})(?P<count>)",
-        r"(?<![\w/-])(?P<name>[A-Za-z][A-Za-z-]*\d\w*)\s*[x×]\s?(?P<count>\d{1,4})\b",
-    )
+_PLACE: Final = re.compile(
+    r"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(.{2,40})|\b[Oo]n\s+(.{2,40})|^GPU \d+: (.{2,40})"
+    r"|(\d{1,4}\s*[x×]\s*.{2,40})"
 )
-"""Accelerators as people write them around a result (2x H100, GPU: A100 80GB, on 8 H200), and collect_env's list."""
+"""Places in which people name the accelerators of a result: GPU: A100 80GB, on 8 H200, 2x H100."""
 _MODEL_LINE: Final = re.compile(
     r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
     re.MULTILINE | re.IGNORECASE,
@@ -237,13 +228,10 @@ def _model_record(name: str) -> _NamedModel | None:
 def _boards(text: str) -> tuple[str | None, int | None]:
     """Return the one accelerator that a text names with its number, as a setting or as a place, and that number; else
     the name of one that the catalog does not have."""
-    named = {
-        (id_, found["count"])
-        for form in _BOARDS
-        for found in form.finditer(text)
-        if (id_ := _accelerator_at_start(found["name"]))
-    }
-    named = named or {one for line in _lines_of_people(text) for one in boards_in(line)}
+    lines = [line for line in text.splitlines() if len(line) <= _LONGEST_LINE]
+    places = (" ".join(found) for line in lines for found in _PLACE.findall(line))
+    told = {one for place in places for one in boards_in(place)}
+    named = told or {one for line in _lines_of_people(text) for one in boards_in(line)}
     ids = {id_ for id_, _ in named}
     counts = {int(count) for _, count in named if count}
     if not ids:
@@ -251,18 +239,6 @@ def _boards(text: str) -> tuple[str | None, int | None]:
     if len(ids) != 1:
         return None, None
     return ids.pop(), (counts.pop() if len(counts) == 1 else None)
-
-
-def _accelerator_at_start(words: str) -> str:
-    """Return the accelerator with the longest name at the start of words; empty if none has one."""
-    parts = words.split(" ")
-    for count in range(len(parts), 0, -1):
-        name = " ".join(parts[:count])
-        if not SIGN_OF_A_CHIP.search(name):
-            break
-        if (record := accelerators.find(name)) is not None:
-            return record.id
-    return ""
 
 
 def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBenchRow, ...]:
