@@ -244,7 +244,7 @@ def recommend(
         latency_p99 [s]: From arrival to the finished item, that 99 % keep.
         images: Images of one request.
         image_scheme: How images become tokens: llava-1.5, qwen3-vl, ...
-        items: Requests of a batch, e.g. 1M.
+        items: Requests of a batch, or images, texts or audio, e.g. 1M.
         emit: Files that start the first option, printed or in a folder.
         emit_dir: Where they go; -o FOLDER says the same.
         what_if: Controls on the page of -o FILE.html: other loads, limits, prices, terms.

@@ -32,6 +32,7 @@ from advisor.catalog.files import (
 )
 from advisor.catalog.formats.catalogue_price import CataloguePrice, accelerator_of, whole_count
 from advisor.catalog.formats.price_rows import TITLES, PriceCatalogue, catalogue_of, catalogue_prices
+from advisor.catalog.formats.rental_terms import period_name
 from advisor.catalog.listing import make_callable
 from advisor.catalog.products import product_by_rule
 from advisor.catalog.resolve import resolve
@@ -188,20 +189,20 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
     if catalogue is None:
         return ()
     found = _catalogue_rows(path, catalogue, providers, as_of)
-    notes = [f"{path.name} is read as {TITLES[catalogue]}: {len(found.prices):,} prices without a date"]
+    num_undated = sum(not price.is_dated for price in found.prices)
+    undated = f", {num_undated:,} without a date" if num_undated else ""
+    notes = [f"{path.name} is read as {TITLES[catalogue]}: {len(found.prices):,} prices{undated}"]
     notes += [f"its {name} is taken as {accelerator}" for name, accelerator in found.taken.items()]
     if found.periods_hours:
-        hours = ", ".join(f"{period:,.6g}" for period in found.periods_hours)
-        notes.append(f"prices of other periods than the hour are divided by their hours: {hours}")
+        names = ", ".join(map(period_name, found.periods_hours))
+        notes.append(f"prices of other periods are turned into those of an hour: {names}")
     if found.num_lower_bounds:
         notes.append(
             f"of {found.num_lower_bounds} of {len(found.prices):,} prices only the lowest is stated (from, a range): "
             "ask for yours"
         )
     if found.unknown:
-        notes.append(
-            f"rows of accelerators that the catalog does not have are left out: {', '.join(found.unknown)}"
-        )
+        notes.append(f"rows without an accelerator of the catalog are left out: {', '.join(found.unknown)}")
     return tuple(notes)
 
 
@@ -223,6 +224,9 @@ def _catalogue_rows(
             row = dataclasses.replace(row, sku=row.provider, provider="")
         provider = _seller_of(row.provider) or (named[0] if len(named) == 1 else "")
         provider = provider or ("" if row.gpu else _provider_of(row.sku))
+        if not (row.gpu or row.sku):
+            unknown |= {row.described: None} if row.described else {}
+            continue
         if not provider and not row.gpu:
             unknown[row.sku] = None
             continue
@@ -233,7 +237,11 @@ def _catalogue_rows(
                 fix="--provider NAME with that provider alone, or a column provider",
             )
         record, is_certain = accelerator_of(row) if row.gpu else (None, False)
-        listed = _product_of(provider, row.sku)
+        if row.day is not None and row.day > day:
+            continue
+        listed = _product_of(provider, row.sku) or (
+            None if row.gpu else _product_of(_provider_of(row.sku), row.sku)
+        )
         name = listed[0] if listed else (record.id if record else "")
         count = row.num_accelerators or (str(listed[1]) if listed and listed[1] else "")
         if not name or not count:
@@ -248,7 +256,8 @@ def _catalogue_rows(
             taken[row.gpu] = name
         price = _catalogue_price(row, provider, name, f"{path}: row {row.row}", day)
         rival = prices.get(offer_of(price))
-        if rival is None or price.usd_per_hour < rival.usd_per_hour:
+        age = (row.day or day).toordinal()
+        if rival is None or (age, -price.usd_per_hour) > (rival.observed_on.toordinal(), -rival.usd_per_hour):
             prices[offer_of(price)] = price
             (lowest.add if row.is_lower_bound else lowest.discard)(offer_of(price))
     if not prices:
@@ -278,11 +287,13 @@ def rented_machines() -> Mapping[tuple[str, str], tuple[str, int]]:
 
 def _product_of(provider: str, sku: str) -> tuple[str, int | None] | None:
     """Return accelerator and number of a provider's product; None if the catalog does not describe it."""
-    known = rented_machines().get((provider, sku))
-    if known is not None or not sku:
-        return known
-    found = product_by_rule(provider, sku)
-    return (found.accelerator, found.num_accelerators) if found else None
+    for name in (sku, f"Standard_{sku.replace(' ', '_')}"):  # Azure's meters name its machines with blanks
+        known = rented_machines().get((provider, name))
+        if known is not None or not sku:
+            return known
+        if (found := product_by_rule(provider, name)) is not None:
+            return found.accelerator, found.num_accelerators
+    return None
 
 
 def _provider_of(sku: str) -> str:
@@ -303,9 +314,9 @@ def _catalogue_price(
         "num_accelerators": whole_count(row.num_accelerators, where),
         "term": row.term,
         "usd_per_hour": row.usd_per_hour,
-        "observed_on": day,
-        "valid_from": day,
-        "is_dated": False,
+        "observed_on": row.day or day,
+        "valid_from": row.day or day,
+        "is_dated": row.day is not None,
         "price_kind": "list",
         "currency": row.currency,
         "min_quantity": row.smallest_order,

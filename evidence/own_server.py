@@ -108,7 +108,7 @@ def row_of(
     tp = result.tensor_parallel
     found = {
         "model": models.name_in_path(result.model),
-        "gpu": accelerator_id(result.gpu),
+        "gpu": accelerator_id(result.gpu) or result.gpu,
         "engine": result.engine,
         "n_gpus": _text(result.num_gpus),
         "tp": _text(tp),
@@ -181,7 +181,7 @@ def stored_formats(name: str) -> dict[str, str]:
 def _published_format(name: str, engine: str) -> dict[str, str]:
     """Return the format in which alone a model is published, if it has fewer than 16 bits and the engine runs it; a
     model of 16 bits may be served in fewer, so its name says nothing."""
-    known = models.find(name)
+    known = models.find(name) if name else None
     if known is None or engine not in engines.all_ids():
         return {}
     is_narrow = bytes_per_element(known.weights) < bytes_per_element("bf16")
@@ -274,17 +274,15 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
 
     Raises: InputFileError: neither the person nor the output says model, accelerator or format.
     """
-    device = accelerator_id(device_words(test.device))
     row = {
-        "gpu": device,
+        "gpu": accelerator_id(device_words(test.device)) or test.device,
         "weight_dtype": test.weight_dtype or _format_of_tag(test.file_stem),
         "model": _model_of(test),
         **{name: value for name, value in stated.items() if value},
     }
-    known = models.find(row["model"]) if row["model"] else None
-    if not row["weight_dtype"] and known is not None and known.weights == "mxfp4":
-        row["weight_dtype"] = known.weights  # its experts stay so in files that are named by another type
-    row["weight_dtype"] = row["weight_dtype"] or stored_formats(row["model"]).get("weight_dtype", "")
+    # Parts that are published in few bits stay so in files that are named by another type.
+    published = _published_format(row["model"], test.engine) or stored_formats(row["model"])
+    row["weight_dtype"] = row["weight_dtype"] or published.get("weight_dtype", "")
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
     example = "exl3-4.0bpw" if test.engine == "exllamav3" else "q4_k_m"
@@ -320,7 +318,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     shared = {"pp": str(test.num_gpus)} if test.num_gpus > 1 and test.num_gpu_layers != 0 else {}
     fixed = {"engine": test.engine, "load": "batch1", "concurrency": "1", "length_dist": "fixed", "tp": "1"}
     found = {
-        "case_id": what + depth,
+        "case_id": " ".join((what + depth, *(word for pair in test.settings for word in pair))),
         **fixed,
         **shared,
         **row,
@@ -367,7 +365,8 @@ def _model_of(test: LlamaBenchRow) -> str:
         else ""
     )
     stems = (stem.rstrip("-._").removesuffix(end) for end in ("-instruct", "-it", "-chat", ""))
-    for name in filter(None, (*stems, named)):
+    alone = "" if " " in test.model else test.model
+    for name in filter(None, (*stems, named, alone)):
         try:
             return models.get(name).record.id
         except UnknownNameError:

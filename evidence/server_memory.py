@@ -165,11 +165,7 @@ def _printed_tokens(
     if footprint.windowed and deployment.engine.pads_cache_groups and not log.prefix_caching:
         _, chunk_tokens = engine_limits(deployment, settings, window)
         padded = kv_bytes_per_token(model, deployment.kv_dtype, pads_groups=True)
-        held_bytes = padded.bytes_of(window) + sum(
-            (min(window, kept - 1 + chunk_tokens) - min(window, kept)) * per_token
-            for kept, per_token in padded.windowed
-        )
-        return plan.kv_bytes / (held_bytes * share) * window
+        return plan.kv_bytes / (padded.bytes_of(window, chunk_tokens) * share) * window
     if log.prefix_caching and plan.state_bytes_per_sequence:
         assumed.append("with its prefix cache on, the server keeps the state of a sequence twice")
         return plan.kv_bytes / (plan.kv_bytes / tokens + plan.state_bytes_per_sequence / window)
@@ -179,7 +175,7 @@ def _printed_tokens(
 def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -> Deployment:
     """Return the deployment that the log and the person describe."""
     model = stated.get("model") or models.name_in_path(log.model)
-    gpu = stated.get("gpu", "") or accelerator_id(device_words(log.device))
+    gpu = stated.get("gpu", "") or accelerator_id(device_words(log.device)) or log.device
     if missing := [option for option, value in (("--model ID", model), ("--gpu ID", gpu)) if not value]:
         what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
         raise InputFileError(

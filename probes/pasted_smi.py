@@ -24,7 +24,7 @@ _TABLE_GPU: Final = re.compile(
     r"^\|\s+(\d+)\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*[0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+\s+\S+\s*\|\s*(\S+)\s*\|\s*$"
 )
 _TABLE_STATE: Final = re.compile(
-    r"^\|.*?\s(\d+)C\s.*?\d+W\s*/\s*(\d+)W\s*\|\s*(\d+)MiB\s*/\s*(\d+)MiB\s*\|\s*(\d+)%"
+    r"^\|.*?\s(\d+)C\s.*?\d+W\s*/\s*(\d+)W\s*\|\s*(\d+)MiB\s*/\s*(\d+)MiB\s*\|\s*(?:(\d+)%|N/A)"
 )
 _TABLE_MIG: Final = re.compile(r"^\|\s*\|\s*\|\s*(Enabled|Disabled)")
 _TABLE_DRIVER: Final = re.compile(r"Driver Version: (\S+)")
@@ -119,8 +119,9 @@ def read_smi_table(text: str) -> SmiReport:
             errors = int(named[3]) if named[3].isdigit() else None
             gpus.append(Gpu(index=int(named[1]), name=named[2], vendor="nvidia", ecc_uncorrected=errors))
         elif gpus and gpus[-1].memory_bytes is None and (state := _TABLE_STATE.match(line)):
-            heat_c, limit_w, used, total, load = (float(number) for number in state.groups())
-            found = {"temperature_c": heat_c, "power_limit_w": limit_w, "utilization_fraction": load / 100}
+            heat_c, limit_w, used, total, load = (float(number or "nan") for number in state.groups())
+            found: dict[str, Any] = {"temperature_c": heat_c, "power_limit_w": limit_w}
+            found |= {"utilization_fraction": load / 100} if state[5] else {}
             found |= {"memory_used_bytes": used * MIB, "memory_bytes": total * MIB}
             gpus[-1] = gpus[-1].model_copy(update=found)
         elif gpus and gpus[-1].mig_enabled is None and (mig := _TABLE_MIG.match(line)):

@@ -19,7 +19,7 @@ from advisor.simulator.graph.model import (
     stored_element_bytes,
 )
 from advisor.simulator.memory import MemoryPlan, TooLittleMemoryError, weight_bytes
-from advisor.simulator.replica_model import EngineSettings, replica_memory
+from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +178,17 @@ def account_memory(
     cache = (footprint.bytes_of(context_tokens) - footprint.state_bytes_per_sequence) * share
     filled = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     padding = (footprint.bytes_of(context_tokens) - filled.bytes_of(context_tokens)) * share
+    # While a prompt is read, the layers with a window hold an iteration's new tokens beside it.
+    chunk_tokens = (
+        engine_limits(deployment, settings, context_tokens)[1] if deployment.engine.pads_cache_groups else 1
+    )
+    reading = (footprint.bytes_of(context_tokens, chunk_tokens) - footprint.bytes_of(context_tokens)) * share
+    room = max(0.0, 1.0 - reading / plan.kv_bytes) if plan.kv_bytes > 0 else 1.0
     fitting = 0
     if not problem:
         block = settings.kv_block_tokens or 1
         kept = -(-context_tokens // block) * block
-        held = math.floor(plan.kv_capacity_tokens / deployment.data_parallel / kept + 1e-9)
+        held = math.floor(room * plan.kv_capacity_tokens / deployment.data_parallel / kept + 1e-9)
         fitting = held * deployment.data_parallel
     towers = deployment.model.vision.parameters if deployment.model.vision else 0.0
     planned = plan.weight_bytes + plan.activation_bytes + plan.runtime_bytes + plan.kv_bytes
@@ -192,13 +198,13 @@ def account_memory(
         vision_bytes=towers * bytes_per_element("bf16") / deployment.tensor_parallel,
         activation_bytes=plan.activation_bytes,
         runtime_bytes=plan.runtime_bytes,
-        cache_bytes=on_rank * cache,
+        cache_bytes=on_rank * cache + reading,
         padding_bytes=on_rank * padding,
         state_bytes=on_rank * state,
         reserve_bytes=max(0.0, total - planned),
         num_sequences=num_sequences,
         num_fitting=fitting,
-        capacity_tokens=plan.kv_capacity_tokens,
+        capacity_tokens=math.floor(room * plan.kv_capacity_tokens),
         problem=problem,
     )
 

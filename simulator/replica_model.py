@@ -452,7 +452,12 @@ def _decode_graphs(
     eager = deployment.engine.eager_with_data_parallel
     if ranks > 1 and eager is not None and eager.holds(settings.version, settings.date):
         return _NO_GRAPHS
-    if deployment.accelerator.architecture in deployment.engine.eager_architectures:
+    on = deployment.engine.eager_on
+    if (
+        on
+        and deployment.accelerator.architecture in on.architectures
+        and on.holds(settings.version, settings.date)
+    ):
         return _NO_GRAPHS
     limit = deployment.engine.captured_context
     if limit and mean_context_tokens > limit.tokens and limit.holds(settings.version, settings.date):

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_count, parse_seconds
-from advisor.ask.options import SharedOptions
+from advisor.ask.options import DEFAULT_ITEMS, SharedOptions
 from advisor.ask.scenario import scenario_of
 from advisor.ask.work import WorkQuestion
 from advisor.catalog.errors import AdvisorError
@@ -38,8 +38,13 @@ def batch_question(
     scenario, notes = scenario_of(model, load, patient, asked.where, asked.shown.top, shared)
     scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     job = BatchJob(
-        num_requests=round(parse_count(asked.item.items, "--items")),
+        num_requests=round(parse_count(asked.item.items or DEFAULT_ITEMS, "--items")),
         deadline_s=parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline"),
         spot_losses_per_day=asked.training.spot_losses_per_day,
     )
-    return scenario, job, notes
+    traffic = scenario.traffic
+    assumed = (
+        f"no lengths are told: {traffic.mean_input_tokens:,} tokens in, {traffic.mean_output_tokens:,} out are taken "
+        f"({traffic.source.partition(':')[0]}); cost and time grow with them: --input-tokens, --output-tokens"
+    )
+    return scenario, job, notes if said else (*notes, assumed)

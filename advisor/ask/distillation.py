@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.ask.measures import parse_count, parse_seconds
+from advisor.ask.options import DEFAULT_ITEMS
 from advisor.ask.work import WorkQuestion
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import HOUR_S
@@ -38,7 +39,7 @@ def readings_warning(asked: WorkQuestion, traffic: Traffic) -> str:
     """
     if asked.training.tokens is None:
         return ""
-    items = parse_count(asked.item.items, "--items")
+    items = parse_count(asked.item.items or DEFAULT_ITEMS, "--items")
     tokens = parse_count(asked.training.tokens, "--tokens")
     readings = tokens / (items * traffic.tokens_per_request)
     if readings <= _MOST_READINGS:
@@ -56,7 +57,7 @@ def student_of(asked: WorkQuestion, traffic: Traffic) -> WorkQuestion:
     """
     typed = asked.training
     read = traffic.tokens_per_request
-    written = parse_count(asked.item.items, "--items") * read
+    written = parse_count(asked.item.items or DEFAULT_ITEMS, "--items") * read
     longest = max(_SHORTEST_SEQUENCE, 1 << (round(read) - 1).bit_length())
     tuned = replace(typed, tokens=typed.tokens or f"{written:.0f}", sequence=typed.sequence or longest)
     return replace(asked, workload="finetune", training=tuned)

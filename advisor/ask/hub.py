@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from advisor.ask.own_data import cache_folder
+from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.hub import Fetch
+from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import MB
 
 CONFIG: Final = "config.json"
@@ -50,6 +52,7 @@ def _folder_of(repository: str, *, offline: bool) -> Path | None:
             f"unknown model '{repository}'",
             why="the catalog has no record of it, and huggingface_hub, which fetches its config, is not installed",
             fix=f"{_INSTALL}, or {by_hand}",
+            hint=_near(repository),
         ) from None
     with TemporaryDirectory() as scratch:
         fetched = Path(scratch) / "files"
@@ -60,6 +63,12 @@ def _folder_of(repository: str, *, offline: bool) -> Path | None:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(fetched, folder)
     return folder
+
+
+def _near(repository: str) -> str:
+    """Return the models of the catalog whose names are like that of a repository, as a hint."""
+    near = near_misses(repository.rpartition("/")[2], models.all_ids(), {})
+    return f"did you mean: {', '.join(near)}" if near else ""
 
 
 def _fetch_file(repository: str, name: str, folder: Path, by_hand: str) -> None:
@@ -92,6 +101,7 @@ def _fetch_file(repository: str, name: str, folder: Path, by_hand: str) -> None:
             f"unknown model '{repository}'",
             why="neither the catalog nor the hub has it, or it is private",
             fix="type an id that advisor catalog models lists, or the id as the hub spells it",
+            hint=_near(repository),
         ) from None
     except EntryNotFoundError:
         if name == CONFIG:
@@ -104,10 +114,12 @@ def _fetch_file(repository: str, name: str, folder: Path, by_hand: str) -> None:
     except AdvisorError:
         raise
     except Exception as error:  # no network, a time-out, an answer that is none: the library's many kinds
-        raise AdvisorError(
-            f"the files of {repository} cannot be fetched",
-            why=f"{type(error).__name__}: {' '.join(str(error).split())[:200]}",
+        raise UnknownNameError(
+            f"unknown model '{repository}'",
+            why="the catalog has no record of it, and the hub, which may have it, is out of reach "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:200]})",
             fix=by_hand,
+            hint=_near(repository),
         ) from None
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     assert Path(path) == folder / name

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Final, cast
 
 from advisor.ask.levers import beside_of
-from advisor.ask.measures import parse_budget, parse_rate, parse_seconds
-from advisor.ask.options import ItemInput, SharedOptions
+from advisor.ask.measures import parse_budget, parse_count, parse_rate, parse_seconds
+from advisor.ask.options import DEFAULT_ITEMS, ItemInput, SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.ask.scenario import LADDER_PER_S, constraints_of, needed_model
 from advisor.ask.work import WorkQuestion
@@ -22,6 +22,9 @@ from advisor.simulator.workloads.speech import SEGMENT_S, TOKENS_PER_S
 _SIZE: Final = re.compile(r"(\d+)\s*[xX×]\s*(\d+)")
 _DEFAULT_LATENCY_S: Final = {"diffusion": 10.0}
 """Largest p99 latency of an item where none is given [s]; 1 s for work that is not named."""
+_BACKLOG_LATENCY_S: Final = 60.0
+"""Largest p99 latency of items that are there already [s]. Own choice: batches fill, and none waits for an hour."""
+_DEFAULT_DEADLINE: Final = "24h"
 DEFAULT_TEXT_TOKENS: Final = 512
 DEFAULT_QUERY_TOKENS: Final = 32
 
@@ -98,17 +101,43 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
     budget = asked.objectives.budget
     found = models.get(needed_model(asked.model))
     constraints, notes = constraints_of(asked.where)
+    waits = item.items is not None or asked.training.deadline is not None
     latency_s = (
         parse_seconds(item.latency_p99, "--latency-p99")
         if item.latency_p99
+        else _BACKLOG_LATENCY_S
+        if waits
         else _DEFAULT_LATENCY_S.get(workload, 1.0)
     )
+    deadline_s = parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline")
+    count = parse_count(item.items or DEFAULT_ITEMS, "--items") if waits else None
+    rate_per_s = parse_rate(asked.load.rate) if asked.load.rate else None
+    if count is not None:
+        if rate_per_s is not None:
+            raise AdvisorError(
+                "items with a deadline have no rate",
+                why="they are there already, and nothing is left for --rate to say",
+                fix="--items N and --deadline TIME, or --rate R alone",
+            )
+        rate_per_s = count / deadline_s
+        told = "" if item.items else f"no number is told: {DEFAULT_ITEMS} items are taken (--items)"
+        until = (
+            ""
+            if asked.training.deadline
+            else f"no deadline is told: {_DEFAULT_DEADLINE} is taken (--deadline)"
+        )
+        loose = (
+            ""
+            if item.latency_p99
+            else f"items may wait: a p99 latency of {latency_s:g} s is taken (--latency-p99)"
+        )
+        notes = (*notes, told, until, loose)
     tokens = asked.load.input_tokens or asked.load.output_tokens
-    asks_ladder = asked.load.rate is None and budget is None and not constraints.own
+    asks_ladder = rate_per_s is None and budget is None and not constraints.own
     scenario = ItemScenario(
         model=models.reference(needed_model(asked.model), found.record),
         job=item_job(found.record, workload, replace(item, tokens=tokens)),
-        rate_per_s=parse_rate(asked.load.rate) if asked.load.rate else None,
+        rate_per_s=rate_per_s,
         latency_p99_s=latency_s,
         constraints=constraints,
         as_of=shared.as_of,
@@ -118,5 +147,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
         top=asked.shown.top,
         beside=beside_of(asked.beside),
         ladder_per_s=LADDER_PER_S if asks_ladder else (),
+        num_items=count,
+        deadline_s=deadline_s,
     )
     return scenario, tuple(filter(None, (found.note, *notes)))

@@ -51,6 +51,8 @@ LIMITS: Final = Panel("What the answer may use")
 BILL: Final = Panel("Storage and egress")
 LAYOUT: Final = Panel("Layout and precision")
 ITEM: Final = Panel("Images, texts, audio")
+DEFAULT_ITEMS: Final = "100k"
+"""Requests of a batch, as typed, where none are told. Own choice: an example."""
 ENGINE: Final = Panel("Settings of the engine")
 _ENGINES: Final = "the engine's"
 SERVER: Final = Panel("The server that was measured")
@@ -669,4 +671,8 @@ class ItemInput:
         ITEM("NAME", "How images become tokens: llava-1.5, qwen3-vl, ...", "the model's"),
         acts("vision"),
     ] = None
-    items: Annotated[str, ITEM("N", "Requests of a batch, e.g. 1M.", True), acts("batch distill")] = "100k"
+    items: Annotated[
+        str | None,
+        ITEM("N", "Requests of a batch, or images, texts or audio, e.g. 1M.", DEFAULT_ITEMS),
+        acts(f"{ITEMS} batch distill"),
+    ] = None

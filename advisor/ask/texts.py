@@ -1,9 +1,11 @@
 """Texts of files that a person names, or of standard input."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog import accelerators
 from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 from advisor.catalog.formats.machine_listing import ListedMachine, read_machine
 
@@ -25,9 +27,12 @@ def text_of(path: Path) -> str:
     return "\n".join(" ".join(read_text(one).split("\n")) for one in files) if files else read_text(path)
 
 
+_COUNTED: Final = re.compile(r"(\d{1,3})\s*[x×]\s*(\S.*)", re.IGNORECASE)
+
+
 def listed_machine(typed: str, option: str) -> ListedMachine | None:
     """Return the machine of a listing that is typed, pasted as it is or as the name of a file with it (`-` is standard
-    input), with a sentence that says what was read; None for any other words.
+    input), with a sentence that says what was read; or of one number with a name. None for any other words.
 
     Raises: InputFileError: the file cannot be read, or the listing names no accelerator.
     """
@@ -38,7 +43,9 @@ def listed_machine(typed: str, option: str) -> ListedMachine | None:
         text = text_of(Path(typed))
         name = typed
     else:
-        return None
+        counted = _COUNTED.fullmatch(typed.strip()) if option == "--gpu" else None
+        board = accelerators.find(counted[2]) if counted else None
+        return ListedMachine(((int(counted[1]), board.id),), ()) if counted and board else None
     from advisor.catalog.prices import rented_machines
 
     rented = {sku.lower(): (count, id_) for (_, sku), (id_, count) in rented_machines().items()}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from advisor.ask.acts import JOBS, acts
+from advisor.ask.acts import ITEMS, JOBS, acts
 from advisor.ask.options import Effect, MethodName, OptimizerName, Panel
 
 WORK: Final = Panel("Training: what")
@@ -113,7 +113,7 @@ class TrainingInput:
     deadline: Annotated[
         str | None,
         LIMITS("TIME", "Done within, e.g. 30d.", "30d without --gpus"),
-        acts(f"{JOBS} batch", plan=True),
+        acts(f"{JOBS} {ITEMS} batch", plan=True),
     ] = None
     from_plan: Annotated[
         Path | None,

@@ -13,7 +13,9 @@ from advisor.ask.training_options import AlgorithmName
 from advisor.catalog import accelerators, models, profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.formats.accelerator_names import unknown_accelerator
 from advisor.catalog.formats.machine_listing import nodes_in
+from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MILLISECOND_S, MINUTE_S
 from advisor.catalog.use_cases import get_use_case
 from advisor.simulator.workloads.speech import SEGMENT_S
@@ -81,8 +83,9 @@ def _words() -> Mapping[str, Mapping[str, Any]]:
 def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the options for which a sentence stands, and notes on how it was understood.
 
-    Raises: AdvisorError: nothing in it says what is asked.
+    Raises: AdvisorError: nothing in it says what is asked, or it names an accelerator that the catalog does not have.
     """
+    _refuse_purchase(text)
     reader = _Reader(text.lower())
     options = reader.read()
     if not options:
@@ -97,9 +100,70 @@ def options_of_sentence(text: str) -> tuple[list[str], tuple[str, ...]]:
         *(reader.notes if {"--own", "--gpu"} & {*options} else ()),
         *reader.told,
     ]
-    if left := reader.left():
+    left = reader.left()
+    if name := unknown_accelerator(reader.typed):
+        accelerators.get(name)
+    others = [word for word in left.split() if _is_like_a_model(word)]
+    if others and "--model" not in options:
+        models.get(others[0])
+    if named := [word for word in others if models.find(word) is not None]:
+        notes.append(
+            f"one model is planned, and {', '.join(named)} is another: --models plans several on one fleet"
+        )
+    if left:
         notes.append(f"not part of the question: {left}")
     return options, tuple(notes)
+
+
+@functools.cache
+def _families() -> frozenset[str]:
+    """Return the words with which names of models begin."""
+    heads = (re.match(r"[a-z]{3,}", id_) for id_ in models.all_ids())
+    return frozenset(head[0] for head in heads if head)
+
+
+def _is_like_a_model(word: str) -> bool:
+    """Whether a word may be the name of a model: it begins like one, and goes on."""
+    head = re.match(r"[a-z]+(?=[-.\d])", word)
+    return head is not None and head[0] in _families()
+
+
+def _refuse_purchase(text: str) -> None:
+    """Refuse a question which machine to buy, with the command that plans it for the sum and the model that are told.
+
+    Raises: AdvisorError: it is one.
+    """
+    lower = text.lower()
+    money = _BUDGET.search(lower)
+    is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower)
+    if is_rented or not _BUYS.search(lower) or (money and (money["period"] or money["adverb"])):
+        return
+    if money is None and not _BOUGHT.search(lower):
+        return
+    options = _Reader(_BUDGET.sub(" ", lower)).read()
+    told = dict(zip(options[::2], options[1::2], strict=True))
+    is_foreign = money is not None and not re.search(r"\$|usd|dollar|bucks", money["budget"])
+    usd = (
+        "" if money is None else " --budget USD" if is_foreign else f" --budget {_sum_in(money['money']):.0f}"
+    )
+    model = f" --model {told['--model']}" if "--model" in told else ""
+    learns = " --workload finetune" if told.get("--workload") == "finetune" else ""
+    users = told.get("--users") or told.get("--concurrency")
+    raise AdvisorError(
+        f"'{text}' asks which machine to buy",
+        why="advisor recommend ranks machines that are rented, or that you have"
+        + (
+            f"; prices are in US dollars, and {money['budget'].strip()} are not"
+            if money and is_foreign
+            else ""
+        ),
+        fix=f"advisor build{usd}{model}{learns}",
+        hint=f"--concurrency N says how many of {users} users wait for an answer at once" if users else "",
+    )
+
+
+def _sum_in(money: str) -> float:
+    return parse_usd(re.sub(r"[^\d.,km]", "", money), example="5000")
 
 
 def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
@@ -217,11 +281,9 @@ class _Reader:
         for word, number in _words()["numbers"].items():
             self.typed = re.sub(rf"\b{word}\b", str(number), self.typed)
         self.nodes, self.typed, self.notes = nodes_in(self.typed)
-        learning = (
-            *(_any("workloads", name) for name in _LEARNING),
-            *map(_join, _words()["methods"].values()),
-        )
-        learns = any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
+        if adapters := self._take(rf"{_AMOUNT}\s+(?:[^\W\d]+ )?(?:lora )?adapters\b"):
+            found["--adapters"] = adapters["amount"].strip()
+        learns = self._learns()
         if budget := self._take(_BUDGET):
             found["--budget"] = _dollars(budget, is_total=learns)
         tokens = None if learns else self._token_rate()
@@ -243,8 +305,8 @@ class _Reader:
         known = models.find(model) if model else None
         if work or not users:
             found |= self._workload()
-        if known is not None and known.workload in _WORKLOADS and not users:
-            found.setdefault("--workload", _WORKLOADS[known.workload])
+        if not users and (own := self._work_of(known)):
+            found.setdefault("--workload", own)
         work = found.get("--workload", "")
         found |= {} if users else self._work(work)
         found |= self._latency_of_what(work) if work not in _LEARNING else {}
@@ -263,6 +325,21 @@ class _Reader:
         if users:
             found["--users"] = users
         return [word for pair in found.items() for word in pair]
+
+    def _work_of(self, known: Model | None) -> str:
+        """Return the work that a model alone tells: one that makes no text, or one that sees and is asked of images."""
+        if known is None:
+            return ""
+        sees = known.vision is not None and re.search(rf"\b(?:{_any('items', 'images')})\b", self.typed)
+        return "vision" if sees else _WORKLOADS.get(known.workload, "")
+
+    def _learns(self) -> bool:
+        """Whether a model is trained or tuned."""
+        learning = (
+            *(_any("workloads", name) for name in _LEARNING),
+            *map(_join, _words()["methods"].values()),
+        )
+        return any(re.search(rf"\b(?:{words})\b", self.typed) for words in learning)
 
     def _use_case(self, case: str, found: dict[str, str], *, has_users: bool) -> str:
         """Return the use case that the words name; of several that are named, chatting is the least telling, but says
@@ -360,7 +437,7 @@ class _Reader:
         named = self._hardware()
         if self.nodes > 1 and "--own" not in named:
             self.typed += f" {self.nodes} nodes"
-        if found.get("--workload") == "diffusion" and (
+        if found.get("--workload") in ("diffusion", "vision") and (
             size := self._take(r"\b(?P<size>\d{3,4}\s?[x×]\s?\d{3,4})\b")
         ):
             named["--image-size"] = size["size"]
@@ -427,6 +504,12 @@ class _Reader:
         pair = pair or self._take(rf"{_AMOUNT}[\s-]*{tokens}\b{each}{_SECOND_AMOUNT}(?:[\s-]*{tokens})?\b")
         if pair is not None:
             return {"--input-tokens": pair["amount"].strip(), "--output-tokens": pair["second"].strip()}
+        for name, words in _words()["lengths"].items():
+            joined = rf"(?:\s+(?:lengths?|sizes?|of|is|are|{_any('before', 'about')})|:)*\s*"
+            if length := self._take(rf"\b(?:{_join(words)}){joined}{_AMOUNT}[\s-]*{tokens}\b"):
+                found[f"--{name}-tokens"] = length["amount"].strip()
+        if found:
+            return found
         other = rf"(?!{_AMOUNT.replace('?P<amount>', '?:')}[\s-]*(?:{_join(_words()['counts']['output-tokens'])}))"
         periods = _join(word for words in _words()["periods"].values() for word in words)
         for name in ("output", "input"):
@@ -478,9 +561,9 @@ class _Reader:
         cases = (word for words in _words()["use_cases"].values() for word in words)
         if re.search(rf"\b(?:{_join(cases)})\b", self.typed):
             return ""
-        before = self.typed
+        before = self.typed, self.told
         work = self._workload().get("--workload", "")
-        self.typed = before
+        self.typed, self.told = before
         return work
 
     def _latency_of_what(self, work: str) -> dict[str, str]:
@@ -520,6 +603,11 @@ class _Reader:
         for name, words in _words()["workloads"].items():
             if taken := self._take(rf"\b(?:{_join(words)})\b"):
                 loop = {"--algorithm": taken[0]} if taken[0] in get_args(AlgorithmName) else {}
+                if name == "finetune":
+                    told = (
+                        "no method is named: all weights are tuned; --method lora takes a part of the memory"
+                    )
+                    self.told = (*self.told, told)
                 return {"--workload": name, **loop}
         return {}
 
@@ -552,8 +640,12 @@ class _Reader:
         audio = rf"{_AMOUNT}\s*(?P<unit>{units})\s+{recorded}"
         if workload == "speech":
             self.typed = re.sub(audio, _segments_of, self.typed)
+        if workload == "speech" and (streams := self._take(rf"{_AMOUNT}\s+(?:[^\W\d]+ )?streams\b")):
+            return {"--rate": f"{parse_count(streams['amount'], '--rate') / SEGMENT_S:.6g}/second"}
         pairs = self._pairs_of_a_query() if workload == "rerank" else 1.0
-        items = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
+        counted = rf"{_AMOUNT}\s*\b(?:[^\W\d][\w-]*\s+)?"
+        many = rf"{counted}(?:{_any('items', 'any')})\b"
+        items = rf"{counted}(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
         for period, words in _words()["periods"].items():
             done = r"(?:\s+[^\W\d]+(?:ed|en|iert|és|ados))?"
             if found_rate := self._take(rf"{items}{done}{_EACH}(?:{_join(words)})\b"):
@@ -566,19 +658,58 @@ class _Reader:
         if found_rate := self._take(rf"{_AMOUNT}\s*(?:{_any('items', 'per_second')})\b"):
             return {"--rate": f"{found_rate['amount'].strip()}/second"}
         before = self.typed
-        amount = self._take(items)
+        amount = self._take(many)
         if amount is None:
-            return {}
+            return self._text_in_all() if workload in ("", "batch") else {}
         deadline = self._deadline()
+        if not deadline and (alone := self._take(_LONG_TIME)):
+            deadline = {"--deadline": alone["time"]}
+        count = (
+            f"{pairs * parse_count(amount['amount'], '--items'):.12g}"
+            if pairs != 1.0
+            else amount["amount"].strip()
+        )
         if workload in ("", "batch"):
-            return {"--workload": "batch", "--items": amount["amount"].strip(), **deadline}
-        if not deadline:  # only a rate is asked of other work
+            return {"--workload": "batch", "--items": count, **deadline, **self._lengths_in_text()}
+        if workload in _OF_ITEMS:
+            return {"--items": count, **deadline}
+        if workload == "vision" and deadline:
+            days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
+            return {"--rate": f"{parse_count(count, '--items') / days:.0f}/day"}
+        self.typed = before
+        return {}
+
+    def _lengths_in_text(self) -> dict[str, str]:
+        """Return the lengths of items that are told in pages or words."""
+        for unit, tokens in _TOKENS_OF_TEXT.items():
+            behind = rf"(?:\s+(?:{_any('before', 'each')}|long))?"
+            ahead = rf"(?:\b(?:{_any('before', 'input')})\s+)?"
+            if length := self._take(rf"{ahead}{_AMOUNT}[\s-]*(?:{_any('items', unit)})\b{behind}"):
+                return self._lengths_of(
+                    unit, tokens * parse_count(length["amount"].strip(), "--input-tokens")
+                )
+        return {}
+
+    def _text_in_all(self) -> dict[str, str]:
+        """Return the pages of a text that is told in all, with its deadline; nothing without one."""
+        before = self.typed
+        for unit, tokens in _TOKENS_OF_TEXT.items():
+            if whole := self._take(rf"{_AMOUNT}\s*(?:{_any('items', unit)})\b"):
+                page = _TOKENS_OF_TEXT["page"]
+                pages = parse_count(whole["amount"].strip(), "--items") * tokens / page
+                if deadline := self._deadline():
+                    items = {"--workload": "batch", "--items": f"{pages:.0f}"}
+                    return {**items, **deadline, **self._lengths_of("page", page)}
             self.typed = before
-            return {}
-        days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
-        rate = f"{parse_count(amount['amount'].strip(), '--items') / days:.0f}/day"
-        self.is_backlog = True
-        return {"--rate": rate}
+        return {}
+
+    def _lengths_of(self, unit: str, tokens: float) -> dict[str, str]:
+        """Return the lengths of an item with a number of tokens; a translation is as long as its text."""
+        self.told = (*self.told, f"a {unit} is taken as {_TOKENS_OF_TEXT[unit]:,.4g} tokens of English")
+        is_as_long = self._take(rf"\b(?:{_any('items', 'translated')})\b") is not None
+        return {"--input-tokens": f"{tokens:.0f}"} | (
+            {"--output-tokens": f"{tokens:.0f}"} if is_as_long else {}
+        )
 
     def _pairs_of_a_query(self) -> float:
         """Return the texts that are ranked for each query; 1 if the question does not say it."""
@@ -701,10 +832,13 @@ class _Reader:
 
     def left(self) -> str:
         """Return the words that were not understood, without those that only join others."""
-        words = [word.strip(".,?!¿¡") for word in self.typed.split()]
+        words = [word.strip(".,:;?!¿¡") for word in self.typed.split()]
         return " ".join(word for word in words if word and word not in _words()["joining"]["any"])
 
 
+_TOKENS_OF_TEXT: Final = {"page": 500 * 4 / 3, "word": 4 / 3}
+"""Tokens of a page or a word. Source: OpenAI help center, What are tokens: 100 tokens are about 75 words. Own
+assumption: a page has 500 words, as single-spaced ones have."""
 _PERIODS_OF_A_BACKLOG: Final = ("day", "week", "month")
 """Periods of recordings that are written down later. Own assumption: live speech is told in streams or per second."""
 _BACKLOG_LATENCY: Final = "60s"
@@ -726,6 +860,11 @@ _WHICH_MODEL: Final = re.compile(
     r"(?:be )?run\b"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
+_BUYS: Final = re.compile(r"\b(?:buy|buying|purchase|purchasing|kaufen|acheter|comprar|comprare)\b")
+_BOUGHT: Final = re.compile(
+    r"\b(?:gpus?|(?:graphics )?cards?|workstations?|pcs?|rigs?|builds?|servers?|macs?)\b.*\b(?:buy|purchase)\b"
+)
+"""Machines that a question asks to buy without naming a sum."""
 _API: Final = re.compile(r"\bapis?\b|\b(?:openrouter|together[ .]?ai|fireworks|deepinfra|openai|anthropic)\b")
 _CHOICE: Final = re.compile(
     r"\b(?:cheaper|myself|self[- ]host\w*|versus|vs|instead|günstiger|moins cher)\b|\bor\b.*\bapis?\b"

@@ -33,7 +33,7 @@ _FORMATS: Final = ("bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4", "q8_0", "q6_
 _MOST_SPEEDS: Final = 40
 """Most models whose speed is computed."""
 _MOST_MACHINES: Final = 6
-"""Most machines that hold a model on which its speed is held against the objectives."""
+"""Most machines and formats of a model whose speed is held against the objectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _that_hold(
     tokens: int,
     quality: Quality | None,
 ) -> Iterator[FittingModel]:
-    """Yield a model on each machine that holds it in a published format, in the widest that it holds there."""
+    """Yield a model on each machine that holds it, in each published format that it holds there, the widest first."""
     parameters = parameter_count(model)
     for machine in machines:
         whole = (machine.accelerator.memory_bytes or 0.0) * machine.count
@@ -154,7 +154,6 @@ def _that_hold(
             held = _deploy(model, machine, dtype, scenario, tokens)
             if held is not None:
                 yield FittingModel(model, machine, *held, quality, None)
-                break
 
 
 def _formats(model: Model, scenario: Scenario) -> tuple[str, ...]:

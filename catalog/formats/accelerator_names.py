@@ -58,8 +58,30 @@ correction; the next memories of boards with one name differ by 10 % and more.""
 _SHORT: Final = 3
 """Letters and figures up to which a name is an accelerator's only if its maker's is there too: T4, P40, M3."""
 _MAKER: Final = re.compile(
-    r"nvidia|tesla|geforce|\bamd\b|instinct|apple|intel|\bgpu|accelerator", re.IGNORECASE
+    r"nvidia|tesla|geforce|\bamd\b|instinct|apple|intel|\bgpu|accelerator|\bmac\b|\bcards?\b", re.IGNORECASE
 )
+
+_OF_A_FAMILY: Final = (
+    r"(?:(?:(?:rtx|gtx|rx|radeon|geforce|quadro|tesla|instinct|ascend|arc)[ -]?|mi|cmp |g[bh]|[abhv])\d{3,4}"
+    r"|(?:gaudi|trainium|inferentia|tpu)[ -]?v?\d|l\d\d)"
+)
+_UNKNOWN_NAMES: Final = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"(?<![\w./-])(?P<name>{_OF_A_FAMILY}[a-z]{{0,2}}(?: (?:ti|super|xtx?|pro|max|[dsx]))*)(?![\w./-])",
+        r"(?<![\w.])\d{1,4} ?[x×] ?(?P<name>[a-z][a-z-]*[ -]?\d[\w-]*)(?![\w./])",
+        r"(?<![\w./-])(?P<name>[a-z][a-z-]*[ -]?\d[\w-]*) (?:gpu|graphics card|accelerator)s?\b",
+        r"\b(?:on|using) (?:an?|one|my|our|\d+) (?P<name>(?:[a-z]+ )?[a-z]+-?\d{3,4}[ac-ln-z]?)(?![\w./-])",
+    )
+)
+"""Names that are those of accelerators, known or not: by their families, behind a number or before the word."""
+
+_ASIDE: Final = re.compile(r"[()\[\],;`]|\*(?!\s?\d)|:(?=\s|$)|(?<=\D)\.(?=\s|$)|(?<=\d)[x×](?=[A-Za-z])")
+_NUMBER_AHEAD: Final = re.compile(r"(?<!\S)(\d{1,3}) ?[x×]?$")
+_NUMBER_BEHIND: Final = re.compile(r"[x×*] ?(\d{1,3})\b")
+_MEMORY_BEHIND: Final = re.compile(r"\d{1,3} ?(?:GB?|GiB)\b", re.IGNORECASE)
+SIGN_OF_A_CHIP: Final = re.compile(r"\d|spark", re.IGNORECASE)
+_LONGEST_NAME_WORDS: Final = 5
 
 
 class NamedAccelerator(NamedTuple):
@@ -82,10 +104,53 @@ def accelerator_named(line: str) -> tuple[int, str] | None:
     return (found.number, found.id) if found else None
 
 
+def boards_in(line: str, *, counts_short_names: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the accelerators that a line of prose names, each with the number before or behind its name, or an empty
+    text.
+
+    A name of up to three signs (L4, P40) may be anything: it counts if the line has a maker, memory follows it, or the
+    line is known to be of accelerators.
+    """
+    words = _ASIDE.sub(" ", line).split()
+    place = 0
+    while place < len(words):
+        found = next(
+            (
+                (count, record.id)
+                for count in range(min(_LONGEST_NAME_WORDS, len(words) - place), 0, -1)
+                if (name := " ".join(words[place : place + count]))
+                if SIGN_OF_A_CHIP.search(name)
+                and (
+                    counts_short_names
+                    or len(name) > _SHORT
+                    or _MAKER.search(line)
+                    or _MEMORY_BEHIND.match(" ".join(words[place + count :]))
+                )
+                if (record := accelerators.find(name)) is not None
+            ),
+            None,
+        )
+        if found is None:
+            place += 1
+            continue
+        ahead = _NUMBER_AHEAD.search(" ".join(words[max(0, place - 2) : place]))
+        place += found[0]
+        number = _NUMBER_BEHIND.match(" ".join(words[place : place + 2])) or ahead
+        yield found[1], number[1] if number else ""
+
+
+def unknown_accelerator(text: str) -> str:
+    """Return the first name in a text that is an accelerator's by its family or the words around it, and that the
+    catalog does not have; empty if there is none."""
+    named = (found["name"] for form in _UNKNOWN_NAMES for found in form.finditer(text))
+    return next((name for name in named if not any(map(accelerators.find, (name, name[:-1])))), "")
+
+
 def one_accelerator(text: str) -> str:
     """Return the accelerator that the lines of a text name; empty if none does, or they name several."""
-    lines = (line for line in text.splitlines() if len(line) <= _LONGEST_ROW)
+    lines = [line for line in text.splitlines() if len(line) <= _LONGEST_ROW]
     named = {found[1] for line in lines if (found := accelerator_named(line)) is not None}
+    named = named or {id_ for line in lines for id_, _ in boards_in(line)}
     return named.pop() if len(named) == 1 else ""
 
 

@@ -87,7 +87,8 @@ def call_of(row: Row) -> Row | None:
 
 def is_cached(name: str) -> bool:
     """Whether a field counts the tokens of a prompt that were read from a prefix cache."""
-    return bool(_CACHE_READ.fullmatch(plain_words(name.rpartition(".")[2])))
+    parts = name.split(".")
+    return any(_CACHE_READ.fullmatch(plain_words(" ".join(parts[-count:]))) for count in (1, 2))
 
 
 def _layers(row: Row) -> Iterator[Row]:

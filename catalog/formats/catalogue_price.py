@@ -1,5 +1,6 @@
 """Price of a machine in a list of other people, and the accelerator of the catalog that its name means."""
 
+import datetime
 import math
 import re
 from dataclasses import dataclass
@@ -43,6 +44,10 @@ class CataloguePrice:
     """Whether the row states the lowest of several prices: "from $2"."""
     is_seller_titled: bool = False
     """Whether the title of a column is the provider, or a tier of providers."""
+    day: datetime.date | None = None
+    """Day on which the price was read; None if the row does not state it."""
+    described: str = ""
+    """Words of a row that names neither an accelerator nor a machine."""
 
 
 def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
@@ -51,7 +56,7 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
     A name that stands for several boards (H100, A100-80GB) gives the one that the catalog takes for it, unless the
     row's memory belongs to another; None for a name that the catalog does not have.
     """
-    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct|mega|plus)\b", "", price.gpu.lower())
+    words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct|mega|plus|nvlink)\b", "", price.gpu.lower())
     spelt = re.sub(r"[\s_]+", "-", words.strip())
     for name in (spelt, spelt.replace("rtx", "rtx-", 1), spelt.replace("-", "")):
         record = accelerators.find(name)

@@ -13,7 +13,7 @@ _PREFIX: Final = re.compile(
     | \[(?:Error|Warning|Info|Debug)\][ ]\([\w ]+\)[ ]           # Lemonade
     | (?:stdout|stderr)\s[FP][ ]                                # container runtimes, behind the time
     | \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ ]   # kubectl logs --timestamps
-    | \[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[ ][A-Z]{2,3}\d+)*\][ ]     # ranks of SGLang
+    | \[\d{4}-\d\d-\d\d[ T|]\d\d:\d\d:\d\d(?:[ ][A-Z]{2,3}\d+)*\][ ](?:INFO[ ]+)?  # ranks of SGLang, mini-sglang
     | \[(?:pod|container)/[^\]]+\][ ]                           # kubectl logs --prefix
     | \+(?=\|)                                                 # lines of a diff
     | >[ ]                                                      # quotations of mail and of forums

@@ -43,3 +43,14 @@ class LinkReport:
     """Text of a link matrix (`nvidia-smi topo -m`); empty if there is none."""
     unread: tuple[str, ...] = ()
     """Names of tests that the report has and that are not judged."""
+
+    def with_report(self, other: "LinkReport") -> "LinkReport":
+        """Return one report of both, of the same machine."""
+        return LinkReport(
+            self.device or other.device,
+            self.pci_device_id or other.pci_device_id,
+            self.rates + other.rates,
+            self.checks + other.checks,
+            self.matrix or other.matrix,
+            self.unread + other.unread,
+        )

@@ -5,7 +5,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ _INTEGRATED: Final = re.compile(r"^ggml_vulkan: \d+ = .*\buma: 1\b", re.MULTILIN
 """Graphics of a processor, which computes nothing where a card is too."""
 _FILE: Final = re.compile(r"(?:^|\s)(?:-m|--model)[ =](?:\S*[/\\])?([^\s,/\\]+\.gguf)(?![^\s])")
 """File of the model in the command that printed a table."""
+_ANY_FILE: Final = re.compile(r"([^/\\\s'\"=]+)\.gguf\b")
 _INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")
 _TIMINGS: Final = (
     re.compile(r"\bprompt eval time =.*?/\s*(\d+) tokens.*?([\d.]+) tokens per second"),
@@ -84,8 +85,13 @@ _KOBOLD: Final = (
 )
 """Tokens in the context, of which the output is `Amt`, and rates as KoboldCpp prints them."""
 _PRINTED: Final = (_VERBOSE, _MLX, _MLX_BENCHMARK, _TIMINGS, _KOBOLD, _NAMED)
-_KEYS: Final = (("avg_ts", "n_prompt"), ("timings", "predicted_per_second"), ("eval_count", "eval_duration"))
-"""Keys in JSON of llama-bench, of llama-server and of Ollama."""
+_KEYS: Final = (
+    ("avg_ts", "n_prompt"),
+    ("timings", "predicted_per_second"),
+    ("eval_count", "eval_duration"),
+    ("stats", "tokens_per_second"),
+)
+"""Keys in JSON of llama-bench, of llama-server, of Ollama and of LM Studio."""
 _JSON: Final = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
@@ -115,6 +121,8 @@ class LlamaBenchRow:
     """Tokens of a prompt that are computed at once (-ub); None if the output does not state them."""
     engine: str = "llama.cpp"
     """Engine whose timings these are; Ollama, KoboldCpp and LM Studio run llama.cpp."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Options of the test in which the tests of one output differ, with their values."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
@@ -143,7 +151,29 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
             why="no row has a test (pp512, tg128) and its tokens per second; was it cut?",
             fix="paste the table with its header, or give -o json",
         )
-    return found
+    stated = [one for row in found for one in row.settings]
+    varied = {one for one in stated if stated.count(one) < len(found)}
+    return tuple(replace(row, settings=tuple(one for one in row.settings if one in varied)) for row in found)
+
+
+_SETTINGS: Final = {
+    "n_batch": "-b",
+    "n_ubatch": "-ub",
+    "fa": "-fa",
+    "flash_attn": "-fa",
+    "threads": "-t",
+    "n_threads": "-t",
+    "type_k": "-ctk",
+    "type_v": "-ctv",
+    "ngl": "-ngl",
+    "n_gpu_layers": "-ngl",
+    "n_cpu_moe": "-ncmoe",
+}
+"""Options of llama-bench by the names of their columns and fields."""
+
+
+def _settings_in(cells: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((option, str(cells[name])) for name, option in _SETTINGS.items() if name in cells)
 
 
 def _csv(text: str) -> Iterator[Mapping[str, Any]]:
@@ -190,6 +220,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         num_gpu_layers=whole_of(one.get("n_gpu_layers")),
         num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
+        settings=_settings_in(one),
     )
 
 
@@ -206,6 +237,13 @@ def _of_answer(one: Mapping[str, Any]) -> Iterator[LlamaBenchRow]:
     """
     timings = one.get("timings")
     stated = timings if isinstance(timings, dict) else one
+    statistics, usage, told = (one.get(name) for name in ("stats", "usage", "model_info"))
+    if isinstance(statistics, dict) and isinstance(usage, dict):  # LM Studio's own interface
+        stated = {
+            "predicted_n": usage.get("completion_tokens"),
+            "predicted_per_second": statistics.get("tokens_per_second"),
+        }
+    weights = format_of(str(told.get("quant", ""))) if isinstance(told, dict) else ""
     depth = 0
     for kind, ollama in (("prompt", "prompt_eval"), ("predicted", "eval")):
         tokens = whole_of(stated.get(f"{kind}_n")) or whole_of(stated.get(f"{ollama}_count")) or 0
@@ -216,7 +254,7 @@ def _of_answer(one: Mapping[str, Any]) -> Iterator[LlamaBenchRow]:
             yield LlamaBenchRow(
                 model=str(one.get("model", "")),
                 file_stem="",
-                weight_dtype=format_of(str(one.get("model", ""))),
+                weight_dtype=weights or format_of(str(one.get("model", ""))),
                 backend="",
                 device="",
                 num_prompt_tokens=tokens if kind == "prompt" else 0,
@@ -284,6 +322,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         num_gpu_layers=whole_of(cells.get("ngl")),
         num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
+        settings=_settings_in(cells),
     )
 
 
@@ -304,13 +343,39 @@ def _by_size(stated: str, size: Any, parameters: Any) -> str:
 
 
 def _with_rates(text: str) -> str:
-    """Return the timings of early releases, which have the time of a token alone, with the rate behind it."""
+    """Return timings in llama.cpp's words: those of early releases, which have the time of a token alone, with the rate
+    behind it, and those of LM Studio.
+
+    Source: lmstudio-ai/lms (chat --stats), LM Studio's statistics under an answer.
+    """
+    for form, words in _LM_STUDIO:
+        text = form.sub(words, text)
     return _TIME_ALONE.sub(
         lambda found: (
             f"({found[1]} ms per token, {1.0 / (float(found[1]) * MILLISECOND_S):.4g} tokens per second)"
         ),
         text,
     )
+
+
+_LM_STUDIO: Final = (
+    (
+        re.compile(
+            r"Tokens/Second: *([\d.]+)\s+Time to First Token: *([\d.]+) ?s\s+Prompt Tokens: *(\d+)"
+            r"\s+Predicted Tokens: *(\d+)"
+        ),
+        lambda found: (
+            f"prompt eval time = / {found[3]} tokens ({int(found[3]) / float(found[2]):.4g} tokens per second)\n"
+            f"eval time = / {found[4]} tokens ({found[1]} tokens per second)"
+        ),
+    ),
+    (
+        re.compile(r"([\d.]+) tok/sec\s*[•·|]\s*(\d+) tokens\s*[•·|]\s*[\d.]+ ?s to first token"),
+        lambda found: f"eval time = / {found[2]} tokens ({found[1]} tokens per second)",
+    ),
+)
+"""Statistics of LM Studio, and the same in llama.cpp's words; a prompt's rate is its tokens over the first token's
+time."""
 
 
 _TIME_ALONE: Final = re.compile(r"\(\s*(\d*[1-9][\d.]*|0?\.\d*[1-9]\d*) ms per token\)")
@@ -321,7 +386,8 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
     of_prompt, of_output = next((pair for pair in _PRINTED if pair[1].search(text)), _TIMINGS)
     prompts = [_tokens_and_rate(each) for each in of_prompt.findall(text)]
     outputs = [_tokens_and_rate(each) for each in of_output.findall(text)]
-    stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text) or _OLLAMA_RUN.search(text)
+    files = {*_ANY_FILE.findall(text)}
+    stem = _ANY_FILE.search(text) if len(files) == 1 else _OLLAMA_RUN.search(text)
     depth = int(prompts[-1][0]) if prompts else 0
     for found, is_prompt in ((prompts, True), (outputs, False)):
         if found and int(found[-1][0]):
@@ -337,7 +403,11 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
                 depth_tokens=0 if is_prompt else depth,
                 tokens_per_s=float(rate),
                 num_gpu_layers=None,
-                engine="exllamav3" if _TABBY.search(text) else "llama.cpp",
+                engine="mlx"
+                if of_output in (_MLX[1], _MLX_BENCHMARK[1])
+                else "exllamav3"
+                if _TABBY.search(text)
+                else "llama.cpp",
             )
 
 
@@ -375,7 +445,7 @@ def _is_llama_bench(text: str) -> bool:
     if (
         _is_table(text)
         or any(each.search(text) for each in timings)
-        or (_TIME_ALONE.search(text) and any(each.search(_with_rates(text)) for each in _TIMINGS))
+        or any(each.search(_with_rates(text)) for each in _TIMINGS)
         or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text)
     ):
         return True

@@ -28,7 +28,7 @@ _DEPTH: Final = re.compile(
 )
 """Title of the column of tokens before the row's outputs, or of its prompt."""
 _RATE: Final = re.compile(
-    r"[~≈]?\s*(\d[\d,]*(?:\.\d+)?)\s*(?:±\s*[\d.]+\s*)?(?P<unit>t(?:ok(?:en)?s?)?/s\w*|tps)?\.?"
+    r"[~≈]?\s*(\d[\d,]*(?:\.\d+)?)\s*(?:±\s*[\d.]+\s*)?(?P<unit>t(?:ok(?:en)?s?)?(?:/| per )s\w*|tps)?\.?"
 )
 _LOCAL: Final = re.compile(
     r"llama\.?cpp|llama-(?:server|bench|cli)|ollama|lm ?studio|kobold|gguf|\bmlx\b|\b(?:pp|tg)\d{2,}\b"

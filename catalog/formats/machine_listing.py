@@ -69,6 +69,12 @@ _PROSE_LINES: Final = 4
 _LONGEST_LINE: Final = 400
 
 
+_MIG_ON: Final = re.compile(
+    r"^\|(?:\s*\|){2}\s*Enabled\s*\|$|^\s*MIG Mode\n\s*Current\s*:\s*Enabled\b", re.MULTILINE
+)
+"""Sign of a board that is divided, in the table of nvidia-smi and in its query."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListedMachine:
     """Accelerators that a listing shows, and what must be said about how it was read."""
@@ -135,7 +141,13 @@ def read_machine(
         )
     if not seen:
         raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))
-    if "MIG" in plain and re.search(r"^\s*MIG \d", plain, re.MULTILINE):
+    counts = {id_: nodes * one.count(totals if len(seen) == 1 else []) for id_, one in seen.items()}
+    divided = nodes * len(_MIG_ON.findall(plain)) if len(seen) == 1 else 0
+    if divided or re.search(r"^\s*MIG \d", plain, re.MULTILINE):
+        id_, whole = next(iter(counts.items()))
+        if 0 < divided < whole:
+            note = f"left out, as MIG divides them: {divided} of {whole} x {id_}"
+            return ListedMachine(((whole - divided, id_),), (*assumed, note))
         raise InputFileError(
             f"{name}: its GPUs are divided into MIG instances",
             why="an instance has a part of a board's memory and rate, and only whole boards are planned",
@@ -144,8 +156,7 @@ def read_machine(
     totals = totals if len(seen) == 1 else []
     others = (f"left out, as the catalog does not have it: {each}" for each in left_out if len(seen) == 1)
     return ListedMachine(
-        tuple((nodes * one.count(totals), id_) for id_, one in seen.items()),
-        (*assumed, *(() if totals else others)),
+        tuple((count, id_) for id_, count in counts.items()), (*assumed, *(() if totals else others))
     )
 
 

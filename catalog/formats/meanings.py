@@ -172,7 +172,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"\bconc(?:ur(?:ren\w*)?)?\b",
             r"\b(?:clients?|users|vus|workers|streams|threads|simultaneous\w*)\b",
             r"parallel(?:ism)? requests|\bparallel$",
-            "in flight",
+            r"in ?flight",
             "^(?:c|user|client|session|stream)$",
         ),
     ),
@@ -187,7 +187,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             r"\bosl\b",
             rf"\b{_OUT}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
             rf"max (?:new |output |completion )?{_TOKENS}",
-            "^(?:outputs?|completions?)$",
+            "^(?:outputs?|completions?|out)$",
             r"^tok\w* (?:out|generated)$",
         ),
     ),
@@ -198,7 +198,7 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
             rf"\b{_IN}\b.*(?:\b{_TOKENS}|len\w*|size)\b",
             "sequence length",
             "prompt size",
-            "^(?:inputs?|prompts?)$",
+            "^(?:inputs?|prompts?|in)$",
             r"^tok\w* in$",
         ),
     ),
@@ -276,6 +276,14 @@ def plain_words(name: str) -> str:
     text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
     words = re.findall(r"[a-z0-9µ]+", text)
     return re.sub(r"\b(tok(?:en)?s?|req(?:uest)?s?|t) (?:s|sec|second)\b", r"\1 per s", " ".join(words))
+
+
+def contradicts_itself(name: str) -> bool:
+    """Whether a name says that tokens are counted and has requests in its unit."""
+    words = plain_words(name)
+    return bool(
+        re.search(rf"\b{_TOKENS}\b(?! {_PER_S})", words) and re.search(rf"\b{_REQUESTS} {_PER_S}", words)
+    )
 
 
 def meaning_of(name: str) -> Meaning | None:

@@ -18,6 +18,7 @@ from advisor.catalog.formats.meanings import (
     Meaning,
     Quantity,
     Statistic,
+    contradicts_itself,
     meaning_of,
     plain_words,
 )
@@ -41,7 +42,7 @@ _USAGE: Final = {"prompt_tokens", "completion_tokens"}
 """Names of the usage of one request. Source: OpenAI API reference, chat completions, `usage`."""
 _SUCCEEDED: Final = re.compile(r"succe|complet|\bok\b", re.IGNORECASE)
 _COUNTED: Final = re.compile(r"^(\d+)\s*[x×]\s*(.+)$|^(.+?)\s[x×]\s?(\d+)$", re.IGNORECASE)
-_ENGINES: Final = (
+ENGINES: Final = (
     ("vllm", "vllm"),
     ("sglang", "sglang"),
     ("trt", "tensorrt-llm"),
@@ -352,14 +353,25 @@ def _result(reading: _Reading) -> BenchmarkResult:
     whole |= {"tensor_parallel": round(tensor)} if tensor else {}
     if not whole.get("concurrency"):
         whole.pop("concurrency", None)
+    offered = reading.of("request_rate_per_s")
+    if (
+        offered is None
+        and "concurrency" not in whole
+        and per_s
+        and _OFFERED.search(_name_of(reading, "requests_per_s"))
+    ):
+        offered = rates.pop("requests_per_s", per_s)
+        notes.append(
+            f"{_name_of(reading, 'requests_per_s')} is taken as the rate at which requests were sent"
+        )
     fields: dict[str, Any] = {**rates, **whole}
     return BenchmarkResult(
         tool="the file",
         model=reading.words.get("model", ""),
         gpu=gpu,
-        engine=next((id_ for word, id_ in _ENGINES if word in engine.lower()), ""),
+        engine=next((id_ for word, id_ in ENGINES if word in engine.lower()), ""),
         weight_dtype=_dtype(reading.words.get("weight_dtype", "")),
-        request_rate_per_s=reading.of("request_rate_per_s"),
+        request_rate_per_s=offered,
         mean_input_tokens=inputs,
         mean_output_tokens=outputs,
         ttft=_times(reading, "ttft"),
@@ -437,6 +449,9 @@ def _rates(reading: _Reading, num_gpus: float | None, notes: list[str]) -> dict[
         place = next(((quantity, one) for one in _CENTRAL if (quantity, one) in reading.numbers), None)
         if place is None:
             continue
+        if contradicts_itself(reading.names[place]):
+            notes.append(f"not compared: {reading.names[place]!r} says tokens, and its unit requests")
+            continue
         scale = 1.0
         if place in reading.per_gpu:
             if not num_gpus:
@@ -464,8 +479,12 @@ def _rates(reading: _Reading, num_gpus: float | None, notes: list[str]) -> dict[
     return found
 
 
-def _name_of(reading: _Reading) -> str:
-    return next(repr(name) for (quantity, _), name in reading.names.items() if quantity == "tokens_per_s")
+_OFFERED: Final = re.compile(r"^'(?:qps|rps|requests?(?: ?/ ?| per )s(?:ec(?:ond)?)?)'$", re.IGNORECASE)
+"""Bare names of a rate of requests: in a table that states no other load it is the offered one."""
+
+
+def _name_of(reading: _Reading, which: Quantity = "tokens_per_s") -> str:
+    return next(repr(name) for (quantity, _), name in reading.names.items() if quantity == which)
 
 
 def _tokens_meant(rate: float, reading: _Reading, found: Mapping[str, float]) -> str:

@@ -116,17 +116,42 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     if named is None:
         named, assumed = _operation_of_columns(lines, num_ranks)
     device = ranks[0][2].strip() if ranks else one_accelerator(text)
+    num_nodes = len({host for _, host, _ in ranks}) or None
     if device and not ranks:
         assumed += (f"the text around the table names {device}",)
+    if not ranks:
+        num_ranks = _ranks_from_ratio(named, rows)
+        num_nodes = _nodes_in(text, num_ranks)
+        assumed += (f"the text around the table says that {num_nodes} nodes took part",) if num_nodes else ()
     return NcclTestsRun(
         operation=named,
-        num_ranks=num_ranks or _ranks_from_ratio(named, rows),
-        num_nodes=len({host for _, host, _ in ranks}) or None,
+        num_ranks=num_ranks,
+        num_nodes=num_nodes,
         device=device,
         rows=rows,
         assumed=assumed,
         variables=tuple(dict(_VARIABLE.findall(text)).items()),
     )
+
+
+_NODES: Final = re.compile(
+    r"\b(\d{1,4})[ -](?:nodes?|hosts?|machines?|servers?)\b|(?:--nodes|\s-N)[ =](\d{1,4})\b", re.IGNORECASE
+)
+_EACH_NODE: Final = re.compile(
+    r"(?:--ntasks-per-node|-{1,2}npernode|-{1,2}ppn)[ =](\d{1,3})\b|\bppr:(\d{1,3}):node\b"
+    r"|\b(\d{1,3})\s?x?\s?[\w ]{2,24}?(?:per|each|/|on each|in each)\s?(?:node|host|machine|server)\b",
+    re.IGNORECASE,
+)
+
+
+def _nodes_in(text: str, num_ranks: int) -> int | None:
+    """Return the number of nodes that the words or the command around a table state; None if they state none that the
+    ranks fill evenly."""
+    stated = {int(next(filter(None, found.groups()))) for found in _NODES.finditer(text)}
+    each = {int(next(filter(None, found.groups()))) for found in _EACH_NODE.finditer(text)}
+    counts = stated or {num_ranks // one for one in each if one and num_ranks % one == 0}
+    counts = {one for one in counts if 1 < one <= num_ranks and num_ranks % one == 0}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def _check_exchanges(rows: tuple[NcclTestsRow, ...], num_ranks: int, num_processes: int) -> None:

@@ -17,7 +17,16 @@ _CHECKS: Final[tuple[tuple[str, LinkCheck], ...]] = (
     ("device_to_device_memcpy_write", "peer.copy"),
 )
 """Tests that are judged, by the beginning of their name: one direction at a time, one pair or GPU at a time."""
-_TITLE: Final = re.compile(r"bandwidth \(([^)]*)\)")
+_TITLE: Final = re.compile(r"(?:memcpy (?:CE|SM) (.*?) (?:Total )?)?bandwidth \(([^)]*)\)")
+_TITLED: Final[Mapping[str, str]] = {
+    "CPU(row) -> GPU(column)": "host_to_device_memcpy",
+    "CPU(row) <- GPU(column)": "device_to_host_memcpy",
+    "GPU(row) -> GPU(column)": "device_to_device_memcpy_read",
+    "GPU(row) <- GPU(column)": "device_to_device_memcpy_write",
+}
+"""Tests of one direction by the title of their matrix, for pastes without the line that names the test."""
+_OF_ANOTHER: Final = re.compile(r"\bmatrix\b|D[\\/]D", re.IGNORECASE)
+"""Sign of a matrix of another program."""
 _RUNNING: Final = re.compile(r"^Running (\w+)")
 _DEVICE: Final = re.compile(r"(?:Device )?\d+: (.+?)(?: \([0-9a-fA-F:.]+\))?$")
 _UNIT: Final = "GB/s"
@@ -65,7 +74,7 @@ def _check_of(name: str) -> LinkCheck | None:
 def _rates(name: str, check: LinkCheck, rows: Sequence[tuple[int, Sequence[str]]]) -> Iterator[LinkRate]:
     """Yield the cells of one matrix. The row is the source of a write and the target of a read; in a matrix of GPUs the
     row's GPU runs the copy."""
-    reads = "_read_" in name
+    reads = "memcpy_read" in name
     for row, cells in rows:
         for column, cell in enumerate(cells):
             try:
@@ -92,12 +101,15 @@ def _of_text(text: str) -> Iterator[tuple[str, str, list[tuple[int, list[str]]]]
     for line in without_prefixes(text):
         started = _RUNNING.match(line.strip())
         titled = _TITLE.search(line)
-        if started or titled:
+        if started or titled or _OF_ANOTHER.search(line):
             if rows:
                 yield name, unit, rows
                 rows = []
-            name = started[1] if started else name
-            unit = titled[1] if titled else ""
+            if started:
+                name = started[1]
+            elif width or not name:
+                name = _TITLED.get(titled[1] or "", titled[0]) if titled else ""
+            unit = titled[2] if titled else ""
             width = 0
             continue
         words = line.split()
@@ -123,7 +135,7 @@ def _of_json(text: str) -> Iterator[tuple[str, str, list[tuple[int, list[str]]]]
             if isinstance(row, list)
         ]
         if rows:
-            yield str(case.get("name", "")), title[1] if title else "", rows
+            yield str(case.get("name", "")), title[2] if title else "", rows
 
 
 def _device(text: str) -> str:

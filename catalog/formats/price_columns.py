@@ -7,10 +7,18 @@ from typing import Final, NamedTuple
 
 from advisor.catalog.formats.catalogue_price import is_accelerator
 from advisor.catalog.formats.meanings import plain_words
-from advisor.catalog.formats.rental_terms import ONE_ACCELERATOR, PERIOD_HOURS, TERMS, period_hours
+from advisor.catalog.formats.rental_terms import (
+    ONE_ACCELERATOR,
+    PERIOD_HOURS,
+    TERMS,
+    period_hours,
+    with_minutes,
+)
 from advisor.catalog.schema.price import Term
 
-_PATH: Final = re.compile(r"[a-z]+[A-Za-z]*/[a-z]+[A-Z]\w*|[a-z]+/(?:term|unit|region|location)")
+_PATH: Final = re.compile(
+    r"[a-z]+[A-Za-z]*/[a-z]+[A-Z]\w*|[a-z]+[A-Z][A-Za-z]*/[A-Z]\w*|[a-z]+/(?:term|unit|region|location)"
+)
 _GPU: Final = r"(?:gpu|accelerator|card|chip)"
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu": (
@@ -25,17 +33,22 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         r"gpus per \w+",
         "count|quantity|qty|n|max gpu count",
     ),
+    "used": ("(?:usage|used|consumed|billed) (?:amount|quantity|hours)|hours(?: used| billed)?|gpu hours",),
     "provider": ("(?:provider|vendor|cloud|company|seller|host)(?: name)?",),
     "sku": (
         "api name|arm sku name|sku(?: name)?",
-        "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?",
+        "instance(?: (?:name|type|size))?|machine(?: type)?|vm(?: size)?|meter name",
         "shape|flavou?r|plan|name|key|id",
     ),
     "description": (
         r"(?:\w+ ){0,2}description|specs?|configuration|product|(?:line )?items?|service|details|articles?",
     ),
     "region": (
-        "(?:arm )?regions?(?: name| id)?|locations?|zone|geolocation|service regions|data ?cent(?:er|re)",
+        "(?:arm |service )?regions?(?: name| id)?|(?:geo)?locations?|(?:availability )?zone|data ?cent(?:er|re)",
+    ),
+    "day": (
+        "date|day|timestamp|as of|(?:observed|fetched|retrieved|checked|collected|updated)(?: on| at| date)?",
+        "(?:last|price) (?:updated?|seen|checked)(?: on| at)?|(?:observation|price|snapshot) date",
     ),
     "currency": ("(?:billing |pricing )?currency(?: code)?",),
     "memory": (
@@ -48,7 +61,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "availability|interruptible|spot",
     ),
     "years": ("reservation term|lease contract length|commitment(?: length| period)?",),
-    "unit": ("(?:pricing )?unit(?: of measure)?|billing (?:unit|period)|per",),
+    "unit": ("(?:pricing |usage |consumed )?unit(?: of measure)?|billing (?:unit|period)|per",),
     "system": ("operating system|os|product name|platform",),
 }
 """Names of fields in plain words by what they hold; the first name that fits counts."""
@@ -58,7 +71,19 @@ MEANS_A_PRICE: Final = frozenset(
 """Words of which the name of a price has at least one."""
 _PRICE_WORDS: Final = MEANS_A_PRICE | {
     *("retail", "unit", "list", "per", "a", "h", "linux", "instance", "total", "base", "min", "minimum"),
-    *("current", "the", "in", "dollar", "dollars", "from", "public", "net"),
+    *(
+        "current",
+        "the",
+        "in",
+        "dollar",
+        "dollars",
+        "from",
+        "public",
+        "net",
+        "effective",
+        "unblended",
+        "blended",
+    ),
 }
 """Words that the name of a price of machines may have; one of storage or of a month has another."""
 
@@ -99,11 +124,11 @@ def columns_of(titles: tuple[str, ...]) -> PriceColumns:
     """Return the columns that have these titles."""
     found = PriceColumns()
     for title in titles:
-        last = own_name(title)
+        last = with_minutes(own_name(title))
         own = plain_words(last.replace("$", " usd ")).removeprefix(
             "x "
         )  # FOCUS marks columns of one vendor so
-        above = plain_words(title.removesuffix(last))
+        above = plain_words(title.removesuffix(own_name(title)))
         nested = f"{above.rpartition(' ')[2]} {own}" if above else own
         if what := _field_of(nested) or _field_of(own):
             found.fields.setdefault(what, []).append(title)

@@ -5,6 +5,7 @@ catalog knows says which accelerators it has.
 """
 
 import csv
+import datetime
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_PRICES_BYTES, read_csv, read_text, with_commas
+from advisor.catalog.formats.accelerator_names import LONGEST_NAME, boards_in, one_accelerator
 from advisor.catalog.formats.catalogue_price import CataloguePrice, dollars_of, is_accelerator, number_of
 from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.price_columns import MEANS_A_PRICE, PriceColumns, PriceKind, columns_of, own_name
@@ -41,6 +43,10 @@ _MARKS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
     "gpuhunt": ("instance_name", "gpu_name", "gpu_count", "price"),
 }
 """Columns of lists whose program is known: only the title in an answer depends on them."""
+_UNTITLED: Final[Mapping[str, str]] = {
+    "SPOTPRICEHISTORY\t": "list\tAvailabilityZone\tInstanceType\tProductDescription\tSpotPrice\tTimestamp"
+}
+"""Titles of lists without them, by how these begin. Source: AWS CLI, describe-spot-price-history, text output."""
 _OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
 _PRICE: Final = re.compile(
     r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
@@ -79,6 +85,10 @@ _DESCRIBED: Final = re.compile(
     r"(?:\s+(?:gpu|running in|attached to|dedicated|bare ?metal|servers?|instances?|nodes?|vms?|rental)\b.*)?$",
     re.IGNORECASE,
 )
+_INSTANCE: Final = re.compile(
+    r"(?<!\S)(?=\S*\d)[A-Za-z][A-Za-z\d]*(?:[._][A-Za-z\d]+)+(?!\S)|\b[a-z]\d-[a-z]+-\d+g\b"
+)
+"""Name of an instance among the words of an invoice's line: p5.48xlarge, gpu_8x_h100_sxm5, a3-highgpu-8g."""
 _SIZE_OF_ONE: Final = re.compile(r"['\"]SizeInMiB['\"]\s*:\s*(\d+)")
 _SKYPILOT_GIB: Final = {"A100": 40.0, "V100": 16.0}
 """Memory of boards whose larger siblings have it in their names: A100-80GB, V100-32GB [GiB]. Source: names of
@@ -92,7 +102,7 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
 
     Raises: InputFileError: the file cannot be read.
     """
-    text = read_text(path, MOST_PRICES_BYTES)
+    text = _text_in(path)
     titles = _header(text)
     if any(own <= set(titles) for own in _OWN_COLUMNS):
         return None
@@ -105,6 +115,15 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
         return "lines"
     _check_dollars(titles, text, path)
     return None
+
+
+def _text_in(path: Path) -> str:
+    """Return the text of a list, with titles where its program writes none.
+
+    Raises: InputFileError: the file cannot be read.
+    """
+    text = read_text(path, MOST_PRICES_BYTES)
+    return next((f"{titles}\n{text}" for mark, titles in _UNTITLED.items() if text.startswith(mark)), text)
 
 
 def _check_dollars(titles: list[str], text: str, path: Path) -> None:
@@ -169,21 +188,26 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
         instances.vantage.sh (columns of its CSV); AWS Price List, Azure Retail Prices, Google Cloud Billing Catalog,
         RunPod, Vast.ai and Lambda API references (fields of their answers).
     """
-    text = read_text(path, MOST_PRICES_BYTES)
+    text = _text_in(path)
     if catalogue == "lines":
         yield from priced_lines(text)
         return
     titles = _header(text)
-    is_csv = columns_of(tuple(titles)).is_priced and len(titles) > 1
+    is_csv = (
+        columns_of(tuple(titles)).is_priced and len(titles) > 1 and text == read_text(path, MOST_PRICES_BYTES)
+    )
     rows: Iterator[tuple[int, Record]] = (
         iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
     )
     known: dict[tuple[str, ...], PriceColumns] = {}
+    found = list[CataloguePrice]()
     for number, record in rows:
         names = tuple(record)
         if names not in known:
             known[names] = columns_of(names)
-        yield from _of_record(record, known[names], number, f"{path}: row {number}")
+        found += _of_record(record, known[names], number, f"{path}: row {number}")
+    named = "" if is_csv or any(one.gpu or one.sku for one in found) else one_accelerator(text)
+    yield from (replace(one, gpu=named, num_accelerators="1") for one in found) if named else found
 
 
 def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -> Iterator[CataloguePrice]:
@@ -213,6 +237,7 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         currency=cells.get("currency", ""),
         memory_bytes=_memory_bytes(cells, record, columns),
         is_each="running in" in cells.get("description", "").lower(),
+        day=_day_in(cells.get("day", "")),
     )
     found: dict[Term, CataloguePrice] = {}
     for kind in sorted(columns.prices, key=lambda kind: kind.hours != 1.0):
@@ -222,6 +247,8 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
         if amount is None or amount.usd == 0.0 or (found and amount.hours != 1.0):
             continue  # the price of a month beside that of an hour is a sum or a bound of it
         divisor = (100.0 if kind.is_cents else 1.0) * hours * amount.hours
+        if _is_sum(names[0]):
+            divisor *= number_of(cells.get("used", "").replace(",", "")) or 1.0
         one = replace(
             plain,
             term=amount.term or kind.term or term_in(amount.hours, term),
@@ -243,18 +270,34 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     """Return the cells of a record by what they hold, all names of its machine as `names`; None for a record without
     an accelerator, or with the price of a licence too."""
     cells = {what: _first_text(record, names) for what, names in columns.fields.items()}
-    if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(cells.get("system", "")):
+    if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(
+        f"{cells.get('system', '')} {cells.get('description', '')}"
+    ):
         return None
     counts = [plain_words(own_name(name)) for name in columns.names_of("count")]
     is_of_a_period = period_hours(plain_words(cells.get("unit", "")).split()) is not None
     if is_of_a_period and all(map(_IS_QUANTITY.fullmatch, counts)):
         cells.pop("count", None)  # an invoice counts the hours that were rented
     machines = [_text_of(record[name]) for name in sorted(columns.names_of("sku"), key=_is_vague)]
-    cells["sku"] = next(filter(None, machines), "")
+    in_words = _INSTANCE.search(cells.get("description", ""))
+    cells["sku"] = next(filter(None, machines), in_words[0] if in_words else "")
     cells["names"] = " ".join(filter(None, machines))
     if re.fullmatch(r"\d+", cells.get("gpu", "")):  # AWS names the number of accelerators so
         cells["count"] = cells.pop("gpu")
+    count = cells.get("count", "").strip("x×")
+    if re.search("[A-Za-z]", count) and "gpu" not in cells:  # a column of GPUs that names them: 8x B200
+        cells["gpu"] = cells.pop("count")
+    elif (number := number_of(count)) is not None and number != round(number):
+        cells["used"] = cells.pop("count")  # hours of an invoice: no part of an accelerator is rented
     return cells
+
+
+def _day_in(cell: str) -> datetime.date | None:
+    """Return the day that a cell begins with; None if it is not written with the year first."""
+    try:
+        return datetime.date.fromisoformat(cell[:10])
+    except ValueError:
+        return None
 
 
 def _first_text(record: Record, names: Iterable[str]) -> str:
@@ -283,8 +326,14 @@ def _machine_of(cells: Mapping[str, str], record: Record) -> CataloguePrice | No
                 count = described[1]
             gpu = re.sub(r"\s*[()]\s*", " ", name).strip()
             break
+    boards = set() if gpu or sku else set(boards_in(cells.get("description", "")))
+    if len(boards) == 1:
+        (gpu, behind) = boards.pop()
+        count = count or behind
     provider = cells.get("provider", "").lower()
-    return CataloguePrice(0, provider, sku, "", "on_demand", "", count or ("1" if gpu else ""), gpu, None)
+    number = count or ("1" if gpu else "")
+    words = "" if gpu or sku else cells.get("description", "")[:LONGEST_NAME]
+    return CataloguePrice(0, provider, sku, "", "on_demand", "", number, gpu, None, described=words)
 
 
 def _is_of_one(title: str, cells: Mapping[str, str], columns: PriceColumns) -> bool:

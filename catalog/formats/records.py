@@ -105,6 +105,7 @@ def _records(text: str, *, around: bool) -> list[Record]:
     # The first cell of a table is no prefix of a launcher.
     is_table = any("|" in line and _RULE.match(line) for line in raw) or (len(bars) == 1 and min(bars) > 1)
     lines = [line for line in (raw if is_table else without_prefixes(text)) if not line.startswith("#")]
+    lines = [one for line in lines for one in _one_statistic_each(line)]
     if found := list(_of_settings(raw)) or list(_of_settings(lines)):
         return found[:MOST_RECORDS]
     if found := list(_of_inline_pairs(lines)):
@@ -113,6 +114,22 @@ def _records(text: str, *, around: bool) -> list[Record]:
         if found := _of_tables(read, lines, around=around):
             return found
     return list(_of_pairs(lines))
+
+
+_STATED: Final = r"[\d.,]*\d\s*[a-zµ/]*"
+_IN_BRACKETS: Final = re.compile(
+    rf"^(\s*[A-Za-z][\w /-]*?)\s*[:=]\s*({_STATED})\s*\(((?:\s*[A-Za-z][\w.]*\s*[:=]\s*{_STATED},?)+)\)\s*$"
+)
+"""Value with its statistics in brackets: `TTFT: 98 ms (p50: 94 ms, p99: 220 ms)`."""
+
+
+def _one_statistic_each(line: str) -> list[str]:
+    """Return a line as it is, or one line for each of the statistics that it has."""
+    found = _IN_BRACKETS.match(line)
+    if found is None:
+        return [line]
+    others = (re.split(r"\s*[:=]\s*", part.strip(), maxsplit=1) for part in re.split(r",\s", found[3]))
+    return [f"{found[1]}: {found[2]}", *(f"{found[1]} {name}: {value}" for name, value in others)]
 
 
 _Tables = Callable[[Sequence[str], set[int]], Iterator[Record]]
@@ -343,7 +360,11 @@ def _of_bars(lines: Sequence[str], used: set[int]) -> Iterator[Record]:
     for number, line in enumerate([*lines, ""]):
         if len(_BARS.findall(line)) >= 1 and not _RULE.match(line):
             is_framed = re.match(r"\s*\|\|", line) and re.search(r"\|\|\s*$", line)
-            inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", line.strip()[1:-1] if is_framed else line)
+            inner = line.strip()[1:-1] if is_framed else line
+            if re.match(
+                r"\s*[|│┃║]", inner
+            ):  # without a bar in front, one at the end stands before an empty cell
+                inner = re.sub(r"^\s*[|│┃║]|[|│┃║]\s*$", "", inner)
             cells = [re.sub(r"[*`]", "", cell).strip() for cell in _BARS.split(inner)]
             places.append(number)
             if table or len(cells) > 1:

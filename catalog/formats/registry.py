@@ -1,5 +1,6 @@
 """Registry of the formats that are read, and recognition of a text by its content."""
 
+import functools
 import re
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from advisor.catalog.formats import (
 )
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.formats.link_report import LinkReport
 from advisor.catalog.formats.surroundings import complete
 
 FORMATS: Final[tuple[FileFormat, ...]] = (
@@ -61,14 +63,20 @@ def recognise(text: str, name: str) -> FileFormat:
 
 
 def read(text: str, name: str) -> tuple[FileFormat, Any]:
-    """Return the format of a text and what its reader found.
+    """Return the format of a text and what its reader found; what several tools report of links is one report.
 
     Raises: InputFileError: the text is in no format that is read, or lacks what its reader needs.
     """
     found, plain = _unwrap(text, name)
     try:
         whole = text if found.reads_prefixes and found.is_it(text) else plain
-        return found, complete(found.read(whole), plain)
+        held = found.read(whole)
+        if isinstance(held, LinkReport):
+            beside = [
+                one for one in FORMATS if one.holds == "links" and one is not found and one.is_it(plain)
+            ]
+            held = functools.reduce(LinkReport.with_report, (one.read(plain) for one in beside), held)
+        return found, complete(held, plain)
     except InputFileError as error:
         raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None
 
@@ -88,5 +96,6 @@ def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:
     raise InputFileError(
         f"{name}: not in a format that is read" if start else f"{name}: is empty",
         why=f"it begins with {start!r}" if start else "",
-        fix=f"give one of: {'; '.join(each.title for each in FORMATS)}",
+        fix="give the whole output of a benchmark (vllm bench serve, llama-bench, nccl-tests), a server's log or its "
+        "metrics, or a report of links; docs/inputs.md lists what is read",
     )

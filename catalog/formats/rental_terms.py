@@ -18,6 +18,8 @@ PERIOD_HOURS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("year", "years", "yearly", "yr", "annual", "annually"), 12.0 * HOURS_PER_MONTH),
 }
 """Hours that a price pays for, by the word of its period."""
+_MINUTE: Final = re.compile(r"((?:/|\bper[ _])\s*)mins?\b", re.IGNORECASE)
+"""Short word for a minute, which elsewhere is that for the least."""
 _PERIOD_TERMS: Final[tuple[tuple[float, Term], ...]] = (
     (12.0 * HOURS_PER_MONTH, "reserved_1y"),
     (HOURS_PER_MONTH, "reserved_1m"),
@@ -43,6 +45,19 @@ UNIT_WORDS: Final = frozenset(("per", "a", "an")) | ONE_ACCELERATOR | frozenset(
 def period_hours(words: Collection[str]) -> float | None:
     """Return the hours of the period that words state; None if they state none."""
     return next((PERIOD_HOURS[word] for word in words if word in PERIOD_HOURS), None)
+
+
+def with_minutes(text: str) -> str:
+    """Return a text whose prices per "min" are per minute."""
+    return _MINUTE.sub(r"\1minute", text)
+
+
+def period_name(hours: float) -> str:
+    """Return the word of a period, or its hours where it has none."""
+    named = (
+        word for word, known in PERIOD_HOURS.items() if len(word) > 2 and abs(known / hours - 1.0) < 1e-9
+    )
+    return next(named, f"{hours:,.6g} hours")
 
 
 def term_of(words: str) -> Term | None:
@@ -93,6 +108,7 @@ class RentalConditions(NamedTuple):
 
 def conditions_of(text: str) -> RentalConditions:
     """Return the conditions that a text states of a price: term, smallest order, and whether it is the lowest."""
+    text = with_minutes(text)
     rest = _RANGE.sub("", text)
     is_lower_bound = rest != text or _LOWER_BOUND.search(rest) is not None
     rest = _LOWER_BOUND.sub(" ", rest)

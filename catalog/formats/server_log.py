@@ -81,7 +81,7 @@ def read_server_log(text: str) -> ServerLog:
                 _refuse_too_little_free(plain)
                 raise InputFileError(
                     f"the log of {engine} states neither weights nor KV cache",
-                    why="it ends before the model was loaded, or was cut",
+                    why="no line of it has their sizes: it ends early, was cut, or its program words them otherwise",
                     fix=f"give the log until the server is ready; it has {_WANTED[engine]}",
                 )
             others = [other for other in _READERS if other != engine and _states_a_cache(other, plain)]
@@ -460,7 +460,7 @@ _PATTERNS: Final[Mapping[str, Mapping[str, str]]] = {
     "lmdeploy": {
         "version": r"lmdeploy(?: version|==)[:\s]*v?(\d+\.\d+[\w.]*)",
         "model": r"lmdeploy serve api_server (\S+)|model_path='([^']+)'|model_name: (\S+)",
-        "kv_tokens": r"max cached tokens:?\s*(\d+)",
+        "kv_tokens": r"max cached tokens:?\s*(\d+)|session_len\W+truncated to (\d+) due to limited KV cache",
         "kv_blocks": r"max_block_count[ =:]+(\d+)|num_gpu_blocks=(\d+)",
         "block_mib": r"\[BlockManager\] block_size = ([\d.]+) MB",
         "block_tokens": r"cache_block_seq_len[ =:]+(\d+)|CacheConfig\(.*?\bblock_size=(\d+)",
@@ -496,6 +496,10 @@ def _read_by_patterns(name: str, text: str) -> ServerLog:
     notes = []
     if name in _WITHOUT_PLAN:
         notes.append(f"{_WITHOUT_PLAN[name]} is not planned: its log is compared with a plan of vLLM")
+    if "truncated to" in text and "kv_tokens" in whole:
+        notes.append(
+            "the session is as long as the cache, which is smaller than the window that was asked for"
+        )
     if blocks and "kv_tokens" not in whole:
         whole["kv_tokens"] = blocks * size
         notes.append(f"the cache is {blocks:,} blocks of {size} tokens")

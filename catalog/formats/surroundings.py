@@ -8,9 +8,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
-from advisor.catalog import accelerators, models
+from advisor.catalog import models
+from advisor.catalog.formats.accelerator_names import boards_in, unknown_accelerator
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
-from advisor.catalog.formats.llama_bench import LlamaBenchRow
+from advisor.catalog.formats.link_report import LinkReport
+from advisor.catalog.formats.llama_bench import LlamaBenchRow, format_of
+from advisor.catalog.formats.named_results import ENGINES
 from advisor.catalog.formats.server_log import ServerLog
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
@@ -38,21 +41,11 @@ _MET: Final = 0.01
 _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.py|\bbench_serving\b")
 """Programs that send all requests at once unless a rate or a number of clients is typed."""
 _HEADING: Final = re.compile(r"^[ \t]*(?:#+|\*\*)[ \t]*(\S.*)$", re.MULTILINE)
-_NAME: Final = r"(?P<name>[A-Za-z][\w-]*(?: [\w-]+){0,3})"
-_BOARDS: Final = tuple(
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        rf"(?<![\w.])(?P<count>\d{{1,4}})\s*[x×]\s*(?={_NAME})",
-        rf"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(?:(?P<count>\d{{1,4}})\s*[x×] ?)?(?={_NAME})",
-        rf"(?:\bGPUs?)\s*:\s*{_NAME}\s*[x×*]\s?(?P<count>\d{{1,4}})\b",
-        rf"\b[Oo]n\s+(?:an?\s+|the\s+|my\s+|(?P<count>\d{{1,4}})\s+)?(?={_NAME})",
-        rf"^GPU \d+: {_NAME}(?P<count>)",
-        rf"\bNVIDIA (?={_NAME})(?P<count>)",
-        r"(?<![\w/-])(?P<name>[A-Za-z][A-Za-z-]*\d\w*)\s*[x×]\s?(?P<count>\d{1,4})\b",
-    )
+_PLACE: Final = re.compile(
+    r"(?:\bGPUs?|_GPU)(?:_TYPE|_NAME)?\s*[=:]\s*(.{2,40})|\b[Oo]n\s+(.{2,40})|^GPU \d+: (.{2,40})"
+    r"|(\d{1,4}\s*[x×]\s*.{2,40})"
 )
-"""Accelerators as people write them around a result (2x H100, GPU: A100 80GB, on 8 H200), and collect_env's list."""
-_SIGN_OF_A_CHIP: Final = re.compile(r"\d|spark", re.IGNORECASE)
+"""Places in which people name the accelerators of a result: GPU: A100 80GB, on 8 H200, 2x H100."""
 _MODEL_LINE: Final = re.compile(
     r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
     re.MULTILINE | re.IGNORECASE,
@@ -61,11 +54,8 @@ _WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "d
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*(?::\w[\w.-]*)?")
 _LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
-_BRACKETS: Final = re.compile(r"[()\[\],;*`]|(?<=\D)\.(?=\s|$)")
-_NUMBER: Final = re.compile(r"[x×*] ?(\d{1,3})\b")
-_MEMORY: Final = re.compile(r"\d{1,3} ?(?:GB?|GiB)\b", re.IGNORECASE)
-_SHORT: Final = 3
-_MAKER: Final = re.compile(r"\b(?:nvidia|tesla|amd|intel|apple|mac|gpus?|cards?)\b", re.IGNORECASE)
+_WIDE: Final = ("bf16", "fp16", "fp32")
+"""Formats that words around timings may name of a cache as well as of weights."""
 _LONGEST_LINE: Final = 400
 """Longest line in which names are looked for [characters]; people write shorter ones."""
 _OF_A_PROGRAM: Final = re.compile(r"^\s*[|+=]|:\s{2,}\S|\S={3}")
@@ -91,6 +81,8 @@ def complete(results: Any, text: str) -> Any:
         return _complete_log(results, text)
     if isinstance(results, tuple) and all(isinstance(one, LlamaBenchRow) for one in results):
         return _complete_local(results, text)
+    if isinstance(results, LinkReport):
+        return results if results.device else dataclasses.replace(results, device=_boards(text)[0] or "")
     is_document = text.lstrip()[:1] in ("{", "[")
     if is_document or not (
         isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
@@ -108,7 +100,17 @@ def complete(results: Any, text: str) -> Any:
     if rate is None and clients is None and _SENDS_AT_ONCE.search(text):
         rate = float("inf")
     told = [_one((first or second for first, second in form.findall(text)), int) for form in _LENGTHS]
-    return tuple(_with(_with_lengths(one, *told), model, gpu, tensor, clients, rate) for one in results)
+    engine = _engine_in(text)
+    return tuple(
+        _with(_with_lengths(one, *told), model, gpu, tensor, clients, rate, engine) for one in results
+    )
+
+
+def _engine_in(text: str) -> str:
+    """Return the one engine that the lines of people in a text name; empty if they name none, or several."""
+    words = "\n".join(_lines_of_people(text)).lower()
+    named = {id_ for word, id_ in ENGINES if re.search(rf"(?<![a-z]){re.escape(word)}", words)}
+    return named.pop() if len(named) == 1 else ""
 
 
 def _with_lengths(one: BenchmarkResult, inputs: int | None, outputs: int | None) -> BenchmarkResult:
@@ -133,6 +135,7 @@ def _with(
     tensor: int | None,
     clients: int | None,
     rate: float | None,
+    engine: str,
 ) -> BenchmarkResult:
     """Return a result with the conditions that it lacks, and a note on them."""
     added: dict[str, Any] = {}
@@ -140,6 +143,8 @@ def _with(
         added["model"] = model
     if not one.gpu and gpu:
         added["gpu"] = gpu
+    if not one.engine and engine:
+        added["engine"] = engine
     if one.tensor_parallel is None and one.num_gpus is None and tensor:
         added["tensor_parallel"] = tensor
     if one.concurrency is None and one.request_rate_per_s is None:
@@ -200,11 +205,11 @@ def _one_model(found: Iterable[_NamedModel]) -> str | None:
 
 def _names_in(heading: str) -> Iterator[str]:
     """Yield the words of a heading that may be the name of a model, and the longest of its phrases that is one."""
-    yield from _WORD.findall(heading)
+    yield from (word.rstrip(".") for word in _WORD.findall(heading))
     words = re.sub(r"[()\[\],:*`]", " ", heading).split()
     for count in range(_LONGEST_NAME_WORDS, 1, -1):
         phrases = (" ".join(words[place : place + count]) for place in range(len(words) - count + 1))
-        found = [phrase for phrase in phrases if _model_record(phrase)]
+        found = [phrase for phrase in phrases if "/" not in phrase and _model_record(phrase)]
         if found:
             yield from found
             return
@@ -221,62 +226,19 @@ def _model_record(name: str) -> _NamedModel | None:
 
 
 def _boards(text: str) -> tuple[str | None, int | None]:
-    """Return the one accelerator that a text names with its number, as a setting or as a place, and that number."""
-    named = {
-        (id_, found["count"])
-        for form in _BOARDS
-        for found in form.finditer(text)
-        if (id_ := _accelerator_at_start(found["name"]))
-    }
-    named = named or {one for line in _lines_of_people(text) for one in _boards_in(line)}
+    """Return the one accelerator that a text names with its number, as a setting or as a place, and that number; else
+    the name of one that the catalog does not have."""
+    lines = [line for line in text.splitlines() if len(line) <= _LONGEST_LINE]
+    places = (" ".join(found) for line in lines for found in _PLACE.findall(line))
+    told = {one for place in places for one in boards_in(place)}
+    named = told or {one for line in _lines_of_people(text) for one in boards_in(line)}
     ids = {id_ for id_, _ in named}
     counts = {int(count) for _, count in named if count}
+    if not ids:
+        return unknown_accelerator("\n".join(_lines_of_people(text))) or None, None
     if len(ids) != 1:
         return None, None
     return ids.pop(), (counts.pop() if len(counts) == 1 else None)
-
-
-def _boards_in(line: str) -> Iterator[tuple[str, str]]:
-    """Yield the accelerators that a line of prose names, each with the number that follows its name, or an empty text.
-
-    A name of up to three signs (L4, P40) may be anything: it counts if the line has a maker, or memory follows it.
-    """
-    words = _BRACKETS.sub(" ", line).split()
-    place = 0
-    while place < len(words):
-        found = next(
-            (
-                (count, record.id)
-                for count in range(min(_LONGEST_NAME_WORDS, len(words) - place), 0, -1)
-                if (name := " ".join(words[place : place + count]))
-                if _SIGN_OF_A_CHIP.search(name)
-                and (
-                    len(name) > _SHORT
-                    or _MAKER.search(line)
-                    or _MEMORY.match(" ".join(words[place + count :]))
-                )
-                if (record := accelerators.find(name)) is not None
-            ),
-            None,
-        )
-        if found is None:
-            place += 1
-            continue
-        place += found[0]
-        number = _NUMBER.match(" ".join(words[place : place + 2]))
-        yield found[1], number[1] if number else ""
-
-
-def _accelerator_at_start(words: str) -> str:
-    """Return the accelerator with the longest name at the start of words; empty if none has one."""
-    parts = words.split(" ")
-    for count in range(len(parts), 0, -1):
-        name = " ".join(parts[:count])
-        if not _SIGN_OF_A_CHIP.search(name):
-            break
-        if (record := accelerators.find(name)) is not None:
-            return record.id
-    return ""
 
 
 def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBenchRow, ...]:
@@ -285,13 +247,15 @@ def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBe
     weights = models.get(model).record.weights if model else ""
     is_checkpoint = bool(model) and model not in models.all_ids()
     gpu = None if all(one.device for one in rows) else _boards(text)[0]
+    named = {format_of(line) for line in _lines_of_people(text)} - {"", *_WIDE}
+    stated = named.pop() if len(named) == 1 else ""
     return tuple(
         dataclasses.replace(
             one,
             device=one.device or gpu or "",
             file_stem=one.file_stem or ("" if one.model else model or ""),
             weight_dtype=one.weight_dtype
-            or (weights if is_checkpoint and not (one.model or one.file_stem) else ""),
+            or (weights if is_checkpoint and not (one.model or one.file_stem) else stated),
         )
         for one in rows
     )

@@ -190,6 +190,16 @@ LAYOUTS: Final = (
         is_sorted=False,
     ),
     TraceLayout(
+        "opentelemetry-ends",
+        "OpenTelemetry spans without their starts: a request is taken to come at its end",
+        "end_s",
+        "gen_ai_input_tokens",
+        "gen_ai_output_tokens",
+        float,
+        "seconds",
+        is_sorted=False,
+    ),
+    TraceLayout(
         "calls",
         "log of calls to an API",
         "called_at",

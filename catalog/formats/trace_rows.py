@@ -14,8 +14,10 @@ from advisor.catalog.formats.call_logs import (
     check_has_counts,
     check_is_no_total,
     counts_nothing,
+    is_cached,
     is_other_event,
 )
+from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.named_requests import check_is_no_access_log, request_of
 from advisor.catalog.formats.records import TIME_AHEAD, read_records, rows_of_table
 from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
@@ -223,7 +225,7 @@ def _expand(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
     ):
         yield from _expand(path, number, page)
     elif isinstance(found.get("attributes"), dict):
-        row = _span(found["attributes"], found.get("start_time"))
+        row = _span(found["attributes"], found)
         yield from () if row is None else ((number, row),)
     elif (listed := _find_rows(found)) is not None:
         yield from _expand(path, number, listed)
@@ -285,8 +287,7 @@ def _spans(document: Row) -> Iterator[Row]:
                     for pair in pairs
                     if isinstance(pair, dict)
                 }
-                start = span.get("startTimeUnixNano")
-                row = _span(named, None if start is None else int(start))
+                row = _span(named, span)
                 if row is not None:
                     yield row
 
@@ -297,7 +298,9 @@ def _jaeger_spans(spans: list[Any]) -> Iterator[Row]:
         tags = span.get("tags") if isinstance(span, dict) else None
         named = {str(tag.get("key")): tag.get("value") for tag in tags or [] if isinstance(tag, dict)}
         start = span.get("startTime") if isinstance(span, dict) else None
-        row = _span(named, start * _NANOSECONDS_PER_MICROSECOND if isinstance(start, int) else None)
+        row = _span(
+            named, {"start_time": start * _NANOSECONDS_PER_MICROSECOND} if isinstance(start, int) else {}
+        )
         if row is not None:
             yield row
 
@@ -307,15 +310,32 @@ def _plain(value: Any) -> Any:
     return next(iter(value.values()), None) if isinstance(value, dict) else value
 
 
-def _span(attributes: Row, start: Any) -> Row | None:
-    """Return a span as a row; None for a span that is no request to a model."""
+def _span(attributes: Row, span: Row) -> Row | None:
+    """Return a span as a row; None for a span that is no request to a model. One that states its end alone has that."""
     inputs = next((attributes[name] for name in _INPUTS if attributes.get(name) is not None), None)
     outputs = next((attributes[name] for name in _OUTPUTS if attributes.get(name) is not None), None)
     if inputs is None and outputs is None:
         return None
-    row = {"gen_ai_input_tokens": inputs, "gen_ai_output_tokens": outputs}
-    if isinstance(start, int):
-        row["start_s"] = start / NANOSECONDS
-    elif start is not None:
-        row["start_s"] = clock_s(start)
+    cached = next((attributes[name] for name in attributes if is_cached(name)), None)
+    times = {
+        plain_words(name).removesuffix(" unix nano"): value
+        for name, value in span.items()
+        if value is not None
+    }
+    row = {"gen_ai_input_tokens": inputs, "gen_ai_output_tokens": outputs, "cached_tokens": cached}
+    if (start := times.get("start time")) is not None:
+        row["start_s"] = _span_instant_s(start)
+    elif (end := times.get("end time")) is not None:
+        row["end_s"] = _span_instant_s(end)
     return {name: value for name, value in row.items() if value is not None}
+
+
+def _span_instant_s(value: Any) -> float:
+    """Return an instant of a span [s]: nanoseconds, seconds with nanoseconds behind them, or that of a calendar.
+
+    Source: OpenTelemetry protocol (Timestamp, UnixNano); @opentelemetry/api (HrTime).
+    """
+    if isinstance(value, list | tuple) and len(value) == 2:
+        return float(value[0]) + float(value[1]) / NANOSECONDS
+    nanoseconds = number_of(value)
+    return clock_s(value) if nanoseconds is None else nanoseconds / NANOSECONDS

@@ -90,6 +90,13 @@ class CapturedContext(ReleaseSpan):
     source: Source
 
 
+class EagerReleases(ReleaseSpan):
+    """Releases that launch decode steps operator by operator on some architectures, without whole captured graphs."""
+
+    architectures: tuple[str, ...]
+    source: Source
+
+
 class ExpertPadding(Record):
     """Multiples to which an engine's kernels pad the matrices of routed experts when it loads them."""
 
@@ -465,8 +472,7 @@ class Engine(Record):
     in_turn: the router asks the decode server only after the prefill server has answered, and that one pulls the cache
     and computes the first token."""
     captured_context: CapturedContext | None = None
-    eager_architectures: tuple[str, ...] = ()
-    """Architectures on which decode steps are launched operator by operator, without captured graphs."""
+    eager_on: EagerReleases | None = None
     kernel_levels: tuple[KernelLevel, ...] = ()
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()

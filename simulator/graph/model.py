@@ -62,9 +62,14 @@ class KvFootprint:
     state_bytes_per_sequence: float
     """Recurrent and convolution state, keys and values of an encoder: equal at every context [bytes per sequence]."""
 
-    def bytes_of(self, context_tokens: int) -> float:
-        """Cache of one sequence with this context [bytes]."""
-        windowed = sum(min(context_tokens, window) * per_token for window, per_token in self.windowed)
+    def bytes_of(self, context_tokens: int, new_tokens: int = 1) -> float:
+        """Cache of one sequence with this context [bytes], the `new_tokens` of the latest iteration included.
+
+        Source: vLLM 0.24.0, v1/kv_cache_interface.py (SlidingWindowSpec.max_memory_usage_bytes).
+        """
+        windowed = sum(
+            min(context_tokens, window - 1 + new_tokens) * per_token for window, per_token in self.windowed
+        )
         return self.full_bytes_per_token * context_tokens + windowed + self.state_bytes_per_sequence
 
 

@@ -201,9 +201,8 @@ def test_an_engine_with_pages_of_one_size_pads_layers_of_other_kinds(cli: Cli) -
     padded = ask(cli, f"{options} --engine vllm")
     filled = ask(cli, f"{options} --engine sglang")
     assert filled["per_accelerator"]["kv_padding_bytes"] == 0.0
-    assert padded["per_accelerator"]["kv_cache_bytes"] - padded["per_accelerator"][
-        "kv_padding_bytes"
-    ] == pytest.approx(filled["per_accelerator"]["kv_cache_bytes"])
+    values = padded["per_accelerator"]["kv_cache_bytes"] - padded["per_accelerator"]["kv_padding_bytes"]
+    assert 1.0 < values / filled["per_accelerator"]["kv_cache_bytes"] < 1.5  # the new tokens of one iteration
     assert 1.0 * 2**30 < padded["per_accelerator"]["kv_cache_bytes"] < 1.34 * 2**30
     assert (
         padded["per_accelerator"]["total_bytes"] // padded["per_accelerator"]["kv_cache_bytes"]

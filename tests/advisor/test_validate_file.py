@@ -191,4 +191,4 @@ def test_the_only_file_of_a_command_is_its_own_though_it_shows_a_start_command(
     )
     run = cli(f"advisor validate file {file} --json")
     assert run.code == 0, run.err
-    assert "gpu h100-sxm, tp 4" in run.err
+    assert "gpu h100-sxm, engine vllm, tp 4" in run.err

@@ -1,5 +1,6 @@
 """Files of other programs: recognised by content, read or refused with what they lack, never guessed."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -207,6 +208,21 @@ def test_nvbandwidth_in_json_is_read_alike() -> None:
     )
     assert found.device == "NVIDIA RTX A6000"
     assert found.rates == tuple(r for r in read_nvbandwidth(NVBANDWIDTH).rates if r.check == "peer.copy")
+
+
+def test_what_two_tools_say_of_links_is_one_report() -> None:
+    texts = [TEXTS[name] for name in ("nvbandwidth.txt", "p2p_bandwidth.txt", "gpu_topology.txt")]
+    for one, other in itertools.permutations(texts, 2):
+        found = read(f"{one}\n{other}", "paste")[1]
+        alone = [read(text, "text")[1] for text in (one, other)]
+        assert {*found.rates} == {*alone[0].rates, *alone[1].rates}
+        assert bool(found.matrix) == any(report.matrix for report in alone)
+
+
+def test_a_matrix_of_nvbandwidth_is_read_without_the_line_of_its_test() -> None:
+    bare = "\n".join(line for line in NVBANDWIDTH.splitlines() if not line.startswith("Running"))
+    plain = [(r.check, r.source, r.target, r.bytes_per_s) for r in read_nvbandwidth(NVBANDWIDTH).rates]
+    assert [(r.check, r.source, r.target, r.bytes_per_s) for r in read_nvbandwidth(bare).rates] == plain
 
 
 def test_nvbandwidth_in_other_units_is_refused() -> None:
@@ -421,3 +437,21 @@ def test_a_percentile_beyond_the_last_bound_is_unknown() -> None:
 def test_metrics_of_an_idle_server_are_refused() -> None:
     with pytest.raises(InputFileError, match="no finished request"):
         read_prometheus_text('vllm:num_requests_running{model_name="m"} 0.0\n')
+
+
+def test_nodes_and_device_of_a_table_without_its_header_come_from_the_words_around_it() -> None:
+    table = "\n".join(line for line in NCCL.splitlines() if "Rank" not in line)
+    for words in (
+        "2 nodes, 8 H100 each",
+        "16 ranks on H100: srun --ntasks-per-node=8",
+        "mpirun --map-by ppr:8:node, H100",
+    ):
+        run = parse_nccl_tests(f"{words}\n{table}", "all_reduce")
+        assert (run.num_ranks, run.num_nodes, run.device) == (16, 2, "h100-sxm")
+
+
+def test_tests_of_llama_bench_say_the_options_in_which_they_differ() -> None:
+    head = f"| model | size | params | backend | ngl | n_ubatch | fa | test | t/s |\n{'|---' * 9}|\n"
+    row = "| qwen3 8B Q4_K - Medium | 4.68 GiB | 8.19 B | CUDA | 99 | {} | 1 | pp512 | 5000.0 ± 1.0 |\n"
+    found = read_llama_bench(head + row.format(512) + row.format(2048))
+    assert [one.settings for one in found] == [(("-ub", "512"),), (("-ub", "2048"),)]

@@ -21,6 +21,8 @@ from advisor.catalog.units import GIB, MIB
 from advisor.evidence.server_memory import MemoryComparison, compare_memory
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.memory import expert_padding_bytes
+from advisor.simulator.memory_account import account_memory
+from advisor.simulator.replica_model import EngineSettings
 
 LOGS = Path(__file__).with_name("server_logs.csv")
 
@@ -168,6 +170,10 @@ def test_one_request_needs_its_windows_and_the_new_tokens_of_an_iteration() -> N
     found = compare_memory(log, {"gpu": "h100-sxm"})
     (printed,) = (figure.planned for figure in found.figures if figure.unit == "tokens")
     assert found.plan.kv_bytes / printed * 131_072 == pytest.approx(1.34 * GIB, rel=0.04)
+    settings = EngineSettings(max_num_batched_tokens=8192)
+    needed = account_memory(found.deployment, 131_072, 1, settings)
+    assert needed.cache_bytes == pytest.approx(1.34 * GIB, rel=0.04)
+    assert account_memory(found.deployment, 131_072, 2, settings).cache_bytes < 1.9 * needed.cache_bytes
 
 
 @pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "granite-4.0-h-small", "qwen3-32b"])

@@ -70,7 +70,8 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
             fix=f"--model NAME, or no {option}",
         )
     scenario, notes = question_without_model(asked, shared)
-    in_time = bool(shared.given & (_IN_TIME | {"use_case"}))
+    # A machine that is there runs what it holds: only a budget buys what a use case asks for.
+    in_time = bool(shared.given & _IN_TIME) or ("use_case" in shared.given and not scenario.constraints.own)
     found, number = models_that_fit(scenario, asked.shown.top, in_time=in_time)
     if not found and number:
         raise InfeasibleError(
@@ -127,7 +128,9 @@ def question_without_model(asked: RecommendInput, shared: SharedOptions) -> tupl
 
 def _left_out(in_time: bool) -> str:
     """Return a sentence on the models that are not shown because they are too slow."""
-    return " Models that miss the objectives even for one request at a time are left out." if in_time else ""
+    if in_time:
+        return " Models that miss the objectives even for one request at a time are left out."
+    return " --ttft-p99 and --tpot-p99 leave out models that are slower."
 
 
 def _headline(first: FittingModel, number: int) -> str:

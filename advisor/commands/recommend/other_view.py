@@ -8,13 +8,15 @@ from advisor.commands.recommend.tables import rejected_words, start_command, sta
 from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.decision import Decision
+from advisor.decide.items.result import ItemScenario
 from advisor.decide.items.starting import item_start_words
 from advisor.decide.option import Launch, Option
 from advisor.decide.purchase import bill_words, job_words
 from advisor.decide.safe_picks import safe_pick_words
+from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.document import fields_of
-from advisor.render.numbers import TIME, show
+from advisor.render.numbers import COUNT, TIME, show, usd
 from advisor.render.option_table import (
     DEADLINE_COLUMNS,
     ITEM_RUNG_COLUMNS,
@@ -31,20 +33,26 @@ _LEFT_OUT: Final = (*ENVELOPE_FIELDS, "comparisons", "changes", "what_would_chan
 def batch_answer(
     found: Decision,
     job: BatchJob,
+    traffic: Traffic,
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
     *,
     explain: bool,
 ) -> Answer:
     """Return the ranked ways to get a batch done in time."""
-    return _answer(found, inputs, notes, _batch_blocks(found, job, explain=explain))
+    return _answer(found, inputs, notes, _batch_blocks(found, job, traffic, explain=explain))
 
 
 def item_answer(
-    found: Decision, inputs: Mapping[str, Any], notes: tuple[str, ...], *, explain: bool
+    found: Decision,
+    scenario: ItemScenario,
+    inputs: Mapping[str, Any],
+    notes: tuple[str, ...],
+    *,
+    explain: bool,
 ) -> Answer:
     """Return the ranked fleets of a question about items."""
-    return _answer(found, inputs, notes, _item_blocks(found, inputs["latency_p99_s"], explain=explain))
+    return _answer(found, inputs, notes, _item_blocks(found, scenario, explain=explain))
 
 
 def _answer(
@@ -60,7 +68,7 @@ def _answer(
     )
 
 
-def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Block, ...]:
+def _batch_blocks(found: Decision, job: BatchJob, traffic: Traffic, *, explain: bool) -> tuple[Block, ...]:
     losses = "once" if job.spot_losses_per_day == 1 else f"{job.spot_losses_per_day:g} times"
     text = (
         f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost {losses} a "
@@ -73,9 +81,15 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
         DEADLINE_COLUMNS,
         "What to take for which deadline",
     )
+    tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
+    asked = (
+        f"Asked: {job.num_requests:,} requests of {traffic.mean_input_tokens:,} tokens in and "
+        f"{traffic.mean_output_tokens:,} out, {show(tokens, COUNT)} tokens in all."
+    )
     title = f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"
     return (
         Paragraph(found.headline, emphasis=True),
+        Paragraph(asked),
         *([deadlines] if found.ladder else []),
         table_of(found.options, job_columns(), title),
         Paragraph(safe_pick_words(found.options, lambda option: option.job_usd, found.safe_pick)),
@@ -86,7 +100,7 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
     )
 
 
-def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple[Block, ...]:
+def _item_blocks(found: Decision, scenario: ItemScenario, *, explain: bool) -> tuple[Block, ...]:
     at = f" at {found.ladder[-1].rate_per_s:g} {found.unit}s/s" if found.ladder else ""
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     of_each = (
@@ -99,7 +113,11 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
         ITEM_RUNG_COLUMNS,
         "What to take for which load",
     )
-    asked = f"Asked: 99 % of {found.unit}s within {show(objective_s, TIME)}; $/1000 with its 80 % interval."
+    asked = f"Asked: 99 % of {found.unit}s within {show(scenario.latency_p99_s, TIME)}; $/1000 with its 80 % interval."
+    if scenario.num_items is not None:
+        hours = scenario.deadline_s / HOUR_S
+        total = usd(hours * shown[0].bill.usd_per_hour)
+        asked += f" All {scenario.num_items:,.0f} {found.unit}s in {hours:g} h cost {total} with option 1."
     return (
         Paragraph(found.headline, emphasis=True),
         Paragraph(asked),

@@ -38,10 +38,11 @@ def other_work(asked: WorkQuestion, shared: SharedOptions) -> Answer:
 def _items(asked: WorkQuestion, shared: SharedOptions) -> Answer:
     scenario, notes = item_question(asked, shared)
     inputs = pick_attributes(
-        scenario, "model job rate_per_s latency_p99_s budget_usd_per_hour constraints beside top"
+        scenario,
+        "model job rate_per_s num_items deadline_s latency_p99_s budget_usd_per_hour constraints beside top",
     )
     inputs = {"model": inputs.pop("model"), "workload": asked.workload, **inputs}
-    answer = item_answer(recommend_items(scenario), inputs, notes, explain=asked.shown.explain)
+    answer = item_answer(recommend_items(scenario), scenario, inputs, notes, explain=asked.shown.explain)
     return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
 
 
@@ -63,6 +64,6 @@ def batch_of_requests(model: str, asked: WorkQuestion, shared: SharedOptions) ->
     found = recommend_batch(scenario, job)
     if asked.training.deadline is None and asked.workload == "batch":
         found = with_deadlines(found, scenario, job, _DEADLINES_S)
-    answer = batch_answer(found, job, inputs, notes, explain=asked.shown.explain)
+    answer = batch_answer(found, job, scenario.traffic, inputs, notes, explain=asked.shown.explain)
     answer = with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
     return answer, scenario.traffic

@@ -12,11 +12,12 @@ def trace_answer(
 ) -> Answer:
     """Return rate, burstiness, lengths, common beginnings; and a load for a fleet file that is like it."""
     rate = MISSING if fit.rate_per_s is None else f"{digits(fit.rate_per_s)} requests/s"
-    bursty = MISSING if fit.burstiness_cv is None else digits(fit.burstiness_cv)
-    headline = (
-        f"{fit.num_requests:,} requests in {show(fit.duration_s, TIME)}: {rate}, gaps with a coefficient of "
-        f"variation of {bursty} (1 is Poisson)"
+    bursty = (
+        ""
+        if fit.burstiness_cv is None
+        else f", gaps with a coefficient of variation of {digits(fit.burstiness_cv)} (1 is Poisson)"
     )
+    headline = f"{fit.num_requests:,} requests in {show(fit.duration_s, TIME)}: {rate}{bursty}"
     if not has_times:
         headline = f"{fit.num_requests:,} requests, whose times are not recorded"
     rows = tuple(_row(name, lengths) for name, lengths in (("prompt", fit.inputs), ("answer", fit.outputs)))
@@ -61,7 +62,10 @@ def _load_table(fit: TraceFit) -> str:
     """Return a [[load]] of a fleet file."""
     inputs = round(fit.inputs.mean_tokens)
     outputs = round(fit.outputs.mean_tokens)
-    lines = ["[[load]]", f"rate = {digits(fit.rate_per_s or 1.0).replace(',', '')}"]
+    rate = (
+        "R  # requests/s, which the trace does not tell" if fit.rate_per_s is None else digits(fit.rate_per_s)
+    )
+    lines = ["[[load]]", f"rate = {rate.replace(',', '') if fit.rate_per_s else rate}"]
     if fit.burstiness_cv is not None:
         lines.append(f"burstiness = {digits(max(0.05, fit.burstiness_cv)).replace(',', '')}")
     lines += [f"requests = {fit.num_requests}", f"input_tokens = {inputs}", f"output_tokens = {outputs}"]

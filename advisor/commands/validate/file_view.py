@@ -63,10 +63,12 @@ def server_answer(
     )
     if causes:
         blocks.append(bullet_list("What would explain it, likeliest first", causes))
-    elif any(one.verdict == "slower" for one in compared if one.figures):
+    elif any(
+        one.verdict == "slower" for one in compared if one.figures and one.row["engine"] not in LOCAL_ENGINES
+    ):
         blocks.append(Paragraph("No single setting that is tried explains the difference."))
-    if metrics is not None:
-        blocks.append(Paragraph(_state_words(metrics)))
+    if metrics is not None and (state := _state_words(metrics)):
+        blocks.append(Paragraph(f"At the reading: {state}."))
     blocks.append(Paragraph(numbers.LEGEND))
     assumed = dict.fromkeys(sentence for one in compared for sentence in one.assumed)
     result = [_record(one) for one in compared]
@@ -99,17 +101,38 @@ def _headline(compared: Sequence[ServerComparison], title: str) -> str:
         return f"The {title} was read, but nothing in it could be compared."
     verdicts = [one.verdict for one in judged]
     slower = verdicts.count("slower")
-    mean = math.fsum(figure.log_ratio for one in judged for figure in one.figures)
-    mean /= sum(len(one.figures) for one in judged)
     row = judged[0].row
     server = f"{row.get('model')} with {row.get('engine')} on {_layout(row)}"
-    by = _difference(mean)
+    by = "; ".join(_means([figure for one in judged for figure in one.figures]))
     if slower:
-        return f"{server}: slower than it should be in {slower} of {len(judged)} loads; {by} in the mean"
+        return f"{server}: slower than it should be in {slower} of {len(judged)} loads; {by} than predicted"
     if "faster" in verdicts:
         part = f" in {verdicts.count('faster')} of {len(judged)} loads" if len(judged) > 1 else ""
-        return f"{server}: most figures are better than expected{part}; {by} in the mean"
-    return f"{server}: as expected; {by} than predicted in the mean"
+        return f"{server}: most figures are better than expected{part}; {by} than predicted"
+    return f"{server}: as expected; {by} than predicted"
+
+
+_QUANTITIES: Final = {
+    "throughput": ("output_tok_s", "total_tok_s", "req_s"),
+    "decode": ("decode_tok_s",),
+    "prefill": ("prefill_tok_s",),
+    "TTFT": ("ttft_ms",),
+    "TPOT": ("tpot_ms", "itl_ms"),
+    "requests": ("e2e_ms",),
+}
+"""Metrics by the quantity whose mean a headline tells: means over unlike quantities say nothing."""
+
+
+def _means(figures: Sequence[ServerFigure]) -> list[str]:
+    """Return how far each quantity is from its prediction; whole requests only where they are all that is measured."""
+    logs = {
+        name: [figure.log_ratio for figure in figures if figure.metric.startswith(metrics)]
+        for name, metrics in _QUANTITIES.items()
+    }
+    told = {name: each for name, each in logs.items() if each}
+    if len(told) > 1:
+        told.pop("requests", None)
+    return [f"{name} {_difference(math.fsum(each) / len(each))}" for name, each in told.items()]
 
 
 _TOLD_AS_FACTOR: Final = 1.5
@@ -136,7 +159,7 @@ def _layout(row: Mapping[str, str]) -> str:
 
 def _load_words(one: ServerComparison) -> str:
     row = one.row
-    if row.get("engine") in LOCAL_ENGINES and row.get("load") == "batch1":
+    if row.get("load") == "batch1":
         return row.get("case_id", "")
     sent = (
         numbers.client_words(row["concurrency"])
@@ -189,7 +212,7 @@ def _state_words(metrics: ServerMetrics) -> str:
         ),
         ("preemptions", "" if metrics.num_preemptions is None else f"{metrics.num_preemptions:.0f}"),
     ]
-    return "At the reading: " + ", ".join(f"{name} {value}" for name, value in parts if value) + "."
+    return ", ".join(f"{name} {value}" for name, value in parts if value)
 
 
 def memory_answer(

@@ -53,6 +53,7 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
     """Return the accelerator that the person names, or that the report's name or PCI id belongs to; None if unknown.
 
     Raises: InputFileError: the report holds rates, and neither says what they are of.
+        UnknownNameError: the report names another device.
     """
     if "gpu" in stated:
         return accelerators.by_id(stated["gpu"])
@@ -67,9 +68,7 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
         if known := ids.get(f"{_NVIDIA}:{found.pci_device_id}"):
             return accelerators.by_id(known)
     if any(rate.check != "network.port" for rate in found.rates):
-        raise InputFileError(
-            "the report does not say which accelerator it is of",
-            why=f"it names {found.device!r}, which the catalog does not have" if found.device else "",
-            fix="--gpu ID",
-        )
+        if found.device:
+            return accelerators.get(found.device).record
+        raise InputFileError("the report does not say which accelerator it is of", fix="--gpu ID")
     return None

@@ -4,6 +4,7 @@ import datetime
 from dataclasses import dataclass, field
 
 from advisor.catalog.schema import Calibration
+from advisor.catalog.units import DAY_S
 from advisor.decide.scenario import Constraints, ExtraItems
 from advisor.simulator.workloads.services import ItemJob
 
@@ -26,3 +27,7 @@ class ItemScenario:
     beside: ExtraItems = field(default_factory=ExtraItems)
     ladder_per_s: tuple[float, ...] = ()
     """Loads to answer for where none is given; the options are those of the last that anything carries."""
+    num_items: float | None = None
+    """Items that are there already; None if they come at a rate."""
+    deadline_s: float = DAY_S
+    """Time within which the items that are there are done [s]."""
