@@ -4,6 +4,7 @@ it."""
 import functools
 from collections import defaultdict
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of
@@ -124,9 +125,42 @@ def output_of(model: Model) -> Generates:
     return known.generates
 
 
+class Repository(NamedTuple):
+    """What a repository needs beyond the class of its model."""
+
+    needs_code: bool | None = None
+    """Whether engines load it only with its own code, tokenizers included; None if its model type says so."""
+    tokenizer: str = ""
+    """Repository of the tokenizer; empty if it has one that engines read."""
+    tensor_parallel: int = 0
+    """Degree of tensor parallelism for which its files are cut; 0 if engines cut them."""
+
+
+@functools.cache
+def _repositories() -> Mapping[str, Repository]:
+    columns = ("repository", "needs_code", "tokenizer", "tensor_parallel", "source")
+    return {
+        cells["repository"]: Repository(
+            cells["needs_code"] == "yes" if cells["needs_code"] else None,
+            cells["tokenizer"],
+            int(cells["tensor_parallel"] or 0),
+        )
+        for _, cells in read_csv(SUPPORT_FOLDER / "repositories.csv", columns)
+    }
+
+
+def repository_of(name: str) -> Repository:
+    """Return what a repository needs to be loaded. Source: data/support/repositories.csv, each row with its source."""
+    found = (needs for pattern, needs in _repositories().items() if fnmatchcase(name, pattern))
+    return next(found, Repository())
+
+
 def needs_repository_code(model: Model, engine: str) -> bool:
-    """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`): by
-    the lists of model types, and of a type in none of them by what its config.json says."""
+    """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`): by its
+    tokenizer, by lists of repositories and model types, and of a type in none of them by what its config.json says."""
+    said = [needs for name in model.hf_ids if (needs := repository_of(name).needs_code) is not None]
+    if model.has_own_tokenizer or said:
+        return model.has_own_tokenizer or any(said)
     known = model_classes().get(model.family)
     if known is None or not model.family:
         return model.has_own_code

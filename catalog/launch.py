@@ -57,6 +57,8 @@ class LaunchSettings:
     """Option that opens a context window beyond the native one."""
     runs_repository_code: bool = False
     """Whether the checkpoint loads only with Python code of its repository."""
+    tokenizer: str = ""
+    """Repository of the tokenizer; empty for that of the weights."""
     cache_tokens: int | None = None
     """Tokens that the planned caches hold, which sequences share; None if every sequence may be full."""
     num_nodes: int = 1
@@ -144,6 +146,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     words += shlex.split(flags.micro_batches) if settings.takes_turns else []
     words += settings.scaling_words
     words += [flags.repository_code] if settings.runs_repository_code and flags.repository_code else []
+    words += [flags.tokenizer, settings.tokenizer] if settings.tokenizer and flags.tokenizer else []
     more, sections = _lever_options(engine, settings)
     sections += [
         yaml.safe_load(line)

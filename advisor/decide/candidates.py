@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from advisor.catalog.architectures import class_support
+from advisor.catalog.architectures import class_support, repository_of
 from advisor.catalog.context_scaling import can_open
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
@@ -195,14 +195,22 @@ def _fitting(
     model = deployment.model
     engine = deployment.engine
     run = (model, engine, deployment.weight_dtype, accelerator)
+    served = served_checkpoint(*run)
     is_block = engine.needs_whole_blocks and is_block_scaled(*run)
-    loads_whole = engine.quantises_whole_models and served_checkpoint(*run).origin == "quantised on loading"
+    loads_whole = engine.quantises_whole_models and served.origin == "quantised on loading"
+    num_parts = repository_of(served.repository).tensor_parallel
     reason: Reason | None = None
     widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
     staged = _staged_layouts(accelerator, model, widest, in_turn=engine.holds_layers_in_turn)
     for layouts in (_layouts(accelerator, model, widest), staged):
         found = []
         for tp, pp, dp, ep in layouts:
+            if num_parts and (tp, pp, dp, ep) != (num_parts, 1, 1, 1):
+                reason = reason or DoesNotFit(
+                    f"the files of {served.repository} are cut for tensor parallelism {num_parts} and load in no other "
+                    "layout"
+                )
+                continue
             placed = replace(
                 deployment, tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp, expert_parallel=ep
             )

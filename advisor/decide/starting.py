@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.architectures import needs_repository_code, repository_of
 from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.launch import Guess, LaunchSettings, launch
@@ -94,6 +94,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
             scenario.constraints.release_of(deployment.engine.id),
         ),
         runs_repository_code=needs_repository_code(model, deployment.engine.id),
+        tokenizer=repository_of(checkpoint.repository).tokenizer,
         cache_tokens=candidate.memory.kv_capacity_tokens,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
         guess=_guess(candidate),

@@ -193,6 +193,8 @@ class LaunchFlags(Record):
     """Option for the name by which requests name the model; empty if the engine answers under any name."""
     repository_code: str = ""
     """Flag that lets the engine run Python code of the model's repository."""
+    tokenizer: str = ""
+    """Option for the repository of the tokenizer, if it is not that of the weights."""
     nodes: NodeFlags | None = None
     """Words of a replica on several machines; None if no way to start one is known."""
     reads_only: Literal["", "gguf"] = ""

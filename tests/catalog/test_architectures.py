@@ -198,8 +198,10 @@ def test_a_type_in_no_list_needs_the_code_that_its_file_names(tmp_path: Path) ->
     for map_, needs in (({"AutoConfig": "configuration.Own"}, True), ({}, False), (None, False)):
         path = config(tmp_path, model_type="of_its_own", text_config=text, auto_map=map_)
         assert needs_repository_code(model_from_hf_config(path), "vllm") == needs
-    known = model_from_hf_config(config(tmp_path, auto_map={"AutoConfig": "configuration.Own"}))
-    assert not needs_repository_code(known, "vllm")
+    known = config(tmp_path, auto_map={"AutoConfig": "configuration.Own"})
+    assert not needs_repository_code(model_from_hf_config(known), "vllm")
+    known.with_name("tokenizer_config.json").write_text('{"auto_map": {"AutoTokenizer": ["own.Own", null]}}')
+    assert needs_repository_code(model_from_hf_config(known), "vllm")
 
 
 def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:
@@ -213,6 +215,8 @@ def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:
 def test_repository_code_is_needed_where_no_program_knows_the_configuration() -> None:
     assert needs_repository_code(models.by_id("kimi-k2"), "vllm")
     assert needs_repository_code(models.by_id("minicpm-2b"), "sglang")
+    assert needs_repository_code(models.by_id("moonlight-16b-a3b"), "vllm")
+    assert not needs_repository_code(models.by_id("grok-2"), "sglang")
     assert not needs_repository_code(models.by_id("deepseek-v3"), "vllm")
     assert not needs_repository_code(models.by_id("qwen3-32b"), "sglang")
 
