@@ -138,6 +138,11 @@ class Plan:
         )
 
     @property
+    def replicas_on_last(self) -> int:
+        """Number of replicas on the last machine, which may have fewer than the others."""
+        return self.num_replicas % self.replicas_per_host or self.replicas_per_host
+
+    @property
     def num_hosts(self) -> int:
         return math.ceil(self.num_replicas / self.replicas_per_host) * self.nodes_per_replica
 
@@ -327,7 +332,7 @@ class Plan:
         if self.nodes_per_replica > 1:
             each = f"{self.nodes_per_replica} machines of {self.accelerators_per_process} accelerators"
             return (Line(f"each replica on {each}, {self.num_hosts} machines in all"),)
-        rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
+        rest = self.replicas_on_last
         last = "" if rest == self.replicas_per_host else f", the last one with {rest}"
         return (Line(f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}"),)
 

@@ -260,7 +260,7 @@ def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
             assert f"--array=0-{part.layout.num_replicas - 1}\n" in files[f"{part.role}.sbatch"]
             assert f"--gpus-per-node={part.layout.tensor_parallel}\n" in files[f"{part.role}.sbatch"]
             continue
-        number = re.search(rf"{part.role.upper()}_WORKERS:-(\d+)", text)
+        number = re.search(rf"{part.role.upper()}_WORKERS:[-?](\d+)", text)
         assert number
         on_host = (
             part.layout.num_replicas
