@@ -98,7 +98,8 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         cache_tokens=candidate.memory.kv_capacity_tokens,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
         guess=_guess(candidate),
-        dispatches=deployment.can_dispatch and deployment.accelerator.vendor == "nvidia",
+        # vLLM adapts experts only where all ranks gather all tokens: lora/layers/fused_moe.py, _ep_check.
+        dispatches=deployment.can_dispatch and deployment.accelerator.vendor == "nvidia" and not adapters,
         takes_turns=takes_turns(
             deployment, engine_costs(deployment.engine, version=deployment.engine.release)
         ),

@@ -411,6 +411,8 @@ class Engine(Record):
     """Whether it refuses layouts that cut blocks of 128 × 128 weights, which share a scale in some fp8 checkpoints."""
     quantises_whole_models: bool = False
     """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading."""
+    adapts_experts: bool = False
+    """Whether it keeps memory for LoRA adapters of routed experts too, whether they have any or not."""
     prefix_caching: bool = True
     embeds_on_host: bool = False
     """Whether tokens are looked up in host memory; the input table then takes no accelerator memory."""
