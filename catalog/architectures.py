@@ -126,7 +126,7 @@ def output_of(model: Model) -> Generates:
 
 
 class Repository(NamedTuple):
-    """What a repository needs beyond the class of its model."""
+    """Needs of a repository beyond the class of its model."""
 
     needs_code: bool | None = None
     """Whether engines load it only with its own code, tokenizers included; None if its model type says so."""

@@ -63,7 +63,11 @@ def count_line(name: str, num_replicas: int, each: int) -> str:
     """Return the shell line that sets the number of replicas on this machine, which must be told if the last of the
     machines has fewer than `each`: a default would start more there than were planned."""
     last = num_replicas % each
-    more = f"?{each} on each machine, {last} on the last of {math.ceil(num_replicas / each)}" if last else f"-{each}"
+    more = (
+        f"?{each} on each machine, {last} on the last of {math.ceil(num_replicas / each)}"
+        if last
+        else f"-{each}"
+    )
     return f"{name}=${{{name}:{more}}}\n"
 
 

@@ -236,7 +236,7 @@ class Model(Record):
     has_own_code: bool = False
     """Whether config.json names Python files of its repository that read it (`auto_map`)."""
     has_own_tokenizer: bool = False
-    """Whether the tokenizer_config.json beside config.json names Python files of its repository that read it."""
+    """Whether the repository's tokenizer_config.json names Python files that read it."""
     hidden_size: Count
     vocab_size: Count
     tied_embeddings: bool = False

@@ -133,7 +133,7 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
         on_host = min(option.layout.num_replicas, option.machine.accelerators_per_node // per_replica)
         assert replicas == (option.layout.num_replicas if form in ("k8s", "skypilot", "slurm") else on_host)
         assert per_replica == option.layout.tensor_parallel
-        assert started(files, form, option, replicas) == option.layout.num_replicas
+        assert count_replicas(files, form, option, replicas) == option.layout.num_replicas
         if option.layout.engine == "llama.cpp":
             assert str(settings.max_model_len * (settings.max_num_seqs or 1)) in words
         if option.layout.engine in ("vllm", "sglang", "tensorrt-llm"):
@@ -147,7 +147,7 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
             assert f"- key: {vendor}.com/gpu\n        operator: Exists" in files["plan.k8s.yaml"]
 
 
-def started(files: dict[str, str], form: str, option: Option, on_host: int) -> int:
+def count_replicas(files: dict[str, str], form: str, option: Option, on_host: int) -> int:
     """Replicas that the commands of README.md start on all machines together."""
     if form in ("k8s", "skypilot", "slurm"):
         return on_host

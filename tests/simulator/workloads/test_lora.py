@@ -1,4 +1,4 @@
-"""Adapters: sizes, occupancy, the cache of adapters, and dearer steps."""
+"""Adapters: sizes, occupancy, the cache of adapters, and longer steps."""
 
 from dataclasses import replace
 from typing import Any
