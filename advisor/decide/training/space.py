@@ -469,6 +469,8 @@ def _without_setting(
     goal = task.loop or "sft"
     lacks = next(missing_settings(job, _PLANS_TO_TRY[0], goal), None)
     what = f"{lacks.part} '{lacks.word}'" if lacks else f"the model {model.id}"
+    if lacks and lacks.part == "recipe":
+        what = f"{goal} of {'all weights' if task.method == 'full' else 'adapters on several accelerators'}"
     return NoOptions((tuners()[software].release,), what, (), frameworks_with_settings(job, goal))
 
 
