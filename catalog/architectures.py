@@ -173,7 +173,7 @@ def class_support(
     """Return whether an engine loads the class of a model, on an accelerator whose plug-in may have a list of its own,
     in `version`, else in the release that the record names, else in the newest one that was read.
 
-    Source: data/support/engine_models.csv and class_limits.csv, each row with its source.
+    Source: data/support/engine_models.csv, class_limits.csv and class_parts.csv, each row with its source.
     """
     release = version or engine.release
     limit = _limit_of(engine.id, class_of(model), release, "accelerator")
@@ -182,6 +182,11 @@ def class_support(
         return ClassSupport(
             "no", engine.id, class_of(model), release or limit.release, "", limit.source, note
         )
+    for part in _parts_of(model) if release else ():
+        later = _later_parts().get((engine.id, class_of(model), part))
+        if later is not None and version_key(release) < version_key(later.present):
+            note = f"its {part} came after {later.absent}, by {later.present}"
+            return ClassSupport("no", engine.id, class_of(model), release, "", later.source, note)
     return _support(
         engine.id,
         class_of(model),
@@ -189,6 +194,36 @@ def class_support(
         "" if accelerator is None else plugin_of(accelerator),
         release,
     )
+
+
+class _LaterPart(NamedTuple):
+    """Part of a class that came after the class itself."""
+
+    absent: str
+    """Newest release that was read without it."""
+    present: str
+    """Oldest release that was read with it."""
+    source: str
+
+
+@functools.cache
+def _later_parts() -> Mapping[tuple[str, str, str], _LaterPart]:
+    columns = ("engine", "architecture", "part", "absent", "present", "source")
+    return {
+        (cells["engine"], cells["architecture"], cells["part"]): _LaterPart(
+            cells["absent"], cells["present"], cells["source"]
+        )
+        for _, cells in read_csv(SUPPORT_FOLDER / "class_parts.csv", columns)
+    }
+
+
+def _parts_of(model: Model) -> tuple[str, ...]:
+    """Return the parts of a model that classes may have had later than others."""
+    mixtures = [
+        part for group in model.layers if (part := group.feed_forward) is not None and part.kind == "moe"
+    ]
+    is_latent = any(part.latent_size for part in mixtures)
+    return (*(("latent experts",) if is_latent else ()), *(("experts",) if mixtures else ()))
 
 
 def class_lacks(engine: Engine, model: Model, what: ClassLimit) -> str:
@@ -288,6 +323,9 @@ def _in_version(found: list[ClassSupport], version: str) -> ClassSupport:
     if (having and asked >= version_key(having)) or row.is_refused or version_key(row.version) == asked:
         return row._replace(version=version)
     lacking = lacking.rstrip(", ") or ("" if having else row.since.removeprefix("after "))
+    if lacking and asked <= version_key(lacking) and row.verdict == "transformers":
+        note = "not in its list; it runs the class if the installed Transformers has one"
+        return row._replace(verdict="unknown", version=version, note=note)
     if lacking and asked <= version_key(lacking):
         return row._replace(verdict="no", version=version, note=f"the class came after {lacking}")
     return row._replace(verdict="unknown", version=version, note="no list of this release was read")

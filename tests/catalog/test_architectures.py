@@ -193,6 +193,21 @@ def test_a_release_has_the_classes_of_its_own_registry(
     assert class_support(engines.by_id(engine), model, version=version).verdict == expected
 
 
+def test_parts_of_a_class_may_come_later_than_the_class() -> None:
+    for name, engine, releases in (
+        ("nemotron-3-nano-30b-a3b", "sglang", ("0.5.5", "0.5.6")),
+        ("nemotron-3-super-120b-a12b", "sglang", ("0.5.7", "0.5.8")),
+        ("nemotron-nano-9b-v2", "sglang", ("0.5.3", "0.5.5")),
+        ("nemotron-3-super-120b-a12b", "vllm", ("0.12.0", "0.13.0")),
+    ):
+        before, after = (
+            class_support(engines.by_id(engine), models.by_id(name), version=release) for release in releases
+        )
+        assert (before.verdict, after.verdict) == ("no", "native")
+    older = class_support(engines.by_id("vllm"), models.by_id("smollm3-3b"), version="0.9.1")
+    assert older.verdict == "unknown"
+
+
 def test_a_type_in_no_list_needs_the_code_that_its_file_names(tmp_path: Path) -> None:
     text = json.loads(config(tmp_path).read_text()) | {"model_type": "qwen3"}
     for map_, needs in (({"AutoConfig": "configuration.Own"}, True), ({}, False), (None, False)):
