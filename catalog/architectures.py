@@ -134,16 +134,19 @@ class Repository(NamedTuple):
     """Repository of the tokenizer; empty if it has one that engines read."""
     tensor_parallel: int = 0
     """Degree of tensor parallelism for which its files are cut; 0 if engines cut them."""
+    inner_size: int = 0
+    """Width to which its dense feed-forward matrices are padded; 0 if they are not."""
 
 
 @functools.cache
 def _repositories() -> Mapping[str, Repository]:
-    columns = ("repository", "needs_code", "tokenizer", "tensor_parallel", "source")
+    columns = ("repository", "needs_code", "tokenizer", "tensor_parallel", "inner_size", "source")
     return {
         cells["repository"]: Repository(
             cells["needs_code"] == "yes" if cells["needs_code"] else None,
             cells["tokenizer"],
             int(cells["tensor_parallel"] or 0),
+            int(cells["inner_size"] or 0),
         )
         for _, cells in read_csv(SUPPORT_FOLDER / "repositories.csv", columns)
     }

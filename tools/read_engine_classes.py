@@ -23,7 +23,11 @@ _PLACES: Final = {"vllm": "vllm/model_executor/models/registry.py", "sglang": "s
 
 def read_classes(folder: Path, engine: str) -> set[str]:
     """Return the classes that a release registers."""
-    return {name for path in folder.glob(_PLACES[engine]) for name in _names_in(ast.parse(path.read_text("utf-8-sig")))}
+    return {
+        name
+        for path in folder.glob(_PLACES[engine])
+        for name in _names_in(ast.parse(path.read_text("utf-8-sig")))
+    }
 
 
 def _names_in(tree: ast.Module) -> Iterator[str]:
@@ -54,7 +58,9 @@ def narrowed(since: str, architecture: str, releases: Mapping[str, set[str]]) ->
 
 def main() -> None:
     """Narrow the table's rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     releases = {

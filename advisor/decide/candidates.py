@@ -198,7 +198,8 @@ def _fitting(
     served = served_checkpoint(*run)
     is_block = engine.needs_whole_blocks and is_block_scaled(*run)
     loads_whole = engine.quantises_whole_models and served.origin == "quantised on loading"
-    num_parts = repository_of(served.repository).tensor_parallel
+    needs = repository_of(served.repository)
+    num_parts = needs.tensor_parallel
     reason: Reason | None = None
     widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
     staged = _staged_layouts(accelerator, model, widest, in_turn=engine.holds_layers_in_turn)
@@ -218,7 +219,9 @@ def _fitting(
                 reason = reason or DoesNotFit(f"{engine.name} has no words for {unsaid} parallelism")
                 continue
             try:
-                _check_loading(placed, is_block_scaled=is_block, loads_whole=loads_whole)
+                _check_loading(
+                    placed, is_block_scaled=is_block, loads_whole=loads_whole, inner_size=needs.inner_size
+                )
                 found.append(fit_memory(placed, mean_context_tokens, max_context_tokens))
             except InfeasibleError as error:
                 reason = DoesNotFit(error.why or error.what)
@@ -233,25 +236,35 @@ _LOADING_FRACTION = 0.95
 """Part of the memory that 16-bit weights may take before they are quantised: the rest is the driver's and the copy of a
 layer. Own assumption; a larger part would plan replicas that run out of memory while they load."""
 _SCALED_BLOCK = 128
-"""Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks."""
+"""Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks, and rows in 4-bit ones."""
 
 
-def _check_loading(deployment: Deployment, *, is_block_scaled: bool, loads_whole: bool) -> None:
+def _check_loading(
+    deployment: Deployment, *, is_block_scaled: bool, loads_whole: bool, inner_size: int
+) -> None:
     """Refuse layouts in which an engine cannot load the weights, although it could run them.
 
-    `loads_whole` says that the engine quantises weights when it has loaded all of them.
+    `loads_whole` says that the engine quantises weights when it has loaded all of them; `inner_size` is the width to
+    which the checkpoint pads dense feed-forward matrices, or 0.
+
+    Assumes: 4-bit weights have groups of 128 rows; kernels of experts take parts of a group.
 
     Raises: InfeasibleError: ranks would cut blocks of weights that share a scale, or weights that are quantised on
         loading do not fit before they are.
-    Source: vLLM, quantization/fp8.py, "not divisible by weight quantization block_n"; SGLang, quantization/fp8.py,
+    Source: vLLM, quantization/fp8.py, "not divisible by weight quantization block_n", and auto_awq.py and gptq.py, "not
+        aligned with the quantized weight shape", moe_wna16.py; SGLang, quantization/fp8.py,
         validate_block_quant_shapes, and weights of params_dtype where the checkpoint is not serialised in fp8.
     """
     model = deployment.model
     name = deployment.engine.name
-    width = _narrowest_cut(deployment) if is_block_scaled else 0
+    has_groups = (
+        deployment.engine.needs_whole_blocks and deployment.weight_dtype == "int4" and not is_moe(model)
+    )
+    width = _narrowest_cut(deployment, inner_size) if is_block_scaled or has_groups else 0
     if width:
         raise InfeasibleError(
-            f"{name} loads no parts of {width} columns of {model.id}, whose fp8 scales are those of {_SCALED_BLOCK}"
+            f"{name} loads no parts of {width} columns of {model.id}, whose {deployment.weight_dtype} scales are those "
+            f"of {_SCALED_BLOCK}"
         )
     if loads_whole:
         needed = weight_bytes(replace(deployment, weight_dtype=model.weights, activation_dtype=model.weights))
@@ -261,15 +274,16 @@ def _check_loading(deployment: Deployment, *, is_block_scaled: bool, loads_whole
             )
 
 
-def _narrowest_cut(deployment: Deployment) -> int:
-    """Width of a rank's part of a feed-forward matrix that is no whole number of blocks; 0 if all are whole."""
+def _narrowest_cut(deployment: Deployment, inner_size: int) -> int:
+    """Width of a rank's part of a feed-forward matrix that is no whole number of blocks; 0 if all are whole. Dense
+    matrices are padded to `inner_size` if it is not 0."""
     tp = deployment.tensor_parallel
     for group in deployment.model.layers:
         part = group.feed_forward
         if part is None:
             continue
         if part.kind == "dense":
-            widths = [(part.intermediate_size, tp)]
+            widths = [(inner_size or part.intermediate_size, tp)]
         else:
             widths = [
                 (part.intermediate_size, deployment.expert_tensor_parallel),

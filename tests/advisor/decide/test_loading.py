@@ -52,6 +52,23 @@ def test_experts_stay_whole_where_eight_ranks_would_cut_them() -> None:
     assert all(run.expert_parallel > 1 for run in wide if run.ranks_per_stage == 8)
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_ranks_hold_whole_groups_of_4_bit_weights_as_the_checkpoint_pads_them(engine: str) -> None:
+    widths = {"qwen2.5-14b": 13_824, "qwen2.5-7b": 18_944, "qwen2.5-72b": 29_696, "llama-2-13b": 13_824}
+    for model, width in widths.items():
+        able = [one.deployment for one in candidates_on(model, "l40s", engine, "int4")]
+        assert able
+        assert all(width % (BLOCK * run.tensor_parallel) == 0 for run in able)
+    assert max(run.tensor_parallel for run in able) < 8
+    padded = candidates_on("qwen2.5-72b", "l40s", engine, "int4")
+    assert max(one.deployment.tensor_parallel for one in padded) == 8
+
+
+def test_files_that_are_cut_for_some_ranks_load_in_that_layout_alone() -> None:
+    found = [one.deployment for one in candidates_on("grok-2", "h200-sxm", "sglang", "bf16")]
+    assert {(run.tensor_parallel, run.accelerators_per_replica) for run in found} == {(8, 8)}
+
+
 @pytest.mark.parametrize(
     ("model", "chip", "least"), [("kimi-linear-48b-a3b", "h100-sxm", 2), ("mixtral-8x7b", "h100-sxm", 2)]
 )
