@@ -43,6 +43,8 @@ class LaunchSettings:
     checkpoint_dtype: str = "bf16"
     """Format in which the weights are stored."""
     kv_dtype: str = "bf16"
+    own_kv_dtype: str = "bf16"
+    """Format of the cache that the engine chooses for the checkpoint unless told otherwise."""
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     max_model_len: int = 8192
@@ -120,6 +122,8 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     if is_shared and settings.cache_tokens is not None:
         total = max(settings.max_model_len, min(total, settings.cache_tokens))
     ep = settings.ep
+    is_16_bit = settings.kv_dtype in _SIXTEEN_BIT
+    is_kv_said = not (is_16_bit and settings.own_kv_dtype in _SIXTEEN_BIT)
     values = {
         "model": model,
         "tp": settings.tp * dp if flags.tp_counts_dp_ranks else settings.tp,
@@ -129,7 +133,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         "dp_flag": flags.data_parallel.format(dp=dp) if dp > 1 else "",
         "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
         "dtype_flag": flags.weights.get(settings.weight_dtype, "") if quantise else "",
-        "kv_flag": flags.kv.get(settings.kv_dtype, "") if settings.kv_dtype not in _SIXTEEN_BIT else "",
+        "kv_flag": flags.kv.get("bf16" if is_16_bit else settings.kv_dtype, "") if is_kv_said else "",
         "max_num_seqs": -(-num_seqs // dp) if engine.token_budget_of == "rank" else num_seqs,
         "max_num_batched_tokens": settings.max_num_batched_tokens or engine.max_num_batched_tokens,
         "max_model_len": settings.max_model_len,

@@ -147,10 +147,14 @@ def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accel
 
     Source: engine records; data/support/engines.csv where it says otherwise.
     """
-    if not kv_dtype:
-        return cache_dtype_of(model, engine, accelerator)
+    own = cache_dtype_of(model, engine, accelerator)
+    if not kv_dtype or kv_dtype == own:
+        return own
+    if own not in _SIXTEEN_BITS and engine.keeps_declared_cache:
+        return ""
     if kv_dtype in _SIXTEEN_BITS:
-        return kv_dtype if kv_dtype in engine.kv_dtypes else _SIXTEEN_BITS[0]
+        is_said = own in _SIXTEEN_BITS or "bf16" in engine.flags.kv
+        return (kv_dtype if kv_dtype in engine.kv_dtypes else _SIXTEEN_BITS[0]) if is_said else ""
     is_refused = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict == "no"
     names = (kv_dtype, *_LIKE_FORMATS.get(kv_dtype, ()))
     return "" if is_refused else next((name for name in names if name in engine.kv_dtypes), "")
@@ -236,7 +240,7 @@ _LOADING_FRACTION = 0.95
 """Part of the memory that 16-bit weights may take before they are quantised: the rest is the driver's and the copy of a
 layer. Own assumption; a larger part would plan replicas that run out of memory while they load."""
 _SCALED_BLOCK = 128
-"""Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks, and rows in 4-bit ones."""
+"""Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks; rows in 4-bit ones."""
 
 
 def _check_loading(

@@ -24,6 +24,7 @@ from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Constraints, Scenario, Traffic, context_window
 from advisor.decide.trial import FleetPart, Found
+from advisor.simulator.deployment import cache_dtype_of
 from advisor.simulator.engine_costs import engine_costs, takes_turns
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -84,6 +85,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         weight_dtype=deployment.weight_dtype,
         checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
         kv_dtype=deployment.kv_dtype,
+        own_kv_dtype=cache_dtype_of(model, deployment.engine, deployment.accelerator),
         max_num_seqs=candidate.max_num_seqs,
         max_num_batched_tokens=candidate.max_num_batched_tokens,
         max_model_len=max_model_len,

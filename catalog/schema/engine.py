@@ -483,6 +483,8 @@ class Engine(Record):
     reads_cache_format_from: tuple[Literal["config.json", "hf_quant_config.json"], ...] = ()
     """Files of a checkpoint whose declared cache format the engine follows unless told otherwise, the first that
     declares one; empty: it keeps 16 bits."""
+    keeps_declared_cache: bool = False
+    """Whether it refuses another cache format than the one that a checkpoint declares."""
     vendors: tuple[str, ...] = ()
     release_formats: tuple[ReleaseFormat, ...] = ()
     """Further weight formats that some releases serve; a search takes them only if asked for."""

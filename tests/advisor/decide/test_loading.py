@@ -5,8 +5,10 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import ClassLimit, class_lacks, class_support
-from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint
-from advisor.decide.candidates import Candidate, candidates_of
+from advisor.catalog.launch import LaunchSettings, launch
+from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint, served_model
+from advisor.decide.candidates import Candidate, cache_format, candidates_of
+from advisor.simulator.deployment import cache_dtype_of
 
 BLOCK = 128
 
@@ -135,3 +137,25 @@ def test_a_class_or_format_is_planned_only_on_accelerators_whose_kernels_run_it(
     assert not candidates_on(model, chip, engine, precision)
     assert candidates_on(model, "b200-sxm", engine, precision)
     assert class_support(engines.by_id(engine), models.by_id(model)).verdict == "native"
+
+
+def test_a_command_says_every_cache_format_that_the_engine_would_not_choose_itself() -> None:
+    """TensorRT-LLM refuses another format than the one that a checkpoint declares: pyexecutor/model_loader.py."""
+    chip = accelerators.by_id("b200-sxm")
+    model = models.by_id("nemotron-3-nano-30b-a3b")
+    for name, asked, words in (
+        ("vllm", "bf16", "--kv-cache-dtype bfloat16"),
+        ("sglang", "bf16", "--kv-cache-dtype bf16"),
+        ("vllm", "fp8", "--kv-cache-dtype fp8"),
+        ("tensorrt-llm", "bf16", ""),
+        ("tensorrt-llm", "nvfp4", ""),
+    ):
+        engine = engines.by_id(name)
+        served = served_model(model, engine, "fp8", chip)
+        own = cache_dtype_of(served, engine, chip)
+        assert own == "fp8"
+        found = cache_format(asked, served, engine, chip)
+        assert bool(found) is bool(words)
+        if words:
+            started = launch(engine, "org/name", LaunchSettings(kv_dtype=found, own_kv_dtype=own))
+            assert words in started.command
