@@ -10,7 +10,7 @@ from typing import Final
 from advisor.catalog.architectures import class_support, repository_of
 from advisor.catalog.context_scaling import can_open
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engines import support, weight_formats
+from advisor.catalog.engines import plans_on, support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import spans_machines, unsaid_parallelism
 from advisor.catalog.published import (
@@ -97,12 +97,12 @@ def candidates_of(
     size_limit = min(max_accelerators, _MAX_REPLICA)
     engines = tuple(engines)
     reason: Reason = refusal(model, engines, accelerator) or NoEngine(model.id)
-    if accelerator.engines and not {engine.id for engine in engines} & set(accelerator.engines):
+    if accelerator.engines and not any(plans_on(engine, accelerator) for engine in engines):
         reason = NotSupported(
             f"it is planned with {', '.join(accelerator.engines)} only, not with {', '.join(one.id for one in engines)}"
         )
     for engine in engines:
-        if engine.id not in accelerator.engines or class_support(engine, model, accelerator).is_refused:
+        if not plans_on(engine, accelerator) or class_support(engine, model, accelerator).is_refused:
             continue
         if not can_open(engine, model, max_context_tokens):
             reason = NotSupported(

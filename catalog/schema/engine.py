@@ -411,6 +411,9 @@ class Engine(Record):
     """Whether it refuses layouts that cut blocks of 128 × 128 weights, which share a scale in some fp8 checkpoints."""
     quantises_whole_models: bool = False
     """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading."""
+    is_planned_if_named: bool = False
+    """Whether plans are made with it only where a question names it, on every accelerator of its vendors that another
+    engine serves: nothing of it was fitted."""
     adapts_experts: bool = False
     """Whether it keeps memory for LoRA adapters of routed experts too, whether they have any or not."""
     prefix_caching: bool = True

@@ -8,6 +8,7 @@ from advisor.catalog.architectures import ClassLimit, class_lacks, class_support
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint, served_model
 from advisor.decide.candidates import Candidate, cache_format, candidates_of
+from advisor.decide.scenario import Constraints
 from advisor.simulator.deployment import cache_dtype_of
 
 BLOCK = 128
@@ -159,3 +160,11 @@ def test_a_command_says_every_cache_format_that_the_engine_would_not_choose_itse
         if words:
             started = launch(engine, "org/name", LaunchSettings(kv_dtype=found, own_kv_dtype=own))
             assert words in started.command
+
+
+def test_an_engine_of_which_nothing_was_fitted_plans_where_it_is_named() -> None:
+    assert candidates_on("internvl3-38b", "a100-sxm-80gb", "lmdeploy", "bf16")
+    assert not candidates_on("llama-3.1-8b", "mi300x", "lmdeploy", "bf16")
+    known = {one.id for one in Constraints().engines_of(engines.all_engines())}
+    assert "vllm" in known
+    assert "lmdeploy" not in known
