@@ -81,6 +81,8 @@ _TRTLLM_OPTIONS: Final[Mapping[str, str]] = {
 }
 """Options of Dynamo's worker for those of trtllm-serve; empty for PyTorch's back end, the only one that it has.
 Source: PyPI ai-dynamo 1.6.1, dynamo/trtllm/backend_args.py and workers/llm_worker.py."""
+_CHARTS: Final = "https://llm-d-incubation.github.io/llm-d-modelservice"
+"""Where Helm finds the chart. Source: llm-d-incubation/llm-d-modelservice, README.md."""
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
@@ -156,7 +158,10 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
     if form == "skypilot":
         return sky_doubts(plan)
     if form == "llm-d":
-        return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
+        return (
+            f"first: helm repo add llm-d-modelservice {_CHARTS}",
+            "verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",
+        )
     if form == "kserve" and (moves_caches(plan) or plan.nodes_per_replica > 1):
         groups = "parallelism.data is the number of machines of a replica, by which KServe sizes its groups of pods"
         return (
@@ -368,7 +373,6 @@ def _llmd_values(
             "name": str(model),
             "uri": f"hf://{model}",
             "size": f"{math.ceil(_DOWNLOAD * first.download_bytes / GIB)}Gi",
-            "authSecretName": _SECRET,
             "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": str(first.name)},
         },
         "accelerator": {"type": "nvidia"},
