@@ -9,15 +9,25 @@ from typing import Any, Final
 
 import yaml
 
+from advisor.catalog.architectures import plugin_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.legible import Line
 from advisor.catalog.releases import version_key
-from advisor.catalog.schema import Engine
+from advisor.catalog.schema import Accelerator, Engine
 
 PORT: Final = 8000
 NODE_PORT: Final = 29500
 """Port at which the first machine of a replica waits for the others: the default of torch.distributed."""
 _SIXTEEN_BIT: Final = ("bf16", "fp16")
+_VISIBLE: Final = {
+    "gaudi": "HABANA_VISIBLE_MODULES",
+    "aws": "NEURON_RT_VISIBLE_CORES",
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "amd": "HIP_VISIBLE_DEVICES",
+    "intel": "ZE_AFFINITY_MASK",
+    "huawei": "ASCEND_RT_VISIBLE_DEVICES",
+    "google": "TPU_VISIBLE_CHIPS",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +109,22 @@ class LaunchCommand:
     def words(self, config_path: str) -> tuple[Line, ...]:
         """Return the command's words with the path of the options file in place."""
         return (*self.argv, Line(self.config_flag), Line(config_path)) if self.config else self.argv
+
+
+def visible_variable(accelerator: Accelerator) -> str:
+    """Return the name of the environment variable that gives a process its accelerators."""
+    return _VISIBLE.get(plugin_of(accelerator)) or _VISIBLE.get(accelerator.vendor, "")
+
+
+def device_words(engine: Engine, accelerator: Accelerator, count: int, on_machine: int) -> str:
+    """Return the assignment in front of a command that gives a replica `count` of the devices of its machine; empty for
+    engines that take no more than they are told, and where it has them all.
+
+    Source: engines whose accelerators hold layers in turn divide a model among all that they see.
+    """
+    if not engine.holds_layers_in_turn or count >= on_machine or not visible_variable(accelerator):
+        return ""
+    return f"{visible_variable(accelerator)}={','.join(map(str, range(count)))}"
 
 
 def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchCommand:

@@ -359,15 +359,15 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
 def _staged_layouts(
     accelerator: Accelerator, model: Model, largest: int, *, in_turn: bool
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Pipelines of full domains, or of single accelerators where an engine lets them hold layers `in_turn`, for models
-    that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
+    """Pipelines of full domains, or of any number of accelerators where an engine lets them hold layers `in_turn`, for
+    models that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
     widest = 1 if in_turn else min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1
         if is_moe(model) and widest > 1:
             yield widest, stages, 1, widest
-        stages *= 2
+        stages += 1 if in_turn else stages
 
 
 def fit_memory(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:

@@ -10,7 +10,7 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.architectures import needs_repository_code, repository_of
 from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.dtypes import GGUF_DTYPES
-from advisor.catalog.launch import Guess, LaunchSettings, launch
+from advisor.catalog.launch import Guess, LaunchSettings, device_words, launch
 from advisor.catalog.launch_options import launch_options, words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.published import checkpoint_for, loadable_checkpoints
@@ -55,6 +55,10 @@ def launch_of(
         for _, after in found.lines:
             words_in_release(deployment.engine.id, shlex.split(after), release)
         found = replace(found, argv=tuple(map(Line, words)))
+    chip = deployment.accelerator
+    count = deployment.accelerators_per_replica * chip.devices
+    if devices := device_words(deployment.engine, chip, count, host_size(machine) * chip.devices):
+        found = replace(found, lines=((devices, ""),))
     return Launch(found.command, found.argv, found.config, checkpoint, simulate_args)
 
 

@@ -12,7 +12,14 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.architectures import plugin_of
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
+from advisor.catalog.launch import (
+    PORT,
+    LaunchCommand,
+    device_words,
+    node_words,
+    plugin_for,
+    visible_variable,
+)
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import Accelerator, Engine
@@ -39,15 +46,6 @@ ADAPTERS: Final = "/adapters"
 """Path in a container at which the folder of LoRA adapters is mounted."""
 CACHE: Final = "/root/.cache/huggingface"
 """Path in a container at which weights are cached; the publishers' images run as root."""
-_VISIBLE: Final = {
-    "gaudi": "HABANA_VISIBLE_MODULES",
-    "aws": "NEURON_RT_VISIBLE_CORES",
-    "nvidia": "CUDA_VISIBLE_DEVICES",
-    "amd": "HIP_VISIBLE_DEVICES",
-    "intel": "ZE_AFFINITY_MASK",
-    "huawei": "ASCEND_RT_VISIBLE_DEVICES",
-    "google": "TPU_VISIBLE_CHIPS",
-}
 _CPUS: Final = 6
 """CPU cores per accelerator, for its process, the tokenisers and the server. Own assumption: a node of 8 cores
 (g6.2xlarge, g2-standard-8) runs no pod that asks for all, as Kubernetes keeps a part."""
@@ -149,7 +147,15 @@ class Plan:
     @property
     def visible(self) -> str:
         """Name of the environment variable that gives a process its accelerators."""
-        return _VISIBLE.get(plugin_of(self.chip)) or _VISIBLE.get(self.vendor, "")
+        return visible_variable(self.chip)
+
+    @property
+    def own_devices(self) -> str:
+        """Words in front of the command of a replica alone on a machine that has more devices than it takes; empty
+        otherwise."""
+        on_machine = self.host_size * self.chip.devices
+        words = device_words(self.engine, self.chip, self.devices_per_replica, on_machine)
+        return f"{words} " if words else ""
 
     @property
     def chip(self) -> Accelerator:

@@ -103,7 +103,7 @@ def command_files(plan: Plan) -> dict[str, str]:
     if plan.replicas_per_host == 1:
         alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
         line = f"{quote_words(plan.words())} {alone}".rstrip()
-        files = {"start.sh": script(plan.comments, f"exec {line}\n")}
+        files = {"start.sh": script(plan.comments, f"{plan.own_devices}exec {line}\n")}
     else:
         body = f"{_replicas(plan)}{replica_line(plan)}done\n"
         body += f"for ((port = {FIRST_PORT}; port < {FIRST_PORT} + REPLICAS; port++)); do\n  {UNTIL_HEALTHY}\ndone\n"
