@@ -30,9 +30,11 @@ _DATA: Final = """
     num_calibration_samples=512,
     max_seq_length=2048,"""
 _MODEL_OPT: Final = """git clone https://github.com/NVIDIA/Model-Optimizer
+pip install -U "nvidia-modelopt[hf]"
 python Model-Optimizer/examples/llm_ptq/hf_ptq.py --pyt_ckpt_path $quoted --qformat $scheme \\
-  --export_path $quoted_target$code_flag
+  --kv_cache_qformat none --export_path $quoted_target$code_flag
 """
+"""Without `none` the tool declares an fp8 cache, which the plan may not have."""
 _MODEL_OPT_NAMES: Final = {
     "int4": "int4_awq",
     "int8": "int8_sq",
