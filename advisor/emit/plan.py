@@ -307,7 +307,7 @@ class Plan:
     @property
     def comments(self) -> tuple[Line, ...]:
         """Comment lines above every file: what is started, and what to verify first."""
-        lines = (self.title, self.layout_words, *self.host_words, *self.checks, *self.remarks)
+        lines = (self.title, self.layout_words, *self.host_words, *self.checks)
         return tuple(map(Line, lines))
 
     @property
@@ -390,19 +390,15 @@ class Plan:
                 "verify: the machines of a replica reach each other on all ports, over the network that was planned; "
                 "NCCL_SOCKET_IFNAME names its interface if there are several"
             )
+        if one.levers.get("adapters") and not (self.adapter_folder and self.engine.flags.adapter_paths):
+            lines.append(
+                "first: the command has room for adapters and loads none: --adapters FOLDER writes their names and "
+                f"paths into it, or see how {self.engine.name} loads them later"
+            )
         lines += [str(reason) for reason in one.reasons if isinstance(reason, UnsureClass)]
         if limit_w := one.machine.power_limit_w:
             lines.append(f"first, on each machine: power.sh holds its boards to {limit_w:.0f} W")
         return tuple(map(Line, lines))
-
-    @property
-    def remarks(self) -> tuple[Line, ...]:
-        """Lines with further remarks, such as on the paths of adapters."""
-        if not self.option.levers.get("adapters") or (
-            self.adapter_folder and self.engine.flags.adapter_paths
-        ):
-            return ()
-        return (Line("adapters are loaded by name: see the engine's documentation for their paths"),)
 
     def files(self, *, in_container: bool = False) -> dict[str, str]:
         """Return files that any format may need: options file, power limits, and a quantisation recipe if no weights
