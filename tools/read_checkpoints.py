@@ -53,7 +53,9 @@ def model_of(name: str, plain: str) -> str:
 
 def main() -> None:
     """Add the rows that the table lacks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     with TABLE.open(newline="") as file:

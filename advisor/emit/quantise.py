@@ -59,6 +59,9 @@ _GGUF_ALIKE: Final = """git clone https://github.com/ggml-org/llama.cpp
 pip install huggingface_hub -r llama.cpp/requirements.txt
 ${download}python llama.cpp/convert_hf_to_gguf.py $folder --outtype $scheme --outfile $quoted_target
 """
+_AUTO_AWQ: Final = """pip install lmdeploy
+lmdeploy lite auto_awq $quoted --work-dir $quoted_target
+"""
 _EXL3: Final = """git clone https://github.com/turboderp-org/exllamav3
 ${download}python exllamav3/convert.py -i $folder -o $quoted_target -w work -b $scheme
 """
@@ -104,7 +107,7 @@ def recipe(
     `runs_code` says that the model loads only with Python files of its repository.
 
     Source: READMEs and examples of vllm-project/llm-compressor, NVIDIA/Model-Optimizer, ggml-org/llama.cpp,
-        turboderp-org/exllamav3, ml-explore/mlx-lm.
+        turboderp-org/exllamav3, ml-explore/mlx-lm; lmdeploy 0.18.0, cli/lite.py.
     """
     values = {
         "what": f"Makes {weight_dtype} weights of {repository}, which are not known to be published. "
@@ -122,6 +125,8 @@ def recipe(
     elif engine == "exllamav3":
         body = _EXL3
         values["scheme"] = weight_dtype.removeprefix("exl3-").removesuffix("bpw")
+    elif engine == "lmdeploy" and weight_dtype == "int4":
+        body = _AUTO_AWQ
     elif engine == "mlx":
         body = _MLX
         values["scheme"] = _MLX_WORDS[weight_dtype]
