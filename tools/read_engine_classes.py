@@ -42,7 +42,7 @@ def _names_in(tree: ast.Module) -> Iterator[str]:
             yield from (each.id for each in ast.walk(value) if isinstance(each, ast.Name))
 
 
-def narrowed(since: str, architecture: str, releases: Mapping[str, set[str]]) -> str:
+def narrow_releases(since: str, architecture: str, releases: Mapping[str, set[str]]) -> str:
     """Return the releases between which a class came, as `after 0.16.0, by 0.20.2`, narrowed by those that were
     read."""
     lacking, _, having = since.removeprefix("after ").rpartition("by ")
@@ -74,7 +74,7 @@ def main() -> None:
     for row in rows:
         is_had = row["support"] in ("native", "transformers")
         if row["engine"] in releases and not row["hardware"] and is_had:
-            row["since"] = narrowed(row["since"], row["architecture"], releases[row["engine"]])
+            row["since"] = narrow_releases(row["since"], row["architecture"], releases[row["engine"]])
     with TABLE.open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         table.writeheader()

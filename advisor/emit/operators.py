@@ -82,7 +82,7 @@ _TRTLLM_OPTIONS: Final[Mapping[str, str]] = {
 """Options of Dynamo's worker for those of trtllm-serve; empty for PyTorch's back end, the only one that it has.
 Source: PyPI ai-dynamo 1.6.1, dynamo/trtllm/backend_args.py and workers/llm_worker.py."""
 _CHARTS: Final = "https://llm-d-incubation.github.io/llm-d-modelservice"
-"""Where Helm finds the chart. Source: llm-d-incubation/llm-d-modelservice, README.md."""
+"""Address of the chart. Source: llm-d-incubation/llm-d-modelservice, README.md."""
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")

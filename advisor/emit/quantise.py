@@ -34,7 +34,7 @@ pip install -U "nvidia-modelopt[hf]"
 python Model-Optimizer/examples/llm_ptq/hf_ptq.py --pyt_ckpt_path $quoted --qformat $scheme \\
   --kv_cache_qformat none --export_path $quoted_target$code_flag
 """
-"""Without `none` the tool declares an fp8 cache, which the plan may not have."""
+"""Calibration with ModelOpt; without `none` it declares an fp8 cache, which the plan may not have."""
 _MODEL_OPT_NAMES: Final = {
     "int4": "int4_awq",
     "int8": "int8_sq",
