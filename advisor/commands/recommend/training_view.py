@@ -317,8 +317,8 @@ def flags_figure(option: TrainingOption) -> Block:
         )
     if any(limit in flags for flags in option.launch.flags.values() for limit in _OUTPUT_LIMITS):
         lines.append(
-            "# prompts and answers have at most the lengths that were asked for, which the plan has memory for: give the "
-            "longest ones (--input-tokens, --output-tokens), or longer prompts are left out and answers cut off"
+            "# prompts and answers have at most the lengths that were asked for, which the plan has memory for: give "
+            "the longest ones (--input-tokens, --output-tokens), or longer prompts are left out and answers cut off"
         )
     if option.launch.simulate_args:
         lines.append(
