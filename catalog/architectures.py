@@ -4,6 +4,7 @@ it."""
 import functools
 from collections import defaultdict
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of
@@ -124,9 +125,45 @@ def output_of(model: Model) -> Generates:
     return known.generates
 
 
+class Repository(NamedTuple):
+    """Needs of a repository beyond the class of its model."""
+
+    needs_code: bool | None = None
+    """Whether engines load it only with its own code, tokenizers included; None if its model type says so."""
+    tokenizer: str = ""
+    """Repository of the tokenizer; empty if it has one that engines read."""
+    tensor_parallel: int = 0
+    """Degree of tensor parallelism for which its files are cut; 0 if engines cut them."""
+    inner_size: int = 0
+    """Width to which its dense feed-forward matrices are padded; 0 if they are not."""
+
+
+@functools.cache
+def _repositories() -> Mapping[str, Repository]:
+    columns = ("repository", "needs_code", "tokenizer", "tensor_parallel", "inner_size", "source")
+    return {
+        cells["repository"]: Repository(
+            cells["needs_code"] == "yes" if cells["needs_code"] else None,
+            cells["tokenizer"],
+            int(cells["tensor_parallel"] or 0),
+            int(cells["inner_size"] or 0),
+        )
+        for _, cells in read_csv(SUPPORT_FOLDER / "repositories.csv", columns)
+    }
+
+
+def repository_of(name: str) -> Repository:
+    """Return what a repository needs to be loaded. Source: data/support/repositories.csv, each row with its source."""
+    found = (needs for pattern, needs in _repositories().items() if fnmatchcase(name, pattern))
+    return next(found, Repository())
+
+
 def needs_repository_code(model: Model, engine: str) -> bool:
-    """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`): by
-    the lists of model types, and of a type in none of them by what its config.json says."""
+    """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`): by its
+    tokenizer, by lists of repositories and model types, and of a type in none of them by what its config.json says."""
+    said = [needs for name in model.hf_ids if (needs := repository_of(name).needs_code) is not None]
+    if model.has_own_tokenizer or said:
+        return model.has_own_tokenizer or any(said)
     known = model_classes().get(model.family)
     if known is None or not model.family:
         return model.has_own_code
@@ -139,7 +176,7 @@ def class_support(
     """Return whether an engine loads the class of a model, on an accelerator whose plug-in may have a list of its own,
     in `version`, else in the release that the record names, else in the newest one that was read.
 
-    Source: data/support/engine_models.csv and class_limits.csv, each row with its source.
+    Source: data/support/engine_models.csv, class_limits.csv and class_parts.csv, each row with its source.
     """
     release = version or engine.release
     limit = _limit_of(engine.id, class_of(model), release, "accelerator")
@@ -148,6 +185,11 @@ def class_support(
         return ClassSupport(
             "no", engine.id, class_of(model), release or limit.release, "", limit.source, note
         )
+    for part in _parts_of(model) if release else ():
+        later = _later_parts().get((engine.id, class_of(model), part))
+        if later is not None and version_key(release) < version_key(later.present):
+            note = f"its {part} came after {later.absent}, by {later.present}"
+            return ClassSupport("no", engine.id, class_of(model), release, "", later.source, note)
     return _support(
         engine.id,
         class_of(model),
@@ -155,6 +197,36 @@ def class_support(
         "" if accelerator is None else plugin_of(accelerator),
         release,
     )
+
+
+class _LaterPart(NamedTuple):
+    """Part of a class that came after the class itself."""
+
+    absent: str
+    """Newest release that was read without it."""
+    present: str
+    """Oldest release that was read with it."""
+    source: str
+
+
+@functools.cache
+def _later_parts() -> Mapping[tuple[str, str, str], _LaterPart]:
+    columns = ("engine", "architecture", "part", "absent", "present", "source")
+    return {
+        (cells["engine"], cells["architecture"], cells["part"]): _LaterPart(
+            cells["absent"], cells["present"], cells["source"]
+        )
+        for _, cells in read_csv(SUPPORT_FOLDER / "class_parts.csv", columns)
+    }
+
+
+def _parts_of(model: Model) -> tuple[str, ...]:
+    """Return the parts of a model that classes may have had later than others."""
+    mixtures = [
+        part for group in model.layers if (part := group.feed_forward) is not None and part.kind == "moe"
+    ]
+    is_latent = any(part.latent_size for part in mixtures)
+    return (*(("latent experts",) if is_latent else ()), *(("experts",) if mixtures else ()))
 
 
 def class_lacks(engine: Engine, model: Model, what: ClassLimit) -> str:
@@ -254,6 +326,9 @@ def _in_version(found: list[ClassSupport], version: str) -> ClassSupport:
     if (having and asked >= version_key(having)) or row.is_refused or version_key(row.version) == asked:
         return row._replace(version=version)
     lacking = lacking.rstrip(", ") or ("" if having else row.since.removeprefix("after "))
+    if lacking and asked <= version_key(lacking) and row.verdict == "transformers":
+        note = "not in its list; it runs the class if the installed Transformers has one"
+        return row._replace(verdict="unknown", version=version, note=note)
     if lacking and asked <= version_key(lacking):
         return row._replace(verdict="no", version=version, note=f"the class came after {lacking}")
     return row._replace(verdict="unknown", version=version, note="no list of this release was read")

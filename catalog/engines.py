@@ -212,6 +212,12 @@ def _native() -> dict[str, NativeFormats]:
     return named_records(NativeFormats, "native_formats.toml")
 
 
+def plans_on(engine: Engine, accelerator: Accelerator) -> bool:
+    """Whether plans are made with an engine on an accelerator."""
+    named = engine.is_planned_if_named and accelerator.vendor in engine.vendors and bool(accelerator.engines)
+    return engine.id in accelerator.engines or named
+
+
 def weight_formats(engine: Engine, accelerator: Accelerator, version: str = "") -> tuple[str, ...]:
     """Return the weight formats that an engine serves on an accelerator, in the engine's order.
 

@@ -9,15 +9,25 @@ from typing import Any, Final
 
 import yaml
 
+from advisor.catalog.architectures import plugin_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.legible import Line
 from advisor.catalog.releases import version_key
-from advisor.catalog.schema import Engine
+from advisor.catalog.schema import Accelerator, Engine
 
 PORT: Final = 8000
 NODE_PORT: Final = 29500
 """Port at which the first machine of a replica waits for the others: the default of torch.distributed."""
 _SIXTEEN_BIT: Final = ("bf16", "fp16")
+_VISIBLE: Final = {
+    "gaudi": "HABANA_VISIBLE_MODULES",
+    "aws": "NEURON_RT_VISIBLE_CORES",
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "amd": "HIP_VISIBLE_DEVICES",
+    "intel": "ZE_AFFINITY_MASK",
+    "huawei": "ASCEND_RT_VISIBLE_DEVICES",
+    "google": "TPU_VISIBLE_CHIPS",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,8 @@ class LaunchSettings:
     checkpoint_dtype: str = "bf16"
     """Format in which the weights are stored."""
     kv_dtype: str = "bf16"
+    own_kv_dtype: str = "bf16"
+    """Format of the cache that the engine chooses for the checkpoint unless told otherwise."""
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     max_model_len: int = 8192
@@ -57,6 +69,8 @@ class LaunchSettings:
     """Option that opens a context window beyond the native one."""
     runs_repository_code: bool = False
     """Whether the checkpoint loads only with Python code of its repository."""
+    tokenizer: str = ""
+    """Repository of the tokenizer; empty for that of the weights."""
     cache_tokens: int | None = None
     """Tokens that the planned caches hold, which sequences share; None if every sequence may be full."""
     num_nodes: int = 1
@@ -97,6 +111,22 @@ class LaunchCommand:
         return (*self.argv, Line(self.config_flag), Line(config_path)) if self.config else self.argv
 
 
+def visible_variable(accelerator: Accelerator) -> str:
+    """Return the name of the environment variable that gives a process its accelerators."""
+    return _VISIBLE.get(plugin_of(accelerator)) or _VISIBLE.get(accelerator.vendor, "")
+
+
+def device_words(engine: Engine, accelerator: Accelerator, count: int, on_machine: int) -> str:
+    """Return the assignment in front of a command that gives a replica `count` of the devices of its machine; empty for
+    engines that take no more than they are told, and where it has them all.
+
+    Source: engines whose accelerators hold layers in turn divide a model among all that they see.
+    """
+    if not engine.holds_layers_in_turn or count >= on_machine or not visible_variable(accelerator):
+        return ""
+    return f"{visible_variable(accelerator)}={','.join(map(str, range(count)))}"
+
+
 def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchCommand:
     """Return the start command of the engine for a layout and precision.
 
@@ -118,6 +148,8 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     if is_shared and settings.cache_tokens is not None:
         total = max(settings.max_model_len, min(total, settings.cache_tokens))
     ep = settings.ep
+    is_16_bit = settings.kv_dtype in _SIXTEEN_BIT
+    is_kv_said = not (is_16_bit and settings.own_kv_dtype in _SIXTEEN_BIT)
     values = {
         "model": model,
         "tp": settings.tp * dp if flags.tp_counts_dp_ranks else settings.tp,
@@ -127,7 +159,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         "dp_flag": flags.data_parallel.format(dp=dp) if dp > 1 else "",
         "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
         "dtype_flag": flags.weights.get(settings.weight_dtype, "") if quantise else "",
-        "kv_flag": flags.kv.get(settings.kv_dtype, "") if settings.kv_dtype not in _SIXTEEN_BIT else "",
+        "kv_flag": flags.kv.get("bf16" if is_16_bit else settings.kv_dtype, "") if is_kv_said else "",
         "max_num_seqs": -(-num_seqs // dp) if engine.token_budget_of == "rank" else num_seqs,
         "max_num_batched_tokens": settings.max_num_batched_tokens or engine.max_num_batched_tokens,
         "max_model_len": settings.max_model_len,
@@ -144,6 +176,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     words += shlex.split(flags.micro_batches) if settings.takes_turns else []
     words += settings.scaling_words
     words += [flags.repository_code] if settings.runs_repository_code and flags.repository_code else []
+    words += [flags.tokenizer, settings.tokenizer] if settings.tokenizer and flags.tokenizer else []
     more, sections = _lever_options(engine, settings)
     sections += [
         yaml.safe_load(line)

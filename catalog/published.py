@@ -156,9 +156,18 @@ def loadable_checkpoints(
     found = [
         one
         for one in known_checkpoints(model)
-        if one.format in formats and (not engine or engine in one.engines)
+        if one.format in formats and (not engine or _reads_format(engine, one))
     ]
     return best_first(model, found)
+
+
+_LMDEPLOY_FORMATS: Final = ("bf16", "original", "int4-awq", "int4-gptq", "mxfp4")
+"""Formats of the files for vLLM that LMDeploy reads as well. Source: lmdeploy 0.18.0, turbomind/converter.py."""
+
+
+def _reads_format(engine: str, one: PublishedCheckpoint) -> bool:
+    is_like = engine == "lmdeploy" and "vllm" in one.engines and one.format in _LMDEPLOY_FORMATS
+    return engine in one.engines or is_like
 
 
 def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[PublishedCheckpoint, ...]:

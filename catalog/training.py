@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from advisor.catalog.files import DATA_DIR, check_record, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_toml
 from advisor.catalog.releases import version_key
 from advisor.catalog.resolve import drop_separators
 from advisor.catalog.schema.training_release import FirstRelease
@@ -14,6 +14,7 @@ from advisor.catalog.schema.tuner import Tuner
 _FILE: Final = DATA_DIR / "training" / "memory.toml"
 _OPTIONS: Final = DATA_DIR / "training" / "launch_options.toml"
 _MODELS: Final = DATA_DIR / "training" / "models.toml"
+_TEMPLATES: Final = DATA_DIR / "training" / "chat_templates.csv"
 _TUNERS: Final = DATA_DIR / "training" / "tuners.toml"
 _RELEASES: Final = DATA_DIR / "training" / "releases.toml"
 
@@ -169,6 +170,17 @@ def tuners() -> Mapping[str, Tuner]:
     rows = read_toml(_TUNERS)["tuner"]
     found = (check_record(Tuner, row, f"{_TUNERS} {row.get('id', '')}") for row in rows)
     return {record.id: record for record in found}
+
+
+@cache
+def chat_template_of(framework: str, repositories: tuple[str, ...]) -> str:
+    """Return a framework's own name of the template for the first of the repositories that has one; empty without.
+
+    Source: data/training/chat_templates.csv, written by tools/read_chat_templates.py.
+    """
+    rows = read_csv(_TEMPLATES, ("framework", "repository", "template", "source"))
+    found = {cells["repository"]: cells["template"] for _, cells in rows if cells["framework"] == framework}
+    return next((found[name] for name in repositories if name in found), "")
 
 
 @cache

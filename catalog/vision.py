@@ -91,7 +91,7 @@ def get(name: str) -> ImageScheme:
     return all_schemes()[resolve(name, tuple(all_schemes()), {}, "image scheme").id]
 
 
-def scheme_of(model_id: str) -> ImageScheme:
+def scheme_of(model: Model) -> ImageScheme:
     """Return the scheme of a catalog model.
 
     Raises: UnknownNameError: no scheme is recorded for it.
@@ -100,12 +100,15 @@ def scheme_of(model_id: str) -> ImageScheme:
         (len(prefix), scheme)
         for scheme in all_schemes().values()
         for prefix in scheme.models
-        if model_id.startswith(prefix)
+        if model.id.startswith(prefix)
     ]
     if not fitting:
+        sees = model.vision is not None
         raise UnknownNameError(
-            f"how {model_id} reads images is not recorded",
-            why="it reads text only, or its scheme is not in the catalog",
-            fix=f"--image-scheme with one of {', '.join(all_schemes())}",
+            f"how {model.id} reads images is not recorded",
+            why="its scheme is not in the catalog" if sees else "its record has no image tower",
+            fix=f"--image-scheme, if it has one of {', '.join(all_schemes())}"
+            if sees
+            else "a --model with images",
         )
     return max(fitting, key=lambda found: found[0])[1]

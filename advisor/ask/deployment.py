@@ -16,7 +16,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.accelerators import nearest_served
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, known_dtype
-from advisor.catalog.engines import lacks_arithmetic, releases_that_serve, weight_formats
+from advisor.catalog.engines import lacks_arithmetic, plans_on, releases_that_serve, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
@@ -244,7 +244,7 @@ def check_engine(
     Raises: InfeasibleError: it does not; with the nearest that it does.
     """
     reads_alone = weights in EXL3_DTYPES and weights in engine.weight_dtypes
-    if engine.id not in accelerator.engines and not (reads_alone and accelerator.vendor in engine.vendors):
+    if not plans_on(engine, accelerator) and not (reads_alone and accelerator.vendor in engine.vendors):
         runs = ", ".join(accelerator.engines)
         if runs and accelerator.vendor in engine.vendors:
             what = f"nothing is planned with {engine.name} on {accelerator.id}"

@@ -9,6 +9,7 @@ from advisor.ask.scenario import needed_model, scenario_of
 from advisor.ask.work import WorkQuestion
 from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.schema import Model
+from advisor.decide.engine_classes import check_classes
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import parameter_count
@@ -24,7 +25,10 @@ def vision_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Scenari
     name = needed_model(asked.model)
     item = asked.item
     model = models.get(name).record
-    scheme = vision.get(item.image_scheme) if item.image_scheme else vision.scheme_of(model.id)
+    # A model that no engine starts has that reason, however it reads images.
+    plain, _ = scenario_of(name, asked.load, asked.objectives, asked.where, asked.shown.top, shared)
+    check_classes(model, plain.constraints.engines_of(engines.all_engines()))
+    scheme = vision.get(item.image_scheme) if item.image_scheme else vision.scheme_of(model)
     width, height = parse_size(item.image_size or "1024x1024")
     image = tokens_of_image(scheme, width, height)
     encoder_tokens = round(encoder_work_tokens(model, scheme, image))

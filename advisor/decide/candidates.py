@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from advisor.catalog.architectures import class_support
+from advisor.catalog.architectures import class_support, repository_of
 from advisor.catalog.context_scaling import can_open
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engines import support, weight_formats
+from advisor.catalog.engines import plans_on, support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import spans_machines, unsaid_parallelism
 from advisor.catalog.published import (
@@ -97,12 +97,12 @@ def candidates_of(
     size_limit = min(max_accelerators, _MAX_REPLICA)
     engines = tuple(engines)
     reason: Reason = refusal(model, engines, accelerator) or NoEngine(model.id)
-    if accelerator.engines and not {engine.id for engine in engines} & set(accelerator.engines):
+    if accelerator.engines and not any(plans_on(engine, accelerator) for engine in engines):
         reason = NotSupported(
             f"it is planned with {', '.join(accelerator.engines)} only, not with {', '.join(one.id for one in engines)}"
         )
     for engine in engines:
-        if engine.id not in accelerator.engines or class_support(engine, model, accelerator).is_refused:
+        if not plans_on(engine, accelerator) or class_support(engine, model, accelerator).is_refused:
             continue
         if not can_open(engine, model, max_context_tokens):
             reason = NotSupported(
@@ -147,10 +147,14 @@ def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accel
 
     Source: engine records; data/support/engines.csv where it says otherwise.
     """
-    if not kv_dtype:
-        return cache_dtype_of(model, engine, accelerator)
+    own = cache_dtype_of(model, engine, accelerator)
+    if not kv_dtype or kv_dtype == own:
+        return own
+    if own not in _SIXTEEN_BITS and engine.keeps_declared_cache:
+        return ""
     if kv_dtype in _SIXTEEN_BITS:
-        return kv_dtype if kv_dtype in engine.kv_dtypes else _SIXTEEN_BITS[0]
+        is_said = own in _SIXTEEN_BITS or "bf16" in engine.flags.kv
+        return (kv_dtype if kv_dtype in engine.kv_dtypes else _SIXTEEN_BITS[0]) if is_said else ""
     is_refused = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict == "no"
     names = (kv_dtype, *_LIKE_FORMATS.get(kv_dtype, ()))
     return "" if is_refused else next((name for name in names if name in engine.kv_dtypes), "")
@@ -195,14 +199,23 @@ def _fitting(
     model = deployment.model
     engine = deployment.engine
     run = (model, engine, deployment.weight_dtype, accelerator)
+    served = served_checkpoint(*run)
     is_block = engine.needs_whole_blocks and is_block_scaled(*run)
-    loads_whole = engine.quantises_whole_models and served_checkpoint(*run).origin == "quantised on loading"
+    loads_whole = engine.quantises_whole_models and served.origin == "quantised on loading"
+    needs = repository_of(served.repository)
+    num_parts = needs.tensor_parallel
     reason: Reason | None = None
     widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
     staged = _staged_layouts(accelerator, model, widest, in_turn=engine.holds_layers_in_turn)
     for layouts in (_layouts(accelerator, model, widest), staged):
         found = []
         for tp, pp, dp, ep in layouts:
+            if num_parts and (tp, pp, dp, ep) != (num_parts, 1, 1, 1):
+                reason = reason or DoesNotFit(
+                    f"the files of {served.repository} are cut for tensor parallelism {num_parts} and load in no other "
+                    "layout"
+                )
+                continue
             placed = replace(
                 deployment, tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp, expert_parallel=ep
             )
@@ -210,7 +223,9 @@ def _fitting(
                 reason = reason or DoesNotFit(f"{engine.name} has no words for {unsaid} parallelism")
                 continue
             try:
-                _check_loading(placed, is_block_scaled=is_block, loads_whole=loads_whole)
+                _check_loading(
+                    placed, is_block_scaled=is_block, loads_whole=loads_whole, inner_size=needs.inner_size
+                )
                 found.append(fit_memory(placed, mean_context_tokens, max_context_tokens))
             except InfeasibleError as error:
                 reason = DoesNotFit(error.why or error.what)
@@ -225,25 +240,35 @@ _LOADING_FRACTION = 0.95
 """Part of the memory that 16-bit weights may take before they are quantised: the rest is the driver's and the copy of a
 layer. Own assumption; a larger part would plan replicas that run out of memory while they load."""
 _SCALED_BLOCK = 128
-"""Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks."""
+"""Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks; rows in 4-bit ones."""
 
 
-def _check_loading(deployment: Deployment, *, is_block_scaled: bool, loads_whole: bool) -> None:
+def _check_loading(
+    deployment: Deployment, *, is_block_scaled: bool, loads_whole: bool, inner_size: int
+) -> None:
     """Refuse layouts in which an engine cannot load the weights, although it could run them.
 
-    `loads_whole` says that the engine quantises weights when it has loaded all of them.
+    `loads_whole` says that the engine quantises weights when it has loaded all of them; `inner_size` is the width to
+    which the checkpoint pads dense feed-forward matrices, or 0.
+
+    Assumes: 4-bit weights have groups of 128 rows; kernels of experts take parts of a group.
 
     Raises: InfeasibleError: ranks would cut blocks of weights that share a scale, or weights that are quantised on
         loading do not fit before they are.
-    Source: vLLM, quantization/fp8.py, "not divisible by weight quantization block_n"; SGLang, quantization/fp8.py,
+    Source: vLLM, quantization/fp8.py, "not divisible by weight quantization block_n", and auto_awq.py and gptq.py, "not
+        aligned with the quantized weight shape", moe_wna16.py; SGLang, quantization/fp8.py,
         validate_block_quant_shapes, and weights of params_dtype where the checkpoint is not serialised in fp8.
     """
     model = deployment.model
     name = deployment.engine.name
-    width = _narrowest_cut(deployment) if is_block_scaled else 0
+    has_groups = (
+        deployment.engine.needs_whole_blocks and deployment.weight_dtype == "int4" and not is_moe(model)
+    )
+    width = _narrowest_cut(deployment, inner_size) if is_block_scaled or has_groups else 0
     if width:
         raise InfeasibleError(
-            f"{name} loads no parts of {width} columns of {model.id}, whose fp8 scales are those of {_SCALED_BLOCK}"
+            f"{name} loads no parts of {width} columns of {model.id}, whose {deployment.weight_dtype} scales are those "
+            f"of {_SCALED_BLOCK}"
         )
     if loads_whole:
         needed = weight_bytes(replace(deployment, weight_dtype=model.weights, activation_dtype=model.weights))
@@ -253,15 +278,16 @@ def _check_loading(deployment: Deployment, *, is_block_scaled: bool, loads_whole
             )
 
 
-def _narrowest_cut(deployment: Deployment) -> int:
-    """Width of a rank's part of a feed-forward matrix that is no whole number of blocks; 0 if all are whole."""
+def _narrowest_cut(deployment: Deployment, inner_size: int) -> int:
+    """Width of a rank's part of a feed-forward matrix that is no whole number of blocks; 0 if all are whole. Dense
+    matrices are padded to `inner_size` if it is not 0."""
     tp = deployment.tensor_parallel
     for group in deployment.model.layers:
         part = group.feed_forward
         if part is None:
             continue
         if part.kind == "dense":
-            widths = [(part.intermediate_size, tp)]
+            widths = [(inner_size or part.intermediate_size, tp)]
         else:
             widths = [
                 (part.intermediate_size, deployment.expert_tensor_parallel),
@@ -333,15 +359,15 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
 def _staged_layouts(
     accelerator: Accelerator, model: Model, largest: int, *, in_turn: bool
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Pipelines of full domains, or of single accelerators where an engine lets them hold layers `in_turn`, for models
-    that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
+    """Pipelines of full domains, or of any number of accelerators where an engine lets them hold layers `in_turn`, for
+    models that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
     widest = 1 if in_turn else min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1
         if is_moe(model) and widest > 1:
             yield widest, stages, 1, widest
-        stages *= 2
+        stages += 1 if in_turn else stages
 
 
 def fit_memory(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:

@@ -11,7 +11,7 @@ from advisor.catalog.architectures import (
     plugin_of,
 )
 from advisor.catalog.context_scaling import can_open
-from advisor.catalog.engines import all_engines
+from advisor.catalog.engines import all_engines, plans_on
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.reason import ArchitectureNotInEngine, NoAnswerError, NotSupported, UnsureClass
@@ -28,7 +28,8 @@ def check_classes(model: Model, engines: Iterable[Engine]) -> None:
 
     Raises: NoAnswerError: they do.
     """
-    used = {name for chip in all_accelerators() if chip.is_ranked for name in chip.engines}
+    engines = tuple(engines)
+    used = _used_engines(engines)
     found = [(engine, class_support(engine, model)) for engine in engines if engine.id in used]
     if not found or not all(one.is_refused for _, one in found):
         return
@@ -42,12 +43,19 @@ def check_classes(model: Model, engines: Iterable[Engine]) -> None:
     )
 
 
+def _used_engines(engines: Iterable[Engine]) -> set[str]:
+    """Return the engines with which plans are made on some accelerator, and those that a question names."""
+    ranked = {name for chip in all_accelerators() if chip.is_ranked for name in chip.engines}
+    return ranked | {engine.id for engine in engines if engine.is_planned_if_named}
+
+
 def check_windows(model: Model, engines: Iterable[Engine], tokens: float) -> None:
     """Refuse requests that no allowed engine can serve, as no option is known that opens the window that they need.
 
     Raises: NoAnswerError: there is none.
     """
-    used = {name for chip in all_accelerators() if chip.is_ranked for name in chip.engines}
+    engines = tuple(engines)
+    used = _used_engines(engines)
     asked = [
         engine for engine in engines if engine.id in used and not class_support(engine, model).is_refused
     ]
@@ -72,7 +80,7 @@ def refusal(
     found = [
         (engine, class_support(engine, model, accelerator))
         for engine in engines
-        if engine.id in accelerator.engines
+        if plans_on(engine, accelerator)
     ]
     if not found or not all(one.is_refused for _, one in found):
         return None
@@ -94,7 +102,7 @@ def class_notes(
     engines = tuple(engines)
     found: dict[str, None] = {}
     for engine in engines:
-        able = [chip for chip in chips if engine.id in chip.engines]
+        able = [chip for chip in chips if plans_on(engine, chip)]
         # The list of a plug-in counts only if no other accelerator runs the engine.
         plain = [chip for chip in able if not plugin_of(chip)]
         for chip in plain or able:
@@ -103,7 +111,7 @@ def class_notes(
         engine.flags.repository_code
         for engine in engines
         if engine.flags.repository_code
-        and any(engine.id in chip.engines for chip in chips)
+        and any(plans_on(engine, chip) for chip in chips)
         and needs_repository_code(model, engine.id)
         and not class_support(engine, model).is_refused
     ]

@@ -12,7 +12,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import best_first, known_checkpoints
 from advisor.catalog.schema import Engine, Model
 from advisor.decide import power
-from advisor.decide.candidates import Candidate, fit_memory, slot_variants
+from advisor.decide.candidates import Candidate, cache_format, fit_memory, slot_variants
 from advisor.decide.load_runs import spread_of_contexts
 from advisor.decide.scenario import Scenario
 from advisor.simulator.graph.model import has_state
@@ -199,7 +199,8 @@ def with_lever(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candid
     engine = deployment.engine
     chip = deployment.accelerator
     if lever.kind == "cache":
-        found = next((name for name in lever.formats if name in engine.kv_dtypes), "")
+        kept = (name for name in lever.formats if name in engine.kv_dtypes)
+        found = next((name for name in kept if cache_format(name, deployment.model, engine, chip)), "")
         if not found or not support(engine.id, chip.architecture, lever.feature).is_usable:
             raise InfeasibleError(
                 f"{engine.name} does not {lever.words} on {chip.id}",

@@ -451,7 +451,7 @@ class NoOptions(Reason):
         instead = f"; they have {', '.join(self.optimizers)}" if self.optimizers else ""
         if self.elsewhere:
             instead = f"; those of {' and '.join(self.elsewhere)} do"
-        return f"no options of {' and '.join(self.frameworks)} say {self.what}{instead}"
+        return f"no options of {' and '.join(self.frameworks)} are known that say {self.what}{instead}"
 
 
 @dataclass(frozen=True, slots=True)

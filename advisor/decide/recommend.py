@@ -587,7 +587,9 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
             for plan in found
         )
     ]
-    return (f"no option is cheaper with {', '.join(idle)}: searched with and without",) if idle else ()
+    guesses = any(find_lever(name).kind == "speculation" for name in idle)
+    way = "; a --tpot-p99 below the one shown takes what is faster" if guesses else ""
+    return (f"no option is cheaper with {', '.join(idle)}: searched with and without{way}",) if idle else ()
 
 
 _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoKernels, NotSupported)

@@ -239,7 +239,7 @@ class Constraints(Market):
             if (release := self.release_of(engine.id))
             else engine
             for engine in known
-            if not self.engines or engine.id in self.engines
+            if engine.id in self.engines or not (self.engines or engine.is_planned_if_named)
         )
 
     def release_of(self, engine: str) -> str:

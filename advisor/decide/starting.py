@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.architectures import needs_repository_code, repository_of
 from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.dtypes import GGUF_DTYPES
-from advisor.catalog.launch import Guess, LaunchSettings, launch
+from advisor.catalog.launch import Guess, LaunchSettings, device_words, launch
 from advisor.catalog.launch_options import launch_options, words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.published import checkpoint_for, loadable_checkpoints
@@ -24,6 +24,7 @@ from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Constraints, Scenario, Traffic, context_window
 from advisor.decide.trial import FleetPart, Found
+from advisor.simulator.deployment import cache_dtype_of
 from advisor.simulator.engine_costs import engine_costs, takes_turns
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -54,6 +55,10 @@ def launch_of(
         for _, after in found.lines:
             words_in_release(deployment.engine.id, shlex.split(after), release)
         found = replace(found, argv=tuple(map(Line, words)))
+    chip = deployment.accelerator
+    count = deployment.accelerators_per_replica * chip.devices
+    if devices := device_words(deployment.engine, chip, count, host_size(machine) * chip.devices):
+        found = replace(found, lines=((devices, ""),))
     return Launch(found.command, found.argv, found.config, checkpoint, simulate_args)
 
 
@@ -84,6 +89,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         weight_dtype=deployment.weight_dtype,
         checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
         kv_dtype=deployment.kv_dtype,
+        own_kv_dtype=cache_dtype_of(model, deployment.engine, deployment.accelerator),
         max_num_seqs=candidate.max_num_seqs,
         max_num_batched_tokens=candidate.max_num_batched_tokens,
         max_model_len=max_model_len,
@@ -94,10 +100,12 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
             scenario.constraints.release_of(deployment.engine.id),
         ),
         runs_repository_code=needs_repository_code(model, deployment.engine.id),
+        tokenizer=repository_of(checkpoint.repository).tokenizer,
         cache_tokens=candidate.memory.kv_capacity_tokens,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
         guess=_guess(candidate),
-        dispatches=deployment.can_dispatch and deployment.accelerator.vendor == "nvidia",
+        # vLLM adapts experts only where all ranks gather all tokens: lora/layers/fused_moe.py, _ep_check.
+        dispatches=deployment.can_dispatch and deployment.accelerator.vendor == "nvidia" and not adapters,
         takes_turns=takes_turns(
             deployment, engine_costs(deployment.engine, version=deployment.engine.release)
         ),

@@ -63,14 +63,12 @@ class FleetPlan:
             shares = [f"{plan.title}: {words}" for plan, words in zip(self.parts, shares, strict=True)]
         named = (f"requests name the model {plan.served_name}" for plan in self.parts if plan.served_name)
         hosts = (line for plan in self.parts for line in plan.host_words)
-        remarks = (line for plan in self.parts for line in plan.remarks)
         lines = (
             *(titles if len(titles) == 1 else ()),
             *shares,
             *dict.fromkeys(named),
             *dict.fromkeys(hosts),
             *self.checks,
-            *dict.fromkeys(remarks),
         )
         return tuple(map(Line, lines))
 

@@ -20,6 +20,7 @@ from advisor.emit.fleet import (
 )
 from advisor.emit.fleet_scripts import command_files
 from advisor.emit.manifests import (
+    compose_machines,
     compose_replica,
     config_map,
     dump_yaml,
@@ -93,9 +94,11 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
     if not fleet.is_shared:
         is_spanning = any(part.nodes_per_replica > 1 for part in fleet.parts)
         comments = (*fleet.comments, *((RDMA_NOTE,) if is_spanning else ()))
-        for share, found in services.items():
-            whole = {"name": f"{fleet.name}-{share}", "services": found}
-            files[f"{share}.compose.yaml"] = dump_yaml(comments, whole)
+        for part in fleet.parts:
+            share = share_of(part)
+            count = part.num_replicas if part.nodes_per_replica == 1 else len(services[share])
+            name = Line(f"{fleet.name}-{share}")
+            files |= compose_machines(comments, name, services[share], count, f"{share}.")
         router = f"{fleet.hosts_note}{fleet.install()}exec {fleet.router(addresses)}\n"
         return files | {"router.sh": script(fleet.comments, router)}
     workers = {name: one for found in services.values() for name, one in found.items()}

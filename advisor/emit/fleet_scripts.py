@@ -25,6 +25,7 @@ from advisor.emit.shell import (
     RDMA,
     UNTIL_HEALTHY,
     all_there,
+    count_line,
     mounted_model,
     quote_words,
     script,
@@ -42,12 +43,9 @@ def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
     number = fleet.first(part)
     stride = fleet.cache_stride
     name = f"{variable_of(part)}_WORKERS"
-    several = ""
-    if part.num_replicas > fleet.per_machine(part):
-        several = f"  # of {part.num_replicas}; the last machine may have fewer"
     caches = f"  cache_port=$(({FIRST_CACHE_PORT + number * stride} + i * {stride}))\n"
     return (
-        f"{name}=${{{name}:-{fleet.per_machine(part)}}}{several}\n"
+        f"{count_line(name, part.num_replicas, fleet.per_machine(part))}"
         f"for ((i = 0; i < {name}; i++)); do\n"
         f"  devices=$(seq -s, $(({before} + i * {each})) $(({before} + i * {each} + {each - 1})))\n"
         f"  port=$(({FIRST_PORT + number} + i))\n"

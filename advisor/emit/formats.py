@@ -11,8 +11,8 @@ from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option
 from advisor.emit import fleet_manifests, fleet_scripts, operators, spanning
-from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
-from advisor.emit.manifests import compose_files, kubernetes_files, pod_notes, skypilot_files
+from advisor.emit.fleet import FleetPlan, fleet_plan, share_of, variable_of
+from advisor.emit.manifests import LAST, compose_files, kubernetes_files, pod_notes, skypilot_files
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import command_files, docker_files, slurm_files
 
@@ -71,6 +71,8 @@ _VENDORS: Final = {
     **dict.fromkeys(("dynamo", "llm-d", "ray"), ("nvidia",)),
 }
 """Vendors of the accelerators that a form is written for; the other forms take any."""
+_BY_MACHINE: Final = ("command", "docker", "compose")
+"""Forms that a person starts on each machine."""
 _ON_KUBERNETES: Final = ("k8s", "dynamo", "llm-d", "kserve", "ray")
 
 
@@ -157,7 +159,10 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
             where += "; in a worker of several machines, RANK is the machine's number and HEAD the first one"
             if form == "compose":
                 where += ", which takes `--profile head`, and the others `--profile worker`"
-        all_parts = " and ".join(f"`{each.format(share_of(part))}`" for part in fleet.parts)
+        all_parts = " and ".join(
+            _on_machines(form, each.format(share_of(part)), f"{variable_of(part)}_WORKERS", part)
+            for part in fleet.parts
+        )
         start = f"{all_parts}{where}; then `bash router.sh`"
     before = _before(files, "`")
     doubts = list(fleet.checks)
@@ -172,6 +177,18 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     releases = dict.fromkeys(f"{part.engine.name} {part.release}" for part in fleet.parts)
     options = f"options are those of {' and '.join(releases)}"
     return {**files, "README.md": markdown(f"{told}Before you deploy: {'; '.join(doubts)}; {options}.\n")}
+
+
+def _on_machines(form: Format, start: str, variable: str, plan: Plan) -> str:
+    """Return the command that starts the replicas of a machine, and that of the last one if it has fewer."""
+    each = plan.replicas_per_host
+    last = plan.replicas_on_last
+    if last == each or form not in _BY_MACHINE:
+        return f"`{start}`"
+    if form != "compose":
+        return f"`{variable}={each} {start}` (on the last machine `{variable}={last} {start}`)"
+    files = start if "--file" in start else start.replace("compose", "compose --file compose.yaml", 1)
+    return f"`{start}` (on the last machine `{files.replace('compose.yaml', LAST)}`)"
 
 
 def _own_files(plan: Plan, form: Format) -> dict[str, str]:
@@ -191,7 +208,7 @@ def _before(files: Mapping[str, str], quote: str = "") -> str:
 
 def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> str:
     before = _before(files)
-    by_machine = form in ("command", "docker", "compose")
+    by_machine = form in _BY_MACHINE
     where = f" on each of {plan.num_hosts} machines" if by_machine and plan.num_hosts > 1 else ""
     if by_machine and plan.nodes_per_replica > 1:
         where = spanning.where_words(plan, form)
@@ -210,7 +227,7 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         doubts += plan.image_doubt
     return (
         f"{plan.title}; {plan.layout_words}.\n"
-        f"Start: {before}`{start}`{where}{router}.\n"
+        f"Start: {before}{_on_machines(form, start, 'REPLICAS', plan)}{where}{router}.\n"
         f"Before you deploy: {'; '.join(doubts) or 'all names were read in a source'}; options are those of "
         f"{plan.engine.name} {plan.release}.\n"
     )

@@ -1,6 +1,7 @@
 """Plans as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -21,6 +22,8 @@ from advisor.emit.shell import comment_lines, quote_words, router_conf, router_f
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
+LAST: Final = "last.compose.yaml"
+"""Compose file of the last machine, if it has fewer replicas than the others."""
 _SKY_DISK_GIB: Final = 256
 """Disk that SkyPilot rents unless it is told otherwise [GiB]. Source: PyPI skypilot 0.14.1, sky/resources.py."""
 _SPARE_DISK_GIB: Final = 100
@@ -73,7 +76,18 @@ def compose_files(plan: Plan) -> dict[str, str]:
         }
     elif plan.num_hosts > 1:
         files |= router_files(plan)
-    return {"compose.yaml": dump_yaml(plan.comments, {"name": plan.name, "services": services}), **files}
+    return {**compose_machines(plan.comments, plan.name, services, plan.num_replicas), **files}
+
+
+def compose_machines(
+    comments: Sequence[Line], name: Line, services: Mapping[str, Any], num_replicas: int, prefix: str = ""
+) -> dict[str, str]:
+    """Return the Compose file of a machine, and that of the last one if it has fewer of the services."""
+    files = {f"{prefix}compose.yaml": dump_yaml(comments, {"name": name, "services": dict(services)})}
+    if num_replicas > len(services) and (last := num_replicas % len(services)):
+        few = dict(itertools.islice(services.items(), last))
+        files[f"{prefix}{LAST}"] = dump_yaml(comments, {"name": name, "services": few})
+    return files
 
 
 def in_compose(words: Sequence[Line]) -> list[str]:

@@ -81,6 +81,8 @@ _TRTLLM_OPTIONS: Final[Mapping[str, str]] = {
 }
 """Options of Dynamo's worker for those of trtllm-serve; empty for PyTorch's back end, the only one that it has.
 Source: PyPI ai-dynamo 1.6.1, dynamo/trtllm/backend_args.py and workers/llm_worker.py."""
+_CHARTS: Final = "https://llm-d-incubation.github.io/llm-d-modelservice"
+"""Address of the chart. Source: llm-d-incubation/llm-d-modelservice, README.md."""
 CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 """Helm chart and its version."""
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
@@ -156,7 +158,10 @@ def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
     if form == "skypilot":
         return sky_doubts(plan)
     if form == "llm-d":
-        return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
+        return (
+            f"first: helm repo add llm-d-modelservice {_CHARTS}",
+            "verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",
+        )
     if form == "kserve" and (moves_caches(plan) or plan.nodes_per_replica > 1):
         groups = "parallelism.data is the number of machines of a replica, by which KServe sizes its groups of pods"
         return (
@@ -368,7 +373,6 @@ def _llmd_values(
             "name": str(model),
             "uri": f"hf://{model}",
             "size": f"{math.ceil(_DOWNLOAD * first.download_bytes / GIB)}Gi",
-            "authSecretName": _SECRET,
             "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": str(first.name)},
         },
         "accelerator": {"type": "nvidia"},
@@ -445,7 +449,9 @@ def kserve_files(plan: Plan) -> dict[str, str]:
     Raises: AdvisorError: what KServe needs to know is in a local folder.
     """
     if plan.nodes_per_replica > 1:
-        return _kserve_groups(plan)
+        _check_stack(plan, KSERVE_POOLS, "kserve")
+        comments = _comments(plan, *stack_doubts(plan, "kserve"))
+        return _llm_service(plan.name, (plan,), _llm_workload(plan, PORT), comments)
     _check_stack(plan, KSERVE, "kserve")
     labels = {"app": str(plan.name)}
     pod = pod_of(plan)
@@ -491,63 +497,15 @@ _KSERVE_NAMES: Final = (
 """Names by which KServe's router asks for the model, as its templates write them; KServe fills them in."""
 
 
-def _kserve_groups(plan: Plan) -> dict[str, str]:
-    """Return an LLMInferenceService whose replicas are groups of pods, one for each machine, with the plan's own
-    command in place of the template's, which spreads data-parallel ranks alone.
-
-    The group has parallelism.data / parallelism.dataLocal pods: the first is told the number of machines.
-
-    Source: kserve/kserve@aaac4e2 pkg/apis/serving/v1alpha2/llm_inference_service_types_func.go, GetSize;
-        pkg/controller/v1alpha2/llmisvc/config_merge.go; config/llmisvcconfig/config-llm-worker-data-parallel.yaml.
-    """
-    _check_stack(plan, KSERVE_POOLS, "kserve")
-    model, words = _engine_words(plan)
-    command = f"vllm serve {_KSERVE_MODEL} {_KSERVE_NAMES} {shlex.join(in_kubernetes(words))}"
-    command += f" --port {PORT} {_KSERVE_TLS}"
-    pods = _llm_pods(plan)
-    (container,) = pods["template"]["containers"]
-    container |= {"command": ["/bin/bash", "-c", _group_line(plan, command)], "args": []}
-    group = {"data": plan.nodes_per_replica, "dataLocal": 1}
-    worker = dict(container)
-    worker.pop("startupProbe")  # workers answer no requests
-    content = {
-        "apiVersion": "serving.kserve.io/v1alpha2",
-        "kind": "LLMInferenceService",
-        "metadata": {"name": plan.name},
-        "spec": {
-            "model": {"uri": f"hf://{model}", "name": str(model)},
-            "router": {"gateway": {}, "route": {}, "scheduler": {}},
-            "parallelism": group,
-            **pods,
-            "worker": {**pods["template"], "containers": [worker]},
-        },
-    }
-    return {"plan.kserve.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "kserve")), content)}
+_BEHIND_SIDECAR: Final = 8001
+"""Port of an engine behind the sidecar that asks prefill pods for caches, as KServe's templates have it."""
 
 
-def kserve_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
-    """Return an LLMInferenceService with pods that prefill and pods that decode. KServe's own templates start vLLM,
-    the sidecar before pods that decode, and the scheduler that names a pod that prefills.
-
-    Raises: AdvisorError: another engine than vLLM, workers of several machines, or pools of unlike checkpoints.
-        Source: kserve/kserve@aaac4e2 config/llmisvcconfig (templates of one machine for any layout, of several for
-        data-parallel ranks) and pkg/controller/v1alpha2/llmisvc/scheduler.go.
-    """
-    for part in parts:
-        _check_stack(part, KSERVE_POOLS, "kserve")
-        if part.nodes_per_replica > 1:
-            raise AdvisorError(
-                f"--emit kserve starts no worker on {part.nodes_per_replica} machines",
-                why="templates of an LLMInferenceService spread data-parallel ranks over machines, and no other layout",
-                fix="--emit k8s, which writes a LeaderWorkerSet",
-            )
+def _llm_service(
+    name: str, parts: Sequence[Plan], workloads: Mapping[str, Any], comments: Sequence[Line]
+) -> dict[str, str]:
+    """Return an LLMInferenceService of the workloads of one model."""
     model, _ = _engine_words(parts[0])
-    _check_alike(
-        [_engine_words(part)[0] for part in parts],
-        "kserve",
-        "an LLMInferenceService names one model for both",
-    )
-    pods = {part.option.role: _llm_pods(part) for part in parts}
     content = {
         "apiVersion": "serving.kserve.io/v1alpha2",
         "kind": "LLMInferenceService",
@@ -555,11 +513,55 @@ def kserve_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
         "spec": {
             "model": {"uri": f"hf://{model}", "name": str(model)},
             "router": {"gateway": {}, "route": {}, "scheduler": {}},
-            **pods["decode"],
-            "prefill": pods["prefill"],
+            **workloads,
         },
     }
-    return {"plan.kserve.yaml": dump_yaml(_all_comments(parts, "kserve"), content)}
+    return {"plan.kserve.yaml": dump_yaml(comments, content)}
+
+
+def kserve_pool_files(name: str, parts: Sequence[Plan]) -> dict[str, str]:
+    """Return an LLMInferenceService with pods that prefill and pods that decode. KServe's own templates start vLLM,
+    the sidecar before pods that decode, and the scheduler that names a pod that prefills.
+
+    Raises: AdvisorError: another engine than vLLM, or pools of unlike checkpoints.
+        Source: kserve/kserve@aaac4e2 config/llmisvcconfig and pkg/controller/v1alpha2/llmisvc/scheduler.go.
+    """
+    for part in parts:
+        _check_stack(part, KSERVE_POOLS, "kserve")
+    _check_alike(
+        [_engine_words(part)[0] for part in parts],
+        "kserve",
+        "an LLMInferenceService names one model for both",
+    )
+    decode, prefill = ({part.option.role: part for part in parts}[role] for role in ("decode", "prefill"))
+    workloads = {**_llm_workload(decode, _BEHIND_SIDECAR), "prefill": _llm_workload(prefill, PORT)}
+    return _llm_service(name, parts, workloads, _all_comments(parts, "kserve"))
+
+
+def _llm_workload(plan: Plan, port: int) -> dict[str, Any]:
+    """Return the pods of one pool. A replica on several machines is a group of pods, one for each machine, with the
+    plan's own command in place of the template's, which spreads data-parallel ranks alone.
+
+    The group has parallelism.data / parallelism.dataLocal pods: the first is told the number of machines.
+
+    Source: kserve/kserve@aaac4e2 pkg/apis/serving/v1alpha2/llm_inference_service_types_func.go, GetSize;
+        pkg/controller/v1alpha2/llmisvc/config_merge.go; config/llmisvcconfig/config-llm-worker-data-parallel.yaml.
+    """
+    pods = _llm_pods(plan)
+    if plan.nodes_per_replica == 1:
+        return pods
+    _, words = _engine_words(plan)
+    command = f"vllm serve {_KSERVE_MODEL} {_KSERVE_NAMES} {shlex.join(in_kubernetes(words))}"
+    command += f" --port {port} {_KSERVE_TLS}"
+    (container,) = pods["template"]["containers"]
+    container |= {"command": ["/bin/bash", "-c", _group_line(plan, command)], "args": []}
+    worker = dict(container)
+    worker.pop("startupProbe")  # workers answer no requests
+    return {
+        "parallelism": {"data": plan.nodes_per_replica, "dataLocal": 1},
+        **pods,
+        "worker": {**pods["template"], "containers": [worker]},
+    }
 
 
 _LLM_SHM: Final = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}

@@ -12,7 +12,14 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.architectures import plugin_of
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
+from advisor.catalog.launch import (
+    PORT,
+    LaunchCommand,
+    device_words,
+    node_words,
+    plugin_for,
+    visible_variable,
+)
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import Accelerator, Engine
@@ -39,15 +46,6 @@ ADAPTERS: Final = "/adapters"
 """Path in a container at which the folder of LoRA adapters is mounted."""
 CACHE: Final = "/root/.cache/huggingface"
 """Path in a container at which weights are cached; the publishers' images run as root."""
-_VISIBLE: Final = {
-    "gaudi": "HABANA_VISIBLE_MODULES",
-    "aws": "NEURON_RT_VISIBLE_CORES",
-    "nvidia": "CUDA_VISIBLE_DEVICES",
-    "amd": "HIP_VISIBLE_DEVICES",
-    "intel": "ZE_AFFINITY_MASK",
-    "huawei": "ASCEND_RT_VISIBLE_DEVICES",
-    "google": "TPU_VISIBLE_CHIPS",
-}
 _CPUS: Final = 6
 """CPU cores per accelerator, for its process, the tokenisers and the server. Own assumption: a node of 8 cores
 (g6.2xlarge, g2-standard-8) runs no pod that asks for all, as Kubernetes keeps a part."""
@@ -138,13 +136,26 @@ class Plan:
         )
 
     @property
+    def replicas_on_last(self) -> int:
+        """Number of replicas on the last machine, which may have fewer than the others."""
+        return self.num_replicas % self.replicas_per_host or self.replicas_per_host
+
+    @property
     def num_hosts(self) -> int:
         return math.ceil(self.num_replicas / self.replicas_per_host) * self.nodes_per_replica
 
     @property
     def visible(self) -> str:
         """Name of the environment variable that gives a process its accelerators."""
-        return _VISIBLE.get(plugin_of(self.chip)) or _VISIBLE.get(self.vendor, "")
+        return visible_variable(self.chip)
+
+    @property
+    def own_devices(self) -> str:
+        """Words in front of the command of a replica alone on a machine that has more devices than it takes; empty
+        otherwise."""
+        on_machine = self.host_size * self.chip.devices
+        words = device_words(self.engine, self.chip, self.devices_per_replica, on_machine)
+        return f"{words} " if words else ""
 
     @property
     def chip(self) -> Accelerator:
@@ -296,7 +307,7 @@ class Plan:
     @property
     def comments(self) -> tuple[Line, ...]:
         """Comment lines above every file: what is started, and what to verify first."""
-        lines = (self.title, self.layout_words, *self.host_words, *self.checks, *self.remarks)
+        lines = (self.title, self.layout_words, *self.host_words, *self.checks)
         return tuple(map(Line, lines))
 
     @property
@@ -327,7 +338,7 @@ class Plan:
         if self.nodes_per_replica > 1:
             each = f"{self.nodes_per_replica} machines of {self.accelerators_per_process} accelerators"
             return (Line(f"each replica on {each}, {self.num_hosts} machines in all"),)
-        rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
+        rest = self.replicas_on_last
         last = "" if rest == self.replicas_per_host else f", the last one with {rest}"
         return (Line(f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}"),)
 
@@ -379,19 +390,15 @@ class Plan:
                 "verify: the machines of a replica reach each other on all ports, over the network that was planned; "
                 "NCCL_SOCKET_IFNAME names its interface if there are several"
             )
+        if one.levers.get("adapters") and not (self.adapter_folder and self.engine.flags.adapter_paths):
+            lines.append(
+                "first: the command has room for adapters and loads none: --adapters FOLDER writes their names and "
+                f"paths into it, or see how {self.engine.name} loads them later"
+            )
         lines += [str(reason) for reason in one.reasons if isinstance(reason, UnsureClass)]
         if limit_w := one.machine.power_limit_w:
             lines.append(f"first, on each machine: power.sh holds its boards to {limit_w:.0f} W")
         return tuple(map(Line, lines))
-
-    @property
-    def remarks(self) -> tuple[Line, ...]:
-        """Lines with further remarks, such as on the paths of adapters."""
-        if not self.option.levers.get("adapters") or (
-            self.adapter_folder and self.engine.flags.adapter_paths
-        ):
-            return ()
-        return (Line("adapters are loaded by name: see the engine's documentation for their paths"),)
 
     def files(self, *, in_container: bool = False) -> dict[str, str]:
         """Return files that any format may need: options file, power limits, and a quantisation recipe if no weights

@@ -30,9 +30,11 @@ _DATA: Final = """
     num_calibration_samples=512,
     max_seq_length=2048,"""
 _MODEL_OPT: Final = """git clone https://github.com/NVIDIA/Model-Optimizer
+pip install -U "nvidia-modelopt[hf]"
 python Model-Optimizer/examples/llm_ptq/hf_ptq.py --pyt_ckpt_path $quoted --qformat $scheme \\
-  --export_path $quoted_target$code_flag
+  --kv_cache_qformat none --export_path $quoted_target$code_flag
 """
+"""Calibration with ModelOpt; without `none` it declares an fp8 cache, which the plan may not have."""
 _MODEL_OPT_NAMES: Final = {
     "int4": "int4_awq",
     "int8": "int8_sq",
@@ -56,6 +58,9 @@ _WIDE_TABLES: Final = "--token-embedding-type q8_0 --output-tensor-type q8_0"
 _GGUF_ALIKE: Final = """git clone https://github.com/ggml-org/llama.cpp
 pip install huggingface_hub -r llama.cpp/requirements.txt
 ${download}python llama.cpp/convert_hf_to_gguf.py $folder --outtype $scheme --outfile $quoted_target
+"""
+_AUTO_AWQ: Final = """pip install lmdeploy
+lmdeploy lite auto_awq $quoted --work-dir $quoted_target
 """
 _EXL3: Final = """git clone https://github.com/turboderp-org/exllamav3
 ${download}python exllamav3/convert.py -i $folder -o $quoted_target -w work -b $scheme
@@ -102,7 +107,7 @@ def recipe(
     `runs_code` says that the model loads only with Python files of its repository.
 
     Source: READMEs and examples of vllm-project/llm-compressor, NVIDIA/Model-Optimizer, ggml-org/llama.cpp,
-        turboderp-org/exllamav3, ml-explore/mlx-lm.
+        turboderp-org/exllamav3, ml-explore/mlx-lm; lmdeploy 0.18.0, cli/lite.py.
     """
     values = {
         "what": f"Makes {weight_dtype} weights of {repository}, which are not known to be published. "
@@ -120,6 +125,8 @@ def recipe(
     elif engine == "exllamav3":
         body = _EXL3
         values["scheme"] = weight_dtype.removeprefix("exl3-").removesuffix("bpw")
+    elif engine == "lmdeploy" and weight_dtype == "int4":
+        body = _AUTO_AWQ
     elif engine == "mlx":
         body = _MLX
         values["scheme"] = _MLX_WORDS[weight_dtype]

@@ -1,5 +1,6 @@
 """Plans as shell scripts: plain commands, docker, Slurm, and the router for several replicas."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from typing import Final
@@ -54,8 +55,20 @@ def script(comments: Sequence[Line], body: str, *directives: str) -> str:
 
 def _replicas(plan: Plan) -> str:
     """Return the shell loop over the replicas of a machine, with their number, accelerators and ports."""
-    several = f"  # of {plan.num_replicas}; the last machine has fewer" if plan.num_hosts > 1 else ""
-    return f"REPLICAS=${{REPLICAS:-{plan.replicas_per_host}}}{several}\n{replica_loop(plan, 'REPLICAS')}"
+    count = count_line("REPLICAS", plan.num_replicas, plan.replicas_per_host)
+    return f"{count}{replica_loop(plan, 'REPLICAS')}"
+
+
+def count_line(name: str, num_replicas: int, each: int) -> str:
+    """Return the shell line that sets the number of replicas on this machine, which must be told if the last of the
+    machines has fewer than `each`: a default would start more there than were planned."""
+    last = num_replicas % each
+    more = (
+        f"?{each} on each machine, {last} on the last of {math.ceil(num_replicas / each)}"
+        if last
+        else f"-{each}"
+    )
+    return f"{name}=${{{name}:{more}}}\n"
 
 
 def replica_loop(plan: Plan, count: object, first_device: int = 0) -> str:
@@ -90,7 +103,7 @@ def command_files(plan: Plan) -> dict[str, str]:
     if plan.replicas_per_host == 1:
         alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
         line = f"{quote_words(plan.words())} {alone}".rstrip()
-        files = {"start.sh": script(plan.comments, f"exec {line}\n")}
+        files = {"start.sh": script(plan.comments, f"{plan.own_devices}exec {line}\n")}
     else:
         body = f"{_replicas(plan)}{replica_line(plan)}done\n"
         body += f"for ((port = {FIRST_PORT}; port < {FIRST_PORT} + REPLICAS; port++)); do\n  {UNTIL_HEALTHY}\ndone\n"

@@ -148,6 +148,7 @@ def _describe_model(config: ConfigFields) -> Model:
         family=config.text("model_type"),
         architectures=_classes(config),
         has_own_code=own_code is not None and own_code.has("AutoConfig"),
+        has_own_tokenizer=bool(_entry_beside(config, "tokenizer_config.json", "auto_map", "AutoTokenizer")),
         hidden_size=hidden,
         vocab_size=vocab,
         tied_embeddings=is_tied,
@@ -180,13 +181,20 @@ def _classes(config: ConfigFields) -> tuple[str, ...] | None:
 
 def _tensor_bytes(config: ConfigFields) -> float | None:
     """Size of all tensors that the index next to config.json states [bytes]; None without an index."""
-    file = Path(config.file).with_name("model.safetensors.index.json")
-    try:
-        size = parsed_json(read_text(file))["metadata"]["total_size"]
-    except (InputFileError, ValueError, RecursionError, KeyError, TypeError):
-        return None
+    size = _entry_beside(config, "model.safetensors.index.json", "metadata", "total_size")
     is_number = isinstance(size, int | float) and not isinstance(size, bool)
     return float(size) if is_number and 0 < size < _LARGEST_CHECKPOINT_BYTES else None
+
+
+def _entry_beside(config: ConfigFields, file: str, *keys: str) -> Any:
+    """Return an entry of a JSON file next to config.json; None if there is no such file or entry."""
+    try:
+        found = parsed_json(read_text(Path(config.file).with_name(file)))
+        for key in keys:
+            found = found[key]
+    except (InputFileError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return found
 
 
 def group_layers(layers: list[_Layer], stored: int | None = None) -> tuple[LayerGroup, ...]:

@@ -200,6 +200,8 @@ class LaunchFlags(Record):
     """Option for the name by which requests name the model; empty if the engine answers under any name."""
     repository_code: str = ""
     """Flag that lets the engine run Python code of the model's repository."""
+    tokenizer: str = ""
+    """Option for the repository of the tokenizer, if it is not that of the weights."""
     nodes: NodeFlags | None = None
     """Words of a replica on several machines; None if no way to start one is known."""
     reads_only: Literal["", "gguf"] = ""
@@ -419,6 +421,11 @@ class Engine(Record):
     """Whether it refuses layouts that cut blocks of 128 × 128 weights, which share a scale in some fp8 checkpoints."""
     quantises_whole_models: bool = False
     """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading."""
+    is_planned_if_named: bool = False
+    """Whether plans are made with it only where a question names it, on every accelerator of its vendors that another
+    engine serves: nothing of it was fitted."""
+    adapts_experts: bool = False
+    """Whether it keeps memory for LoRA adapters of routed experts too, whether they have any or not."""
     prefix_caching: bool = True
     embeds_on_host: bool = False
     """Whether tokens are looked up in host memory; the input table then takes no accelerator memory."""
@@ -488,6 +495,8 @@ class Engine(Record):
     reads_cache_format_from: tuple[Literal["config.json", "hf_quant_config.json"], ...] = ()
     """Files of a checkpoint whose declared cache format the engine follows unless told otherwise, the first that
     declares one; empty: it keeps 16 bits."""
+    keeps_declared_cache: bool = False
+    """Whether it refuses another cache format than the one that a checkpoint declares."""
     vendors: tuple[str, ...] = ()
     release_formats: tuple[ReleaseFormat, ...] = ()
     """Further weight formats that some releases serve; a search takes them only if asked for."""

@@ -235,6 +235,8 @@ class Model(Record):
     checkpoint; None: the class of its model type."""
     has_own_code: bool = False
     """Whether config.json names Python files of its repository that read it (`auto_map`)."""
+    has_own_tokenizer: bool = False
+    """Whether the repository's tokenizer_config.json names Python files that read it."""
     hidden_size: Count
     vocab_size: Count
     tied_embeddings: bool = False

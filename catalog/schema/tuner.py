@@ -57,6 +57,9 @@ class Tuner(Record):
     """one: a single accelerator; node; nodes."""
     code: Words
     """published: code of the framework's own packages; own: code of the model's repository."""
+    template: Words | None = None
+    """named: a template that the framework must be told, without which models with images take none; own: that of the
+    tokenizer. None: it chooses for itself."""
     length: Words
     """steps: a number of optimizer steps; epochs: the framework's default."""
     recipe: Words | None = None

@@ -261,6 +261,10 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         return False
     if plan.context_parallel > 1 and job.model.family in _FLEX_ATTENTION:
         return False
+    is_cut = max(plan.tensor_parallel, plan.pipeline_parallel) > 1
+    divides = plan.sharding != "none" and plan.data_parallel > 1
+    if is_cut and not divides and plan.context_parallel == 1:
+        return False  # FSDP alone sets number formats there: weights and products would be in fp32 (maybe_enable_amp)
     if plan.pipeline_parallel > 1 and not has_stages("torchtitan", job.model.family):
         return False
     if any(heads % plan.tensor_parallel for heads in model_limits(job.model).key_heads):

@@ -93,7 +93,8 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"algorithm.adv_estimator={'gae' if loop.algorithm == 'ppo' else loop.algorithm}",
         "data.train_files=TRAIN.parquet data.val_files=TEST.parquet",
         f"data.train_batch_size={loop.prompts} data.max_prompt_length={loop.lengths[0]}",
-        f"data.max_response_length={loop.lengths[1]}",
+        # A longer prompt would end the run.
+        f"data.max_response_length={loop.lengths[1]} data.filter_overlong_prompts=True",
         f"actor_rollout_ref.model.path={name}",
         f"{actor}.ppo_mini_batch_size={loop.prompts} {actor}.ppo_micro_batch_size_per_gpu={micro}",
         f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={micro}",

@@ -12,13 +12,14 @@ import yaml
 from advisor.catalog.architectures import needs_repository_code
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.schema.tuner import SettingStyle, Tuner, Words
-from advisor.catalog.training import is_in_transformers, tuners
+from advisor.catalog.training import chat_template_of, is_in_transformers, tuners
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import PORT, ranks_in_node
 from advisor.simulator.training.launch_tuning import (
     LORA_ALPHA_PER_RANK,
     attention_kernel,
     gradient_accumulation,
+    has_template,
     packs_by_kernel,
     weights_of,
     wide_weights,
@@ -27,7 +28,7 @@ from advisor.simulator.training.plan import TrainingPlan
 
 PARTS: Final = (
     *("task", "method", "optimizer", "precision", "attention", "sequences"),
-    *("checkpointing", "sharding", "ranks", "code", "length", "recipe"),
+    *("checkpointing", "sharding", "ranks", "code", "template", "length", "recipe"),
 )
 """Parts of a plan for which every framework has words, in the order in which its settings say them."""
 _QUANTITY: Final = re.compile(r"\{(\w+)\}")
@@ -74,9 +75,20 @@ def parts_of(job: TrainingJob, plan: TrainingPlan, task: str = "sft", num_steps:
         "sharding": sharding,
         "ranks": "one" if plan.data_parallel == 1 else "node",
         "code": "own" if needs_repository_code(job.model, "transformers") else "published",
+        "template": "named" if _template(job, task) else "own",
         "length": "steps" if num_steps else "epochs",
         "recipe": f"{task} {learns} {ranks}",
     }
+
+
+def _template(job: TrainingJob, task: str) -> str:
+    """Return the framework's name of the template that formats conversations for a model; empty for the tokenizer's.
+
+    Source: catalog/data/training/chat_templates.csv.
+    """
+    name, first = wide_weights(job.model, task)
+    others = job.model.hf_ids if first or has_template(name) else ()
+    return chat_template_of(job.software, (name, *others))
 
 
 def missing_settings(job: TrainingJob, plan: TrainingPlan, task: str = "sft") -> Iterator[MissingSetting]:
@@ -158,6 +170,7 @@ def settings_flags(
         "in_node": in_node,
         "nodes": plan.data_parallel // in_node,
         "port": PORT,
+        "template": _template(job, task),
         **(more or {}),
     }
     words = parts_of(job, plan, task, num_steps)

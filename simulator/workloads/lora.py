@@ -14,6 +14,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import GB, PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import layers_of
+from advisor.simulator.graph.operator import Layer
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel
 
@@ -55,19 +56,37 @@ class Adapters:
 
 
 def adapter_bytes(model: Model, rank: int) -> float:
-    """Size of one adapter on every projection of every layer [bytes].
+    """Size of one adapter on every projection of every layer, but not on routed experts [bytes]: Σ rank · (columns +
+    depth) · 2.
 
-    Σ rank · (columns + depth) · 2
-
-    Assumes: all linear layers are adapted, experts are not.
-    Source: Hu et al. 2021, arXiv:2106.09685, section 4.1.
+    Source: Hu et al. 2021, arXiv:2106.09685, section 4.1; huggingface/peft, all-linear.
     """
+    widths = (layer.count * _adapted_width(layer, 1) for layer in layers_of(model))
+    return rank * bytes_per_element("bf16") * sum(widths)
+
+
+def _adapted_width(layer: Layer, tensor_parallel: int) -> float:
+    return float(sum(matrix.columns + matrix.depth for matrix in layer.local(tensor_parallel)))
+
+
+def slot_bytes(deployment: Deployment, rank: int) -> float:
+    """Memory that an accelerator keeps for one adapter [bytes]: factors for every projection, and for each expert of
+    engines that adapt those, whether the adapter has them or not.
+
+    Assumes: ranks hold the factors of their parts of a matrix; the side that is not cut is whole on each.
+    Source: vLLM 0.33.0, lora/layers/fused_moe.py, _create_lora_a_weights and _create_lora_b_weights; SGLang 0.5.23,
+        lora/mem_pool.py.
+    """
+    experts_per_rank = 1.0 / deployment.expert_parallel if deployment.engine.adapts_experts else 0.0
     total = 0.0
-    for layer in layers_of(model):
-        total += layer.count * sum(
-            rank * (p.columns + p.depth) * bytes_per_element("bf16") for p in layer.local(1)
-        )
-    return total
+    for layer in layers_of(deployment.model):
+        width = _adapted_width(layer, deployment.tensor_parallel)
+        if (experts := layer.experts) is not None:
+            inner = experts.intermediate_size / deployment.expert_tensor_parallel
+            num_matrices = 3 if experts.gated else 2
+            width += experts.num_experts * experts_per_rank * num_matrices * (experts.hidden_size + inner)
+        total += layer.count * width
+    return rank * bytes_per_element("bf16") * total / deployment.pipeline_parallel
 
 
 _MOST_TERMS = 4_000_000
@@ -157,9 +176,7 @@ def lora_replica(replica: ReplicaModel, adapters: Adapters) -> ReplicaModel:
     decode = adapter_step_s(deployment, replica.library, adapters, batches, batches)
     tokens = np.arange(len(surface.mixed_base_ps), dtype=np.float64)
     mixed = adapter_step_s(deployment, replica.library, adapters, tokens, np.minimum(tokens, adapters.slots))
-    needed = (
-        adapters.slots * adapter_bytes(deployment.model, adapters.rank) / deployment.accelerators_per_replica
-    )
+    needed = adapters.slots * slot_bytes(deployment, adapters.rank)
     left = replica.memory.kv_bytes - needed
     if left <= 0:
         raise InfeasibleError(

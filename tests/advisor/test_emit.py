@@ -133,6 +133,7 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
         on_host = min(option.layout.num_replicas, option.machine.accelerators_per_node // per_replica)
         assert replicas == (option.layout.num_replicas if form in ("k8s", "skypilot", "slurm") else on_host)
         assert per_replica == option.layout.tensor_parallel
+        assert count_replicas(files, form, option, replicas) == option.layout.num_replicas
         if option.layout.engine == "llama.cpp":
             assert str(settings.max_model_len * (settings.max_num_seqs or 1)) in words
         if option.layout.engine in ("vllm", "sglang", "tensorrt-llm"):
@@ -144,6 +145,23 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
         if form == "k8s":
             vendor = accelerators.by_id(option.machine.accelerator).vendor
             assert f"- key: {vendor}.com/gpu\n        operator: Exists" in files["plan.k8s.yaml"]
+
+
+def count_replicas(files: dict[str, str], form: str, option: Option, on_host: int) -> int:
+    """Replicas that the commands of README.md start on all machines together."""
+    if form in ("k8s", "skypilot", "slurm"):
+        return on_host
+    told = files["README.md"]
+    machines = int(found[1]) if (found := re.search(r"on each of (\d+) machines", told)) else 1
+    if "on the last machine" not in told:
+        assert "last.compose.yaml" not in files
+        return machines * on_host
+    if form == "compose":
+        last = len(yaml.safe_load(files["last.compose.yaml"])["services"])
+    else:
+        assert f"`REPLICAS={on_host} bash start.sh`" in told
+        last = int(re.search(r"on the last machine `REPLICAS=(\d+)", told)[1])  # type: ignore[index]
+    return (machines - 1) * on_host + last
 
 
 Found = tuple[list[str], int, int]
@@ -161,7 +179,7 @@ def visible(text: str) -> int:
 
 def in_script(files: dict[str, str], option: Option) -> Found:
     text = files["start.sh"]
-    replicas = re.search(r"REPLICAS:-(\d+)", text)
+    replicas = re.search(r"REPLICAS:[-?](\d+)", text)
     line = next(
         line for line in text.splitlines() if option.started.argv[0] in line and not line.startswith("#")
     )
@@ -172,7 +190,7 @@ def in_script(files: dict[str, str], option: Option) -> Found:
 
 def in_docker(files: dict[str, str], option: Option) -> Found:
     text = files["start.sh"]
-    replicas = re.search(r"REPLICAS:-(\d+)", text)
+    replicas = re.search(r"REPLICAS:[-?](\d+)", text)
     assert replicas
     assert "--health-cmd" in text
     assert "--memory" in text

@@ -158,7 +158,7 @@ def num_boards(files: Mapping[str, str], part: Option, form: str) -> int:
     if nodes > 1:
         assert "RANK:?" in text
         return tp * part.replica_layout.num_replicas
-    on_host = int(re.search(r"_WORKERS:-(\d+)", text)[1])  # type: ignore[index]
+    on_host = int(re.search(r"_WORKERS:[-?](\d+)", text)[1])  # type: ignore[index]
     assert on_host == min(part.replica_layout.num_replicas, 8 // tp)
     return tp * part.replica_layout.num_replicas
 

@@ -271,7 +271,7 @@ def test_a_stack_whose_engine_is_older_than_the_model_is_refused(
     monkeypatch.setattr(operators, "DYNAMO", old)
     with pytest.raises(AdvisorError, match="does not start gemma-4-31b") as refused:
         emit_files("gemma-4-31b", option, "dynamo")
-    assert "after 0.18.0" in refused.value.why
+    assert "after 0.18.1" in refused.value.why
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,31 @@ def test_pods_of_kserve_and_pools_of_ray_hold_each_role_once(seed: int, form: st
         assert words["kv_transfer_config"] == {"kv_connector": "NixlConnector", "kv_role": role}
 
 
+def test_workers_of_kserve_on_several_machines_are_groups_of_pods() -> None:
+    """Pods that decode answer behind the sidecar of KServe's template, at its port."""
+    parts = (
+        part_of("prefill", "vllm", "h100-sxm", 8, 2, 8, "published"),
+        part_of("decode", "vllm", "h100-sxm", 16, 3, 8, "published"),
+    )
+    files = emit_files("llama-3.1-8b", whole_of(parts, is_shared=False), "kserve")
+    document = yaml.safe_load(files["plan.kserve.yaml"])
+    jsonschema.validate(document, TARGETS[document["kind"]])
+    spec = document["spec"]
+    assert spec["parallelism"] == {"data": 2, "dataLocal": 1}
+    assert "worker" not in spec["prefill"]
+    gpus = [
+        pods["replicas"] * machines * int(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+        for pods, machines, pod in (
+            (spec["prefill"], 1, spec["prefill"]["template"]),
+            (spec, 2, spec["template"]),
+            (spec, 2, spec["worker"]),
+        )
+    ]
+    assert gpus == [16, 48, 48]
+    for pod in (spec["template"], spec["worker"]):
+        assert "--port 8001" in pod["containers"][0]["command"][-1]
+
+
 def in_llm_service(document: dict[str, Any]) -> dict[str, tuple[int, int, dict[str, Any]]]:
     """Replicas, accelerators of each and arguments, by role; the model and the port are KServe's to say."""
     spec = document["spec"]
@@ -260,7 +285,7 @@ def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
             assert f"--array=0-{part.layout.num_replicas - 1}\n" in files[f"{part.role}.sbatch"]
             assert f"--gpus-per-node={part.layout.tensor_parallel}\n" in files[f"{part.role}.sbatch"]
             continue
-        number = re.search(rf"{part.role.upper()}_WORKERS:-(\d+)", text)
+        number = re.search(rf"{part.role.upper()}_WORKERS:[-?](\d+)", text)
         assert number
         on_host = (
             part.layout.num_replicas

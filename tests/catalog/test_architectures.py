@@ -193,13 +193,30 @@ def test_a_release_has_the_classes_of_its_own_registry(
     assert class_support(engines.by_id(engine), model, version=version).verdict == expected
 
 
+def test_parts_of_a_class_may_come_later_than_the_class() -> None:
+    for name, engine, releases in (
+        ("nemotron-3-nano-30b-a3b", "sglang", ("0.5.5", "0.5.6")),
+        ("nemotron-3-super-120b-a12b", "sglang", ("0.5.7", "0.5.8")),
+        ("nemotron-nano-9b-v2", "sglang", ("0.5.3", "0.5.5")),
+        ("nemotron-3-super-120b-a12b", "vllm", ("0.12.0", "0.13.0")),
+    ):
+        before, after = (
+            class_support(engines.by_id(engine), models.by_id(name), version=release) for release in releases
+        )
+        assert (before.verdict, after.verdict) == ("no", "native")
+    older = class_support(engines.by_id("vllm"), models.by_id("smollm3-3b"), version="0.9.1")
+    assert older.verdict == "unknown"
+
+
 def test_a_type_in_no_list_needs_the_code_that_its_file_names(tmp_path: Path) -> None:
     text = json.loads(config(tmp_path).read_text()) | {"model_type": "qwen3"}
     for map_, needs in (({"AutoConfig": "configuration.Own"}, True), ({}, False), (None, False)):
         path = config(tmp_path, model_type="of_its_own", text_config=text, auto_map=map_)
         assert needs_repository_code(model_from_hf_config(path), "vllm") == needs
-    known = model_from_hf_config(config(tmp_path, auto_map={"AutoConfig": "configuration.Own"}))
-    assert not needs_repository_code(known, "vllm")
+    known = config(tmp_path, auto_map={"AutoConfig": "configuration.Own"})
+    assert not needs_repository_code(model_from_hf_config(known), "vllm")
+    known.with_name("tokenizer_config.json").write_text('{"auto_map": {"AutoTokenizer": ["own.Own", null]}}')
+    assert needs_repository_code(model_from_hf_config(known), "vllm")
 
 
 def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:
@@ -213,6 +230,8 @@ def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:
 def test_repository_code_is_needed_where_no_program_knows_the_configuration() -> None:
     assert needs_repository_code(models.by_id("kimi-k2"), "vllm")
     assert needs_repository_code(models.by_id("minicpm-2b"), "sglang")
+    assert needs_repository_code(models.by_id("moonlight-16b-a3b"), "vllm")
+    assert not needs_repository_code(models.by_id("grok-2"), "sglang")
     assert not needs_repository_code(models.by_id("deepseek-v3"), "vllm")
     assert not needs_repository_code(models.by_id("qwen3-32b"), "sglang")
 

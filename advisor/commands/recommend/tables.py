@@ -86,8 +86,8 @@ def start_words(option: Option) -> str:
     checkpoint = option.started.checkpoint
     if checkpoint is not None and checkpoint.origin == "quantise first":
         return (
-            f"No {option.replica_layout.weight_dtype} checkpoint is published: quantise {checkpoint.repository} first, "
-            "then start each replica with"
+            f"No {option.replica_layout.weight_dtype} checkpoint is known here: look for one, or quantise "
+            f"{checkpoint.repository} first; then start each replica with"
         )
     if checkpoint is not None and checkpoint.origin == "convert first":
         kind = option.replica_layout.weight_dtype

@@ -304,12 +304,21 @@ def _price_words(offer: Offer | None) -> str:
     return f"Price read on {offer.observed_on} ({age}): {offer.url}"
 
 
+_OUTPUT_LIMITS: Final = ("max_response_length", "max_completion_length", "generate_max_len")
+"""Options of frameworks for the longest answer of a loop of generation and training."""
+
+
 def flags_figure(option: TrainingOption) -> Block:
     """Return launch options by framework, and the command that shows the plan part by part, ready to copy."""
     lines = [explain_command(name, flags) for name, flags in option.launch.flags.items()]
     if any("--trust_remote_code" in flags for flags in option.launch.flags.values()):
         lines.append(
             "# --trust_remote_code runs Python files of the model's repository with your rights: read them first"
+        )
+    if any(limit in flags for flags in option.launch.flags.values() for limit in _OUTPUT_LIMITS):
+        lines.append(
+            "# prompts and answers have at most the lengths that were asked for, which the plan has memory for: give "
+            "the longest ones (--input-tokens, --output-tokens), or longer prompts are left out and answers cut off"
         )
     if option.launch.simulate_args:
         lines.append(

@@ -43,7 +43,7 @@ def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
     """
     item = asked.item
     deployment, _ = deployment_of(asked.model, asked.gpu, asked.layout)
-    scheme = schemes.get(item.image_scheme) if item.image_scheme else schemes.scheme_of(deployment.model.id)
+    scheme = schemes.get(item.image_scheme) if item.image_scheme else schemes.scheme_of(deployment.model)
     size = parse_size(item.image_size or "1024x1024")
     image = tokens_of_image(scheme, *size)
     text_tokens = asked.load.input_tokens

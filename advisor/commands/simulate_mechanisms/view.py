@@ -19,6 +19,7 @@ from advisor.simulator.workloads.lora import (
     adapter_bytes,
     distinct_adapters,
     lru_hit_fraction,
+    slot_bytes,
 )
 from advisor.simulator.workloads.tiers import LINK_RANGE, host_link_bytes_per_s
 
@@ -79,7 +80,9 @@ def adapter_answer(
         slower = max(0.0, run.result.tpot.mean_s / without.result.tpot.mean_s - 1.0)
     facts = {
         "adapter_bytes": size,
-        "slots_bytes": size * adapters.slots,
+        "slots_bytes": adapters.slots
+        * slot_bytes(deployment, adapters.rank)
+        * deployment.accelerators_per_replica,
         "distinct_adapters_per_step": distinct,
         "hit_fraction": hit,
         "cold_load_s": Quantity(load_s, load_s * LINK_RANGE[0], load_s * LINK_RANGE[1], "assumed"),

@@ -31,7 +31,8 @@ from advisor.simulator.training.launch_start import (
     megatron_builds,
 )
 from advisor.simulator.training.launch_tuning import stores_scores, trl_runs, weights_of
-from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
+from advisor.simulator.training.memory.peak import peak_memory
+from advisor.simulator.training.plan import PlanLattice, Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
 from advisor.simulator.training.releases import (
@@ -469,6 +470,8 @@ def _without_setting(
     goal = task.loop or "sft"
     lacks = next(missing_settings(job, _PLANS_TO_TRY[0], goal), None)
     what = f"{lacks.part} '{lacks.word}'" if lacks else f"the model {model.id}"
+    if lacks and lacks.part == "recipe":
+        what = f"{goal} of {'all weights' if task.method == 'full' else 'adapters on several accelerators'}"
     return NoOptions((tuners()[software].release,), what, (), frameworks_with_settings(job, goal))
 
 
@@ -624,9 +627,11 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     Source: RULES; a first look takes fewer chunks and micro-batches.
     """
     rules = RULES.get(job.framework, RULES["megatron"])
+    is_whole_first = job.framework in OF_TRANSFORMERS and job.method == "qlora" and not _loads(job, cluster)
+    shardings: tuple[Sharding, ...] = ("none",) if is_whole_first else rules.shardings
     limits = LatticeLimits(
         domain=cluster.domain,
-        sharding=rules.shardings,
+        sharding=shardings,
         whole_copies_alone=rules.whole_copies_alone,
         schedules=rules.schedules,
         recompute=rules.recompute,
@@ -653,7 +658,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
             tensor_parallel=tensor,
             pipeline_parallel=stages,
         )
-    if rules.streams_weights and job.method != "full":
+    if rules.streams_weights and job.method not in ("full", "qlora"):
         limits = replace(limits, offload_parameters=(False, True))
     if whole:
         limits = replace(limits, recompute_shares=rules.recompute_shares)
@@ -663,10 +668,20 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
             micro_batch=_COARSE_MICRO_BATCH,
             shard_groups=(0,),
             schedules=tuple(s for s in rules.schedules if s not in ("zbv", "dualpipe")),
-            sharding=_coarse_shardings(job, rules.shardings),
+            sharding=_coarse_shardings(job, shardings),
             context_parallel=limits.context_parallel if rules.only_data_parallel else _COARSE_CONTEXT,
         )
     return limits
+
+
+def _loads(job: TrainingJob, cluster: TrainingCluster) -> bool:
+    """Whether an accelerator holds a model whose layers become 4-bit weights as they are read: their quantiser puts all
+    on each rank's accelerator before ranks divide them. Routed experts keep 16 bits.
+
+    Source: transformers 5.24.0, quantizers/quantizer_bnb_4bit.py, update_device_map.
+    """
+    weights = float(peak_memory(job, PlanLattice.of([TrainingPlan()])).weight_bytes[0])
+    return weights <= (cluster.accelerator.memory_bytes or math.inf)
 
 
 def _coarse_shardings(job: TrainingJob, shardings: tuple[Sharding, ...]) -> tuple[Sharding, ...]:

@@ -11,10 +11,11 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.decide.candidates import Candidate, candidates_of, usable_precisions
 from advisor.decide.reason import NoCacheFormat, NoKernels
+from advisor.decide.scenario import Constraints
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.layout import check_layout
 
-ENGINES = engines.all_engines()
+ENGINES = Constraints().engines_of(engines.all_engines())
 
 
 def find_candidates(

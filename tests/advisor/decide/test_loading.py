@@ -5,8 +5,11 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import ClassLimit, class_lacks, class_support
-from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint
-from advisor.decide.candidates import Candidate, candidates_of
+from advisor.catalog.launch import LaunchSettings, launch
+from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint, served_model
+from advisor.decide.candidates import Candidate, cache_format, candidates_of
+from advisor.decide.scenario import Constraints
+from advisor.simulator.deployment import cache_dtype_of
 
 BLOCK = 128
 
@@ -50,6 +53,21 @@ def test_experts_stay_whole_where_eight_ranks_would_cut_them() -> None:
     wide = [one.deployment for one in candidates_on("qwen3-coder-480b-a35b", "h100-sxm", "vllm")]
     assert wide
     assert all(run.expert_parallel > 1 for run in wide if run.ranks_per_stage == 8)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_ranks_hold_whole_groups_of_4_bit_weights_as_the_checkpoint_pads_them(engine: str) -> None:
+    widths = {"qwen2.5-14b": 13_824, "qwen2.5-7b": 18_944, "qwen2.5-72b": 29_696}
+    for model, width in widths.items():
+        able = [one.deployment for one in candidates_on(model, "l40s", engine, "int4")]
+        assert able
+        assert all(width % (BLOCK * run.tensor_parallel) == 0 for run in able)
+    assert max(run.tensor_parallel for run in able) == 8
+
+
+def test_files_that_are_cut_for_some_ranks_load_in_that_layout_alone() -> None:
+    found = [one.deployment for one in candidates_on("grok-2", "h200-sxm", "sglang", "bf16")]
+    assert {(run.tensor_parallel, run.accelerators_per_replica) for run in found} == {(8, 8)}
 
 
 @pytest.mark.parametrize(
@@ -120,3 +138,33 @@ def test_a_class_or_format_is_planned_only_on_accelerators_whose_kernels_run_it(
     assert not candidates_on(model, chip, engine, precision)
     assert candidates_on(model, "b200-sxm", engine, precision)
     assert class_support(engines.by_id(engine), models.by_id(model)).verdict == "native"
+
+
+def test_a_command_says_every_cache_format_that_the_engine_would_not_choose_itself() -> None:
+    """TensorRT-LLM refuses another format than the one that a checkpoint declares: pyexecutor/model_loader.py."""
+    chip = accelerators.by_id("b200-sxm")
+    model = models.by_id("nemotron-3-nano-30b-a3b")
+    for name, asked, words in (
+        ("vllm", "bf16", "--kv-cache-dtype bfloat16"),
+        ("sglang", "bf16", "--kv-cache-dtype bf16"),
+        ("vllm", "fp8", "--kv-cache-dtype fp8"),
+        ("tensorrt-llm", "bf16", ""),
+        ("tensorrt-llm", "nvfp4", ""),
+    ):
+        engine = engines.by_id(name)
+        served = served_model(model, engine, "fp8", chip)
+        own = cache_dtype_of(served, engine, chip)
+        assert own == "fp8"
+        found = cache_format(asked, served, engine, chip)
+        assert bool(found) is bool(words)
+        if words:
+            started = launch(engine, "org/name", LaunchSettings(kv_dtype=found, own_kv_dtype=own))
+            assert words in started.command
+
+
+def test_an_engine_of_which_nothing_was_fitted_plans_where_it_is_named() -> None:
+    assert candidates_on("internvl3-38b", "a100-sxm-80gb", "lmdeploy", "bf16")
+    assert not candidates_on("llama-3.1-8b", "mi300x", "lmdeploy", "bf16")
+    known = {one.id for one in Constraints().engines_of(engines.all_engines())}
+    assert "vllm" in known
+    assert "lmdeploy" not in known

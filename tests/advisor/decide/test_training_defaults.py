@@ -72,7 +72,7 @@ def test_fine_tuning_takes_no_more_tokens_a_step_than_pretraining(
         ("8xrtx-4090", "--model 1b --workload train --tokens 20B"),
         ("6xrtx-4090", "--model 8b --workload finetune --method lora --tokens 100M"),
         ("4xrtx-a6000", "--model 8b --workload finetune --tokens 100M"),
-        ("2xrtx-4090", "--model 70b --workload finetune --method qlora --tokens 20M"),
+        ("2xrtx-4090", "--model 32b --workload finetune --method qlora --sequence 1024 --tokens 20M"),
     ],
 )
 def test_machines_of_ones_own_are_all_taken_where_time_falls(cli: Cli, own: str, words: str) -> None:

@@ -211,3 +211,18 @@ def test_gradients_that_trainers_of_transformers_divide_stay_divided(name: str, 
         return
     command = settings_flags(job, plan)
     assert ("sync_each_batch: true" in command) == (sharding != "none")
+
+
+def test_a_framework_is_told_the_template_that_its_release_has_for_a_model_with_images() -> None:
+    shape = {"framework": "peft", "software": "llama-factory", "method": "lora", "lora_rank": 16}
+    for name, template in (
+        ("qwen2.5-vl-7b", "qwen2_vl"),
+        ("gemma-3-27b", "gemma3"),
+        ("llama-3.2-11b-vision", "mllama"),
+        ("llama-3.1-8b", "llama3"),
+    ):
+        job = TrainingJob(models.by_id(name), 4096, 8, "bf16", **shape)  # type: ignore[arg-type]
+        read = read_settings("yaml", settings_flags(job, TrainingPlan(micro_batch=1), "dpo"))
+        assert read["template"] == template
+    base = job.model.model_copy(update={"hf_ids": ("meta-llama/Llama-3.1-8B",)})
+    assert "template" not in read_settings("yaml", settings_flags(replace(job, model=base), TrainingPlan()))

@@ -1,5 +1,6 @@
-"""Adapters: sizes, occupancy, the cache of adapters, and dearer steps."""
+"""Adapters: sizes, occupancy, the cache of adapters, and longer steps."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ from advisor.simulator.replica_model import model_replica
 from advisor.simulator.step_cost import decode_iteration_s
 from advisor.simulator.workloads.lora import (
     Adapters,
-    adapter_bytes,
     distinct_adapters,
     lora_replica,
     lru_hit_fraction,
     sequences_within,
+    slot_bytes,
 )
 
 
@@ -31,8 +32,19 @@ def test_an_adapter_on_all_layers(replica: Any) -> None:
     by_hand = (
         32 * rank * 2 * ((3 * hidden + hidden) + (hidden + hidden) + (2 * inner + hidden) + (hidden + inner))
     )
-    assert adapter_bytes(replica.deployment.model, rank) == pytest.approx(by_hand)
-    assert adapter_bytes(replica.deployment.model, 32) == pytest.approx(2 * by_hand)
+    assert slot_bytes(replica.deployment, rank) == pytest.approx(by_hand)
+    assert slot_bytes(replica.deployment, 32) == pytest.approx(2 * by_hand)
+
+
+def test_a_slot_has_room_for_every_expert(placed: Any) -> None:
+    """Source: shapes of w13_lora_a, w13_lora_b, w2_lora_a and w2_lora_b, vLLM 0.33.0, lora/layers/fused_moe.py."""
+    deployment, _ = placed("qwen3-30b-a3b", "h100-sxm")
+    attention = 48 * 16 * 2 * ((2048 + 4096 + 2 * 512) + (4096 + 2048))
+    experts = 48 * 16 * 2 * 128 * 3 * (2048 + 768)
+    assert slot_bytes(deployment, 16) == pytest.approx(attention + experts, rel=0.01)
+    for changes in ({"expert_parallel": 4}, {}):
+        cut = replace(deployment, tensor_parallel=4, **changes)
+        assert experts / 4 < slot_bytes(cut, 16) < attention + experts
 
 
 def test_different_adapters_in_a_batch() -> None:

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from advisor.catalog import vision
+from advisor.catalog import models, vision
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.simulator.graph.model import kv_bytes_per_token
 from advisor.simulator.replica_model import model_replica
@@ -63,10 +63,10 @@ def test_impossible_images_are_refused() -> None:
 
 
 def test_models_know_their_scheme() -> None:
-    assert vision.scheme_of("qwen3-vl-8b").id == "qwen3-vl"
-    assert vision.scheme_of("gemma-3-27b").id == "gemma-3"
+    assert vision.scheme_of(models.by_id("qwen3-vl-8b")).id == "qwen3-vl"
+    assert vision.scheme_of(models.by_id("gemma-3-27b")).id == "gemma-3"
     with pytest.raises(UnknownNameError, match="not recorded"):
-        vision.scheme_of("llama-3.1-8b")
+        vision.scheme_of(models.by_id("llama-3.1-8b"))
     with pytest.raises(UnknownNameError):
         vision.get("lava")
 
