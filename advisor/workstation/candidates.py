@@ -44,7 +44,6 @@ from advisor.workstation.performance import (
     best_run,
     bound_on_cpu,
     runs_on_cpu,
-    runs_without_cards,
 )
 from advisor.workstation.planned_cards import PlannedCards, RunConditions
 from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
@@ -56,6 +55,8 @@ WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card if no board with a price is known."""
 NEW: Final = "new"
 USED: Final = "used"
+TROUBLE_USD: Final = 100.0
+"""Least saving for which a part that the user has is replaced [USD]: work and its risks. Own choice."""
 MAX_KITS: Final = 2
 LEAST_MODULE_BYTES: Final = 8 * GIB
 """Smallest module of memory that the planner buys: smaller ones fill slots for the same price."""
@@ -80,6 +81,8 @@ class PartCandidate:
     usd: float
     run: HardwareRun | None = None
     """Run of the model on a set of cards; None for any other part."""
+    trouble_usd: float = 0.0
+    """Least saving that this part must bring against the one that the user has [USD]; 0 if the user has none."""
 
     @property
     def is_used(self) -> bool:
@@ -164,6 +167,7 @@ def all_candidates(
     for place, candidates in found.items():
         choice = getattr(have, place) if have is not None else None
         if choice is not None:
+            candidates[:] = [replace(one, trouble_usd=TROUBLE_USD) for one in candidates]
             candidates.append(PartCandidate(place, choice, 0.0))
     rest_usd = sum(min((one.usd for one in place), default=0.0) for place in found.values())
     drive_usd = min((one.usd for one in found["storage"]), default=0.0)
@@ -399,7 +403,7 @@ def _runs_without_cards(load: MachineLoad, levels: MachineLevels, faster_than: f
     hosts = list(levels.host_usd)
     found: list[PartCandidate] = []
     last: HardwareRun | None = None
-    for host, run in zip(hosts, runs_without_cards(load, hosts), strict=False):
+    for host, run in zip(hosts, runs_on_cpu(Hardware("", 0), load, hosts), strict=False):
         if (last is None or _is_faster(run, last)) and run.output_tokens_per_s.value > faster_than:
             cards = PlannedCards((), conditions=RunConditions(host_bytes_per_s=host))
             found.append(PartCandidate("cards", cards, 0.0, run))
@@ -513,7 +517,7 @@ def can_exceed_on_cpu(
     series = {c.choice.series.id: c.choice.series for c in candidates if c.place == "cpu"}.values()
     memory = [c.choice for c in candidates if c.place == "memory"]
     most = max((host_bytes_per_s(kit, one) for kit in memory for one in series), default=0.0)
-    alone = runs_without_cards(load, (most,)) if most > 0 else []
+    alone = runs_on_cpu(Hardware("", 0), load, (most,)) if most > 0 else []
     if any(run.output_tokens_per_s.value > tokens_per_s for run in alone):
         return True
     return most > 0 and any(

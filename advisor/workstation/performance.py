@@ -21,6 +21,7 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
+from advisor.simulator.surface import decode_breakdown_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.offload import CPU_ALONE_FRACTION, Offloaded, offload_layers
@@ -110,13 +111,11 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
     Source: simulator.replica_model for each engine, split and format.
     """
-    if hardware.num == 0:
-        alone = runs_without_cards(load, (hardware.host_bytes_per_s,)) if hardware.host_bytes_per_s else []
-        return alone[0] if alone else None
     if load.workload == "finetune":
-        return best_tuning(hardware, load.model, load.context_tokens)
+        return best_tuning(hardware, load.model, load.context_tokens) if hardware.num else None
     best: HardwareRun | None = None
-    for engine in sorted(_engines(hardware, load), key=lambda name: name != TENSOR_PARALLEL):
+    engines_of_cards = _engines(hardware, load) if hardware.num else []
+    for engine in sorted(engines_of_cards, key=lambda name: name != TENSOR_PARALLEL):
         if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
@@ -128,9 +127,15 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
                 key=lambda run: run.output_tokens_per_s.value,
                 default=None,
             )
-    if best is None and hardware.host_bytes_per_s:
+    if best is None and hardware.host_bytes_per_s and _main_memory_holds(hardware, load):
         return next(iter(runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))), None)
     return best
+
+
+def _main_memory_holds(hardware: Hardware, load: MachineLoad) -> bool:
+    """Whether main memory and cards hold the model together, next to the share of the system: rule model-memory."""
+    cards_bytes = (hardware.record().memory_bytes or 0.0) * hardware.num if hardware.num else 0.0
+    return ram_needed_bytes(load) <= (hardware.host_capacity_bytes + cards_bytes) * (1 + 1e-9)
 
 
 def _bound_in_turn(hardware: Hardware, load: MachineLoad, engine: str) -> float:
@@ -181,7 +186,9 @@ def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
 
 def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
-    """Return the engines that run on the cards and load the model's class."""
+    """Return the engines that run on the cards, or on the CPU alone, and load the model's class."""
+    if not hardware.num:
+        return [OFFLOADING] if load.engine in (None, OFFLOADING) else []
     record = accelerators.by_id(hardware.accelerator)
     return [
         name
@@ -303,9 +310,13 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
 
 def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[float]) -> list[HardwareRun]:
     """Return a run for each bandwidth of the main memory [bytes/s], with the layers that do not fit the cards on the
-    CPU; none if nothing fits."""
+    CPU, or all of them on a machine without cards; none if nothing fits."""
     if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
         return []
+    if not hardware.num:
+        return [
+            run for weights in formats(load, OFFLOADING) for run in _runs_alone(load, weights, host_levels)
+        ]
     for weights in formats(load, OFFLOADING):
 
         def num_stages(part: Model) -> int:
@@ -355,40 +366,47 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
     return fastest
 
 
-def runs_without_cards(load: MachineLoad, host_levels: Sequence[float]) -> list[HardwareRun]:
+def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -> list[HardwareRun]:
     """Return the run of a machine without cards at each bandwidth of the main memory [bytes/s]: the CPU reads active
     weights and cache for every token.
 
     Assumes: the time to first token is not predicted, for no record states the arithmetic rate of a CPU.
     Source: llama.cpp; own composition, CPU_ALONE_FRACTION.
     """
-    if load.workload == "finetune" or load.engine not in (None, OFFLOADING):
-        return []
-    chosen = formats(load, OFFLOADING)
-    if not chosen:
-        return []
     count = parameter_count(load.model)
     context = int(load.input_tokens + load.output_tokens / 2.0)
     experts = parameter_count(without_experts(load.model, 0)).active
     shared = distinct_experts(load.model, load.concurrency)
-    read_bytes = (experts + (count.active - experts) * shared) * bytes_per_element(chosen[0])
+    read_bytes = (experts + (count.active - experts) * shared) * bytes_per_element(weights)
     read_bytes += kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
-    name = prediction_class(OFFLOADING, transferred=True)
     return [
-        HardwareRun(
-            engine=OFFLOADING,
-            split="all layers on the CPU",
-            weight_dtype=chosen[0],
-            output_tokens_per_s=with_interval(
-                load.concurrency * host * CPU_ALONE_FRACTION / read_bytes, "throughput", name, "assumed"
-            ),
-            ttft_s=None,
-            weight_bytes_per_card=0.0,
-            kv_tokens=0,
-            on_cpu=True,
-        )
+        _run_on_cpu("all layers on the CPU", weights, load, read_bytes / (host * CPU_ALONE_FRACTION))
         for host in host_levels
     ]
+
+
+def _run_on_cpu(
+    split: str,
+    weights: str,
+    load: MachineLoad,
+    host_s: float,
+    cards_s: float = 0.0,
+    ttft_s: float | None = None,
+    replica: ReplicaModel | None = None,
+) -> HardwareRun:
+    """Return a run whose decode step takes some time on the CPU and, with a replica of the other layers, on cards."""
+    step_s = host_s + cards_s
+    name = prediction_class(OFFLOADING, transferred=True)
+    return HardwareRun(
+        engine=OFFLOADING,
+        split=split,
+        weight_dtype=weights,
+        output_tokens_per_s=with_interval(load.concurrency / step_s, "throughput", name, "assumed"),
+        ttft_s=ttft_s,
+        weight_bytes_per_card=replica.memory.weight_bytes if replica is not None else 0.0,
+        kv_tokens=replica.memory.kv_capacity_tokens if replica is not None else 0,
+        host_fraction=host_s / step_s,
+    )
 
 
 def _runs_at(
@@ -399,20 +417,9 @@ def _runs_at(
     cards_s = decode_iteration_s(replica.surface, load.concurrency, context)
     budget = replica.policy.max_num_batched_tokens
     prompt_s = prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
-    name = prediction_class(OFFLOADING, transferred=True)
-    rates = (load.concurrency / (cards_s + found.step_s(host)) for host in host_levels)
     return [
-        HardwareRun(
-            engine=OFFLOADING,
-            split=found.split,
-            weight_dtype=weights,
-            output_tokens_per_s=with_interval(rate, "throughput", name, "assumed"),
-            ttft_s=prompt_s,
-            weight_bytes_per_card=replica.memory.weight_bytes,
-            kv_tokens=replica.memory.kv_capacity_tokens,
-            on_cpu=True,
-        )
-        for rate in rates
+        _run_on_cpu(found.split, weights, load, found.step_s(host), cards_s, prompt_s, replica)
+        for host in host_levels
     ]
 
 
@@ -425,6 +432,8 @@ class Simulated:
     input_tokens_per_s: float
     ttft_s: Quantity | None
     tpot_s: Quantity | None
+    bottleneck: str
+    """Resource on which a decode step spends most time, in words."""
 
 
 def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, seed: int = 0) -> Simulated:
@@ -434,9 +443,9 @@ def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, see
     Source: simulator.serving, closed loop of fixed lengths; a training run is its step, repeated.
     """
     if load.workload == "finetune":
-        return Simulated(run.output_tokens_per_s, 0.0, None, None)
+        return Simulated(run.output_tokens_per_s, 0.0, None, None, "the arithmetic rate of the cards")
     if run.on_cpu:
-        return _simulate_offloaded(run, load)
+        return _simulate_offloaded(run, load, hardware)
     stages = hardware.num // run.tensor_parallel
     replicas = (
         _replica(links, load, run.engine, run.weight_dtype, run.tensor_parallel, stages)
@@ -461,10 +470,37 @@ def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, see
         result.total_tokens_per_s - result.output_tokens_per_s,
         with_interval(result.ttft.mean_s, "ttft", name, basis),
         with_interval(result.tpot.mean_s, "tpot", name, basis) if result.tpot.num_samples else None,
+        _bottleneck_on_cards(replica, hardware, load),
     )
 
 
-def _simulate_offloaded(run: HardwareRun, load: MachineLoad) -> Simulated:
+_RESOURCES: Final = {"collectives": "links", "attention": "cache"}
+"""Resource that a part of the decode step waits for, by the part; others read weights."""
+
+
+def _bottleneck_on_cards(replica: ReplicaModel, hardware: Hardware, load: MachineLoad) -> str:
+    """Return what a decode step on the cards spends most time on, in words."""
+    parts_s = decode_breakdown_s(
+        replica.deployment, replica.library, replica.costs, load.concurrency, load.context_tokens
+    )
+    shares = dict.fromkeys(("links", "cache", "weights"), 0.0)
+    for part, seconds in parts_s.items():
+        shares[_RESOURCES.get(part, "weights")] += seconds
+    largest = max(shares, key=lambda name: shares[name])
+    record = replica.deployment.accelerator
+    if largest == "links":
+        link = "NVLink" if record.scale_up else f"PCIe {record.pcie_generation}.0 x{record.pcie_lanes}"
+        return f"the links between the cards ({link})"
+    what = "the cache" if largest == "cache" else "the weights"
+    rate = f"{(record.bandwidth_bytes_per_s or 0.0) / GB:,.0f} GB/s"
+    if hardware.num == 1:
+        return f"reading {what} at the {rate} of its memory"
+    if replica.deployment.tensor_parallel > 1:
+        return f"reading {what} at the {rate} of each card's memory"
+    return f"reading {what} at the {rate} of one card's memory, for the cards work in turn"
+
+
+def _simulate_offloaded(run: HardwareRun, load: MachineLoad, hardware: Hardware) -> Simulated:
     """Return a run with layers on the CPU: prompt after prompt, then all streams decode together."""
     tokens = float(load.output_tokens)
     prompt_s = run.ttft_s or 0.0
@@ -478,6 +514,9 @@ def _simulate_offloaded(run: HardwareRun, load: MachineLoad) -> Simulated:
         per_s * load.input_tokens / tokens,
         with_interval(prompt_s, "ttft", name, "assumed") if run.ttft_s is not None else None,
         with_interval(step_s, "tpot", name, "assumed"),
+        f"the CPU reading its layers at the {hardware.host_bytes_per_s / GB:,.0f} GB/s of main memory"
+        if run.host_fraction > 0.5
+        else "the cards, which hold the rest of the layers",
     )
 
 

@@ -108,6 +108,8 @@ class MachinePerformance:
     decode_tokens_per_s: Quantity
     ttft_s: Quantity | None
     tpot_s: Quantity | None
+    bottleneck: str
+    """Resource on which a decode step spends most time, in words."""
     other_runs: tuple[HardwareRun, ...] = ()
     """Best run of each other engine."""
     finest: HardwareRun | None = None

@@ -63,7 +63,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
-        builds=_sort_builds(builds, question)[: question.top],
+        builds=_first_builds(_sort_builds(builds, question), question.top),
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -104,10 +104,10 @@ def program_for(
         known=known,
         have=question.have,
     )
-    return Program(candidates, _rules_of(question), question.setting)
+    return Program(candidates, rules_of(question), question.setting)
 
 
-def _rules_of(question: Question) -> tuple[Rule, ...]:
+def rules_of(question: Question) -> tuple[Rule, ...]:
     """Return the rules that a machine keeps, without advice that the parts which the user has do not keep: it does not
     force other parts on the user."""
     rules = planning_rules(question.setting)
@@ -203,7 +203,7 @@ def raise_power(machine: Assembly, question: Question) -> Assembly:
     cards = machine.cards
     if cards is None or not cards.cards:
         return machine
-    rules = [rule for rule in _rules_of(question) if rule.planned]
+    rules = [rule for rule in rules_of(question) if rule.planned]
     for fraction in power_points_of(cards.accelerators[0], question.limits.power_points):
         if fraction <= cards.power_fraction:
             break
@@ -279,7 +279,7 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
     )
 
 
-def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
+def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ...]:
     """Return the builds, with a target the cheapest first, else the knee or a used machine that is far faster, then the
     fastest; then those whose price is one page's estimate, and last those that another beats in both."""
 
@@ -302,6 +302,19 @@ def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
             ),
         )
     )
+
+
+def _first_builds(builds: Sequence[Build], top: int) -> tuple[Build, ...]:
+    """Return the first machines, and in place of the last ones those that are faster than the first for no more money:
+    a doubtful price keeps a machine from the head of an answer, and does not hide it."""
+    head = builds[0]
+    hidden = [
+        build
+        for build in builds[top:]
+        if build.total_usd <= head.total_usd and speed_of(build) > speed_of(head)
+    ]
+    kept = max(top - len(hidden), 1)
+    return (*builds[:kept], *hidden[: top - kept])
 
 
 def _leads(used: Build, best: PriceStep) -> bool:
@@ -361,7 +374,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
     fastest = float(program.speed.max(initial=0.0))
     if fastest < target:
         return f"the fastest cards reach {fastest:.0f} tokens/s"
-    power_first = sorted(_rules_of(question), key=lambda rule: rule not in POWER_RULES)
+    power_first = sorted(rules_of(question), key=lambda rule: rule not in POWER_RULES)
     for rule in power_first:
         solution = program.solve(min_tokens_per_s=target, maximise_speed=False, without={rule.id})
         check = rule.check(solution.machine, question.setting) if solution else None

@@ -5,11 +5,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
-from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, GpuCard
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu
 from advisor.catalog.units import GB
+from advisor.workstation.asked import memory_bytes
 from advisor.workstation.assembly import (
     SERVER,
     TYPICAL,
@@ -23,19 +23,27 @@ from advisor.workstation.assembly import (
     slot_widths,
 )
 from advisor.workstation.candidates import all_candidates
-from advisor.workstation.knee import WORTH_IT, speed_of
+from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
-from advisor.workstation.performance import ram_needed_bytes
+from advisor.workstation.performance import model_file_bytes, ram_needed_bytes
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import cheapest_for, complete_question, fastest_for, machine_name, plan
+from advisor.workstation.planner import (
+    cheapest_for,
+    complete_question,
+    machine_name,
+    plan,
+    raise_power,
+    rules_of,
+)
 from advisor.workstation.rents import RentMarket, rent_market
-from advisor.workstation.rule_book import planning_rules, worst_first
-from advisor.workstation.rules_fit import card_length, slots
+from advisor.workstation.rule_book import worst_first
+from advisor.workstation.rules_fit import card_length, model_memory, ram_loading, slots
 from advisor.workstation.rules_links import lanes_of
 from advisor.workstation.rules_power import psu_plugs
 from advisor.workstation.system_names import can_join
+from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
 from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
@@ -75,8 +83,8 @@ class Verdict:
     catalog_total_usd: float
     """Price of the parts in the catalog [USD]; a part without one counts with the price of the list."""
     repaired: Build | None
-    """Cheapest machine that works at full speed with as many of the same accelerators; None if there is none, or none
-    was requested."""
+    """Parts of the list with the cheapest others that make every rule hold, those of the list at no price; None if
+    nothing is broken, there is none, or none was requested."""
     better: Build | None
     """Fastest machine for the listed money; None if it was not requested or there is none."""
     why_no_better: str = ""
@@ -103,6 +111,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         num_joined = listing.num_systems if can_join(listing.system) else 1
         build = system_as_listed(build, listing.system, num_joined, question, market)
     extra = [
+        *run_checks(build, listing, question),
         *unknown_checks(listing),
         *claim_checks(listing),
         *missing_checks(listing),
@@ -112,7 +121,8 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     ]
     bounds = {check.rule for check in extra}
     riser = listing.machine.risers.riser
-    skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
+    skipped = {model_memory.id} | (OF_SLOTS if riser is not None and riser.ports else set())
+    skipped |= {ram_loading.id} if build.performance is None else set()
     kept = [
         _as_of_a_list(check, question.setting)
         for check in (_without_width(check, listing, question.setting) for check in build.checks)
@@ -130,7 +140,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         return Verdict(build, total, None, None)
     is_of_place = {check.rule for check in build.broken} <= {"circuit"}
     # Another machine draws as much from the wall: the check names what helps.
-    repaired = None if build.broken and is_of_place else repair(listing, question, book, market)
+    repaired = None if is_of_place else repair(build, listing, question, book, market)
+    if listing.is_running:
+        return Verdict(build, total, repaired, None)
     try:
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
@@ -155,21 +167,13 @@ def _without_width(check: Check, listing: Listing, setting: Setting) -> Check:
     rule = _OF_CARD_SIZE.get(check.rule)
     if rule is None or check.passed or check.is_unknown or cards is None or not listing.has_unnamed_cards:
         return check
-    smallest = replace(cards, cards=tuple(_smallest_of(card.accelerator) for card in cards.cards))
+    smallest = replace(cards, cards=tuple(smallest_card(card.accelerator) for card in cards.cards))
     found = rule.check(replace(listing.machine, cards=smallest), setting)
     if found is None or not (found.passed or found.is_unknown):
         return check
     return replace(
         check, is_unknown=True, remedy=f"write the model of the card: its size decides; {check.remedy}"
     )
-
-
-def _smallest_of(accelerator: str) -> GpuCard:
-    """Return the narrowest and shortest card of an accelerator, with the fewest plugs of any."""
-    sold = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
-    fewest = min(sold, key=lambda card: card.num_8_pin + 2 * card.num_16_pin)
-    plugs = {name: getattr(fewest, name) for name in ("num_8_pin", "num_16_pin", "num_6_pin")}
-    return min(sold, key=lambda card: (card.slots, card.length_m, card.name)).model_copy(update=plugs)
 
 
 _SPEED_OF_SOUND_PARTS: Final = 0.8
@@ -204,51 +208,86 @@ def _with_circuit(question: Question, listing: Listing) -> Question:
     return replace(question, setting=replace(question.setting, circuit=circuit, room_cooling_w=room_w))
 
 
-def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
-    """Return the cheapest machine that keeps every rule with as many of the list's accelerators and runs them at full
-    speed, or at `_NEARLY_FULL_SPEED` where the rest is not worth its money; None if there is none."""
+def repair(
+    build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
+) -> Build | None:
+    """Return the parts of a list with the cheapest others that make every rule hold, its cards at
+    `_NEARLY_FULL_SPEED` or more if any do that; None if nothing does."""
     cards = listing.machine.cards
     if cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
-    limits = replace(question.limits, accelerators=cards.accelerators, max_cards=max(cards.num, 1))
-    same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits)
-    candidates = all_candidates(same.load, same.setting, book, limits)
+    have = with_unnamed_rest(listing)
+    limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
+    same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
+    candidates = all_candidates(same.load, same.setting, book, limits, have=have)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    program = Program(candidates, planning_rules(same.setting), same.setting)
-    solution = fastest_for(program, math.inf)
+    program = Program(candidates, rules_of(same), same.setting)
+    least = _NEARLY_FULL_SPEED * speed_of(build)
+    solution = cheapest_for(program, math.inf, least) or cheapest_for(program, math.inf, 0.0)
     if solution is None:
         return None
-    nearly = cheapest_for(program, math.inf, _NEARLY_FULL_SPEED * solution.tokens_per_s)
-    if nearly is not None and nearly.tokens_per_s > 0.0:
-        gain = solution.tokens_per_s / nearly.tokens_per_s - 1.0
-        dearer = solution.cost / nearly.cost - 1.0 if nearly.cost else 0.0
-        solution = nearly if gain < WORTH_IT * dearer else solution
-    return build_of(machine_name(solution.machine), solution.machine, same, book, market, gap=solution.gap)
+    machine = raise_power(solution.machine, same)
+    return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
 
 
-_NEARLY_FULL_SPEED: Final = 0.75
-"""Fraction of the full speed from which a cheaper machine for the same cards is proposed. Own choice: a host with lanes
-of the generation before costs a third and keeps as much."""
+_NEARLY_FULL_SPEED: Final = 0.85
+"""Fraction of the speed of the list, as if nothing were wrong, that the parts which mend it keep if any do. Own choice:
+a power limit keeps as much and costs nothing."""
+
+
+def run_checks(build: Build, listing: Listing, question: Question) -> list[Check]:
+    """Return the check that the machine runs the model. The predicted run alone decides it, so that no sentence of an
+    answer contradicts another."""
+    load = question.load
+    machine = listing.machine
+    is_system = listing.system is not None
+    runs = build.performance is not None
+    cards = memory_bytes(listing) * max(listing.num_systems, 1)
+    memory = machine.memory.capacity_bytes if machine.memory is not None and not is_system else 0.0
+    is_full = ram_needed_bytes(load) > cards + memory
+    where = ((cards, "for models" if is_system else "on the cards"), (memory, "of main memory"))
+    room = " and ".join(f"{size / GB:.0f} GB {place}" for size, place in where if size)
+    why = (
+        f"it takes {model_file_bytes(load) / GB:.0f} GB; the machine has {room or 'no memory that is known'}"
+    )
+    remedy = "a smaller model, a smaller format, or more memory"
+    is_open = not runs and not is_system and (machine.cards is None or machine.memory is None)
+    is_open |= not runs and not is_system and not is_full and machine.cpu is None
+    if is_open:
+        why += "; what may hold the rest is not named"
+        remedy = "name the cards, the CPU and the memory"
+    elif load.workload == "finetune":
+        why = "QLoRA of it fits these cards in no way that is planned"
+        remedy = "a smaller model, shorter sequences, or larger cards"
+    elif not runs and not is_full:
+        why = "no engine tried runs it in this format on these cards"
+        remedy = "another --engine or --precision"
+    needed = ram_needed_bytes(load) / GB
+    given = (cards + memory) / GB
+    title = model_memory.title
+    return [Check(model_memory.id, title, needed, given, "GB", runs, "hard", why, remedy, is_open)]
 
 
 def unknown_checks(listing: Listing) -> list[Check]:
-    """Return a check for each line whose part is in no record, or in several, with its place in the list."""
+    """Return the check that names the lines whose part is in no record, or in several; none if there are none."""
     known = len(listing.lines) - len(listing.unknown)
-    num = len(listing.lines)
+    if not listing.unknown:
+        return []
+    why = "; ".join(error.what.rpartition(": ")[2] for error in listing.unknown)
+    remedy = "the full name of each, as near misses below; what no record holds is not judged"
     return [
         Check(
             "part-known",
-            "part that is known",
+            "parts that are known",
             known,
-            num,
+            len(listing.lines),
             "parts",
             False,
             "hard",
-            f"{error.what}: {error.why}",
-            error.hint or error.fix,
+            why,
+            remedy,
             is_unknown=True,
         )
-        for error in listing.unknown
     ]
 
 

@@ -50,7 +50,7 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
         from advisor.workstation.upgrades import with_unnamed_rest
 
         listing = read_listing(asked.have, book)
-        machine = with_unnamed_rest(listing.machine) if asked.upgrade is not None else listing.machine
+        machine = with_unnamed_rest(listing) if asked.upgrade is not None else listing.machine
         question = replace(question, have=machine, systems=False)
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
         notes = (*notes, *listing.notes, *unread, *present_words(listing, question))
@@ -71,7 +71,7 @@ def _upgrades_of(
 
     if listing.upgrade_usd is None or listing.machine.cpu is None:
         return None
-    return best_upgrades(listing.machine, question, book, listing.upgrade_usd, speed_of(verdict.build))
+    return best_upgrades(listing, question, book, listing.upgrade_usd, speed_of(verdict.build))
 
 
 def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:

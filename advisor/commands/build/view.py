@@ -265,7 +265,7 @@ def basis_words(line: PartLine) -> str:
 
 
 def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]:
-    lines = _speed_lines(run)
+    lines = [*_speed_lines(run), f"What limits it: {run.bottleneck}."]
     lines += [
         f"Or with {_run_words(other)}: {_speed(other.output_tokens_per_s)}." for other in run.other_runs
     ]
@@ -414,17 +414,19 @@ def _has_used_host(build: Build) -> bool:
     return board is not None and bool(board.sold_with)
 
 
-def speed_warnings(build: Build) -> tuple[str, ...]:
-    """Return a warning if the speed of a workstation is taken from other hardware; empty otherwise."""
-    run = build.performance
-    if run is None or run.decode_tokens_per_s.basis != "assumed":
+def speed_warnings(*builds: Build) -> tuple[str, ...]:
+    """Return a warning if speeds of workstations are taken from other hardware; empty otherwise."""
+    assumed: dict[str, None] = {}
+    for build in builds:
+        run = build.performance
+        if run is None or run.decode_tokens_per_s.basis != "assumed":
+            continue
+        surer = [other for other in run.other_runs if other.output_tokens_per_s.basis != "assumed"]
+        words = f" ({_run_words(surer[0])} is surer: {_speed(surer[0].output_tokens_per_s)})" if surer else ""
+        assumed[f"{run.run.engine} {run.run.weight_dtype} on {build.name}{words}"] = None
+    if not assumed:
         return ()
-    surer = [other for other in run.other_runs if other.output_tokens_per_s.basis != "assumed"]
-    words = f"; {_run_words(surer[0])} is surer: {_speed(surer[0].output_tokens_per_s)}" if surer else ""
-    return (
-        f"{run.run.engine} {run.run.weight_dtype} was not measured on the cards of {build.name}: its speed is taken "
-        f"from related hardware, the range is wide{words}",
-    )
+    return (f"not measured, taken from related hardware with a wide range: {', '.join(assumed)}",)
 
 
 def _day(line: PartLine) -> datetime.date:

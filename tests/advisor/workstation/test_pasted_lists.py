@@ -143,7 +143,7 @@ def test_a_question_for_the_next_part_states_its_sum(question: str, usd: float |
 def test_next_parts_make_the_machine_faster_for_no_more_than_the_sum() -> None:
     listing = read("Ryzen 7 5800X, B550 Tomahawk, 32GB DDR4-3200, RTX 3060 12GB, 750W Gold")
     question = Question(MachineLoad(models.get("qwen3-32b").record))
-    upgrades = best_upgrades(listing.machine, question, price_book(), 900.0)
+    upgrades = best_upgrades(listing, question, price_book(), 900.0)
     present = judge_listing(listing, question, price_book(), better=False).build
     assert upgrades.builds
     for build in upgrades.builds:
