@@ -333,7 +333,11 @@ def card_candidates(
                 )
                 for card in cards
             ]
-    alone = _runs_without_cards(load, levels, faster_than) if limits.with_no_cards else []
+    hosts = list(levels.host_usd) if limits.with_no_cards else []
+    alone = [
+        PartCandidate("cards", PlannedCards((), conditions=conditions), 0.0, run)
+        for _, conditions, run in _runs_by_host("", 0, load, limits, hosts, faster_than)
+    ]
     return [*pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost), *alone]
 
 
@@ -396,19 +400,6 @@ def _bounds_on_cpu(
         return 0.0, 0.0
     hardware = Hardware(accelerator, num)
     return bound_on_cpu(hardware, load, hosts[0]), bound_on_cpu(hardware, load, hosts[-1])
-
-
-def _runs_without_cards(load: MachineLoad, levels: MachineLevels, faster_than: float) -> list[PartCandidate]:
-    """Return the machine without cards at each bandwidth of the main memory that makes it faster."""
-    hosts = list(levels.host_usd)
-    found: list[PartCandidate] = []
-    last: HardwareRun | None = None
-    for host, run in zip(hosts, runs_on_cpu(Hardware("", 0), load, hosts), strict=False):
-        if (last is None or _is_faster(run, last)) and run.output_tokens_per_s.value > faster_than:
-            cards = PlannedCards((), conditions=RunConditions(host_bytes_per_s=host))
-            found.append(PartCandidate("cards", cards, 0.0, run))
-            last = run
-    return found
 
 
 def _resident_runs(

@@ -24,6 +24,7 @@ from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 from advisor.simulator.surface import decode_breakdown_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
+from advisor.workstation.images import best_images
 from advisor.workstation.offload import CPU_ALONE_FRACTION, Offloaded, offload_layers
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
@@ -39,6 +40,8 @@ OFFLOADING: Final = "llama.cpp"
 """Engine that runs layers on the CPU if they do not fit the cards."""
 TENSOR_PARALLEL: Final = "vllm"
 """Engine that divides every layer among several cards; the others give each card layers of its own."""
+IMAGES: Final = "images"
+"""Use of a machine whose model makes images or videos."""
 TOKEN_BUDGET: Final = 2048
 """Tokens of one iteration, as engines choose on cards of this size: more would take memory from the cache."""
 _MEASURED_APART_LANES: Final = 8
@@ -61,7 +64,7 @@ class MachineLoad:
     input_tokens: int = 2048
     output_tokens: int = 512
     workload: str = "serve"
-    """Kind of use: serve, or finetune (QLoRA on sequences of input and output tokens)."""
+    """Kind of use: serve, finetune (QLoRA on sequences of input and output tokens), or images."""
     precision: str | None = None
     """Weight format; None means four bits, or the published format if that has fewer."""
     engine: str | None = None
@@ -107,26 +110,29 @@ def formats_to_try(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ..
 
 
 def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
-    """Return the fastest way to run the model on the hardware; None if it fits in none.
+    """Return the way to run the model on the hardware that is fastest over whole requests; None if it fits in none: a
+    split that decodes fast and computes prompts slowly makes people wait.
 
     Source: simulator.replica_model for each engine, split and format.
     """
     if load.workload == "finetune":
         return best_tuning(hardware, load.model, load.context_tokens) if hardware.num else None
+    if load.workload == IMAGES:
+        return best_images(hardware, load.model, load.precision, load.concurrency) if hardware.num else None
     best: HardwareRun | None = None
+
+    def speed(run: HardwareRun) -> float:
+        return run.request_tokens_per_s(load.output_tokens)
+
     engines_of_cards = _engines(hardware, load) if hardware.num else []
     for engine in sorted(engines_of_cards, key=lambda name: name != TENSOR_PARALLEL):
-        if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
+        if best is not None and _bound_in_turn(hardware, load, engine) <= speed(best):
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
             asked = replace(load, engine=None)
             # A calibration holds tables, which no key of what is remembered can.
             runs = (_remembered_runs if load.calibration is None else _runs)(links, asked, engine)
-            best = max(
-                (*([best] if best else []), *runs),
-                key=lambda run: run.output_tokens_per_s.value,
-                default=None,
-            )
+            best = max((*([best] if best else []), *runs), key=speed, default=None)
     if best is None and hardware.host_bytes_per_s and _main_memory_holds(hardware, load):
         return next(iter(runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))), None)
     return best
@@ -166,7 +172,7 @@ def _usable_links(hardware: Hardware) -> tuple[Hardware, ...]:
 def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the run with the most bits per weight that fits with the cache of all streams, the fastest among equals;
     None if none fits."""
-    if load.workload == "finetune" or hardware.num == 0:
+    if load.workload != "serve" or hardware.num == 0:
         return None
     best: HardwareRun | None = None
     hardware = replace(hardware, host_bytes_per_s=0.0)
@@ -311,7 +317,7 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
 def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[float]) -> list[HardwareRun]:
     """Return a run for each bandwidth of the main memory [bytes/s], with the layers that do not fit the cards on the
     CPU, or all of them on a machine without cards; none if nothing fits."""
-    if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
+    if load.workload != "serve" or OFFLOADING not in _engines(hardware, load):
         return []
     if not hardware.num:
         return [
@@ -342,11 +348,11 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
 
     Assumes: no time for kernels or copies.
     """
-    if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
+    if load.workload != "serve" or OFFLOADING not in _engines(hardware, load):
         return 0.0
-    record = accelerators.by_id(hardware.accelerator)
-    memory = (record.memory_bytes or 0.0) * hardware.num
-    peak = record.bandwidth_bytes_per_s or math.inf
+    record = accelerators.by_id(hardware.accelerator) if hardware.num else None
+    memory = (record.memory_bytes or 0.0) * hardware.num if record is not None else 0.0
+    peak = record.bandwidth_bytes_per_s or math.inf if record is not None else math.inf
     whole = parameter_count(load.model)
     bare = parameter_count(without_experts(load.model, 0))
     context = int(load.input_tokens + load.output_tokens / 2.0)
@@ -424,26 +430,57 @@ def _runs_at(
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
-    """Simulated run: streams that each wait for their output before the next request."""
+class CardPowerPoint:
+    """Machine under one power limit of its cards."""
 
+    power_fraction: float
+    power_w: float
+    """Power at the wall [W]."""
+    output_tokens_per_s: float
+    output_tokens_per_joule: float
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePerformance:
+    """Performance of a machine with the model."""
+
+    run: HardwareRun
     output_tokens_per_s: Quantity
-    """Output rate over whole requests, prompts included [tokens/s]."""
+    """Output rate over whole requests, of streams that each wait for their output before the next [tokens/s]."""
     input_tokens_per_s: float
     ttft_s: Quantity | None
     tpot_s: Quantity | None
     bottleneck: str
     """Resource on which a decode step spends most time, in words."""
+    other_runs: tuple[HardwareRun, ...] = ()
+    """Best run of each other engine."""
+    finest: HardwareRun | None = None
+    """Run with the most bits per weight that fits."""
+    qlora_bytes_per_card: float = 0.0
+    """Memory of each card that QLoRA of the model takes [bytes]."""
+    qlora_fits: bool = False
+    largest_qlora: str = ""
+    """Largest of a few dense models that QLoRA fits; empty if none does."""
+    power_points: tuple[CardPowerPoint, ...] = ()
+
+    @property
+    def decode_tokens_per_s(self) -> Quantity:
+        """Output rate while all streams decode [tokens/s]."""
+        return self.run.output_tokens_per_s
 
 
-def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, seed: int = 0) -> Simulated:
+def simulate_run(
+    hardware: Hardware, load: MachineLoad, run: HardwareRun, *, seed: int = 0
+) -> MachinePerformance:
     """Simulate the run under its load, request by request.
 
     Raises: InfeasibleError: it does not fit after all.
     Source: simulator.serving, closed loop of fixed lengths; a training run is its step, repeated.
     """
-    if load.workload == "finetune":
-        return Simulated(run.output_tokens_per_s, 0.0, None, None, "the arithmetic rate of the cards")
+    if load.workload in ("finetune", IMAGES):
+        return MachinePerformance(
+            run, run.output_tokens_per_s, 0.0, None, None, "the arithmetic rate of the cards"
+        )
     if run.on_cpu:
         return _simulate_offloaded(run, load, hardware)
     stages = hardware.num // run.tensor_parallel
@@ -465,7 +502,8 @@ def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, see
     result = simulate(replica.surface, replica.policy, workload, seed=seed)
     name = class_of(replica)
     basis = replica.basis
-    return Simulated(
+    return MachinePerformance(
+        run,
         with_interval(result.output_tokens_per_s, "throughput", name, basis),
         result.total_tokens_per_s - result.output_tokens_per_s,
         with_interval(result.ttft.mean_s, "ttft", name, basis),
@@ -500,19 +538,18 @@ def _bottleneck_on_cards(replica: ReplicaModel, hardware: Hardware, load: Machin
     return f"reading {what} at the {rate} of one card's memory, for the cards work in turn"
 
 
-def _simulate_offloaded(run: HardwareRun, load: MachineLoad, hardware: Hardware) -> Simulated:
+def _simulate_offloaded(run: HardwareRun, load: MachineLoad, hardware: Hardware) -> MachinePerformance:
     """Return a run with layers on the CPU: prompt after prompt, then all streams decode together."""
-    tokens = float(load.output_tokens)
-    prompt_s = run.ttft_s or 0.0
     rate = run.output_tokens_per_s
     step_s = load.concurrency / rate.value
-    per_s = load.concurrency * tokens / (load.concurrency * prompt_s + tokens * step_s)
+    per_s = run.request_tokens_per_s(load.output_tokens)
     whole = per_s / rate.value
     name = prediction_class(run.engine, transferred=True)
-    return Simulated(
+    return MachinePerformance(
+        run,
         replace(rate, value=per_s, low=rate.low * whole, high=rate.high * whole),
-        per_s * load.input_tokens / tokens,
-        with_interval(prompt_s, "ttft", name, "assumed") if run.ttft_s is not None else None,
+        per_s * load.input_tokens / load.output_tokens,
+        with_interval(run.ttft_s, "ttft", name, "assumed") if run.ttft_s is not None else None,
         with_interval(step_s, "tpot", name, "assumed"),
         f"the CPU reading its layers at the {hardware.host_bytes_per_s / GB:,.0f} GB/s of main memory"
         if run.host_fraction > 0.5

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -63,7 +63,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
-        builds=_first_builds(_sort_builds(builds, question), question.top),
+        builds=first_builds(_sort_builds(builds, question), question.top),
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -139,15 +139,21 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
     """Return the machines from the best down, each the fastest for its money (with a target, the cheapest first);
     `first` is the best one if it is known."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
-    found: list[Solution] = []
     if question.target_tokens_per_s is not None:
         target = question.target_tokens_per_s
         first = cheapest_for(program, money, target, used=question.used)
         return _faster(program, first, money, question) if first else []
-    while len(found) < max(question.top, LEAST_FRONTIER):
-        solution = (
-            first if first is not None and not found else fastest_for(program, money, used=question.used)
-        )
+    return _descend(program, money, max(question.top, LEAST_FRONTIER), used=question.used, first=first)
+
+
+def _descend(
+    program: Program, money: float, num: int, *, used: bool, first: Solution | None = None
+) -> list[Solution]:
+    """Return the fastest machine for the money, then the fastest for a good part less, and so on; `first` is the first
+    one if it is known."""
+    found: list[Solution] = []
+    while len(found) < num:
+        solution = first if first is not None and not found else fastest_for(program, money, used=used)
         if solution is None:
             break
         found.append(solution)
@@ -228,12 +234,7 @@ def _second_hand(
         cheapest = cheapest_for(program, new[0].usd if new else money, target, used=True)
         found = [cheapest] if cheapest is not None else []
     else:
-        found = []
-        while len(found) < MOST_USED and (fastest := fastest_for(program, money, used=True)) is not None:
-            found.append(fastest)
-            if not fastest.usd:
-                break
-            money = CHEAPER_BY * fastest.usd
+        found = _descend(program, money, MOST_USED, used=True)
     return [
         _build(one, question, book, market)
         for one in found
@@ -304,14 +305,14 @@ def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ..
     )
 
 
-def _first_builds(builds: Sequence[Build], top: int) -> tuple[Build, ...]:
+def first_builds(
+    builds: Sequence[Build], top: int, speed: Callable[[Build], float] = speed_of
+) -> tuple[Build, ...]:
     """Return the first machines, and in place of the last ones those that are faster than the first for no more money:
     a doubtful price keeps a machine from the head of an answer, and does not hide it."""
     head = builds[0]
     hidden = [
-        build
-        for build in builds[top:]
-        if build.total_usd <= head.total_usd and speed_of(build) > speed_of(head)
+        build for build in builds[top:] if build.total_usd <= head.total_usd and speed(build) > speed(head)
     ]
     kept = max(top - len(hidden), 1)
     return (*builds[:kept], *hidden[: top - kept])

@@ -15,16 +15,17 @@ from advisor.workstation.finetune import largest_tuning, tuning_bytes
 from advisor.workstation.hardware import Hardware, HardwareRun, power_points_of
 from advisor.workstation.performance import (
     ENGINES,
+    IMAGES,
     OFFLOADING,
+    CardPowerPoint,
     MachineLoad,
+    MachinePerformance,
     best_run,
     finest_format,
     simulate_run,
 )
 from advisor.workstation.plan import (
     Build,
-    CardPowerPoint,
-    MachinePerformance,
     PartLine,
     Question,
     part_line,
@@ -162,7 +163,7 @@ def best_use(machine: Assembly, question: Question) -> tuple[Hardware | None, Ma
 
     def tokens_per_s(use: tuple[Hardware, MachineLoad, str]) -> float:
         run = best_run(use[0], use[1])
-        return run.output_tokens_per_s.value if run is not None else 0.0
+        return run.request_tokens_per_s(use[1].output_tokens) if run is not None else 0.0
 
     return max(uses, key=tokens_per_s)
 
@@ -176,17 +177,8 @@ def performance_of(
     run = best_run(hardware, load)
     if run is None:
         return None
-    simulated = simulate_run(hardware, load, run, seed=question.seed)
-    found = MachinePerformance(
-        run=run,
-        output_tokens_per_s=simulated.output_tokens_per_s,
-        input_tokens_per_s=simulated.input_tokens_per_s,
-        decode_tokens_per_s=run.output_tokens_per_s,
-        ttft_s=simulated.ttft_s,
-        tpot_s=simulated.tpot_s,
-        bottleneck=simulated.bottleneck,
-    )
-    if hardware.num == 0:
+    found = simulate_run(hardware, load, run, seed=question.seed)
+    if hardware.num == 0 or load.workload == IMAGES:
         return found
     free = load.engine is None and load.workload == "serve"
     others = [name for name in ENGINES if name != run.engine and free]
@@ -350,8 +342,13 @@ def system_as_listed(
     beside = external_card.check_parts((system, listed), question.setting) if listed is not None else None
     cards = build.performance if listed is not None and takes_cards(system) else None
     power_w = system.power_w * num_joined
+    notes = [system.note] if system.note else []
     if cards is not None:
         power_w += build.power_w
+        own = performance.decode_tokens_per_s.value if performance is not None else 0.0
+        notes.append(
+            f"{system.name} alone decodes {own:.3g} tokens/s, the cards {cards.decode_tokens_per_s.value:.3g}"
+        )
         is_faster = performance is None or (
             cards.decode_tokens_per_s.value > performance.decode_tokens_per_s.value
         )
@@ -370,7 +367,7 @@ def system_as_listed(
             build.total_usd if has_main_prices(build.parts) else 0.0, power_w, performance, question, market
         ),
         power_w=power_w,
-        note=system.note,
+        note="; ".join(notes),
     )
 
 

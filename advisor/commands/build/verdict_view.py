@@ -36,11 +36,13 @@ def verdict_answer(
     notes: tuple[str, ...],
     upgrades: Upgrades | None = None,
     asked: Sequence[Asked] = (),
+    also: Sequence[tuple[Verdict, Question]] = (),
 ) -> Answer:
     """Return the answer about a list of parts: its questions and the verdict, faults by weight, speed, what to change,
-    and last how each line was read."""
+    and last how each line was read. `also` holds the verdicts by further models that the question names."""
     build = verdict.build
     replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
+    replies += [_reply(MODEL, other, one) for other, one in also]
     blocks: list[Block] = [
         Paragraph("\n".join((*replies, _headline(verdict), _price_words(verdict))), emphasis=True)
     ]
@@ -54,13 +56,12 @@ def verdict_answer(
         )
     speed, *details = performance_blocks(build.performance, explain=True) if build.performance else [None]
     blocks += [speed] if speed is not None else []
+    blocks += [Paragraph(f"Note: {build.note}.")] if build.note else []
     blocks += _upgrade_blocks(upgrades, question)
     blocks += _change_blocks(verdict, question)
     blocks.append(bill_table(build, "The list"))
     if listing.unjudged:
         blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
-    if build.note:
-        blocks.append(Paragraph(f"Note: {build.note}."))
     if build.economics is not None:
         blocks.append(Paragraph(economics_words(build)))
     elif build.performance is not None and not has_main_prices(build.parts):
@@ -90,6 +91,7 @@ def verdict_answer(
             ],
             "repaired": None if verdict.repaired is None else build_record(verdict.repaired),
             "better": None if verdict.better is None else build_record(verdict.better),
+            "other_models": {one.load.model.id: build_record(other.build) for other, one in also},
             "upgrades": None if upgrades is None else [build_record(build) for build in upgrades.builds],
         },
         inputs={"parts": [line.text for line in listing.lines], **question_inputs(question)},
@@ -120,8 +122,9 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         if run is None:
             return f"{opening} {'That is open' if check.is_unknown else 'No'}: {check.why}."
         rate = run.decode_tokens_per_s.value
-        slow = ", slower than people read" if rate < SLOW_TOKENS_PER_S and run.ttft_s is not None else ""
-        speed = f"at about {rate:.3g} tokens/s ({run.run.split}){slow}"
+        is_slow = rate < SLOW_TOKENS_PER_S and question.load.workload == "serve"
+        speed = f"at about {rate:.3g} {run.run.unit} ({run.run.split})"
+        speed += ", slower than people read" if is_slow else ""
         return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}, {speed}."
     found = [checks[rule] for rule in _OF_SUPPLY if rule in checks]
     if not found:
@@ -287,6 +290,8 @@ def _price_words(verdict: Verdict) -> str:
     if not verdict.catalog_total_usd:
         return "No part of the list has a price, in the list or in the catalog."
     left_out = f", without {unpriced} of {len(lines)} lines that have no price" if unpriced else ""
+    if not verdict.build.total_usd:
+        return "What the list costs is not known."
     listed = f"The list costs {usd(verdict.build.total_usd)}{left_out}"
     if round(verdict.catalog_total_usd) == round(verdict.build.total_usd):
         return f"{listed}."

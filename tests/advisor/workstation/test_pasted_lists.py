@@ -151,6 +151,22 @@ def test_next_parts_make_the_machine_faster_for_no_more_than_the_sum() -> None:
         assert speed_of(build) > speed_of(present)
 
 
+@pytest.mark.parametrize(
+    ("text", "model", "usd"),
+    [
+        ("i5-6600K, 32GB DDR4, GTX 1080, 850W Gold", "qwen3-14b", 500.0),
+        ("i5-13600K, 32GB DDR5, RTX 4070 Super, 750W gold", "qwen3-32b", 800.0),
+        ("RTX 3090, Ryzen 5 5600, B550 board, 32GB DDR4, 850W gold", "70b", 1200.0),
+    ],
+)
+def test_the_next_part_for_a_model_that_exceeds_the_card_is_a_card(text: str, model: str, usd: float) -> None:
+    question = Question(MachineLoad(models.get(model).record))
+    best = best_upgrades(read(text), question, price_book(), usd).builds[0]
+    bought = {line.category for line in best.parts if line.unit_price_usd}
+    assert "gpu" in bought
+    assert bought <= {"gpu", "bridge", "psu"}
+
+
 def test_a_better_machine_is_faster_than_a_list_that_works() -> None:
     text = "i7-9700K, Z390 Aorus Pro, 32GB DDR4-3000, RTX 3090, EVGA 850 G3"
     question = Question(MachineLoad(models.get("70b").record))

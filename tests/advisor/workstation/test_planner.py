@@ -16,7 +16,7 @@ from advisor.workstation.listing import read_listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, _replica, best_run
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import USED_LEADS_FROM, complete_question, plan, program_for
+from advisor.workstation.planner import USED_LEADS_FROM, complete_question, first_builds, plan, program_for
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules_fit import LEAST_RAM_BYTES
@@ -391,3 +391,28 @@ def test_a_used_host_that_is_no_slower_for_half_of_the_price_heads_an_answer() -
     first, *others = plan(asked, price_book(), NO_RENT).builds
     assert first.name == "used HP Z440 without cards"
     assert all(decode_of(other) <= decode_of(first) for other in others)
+
+
+@pytest.mark.parametrize("top", [1, 2, 3])
+def test_a_machine_that_is_faster_for_less_is_never_hidden(top: int) -> None:
+    dear, doubtful, cheap = (
+        Build(name, "system", (), usd, (), None, None, 0.0, 0.0)
+        for name, usd in (("dear", 4000.0), ("doubtful", 2000.0), ("cheap", 1000.0))
+    )
+    speeds = {"dear": 13.0, "doubtful": 23.0, "cheap": 7.0}
+    shown = first_builds((dear, cheap, doubtful), top, lambda build: speeds[build.name])
+    assert shown[0] is dear
+    assert len(shown) == top
+    assert top == 1 or doubtful in shown
+
+
+def test_images_are_planned_on_one_card_each() -> None:
+    load = MachineLoad(models.get("sdxl").record, workload="images")
+    limits = SearchLimits(max_cards=2, accelerators=("rtx-5060-ti-16gb",))
+    asked = Question(load, budget_usd=2000.0, limits=limits, systems=False, top=1)
+    alone = plan(asked, price_book(), NO_RENT).builds[0]
+    assert alone.machine is not None
+    assert alone.machine.cards is not None
+    assert alone.machine.cards.num == 1
+    assert alone.performance is not None
+    assert alone.performance.run.unit == "images/s"
