@@ -103,8 +103,8 @@ class PartCandidate:
 
     @property
     def tokens_per_s(self) -> float:
-        """Decode rate of a set of cards [tokens/s]; 0 for any other part."""
-        return self.run.output_tokens_per_s.value if self.run else 0.0
+        """Output rate of a set of cards over whole requests [tokens/s]; 0 for any other part."""
+        return self.run.request_tokens_per_s if self.run else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ def card_candidates(
                 continue
             runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than)
             if runs:
-                speeds = [run.output_tokens_per_s.value for _, _, run in runs]
+                speeds = [run.request_tokens_per_s for _, _, run in runs]
                 offloaded.append(_OffloadedSet(usd, num, min(speeds), max(speeds)))
         for fraction, conditions, run in runs:
             found += [
@@ -509,7 +509,7 @@ def can_exceed_on_cpu(
     memory = [c.choice for c in candidates if c.place == "memory"]
     most = max((host_bytes_per_s(kit, one) for kit in memory for one in series), default=0.0)
     alone = runs_on_cpu(Hardware("", 0), load, (most,)) if most > 0 else []
-    if any(run.output_tokens_per_s.value > tokens_per_s for run in alone):
+    if any(run.request_tokens_per_s > tokens_per_s for run in alone):
         return True
     return most > 0 and any(
         not runs and bound_on_cpu(Hardware(accelerator, num), load, most) > tokens_per_s
@@ -559,7 +559,7 @@ def _runs_by_link(
         ]
         if run is not None and all(_is_faster(run, other) for other in weaker):
             found.append((RunConditions(pcie_generation=link[0], pcie_lanes=link[1]), run))
-    return sorted(found, key=lambda pair: pair[1].output_tokens_per_s.value)
+    return sorted(found, key=lambda pair: pair[1].request_tokens_per_s)
 
 
 def _is_weaker(conditions: RunConditions, other: RunConditions) -> bool:
@@ -568,7 +568,7 @@ def _is_weaker(conditions: RunConditions, other: RunConditions) -> bool:
 
 
 def _is_faster(run: HardwareRun, other: HardwareRun) -> bool:
-    return run.output_tokens_per_s.value > (1.0 + LEAST_GAIN) * other.output_tokens_per_s.value
+    return run.request_tokens_per_s > (1.0 + LEAST_GAIN) * other.request_tokens_per_s
 
 
 def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, list[PartCandidate]]:

@@ -52,15 +52,17 @@ class HardwareRun:
     """Number of cards among which every layer is divided."""
     host_fraction: float = 0.0
     """Fraction of a decode step in which the CPU reads layers, or experts of layers, from main memory."""
+    prompt_s_per_token: float = 0.0
+    """Time in which a prompt is computed, for each token of its output [s]; 0 if decoding alone counts."""
     unit: str = "tokens/s"
     """Unit of the output rate; images/s where the model makes images."""
     num_waiting: int = 0
     """Number of streams that wait because the cache does not hold all contexts at once."""
 
-    def request_tokens_per_s(self, output_tokens: int) -> float:
-        """Output rate over whole requests, whose prompts take their turn [tokens/s]."""
-        per_token_s = (self.ttft_s or 0.0) / output_tokens
-        return 1.0 / (1.0 / self.output_tokens_per_s.value + per_token_s)
+    @property
+    def request_tokens_per_s(self) -> float:
+        """Output rate over whole requests, whose prompts take their turn [tokens/s]: by it machines are compared."""
+        return 1.0 / (1.0 / self.output_tokens_per_s.value + self.prompt_s_per_token)
 
     @property
     def on_cpu(self) -> bool:

@@ -68,6 +68,8 @@ class MachineLoad:
     precision: str | None = None
     """Weight format; None means four bits, or the published format if that has fewer."""
     engine: str | None = None
+    counts_prompts: bool = True
+    """Whether runs are compared over whole requests; a target of output tokens per second counts decoding alone."""
     calibration: Calibration | None = None
 
     @property
@@ -120,22 +122,26 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     if load.workload == IMAGES:
         return best_images(hardware, load.model, load.precision, load.concurrency) if hardware.num else None
     best: HardwareRun | None = None
-
-    def speed(run: HardwareRun) -> float:
-        return run.request_tokens_per_s(load.output_tokens)
-
     engines_of_cards = _engines(hardware, load) if hardware.num else []
     for engine in sorted(engines_of_cards, key=lambda name: name != TENSOR_PARALLEL):
-        if best is not None and _bound_in_turn(hardware, load, engine) <= speed(best):
+        if best is not None and _bound_in_turn(hardware, load, engine) <= best.request_tokens_per_s:
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
             asked = replace(load, engine=None)
             # A calibration holds tables, which no key of what is remembered can.
             runs = (_remembered_runs if load.calibration is None else _runs)(links, asked, engine)
-            best = max((*([best] if best else []), *runs), key=speed, default=None)
+            best = max((*([best] if best else []), *runs), key=_speed_of, default=None)
     if best is None and hardware.host_bytes_per_s and _main_memory_holds(hardware, load):
         return next(iter(runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))), None)
     return best
+
+
+def _speed_of(run: HardwareRun) -> float:
+    return run.request_tokens_per_s
+
+
+def _prompt_s_per_token(ttft_s: float, load: MachineLoad) -> float:
+    return ttft_s / load.output_tokens if load.counts_prompts else 0.0
 
 
 def _main_memory_holds(hardware: Hardware, load: MachineLoad) -> bool:
@@ -301,15 +307,17 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
     step_s = decode_iteration_s(replica.surface, at_once, context)
     budget = replica.policy.max_num_batched_tokens
     rate = with_interval(at_once / step_s, "throughput", class_of(replica), replica.basis)
+    ttft_s = prefill_s(replica.surface, load.input_tokens, budget)
     return HardwareRun(
         engine=replica.deployment.engine.id,
         split=split,
         weight_dtype=replica.deployment.weight_dtype,
         output_tokens_per_s=rate,
-        ttft_s=prefill_s(replica.surface, load.input_tokens, budget),
+        ttft_s=ttft_s,
         weight_bytes_per_card=replica.memory.weight_bytes,
         kv_tokens=replica.memory.kv_capacity_tokens,
         tensor_parallel=replica.deployment.tensor_parallel,
+        prompt_s_per_token=_prompt_s_per_token(ttft_s, load),
         num_waiting=load.concurrency - at_once,
     )
 
@@ -412,6 +420,7 @@ def _run_on_cpu(
         weight_bytes_per_card=replica.memory.weight_bytes if replica is not None else 0.0,
         kv_tokens=replica.memory.kv_capacity_tokens if replica is not None else 0,
         host_fraction=host_s / step_s,
+        prompt_s_per_token=_prompt_s_per_token(ttft_s or 0.0, load),
     )
 
 
@@ -542,7 +551,7 @@ def _simulate_offloaded(run: HardwareRun, load: MachineLoad, hardware: Hardware)
     """Return a run with layers on the CPU: prompt after prompt, then all streams decode together."""
     rate = run.output_tokens_per_s
     step_s = load.concurrency / rate.value
-    per_s = run.request_tokens_per_s(load.output_tokens)
+    per_s = 1.0 / (1.0 / rate.value + (run.ttft_s or 0.0) / load.output_tokens)
     whole = per_s / rate.value
     name = prediction_class(run.engine, transferred=True)
     return MachinePerformance(

@@ -75,6 +75,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
 def complete_question(question: Question) -> Question:
     """Return the question with the memory and drive that its model needs, and the usual drive for the budget."""
     needed = ram_needed_bytes(question.load)
+    load = replace(question.load, counts_prompts=question.target_tokens_per_s is None)
     usual = next((size for limit, size in USUAL_DRIVES if (question.budget_usd or 0.0) >= limit), 0.0)
     setting = replace(
         question.setting,
@@ -83,7 +84,7 @@ def complete_question(question: Question) -> Question:
             question.setting.storage_needed_bytes, 2 * needed + SYSTEM_FILES_BYTES, usual
         ),
     )
-    return replace(question, setting=setting)
+    return replace(question, setting=setting, load=load)
 
 
 def program_for(
@@ -346,7 +347,7 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
     wanted = f" at {target:g} tokens/s" if target else ""
     open_question = replace(question, budget_usd=None)
     wide = program_for(open_question, book)
-    cheapest = cheapest_for(wide, math.inf, target)
+    cheapest = wide.solve(min_tokens_per_s=target, maximise_speed=False, used=True, without=WHAT_IS_USUAL)
     offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
     if question.systems:
         complete = _systems(open_question, book, RentMarket(()))

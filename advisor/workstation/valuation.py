@@ -163,7 +163,7 @@ def best_use(machine: Assembly, question: Question) -> tuple[Hardware | None, Ma
 
     def tokens_per_s(use: tuple[Hardware, MachineLoad, str]) -> float:
         run = best_run(use[0], use[1])
-        return run.request_tokens_per_s(use[1].output_tokens) if run is not None else 0.0
+        return run.request_tokens_per_s if run is not None else 0.0
 
     return max(uses, key=tokens_per_s)
 

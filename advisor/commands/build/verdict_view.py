@@ -12,6 +12,7 @@ from advisor.commands.build.view import (
     headline,
     performance_blocks,
     price_warnings,
+    slow_words,
     speed_warnings,
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
@@ -43,6 +44,7 @@ def verdict_answer(
     build = verdict.build
     replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
     replies += [_reply(MODEL, other, one) for other, one in also]
+    replies = [*_upgrade_words(upgrades, question), *replies]
     blocks: list[Block] = [
         Paragraph("\n".join((*replies, _headline(verdict), _price_words(verdict))), emphasis=True)
     ]
@@ -103,11 +105,6 @@ def verdict_answer(
 
 
 MODEL: Final[Asked] = "model"
-SLOW_TOKENS_PER_S: Final = 5.0
-"""Output rate below which people read faster: 238 words a minute (Brysbaert 2019, doi 10.1016/j.jml.2019.104047) at 1.3
-tokens a word."""
-
-
 _OF_SUPPLY: Final = ("psu-headroom", "psu-plugs", "eps-plugs", "psu-transient")
 """Rules by which a supply is enough, by weight."""
 
@@ -122,9 +119,7 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         if run is None:
             return f"{opening} {'That is open' if check.is_unknown else 'No'}: {check.why}."
         rate = run.decode_tokens_per_s.value
-        is_slow = rate < SLOW_TOKENS_PER_S and question.load.workload == "serve"
-        speed = f"at about {rate:.3g} {run.run.unit} ({run.run.split})"
-        speed += ", slower than people read" if is_slow else ""
+        speed = f"at about {rate:.3g} {run.run.unit} ({run.run.split}){slow_words(rate, question)}"
         return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}, {speed}."
     found = [checks[rule] for rule in _OF_SUPPLY if rule in checks]
     if not found:
@@ -155,18 +150,26 @@ _LEAST_CARD_W: Final = 100.0
 """Lowest power limit that drivers of such cards take [W] (100 W for an RTX 3090)."""
 
 
-def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:
-    """Return what a sum adds to the machine of the list: each machine, and what to buy for it."""
+def _upgrade_words(upgrades: Upgrades | None, question: Question) -> list[str]:
+    """Return the answer to the question for the next part, if the list asks it: what to buy first, and its effect."""
     if upgrades is None:
         return []
     sum_words = usd(upgrades.usd) + (", as the question names no sum" if upgrades.is_usual else "")
     if not upgrades.builds:
-        return [Paragraph(f"Next parts for {sum_words}: none with a price makes it faster.", emphasis=True)]
-    blocks: list[Block] = []
-    for build in upgrades.builds:
-        lines = (f"Next parts for {sum_words}: {headline(build, question)}", *_purchases(build))
-        blocks.append(Paragraph("\n- buy ".join(lines), emphasis=True))
-    return blocks
+        return [f"What to buy next for {sum_words}? Nothing: no part with a price makes it faster."]
+    best = upgrades.builds[0]
+    parts = ", ".join(_purchases(best))
+    speed = f"{question.load.model.id} then runs at {_decode_rate(best):.3g} tokens/s"
+    return [f"What to buy next for {sum_words}? {parts}: {speed}."]
+
+
+def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:
+    """Return the machines that the next parts make of that of the list."""
+    lines = [
+        f"- {headline(build, question)}: buy {', '.join(_purchases(build))}"
+        for build in (upgrades.builds if upgrades is not None else ())
+    ]
+    return [Paragraph("\n".join(("With the next parts:", *lines)), emphasis=True)] if lines else []
 
 
 def _change_blocks(verdict: Verdict, question: Question) -> list[Block]:
@@ -181,7 +184,7 @@ def _change_blocks(verdict: Verdict, question: Question) -> list[Block]:
             *(f"- buy {part}" for part in purchases),
             *([f"- leave out {', '.join(left)}"] if left else []),
             *([f"- {mended.note}"] if mended.note else []),
-            f"{question.load.model.id} then runs at {speed_of(mended):.3g} tokens/s.",
+            f"{question.load.model.id} then runs at {_decode_rate(mended):.3g} tokens/s.",
         ]
         blocks.append(Paragraph("\n".join(lines), emphasis=True))
     elif mended is not None and mended.note:
@@ -217,7 +220,7 @@ def choice_answer(
         name, listing = choices[place]
         verdict = verdicts[place]
         build = verdict.build
-        speed = speed_of(build)
+        speed = _decode_rate(build)
         price = usd(build.total_usd) if build.total_usd else "no price"
         broken = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
         rows.append(
@@ -230,7 +233,7 @@ def choice_answer(
                 ", ".join(PLACES[missing] for missing in missing_places(listing)),
             )
         )
-    first, second = ((choices[place][0], speed_of(verdicts[place].build)) for place in order[:2])
+    first, second = ((choices[place][0], _decode_rate(verdicts[place].build)) for place in order[:2])
     blocks: list[Block] = [
         Paragraph(_choice_words(first, second, model), emphasis=True),
         Table(
@@ -253,6 +256,11 @@ def choice_answer(
         notes=tuple(dict.fromkeys(text for answer in answers for text in answer.notes)),
         exit_code=min(answer.exit_code for answer in answers),
     )
+
+
+def _decode_rate(build: Build) -> float:
+    """Output tokens per second while a machine decodes; 0 if it does not run the model."""
+    return build.performance.decode_tokens_per_s.value if build.performance is not None else 0.0
 
 
 def _choice_words(first: tuple[str, float], second: tuple[str, float], model: str) -> str:

@@ -81,6 +81,23 @@ PROMPTS_COUNT_BELOW: Final = 0.7
 that a third of the time goes into prompts."""
 
 
+SLOW_TOKENS_PER_S: Final = 5.0
+"""Output rate below which people read faster: 238 words a minute (Brysbaert 2019, doi 10.1016/j.jml.2019.104047) at 1.3
+tokens a word."""
+
+
+def slow_words(tokens_per_s: float, question: Question) -> str:
+    """Return words on a speed per stream that makes people wait for each word; empty for a faster one."""
+    load = question.load
+    is_slow = load.workload == "serve" and tokens_per_s < SLOW_TOKENS_PER_S * load.concurrency
+    return ", slower than people read" if is_slow else ""
+
+
+def prompts_count(run: MachinePerformance) -> bool:
+    """Whether prompts take more than 30 % of the time, so that a speed of decoding alone misleads."""
+    return run.output_tokens_per_s.value < PROMPTS_COUNT_BELOW * run.decode_tokens_per_s.value
+
+
 def headline(build: Build, question: Question) -> str:
     """Return the headline of a build: `2 x rtx-3090: $3,400, llama-3.1-70b at 30 tokens/s`."""
     run = build.performance
@@ -90,9 +107,10 @@ def headline(build: Build, question: Question) -> str:
     if run is not None and load.workload == "serve":
         whole = run.output_tokens_per_s.value
         each = f", {digits(whole / load.concurrency)} for each of {load.concurrency} streams"
-        is_told = load.concurrency > 1 or whole < PROMPTS_COUNT_BELOW * run.decode_tokens_per_s.value
+        is_told = load.concurrency > 1 or prompts_count(run)
         what += f" decoding and {digits(whole)} with prompts" if is_told else ""
         what += each if load.concurrency > 1 else ""
+        what += slow_words(run.decode_tokens_per_s.value, question)
         what += f", {run.run.num_waiting} of them waiting for cache" if run.run.num_waiting else ""
     return f"{build.name}: {usd(build.total_usd)}, {what}, {show(build.power_w, POWER)} at the wall"
 
@@ -119,7 +137,7 @@ def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
         str(rank),
         _name_cell(build),
         usd(build.total_usd),
-        _speed_cell(run.decode_tokens_per_s) if run else "does not fit",
+        _speed_cell(run) if run else "does not fit",
         _run_words(run.run) if run else MISSING,
         show(build.power_w, POWER),
         usd(costs.own_usd_per_million_tokens if costs else None),
@@ -137,8 +155,10 @@ def _name_cell(build: Build) -> str:
     return f"{build.name} [{', '.join(missed)}]" if missed else build.name
 
 
-def _speed_cell(quantity: Quantity) -> str:
-    return f"{digits(quantity.value)} ({range_words(quantity.low, quantity.high)})"
+def _speed_cell(run: MachinePerformance) -> str:
+    rate = run.decode_tokens_per_s
+    whole = f", {digits(run.output_tokens_per_s.value)} with prompts" if prompts_count(run) else ""
+    return f"{digits(rate.value)} ({range_words(rate.low, rate.high)}){whole}"
 
 
 def _run_words(run: HardwareRun) -> str:
