@@ -44,7 +44,6 @@ from advisor.workstation.performance import (
     best_run,
     bound_on_cpu,
     runs_on_cpu,
-    runs_without_cards,
 )
 from advisor.workstation.planned_cards import PlannedCards, RunConditions
 from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
@@ -56,6 +55,8 @@ WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card if no board with a price is known."""
 NEW: Final = "new"
 USED: Final = "used"
+TROUBLE_USD: Final = 100.0
+"""Least saving for which a part that the user has is replaced [USD]: work and its risks. Own choice."""
 MAX_KITS: Final = 2
 LEAST_MODULE_BYTES: Final = 8 * GIB
 """Smallest module of memory that the planner buys: smaller ones fill slots for the same price."""
@@ -80,6 +81,8 @@ class PartCandidate:
     usd: float
     run: HardwareRun | None = None
     """Run of the model on a set of cards; None for any other part."""
+    trouble_usd: float = 0.0
+    """Least saving that this part must bring against the one that the user has [USD]; 0 if the user has none."""
 
     @property
     def is_used(self) -> bool:
@@ -100,8 +103,8 @@ class PartCandidate:
 
     @property
     def tokens_per_s(self) -> float:
-        """Decode rate of a set of cards [tokens/s]; 0 for any other part."""
-        return self.run.output_tokens_per_s.value if self.run else 0.0
+        """Output rate of a set of cards over whole requests [tokens/s]; 0 for any other part."""
+        return self.run.request_tokens_per_s if self.run else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,7 @@ def all_candidates(
     for place, candidates in found.items():
         choice = getattr(have, place) if have is not None else None
         if choice is not None:
+            candidates[:] = [replace(one, trouble_usd=TROUBLE_USD) for one in candidates]
             candidates.append(PartCandidate(place, choice, 0.0))
     rest_usd = sum(min((one.usd for one in place), default=0.0) for place in found.values())
     drive_usd = min((one.usd for one in found["storage"]), default=0.0)
@@ -315,7 +319,7 @@ def card_candidates(
                 continue
             runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than)
             if runs:
-                speeds = [run.output_tokens_per_s.value for _, _, run in runs]
+                speeds = [run.request_tokens_per_s for _, _, run in runs]
                 offloaded.append(_OffloadedSet(usd, num, min(speeds), max(speeds)))
         for fraction, conditions, run in runs:
             found += [
@@ -329,7 +333,11 @@ def card_candidates(
                 )
                 for card in cards
             ]
-    alone = _runs_without_cards(load, levels, faster_than) if limits.with_no_cards else []
+    hosts = list(levels.host_usd) if limits.with_no_cards else []
+    alone = [
+        PartCandidate("cards", PlannedCards((), conditions=conditions), 0.0, run)
+        for _, conditions, run in _runs_by_host("", 0, load, limits, hosts, faster_than)
+    ]
     return [*pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost), *alone]
 
 
@@ -392,19 +400,6 @@ def _bounds_on_cpu(
         return 0.0, 0.0
     hardware = Hardware(accelerator, num)
     return bound_on_cpu(hardware, load, hosts[0]), bound_on_cpu(hardware, load, hosts[-1])
-
-
-def _runs_without_cards(load: MachineLoad, levels: MachineLevels, faster_than: float) -> list[PartCandidate]:
-    """Return the machine without cards at each bandwidth of the main memory that makes it faster."""
-    hosts = list(levels.host_usd)
-    found: list[PartCandidate] = []
-    last: HardwareRun | None = None
-    for host, run in zip(hosts, runs_without_cards(load, hosts), strict=False):
-        if (last is None or _is_faster(run, last)) and run.output_tokens_per_s.value > faster_than:
-            cards = PlannedCards((), conditions=RunConditions(host_bytes_per_s=host))
-            found.append(PartCandidate("cards", cards, 0.0, run))
-            last = run
-    return found
 
 
 def _resident_runs(
@@ -513,8 +508,8 @@ def can_exceed_on_cpu(
     series = {c.choice.series.id: c.choice.series for c in candidates if c.place == "cpu"}.values()
     memory = [c.choice for c in candidates if c.place == "memory"]
     most = max((host_bytes_per_s(kit, one) for kit in memory for one in series), default=0.0)
-    alone = runs_without_cards(load, (most,)) if most > 0 else []
-    if any(run.output_tokens_per_s.value > tokens_per_s for run in alone):
+    alone = runs_on_cpu(Hardware("", 0), load, (most,)) if most > 0 else []
+    if any(run.request_tokens_per_s > tokens_per_s for run in alone):
         return True
     return most > 0 and any(
         not runs and bound_on_cpu(Hardware(accelerator, num), load, most) > tokens_per_s
@@ -564,7 +559,7 @@ def _runs_by_link(
         ]
         if run is not None and all(_is_faster(run, other) for other in weaker):
             found.append((RunConditions(pcie_generation=link[0], pcie_lanes=link[1]), run))
-    return sorted(found, key=lambda pair: pair[1].output_tokens_per_s.value)
+    return sorted(found, key=lambda pair: pair[1].request_tokens_per_s)
 
 
 def _is_weaker(conditions: RunConditions, other: RunConditions) -> bool:
@@ -573,7 +568,7 @@ def _is_weaker(conditions: RunConditions, other: RunConditions) -> bool:
 
 
 def _is_faster(run: HardwareRun, other: HardwareRun) -> bool:
-    return run.output_tokens_per_s.value > (1.0 + LEAST_GAIN) * other.output_tokens_per_s.value
+    return run.request_tokens_per_s > (1.0 + LEAST_GAIN) * other.request_tokens_per_s
 
 
 def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, list[PartCandidate]]:

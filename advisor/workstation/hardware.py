@@ -1,5 +1,6 @@
 """Accelerators in one machine, and one way to run a model on them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -49,10 +50,24 @@ class HardwareRun:
     """Capacity of the KV cache [tokens]."""
     tensor_parallel: int = 1
     """Number of cards among which every layer is divided."""
-    on_cpu: bool = False
-    """Whether the CPU runs layers, or experts of layers."""
+    host_fraction: float = 0.0
+    """Fraction of a decode step in which the CPU reads layers, or experts of layers, from main memory."""
+    prompt_s_per_token: float = 0.0
+    """Time in which a prompt is computed, for each token of its output [s]; 0 if decoding alone counts."""
+    unit: str = "tokens/s"
+    """Unit of the output rate; images/s where the model makes images."""
     num_waiting: int = 0
     """Number of streams that wait because the cache does not hold all contexts at once."""
+
+    @property
+    def request_tokens_per_s(self) -> float:
+        """Output rate over whole requests, whose prompts take their turn [tokens/s]: by it machines are compared."""
+        return 1.0 / (1.0 / self.output_tokens_per_s.value + self.prompt_s_per_token)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the CPU runs layers, or experts of layers."""
+        return self.host_fraction > 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +85,8 @@ class Hardware:
     bridged: bool = False
     host_bytes_per_s: float = 0.0
     """Bandwidth of the main memory [bytes/s], if layers may run on the CPU; 0 if they may not."""
+    host_capacity_bytes: float = math.inf
+    """Size of the main memory [bytes]; infinite where another rule sees to it."""
 
     def record(self, calibration: Calibration | None = None) -> Accelerator:
         """Return the accelerator's record under these conditions, with measured figures if `calibration` has them."""

@@ -39,12 +39,12 @@ def is_beaten(build: Build, builds: Sequence[Build]) -> bool:
 
 
 def speed_of(build: Build) -> float:
-    """Decode rate of a machine [tokens/s]; 0 if it does not run the model."""
-    return build.performance.decode_tokens_per_s.value if build.performance else 0.0
+    """Output rate of a machine over whole requests [tokens/s]; 0 if it does not run the model."""
+    return build.performance.run.request_tokens_per_s if build.performance else 0.0
 
 
 def dependable_speed_of(build: Build) -> float:
-    """Decode rate of a machine by which the knee is chosen [tokens/s]; 0 if it does not run the model.
+    """Output rate of a machine by which the knee is chosen [tokens/s]; 0 if it does not run the model.
 
     Assumes: cards of another vendor than NVIDIA reach the speed of tensor parallelism only where a run was measured. A
     machine whose speed rests on it otherwise counts with its best run on another engine. Own choice.
@@ -53,7 +53,7 @@ def dependable_speed_of(build: Build) -> float:
     if run is None or run.run.tensor_parallel < 2 or run.decode_tokens_per_s.basis != "assumed":
         return speed_of(build)
     cards = build.machine.cards if build.machine is not None else None
-    others = [other.output_tokens_per_s.value for other in run.other_runs]
+    others = [other.request_tokens_per_s for other in run.other_runs]
     if not others or cards is None or all(_is_nvidia(name) for name in cards.accelerators):
         return speed_of(build)
     return min(speed_of(build), max(others))

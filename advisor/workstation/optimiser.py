@@ -304,9 +304,9 @@ class Program:
 
 
 def _cost_of(candidate: PartCandidate) -> float:
-    """Price of a part, less a thousandth of a cent for each token per second, and a cent for each of its pieces, which
-    decides among equal prices for the fewer [USD]."""
-    return candidate.usd - 1e-5 * candidate.tokens_per_s + 0.01 * candidate.num_pieces
+    """Price and trouble of a part, less a thousandth of a cent for each token per second, and a cent for each of its
+    pieces, which decides among equal prices for the fewer [USD]."""
+    return candidate.usd + candidate.trouble_usd - 1e-5 * candidate.tokens_per_s + 0.01 * candidate.num_pieces
 
 
 def _restore_order(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, ...]:

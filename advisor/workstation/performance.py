@@ -21,8 +21,10 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
+from advisor.simulator.surface import decode_breakdown_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
+from advisor.workstation.images import best_images
 from advisor.workstation.offload import CPU_ALONE_FRACTION, Offloaded, offload_layers
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
@@ -38,6 +40,8 @@ OFFLOADING: Final = "llama.cpp"
 """Engine that runs layers on the CPU if they do not fit the cards."""
 TENSOR_PARALLEL: Final = "vllm"
 """Engine that divides every layer among several cards; the others give each card layers of its own."""
+IMAGES: Final = "images"
+"""Use of a machine whose model makes images or videos."""
 TOKEN_BUDGET: Final = 2048
 """Tokens of one iteration, as engines choose on cards of this size: more would take memory from the cache."""
 _MEASURED_APART_LANES: Final = 8
@@ -60,10 +64,12 @@ class MachineLoad:
     input_tokens: int = 2048
     output_tokens: int = 512
     workload: str = "serve"
-    """Kind of use: serve, or finetune (QLoRA on sequences of input and output tokens)."""
+    """Kind of use: serve, finetune (QLoRA on sequences of input and output tokens), or images."""
     precision: str | None = None
     """Weight format; None means four bits, or the published format if that has fewer."""
     engine: str | None = None
+    counts_prompts: bool = True
+    """Whether runs are compared over whole requests; a target of output tokens per second counts decoding alone."""
     calibration: Calibration | None = None
 
     @property
@@ -106,31 +112,42 @@ def formats_to_try(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ..
 
 
 def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
-    """Return the fastest way to run the model on the hardware; None if it fits in none.
+    """Return the way to run the model on the hardware that is fastest over whole requests; None if it fits in none: a
+    split that decodes fast and computes prompts slowly makes people wait.
 
     Source: simulator.replica_model for each engine, split and format.
     """
-    if hardware.num == 0:
-        alone = runs_without_cards(load, (hardware.host_bytes_per_s,)) if hardware.host_bytes_per_s else []
-        return alone[0] if alone else None
     if load.workload == "finetune":
-        return best_tuning(hardware, load.model, load.context_tokens)
+        return best_tuning(hardware, load.model, load.context_tokens) if hardware.num else None
+    if load.workload == IMAGES:
+        return best_images(hardware, load.model, load.precision, load.concurrency) if hardware.num else None
     best: HardwareRun | None = None
-    for engine in sorted(_engines(hardware, load), key=lambda name: name != TENSOR_PARALLEL):
-        if best is not None and _bound_in_turn(hardware, load, engine) <= best.output_tokens_per_s.value:
+    engines_of_cards = _engines(hardware, load) if hardware.num else []
+    for engine in sorted(engines_of_cards, key=lambda name: name != TENSOR_PARALLEL):
+        if best is not None and _bound_in_turn(hardware, load, engine) <= best.request_tokens_per_s:
             continue
         for links in _usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,):
             asked = replace(load, engine=None)
             # A calibration holds tables, which no key of what is remembered can.
             runs = (_remembered_runs if load.calibration is None else _runs)(links, asked, engine)
-            best = max(
-                (*([best] if best else []), *runs),
-                key=lambda run: run.output_tokens_per_s.value,
-                default=None,
-            )
-    if best is None and hardware.host_bytes_per_s:
+            best = max((*([best] if best else []), *runs), key=_speed_of, default=None)
+    if best is None and hardware.host_bytes_per_s and _main_memory_holds(hardware, load):
         return next(iter(runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))), None)
     return best
+
+
+def _speed_of(run: HardwareRun) -> float:
+    return run.request_tokens_per_s
+
+
+def _prompt_s_per_token(ttft_s: float, load: MachineLoad) -> float:
+    return ttft_s / load.output_tokens if load.counts_prompts else 0.0
+
+
+def _main_memory_holds(hardware: Hardware, load: MachineLoad) -> bool:
+    """Whether main memory and cards hold the model together, next to the share of the system: rule model-memory."""
+    cards_bytes = (hardware.record().memory_bytes or 0.0) * hardware.num if hardware.num else 0.0
+    return ram_needed_bytes(load) <= (hardware.host_capacity_bytes + cards_bytes) * (1 + 1e-9)
 
 
 def _bound_in_turn(hardware: Hardware, load: MachineLoad, engine: str) -> float:
@@ -161,7 +178,7 @@ def _usable_links(hardware: Hardware) -> tuple[Hardware, ...]:
 def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the run with the most bits per weight that fits with the cache of all streams, the fastest among equals;
     None if none fits."""
-    if load.workload == "finetune" or hardware.num == 0:
+    if load.workload != "serve" or hardware.num == 0:
         return None
     best: HardwareRun | None = None
     hardware = replace(hardware, host_bytes_per_s=0.0)
@@ -181,7 +198,9 @@ def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
 
 def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
-    """Return the engines that run on the cards and load the model's class."""
+    """Return the engines that run on the cards, or on the CPU alone, and load the model's class."""
+    if not hardware.num:
+        return [OFFLOADING] if load.engine in (None, OFFLOADING) else []
     record = accelerators.by_id(hardware.accelerator)
     return [
         name
@@ -288,24 +307,30 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
     step_s = decode_iteration_s(replica.surface, at_once, context)
     budget = replica.policy.max_num_batched_tokens
     rate = with_interval(at_once / step_s, "throughput", class_of(replica), replica.basis)
+    ttft_s = prefill_s(replica.surface, load.input_tokens, budget)
     return HardwareRun(
         engine=replica.deployment.engine.id,
         split=split,
         weight_dtype=replica.deployment.weight_dtype,
         output_tokens_per_s=rate,
-        ttft_s=prefill_s(replica.surface, load.input_tokens, budget),
+        ttft_s=ttft_s,
         weight_bytes_per_card=replica.memory.weight_bytes,
         kv_tokens=replica.memory.kv_capacity_tokens,
         tensor_parallel=replica.deployment.tensor_parallel,
+        prompt_s_per_token=_prompt_s_per_token(ttft_s, load),
         num_waiting=load.concurrency - at_once,
     )
 
 
 def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[float]) -> list[HardwareRun]:
     """Return a run for each bandwidth of the main memory [bytes/s], with the layers that do not fit the cards on the
-    CPU; none if nothing fits."""
-    if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
+    CPU, or all of them on a machine without cards; none if nothing fits."""
+    if load.workload != "serve" or OFFLOADING not in _engines(hardware, load):
         return []
+    if not hardware.num:
+        return [
+            run for weights in formats(load, OFFLOADING) for run in _runs_alone(load, weights, host_levels)
+        ]
     for weights in formats(load, OFFLOADING):
 
         def num_stages(part: Model) -> int:
@@ -331,11 +356,11 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
 
     Assumes: no time for kernels or copies.
     """
-    if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
+    if load.workload != "serve" or OFFLOADING not in _engines(hardware, load):
         return 0.0
-    record = accelerators.by_id(hardware.accelerator)
-    memory = (record.memory_bytes or 0.0) * hardware.num
-    peak = record.bandwidth_bytes_per_s or math.inf
+    record = accelerators.by_id(hardware.accelerator) if hardware.num else None
+    memory = (record.memory_bytes or 0.0) * hardware.num if record is not None else 0.0
+    peak = record.bandwidth_bytes_per_s or math.inf if record is not None else math.inf
     whole = parameter_count(load.model)
     bare = parameter_count(without_experts(load.model, 0))
     context = int(load.input_tokens + load.output_tokens / 2.0)
@@ -355,40 +380,48 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
     return fastest
 
 
-def runs_without_cards(load: MachineLoad, host_levels: Sequence[float]) -> list[HardwareRun]:
+def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -> list[HardwareRun]:
     """Return the run of a machine without cards at each bandwidth of the main memory [bytes/s]: the CPU reads active
     weights and cache for every token.
 
     Assumes: the time to first token is not predicted, for no record states the arithmetic rate of a CPU.
     Source: llama.cpp; own composition, CPU_ALONE_FRACTION.
     """
-    if load.workload == "finetune" or load.engine not in (None, OFFLOADING):
-        return []
-    chosen = formats(load, OFFLOADING)
-    if not chosen:
-        return []
     count = parameter_count(load.model)
     context = int(load.input_tokens + load.output_tokens / 2.0)
     experts = parameter_count(without_experts(load.model, 0)).active
     shared = distinct_experts(load.model, load.concurrency)
-    read_bytes = (experts + (count.active - experts) * shared) * bytes_per_element(chosen[0])
+    read_bytes = (experts + (count.active - experts) * shared) * bytes_per_element(weights)
     read_bytes += kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
-    name = prediction_class(OFFLOADING, transferred=True)
     return [
-        HardwareRun(
-            engine=OFFLOADING,
-            split="all layers on the CPU",
-            weight_dtype=chosen[0],
-            output_tokens_per_s=with_interval(
-                load.concurrency * host * CPU_ALONE_FRACTION / read_bytes, "throughput", name, "assumed"
-            ),
-            ttft_s=None,
-            weight_bytes_per_card=0.0,
-            kv_tokens=0,
-            on_cpu=True,
-        )
+        _run_on_cpu("all layers on the CPU", weights, load, read_bytes / (host * CPU_ALONE_FRACTION))
         for host in host_levels
     ]
+
+
+def _run_on_cpu(
+    split: str,
+    weights: str,
+    load: MachineLoad,
+    host_s: float,
+    cards_s: float = 0.0,
+    ttft_s: float | None = None,
+    replica: ReplicaModel | None = None,
+) -> HardwareRun:
+    """Return a run whose decode step takes some time on the CPU and, with a replica of the other layers, on cards."""
+    step_s = host_s + cards_s
+    name = prediction_class(OFFLOADING, transferred=True)
+    return HardwareRun(
+        engine=OFFLOADING,
+        split=split,
+        weight_dtype=weights,
+        output_tokens_per_s=with_interval(load.concurrency / step_s, "throughput", name, "assumed"),
+        ttft_s=ttft_s,
+        weight_bytes_per_card=replica.memory.weight_bytes if replica is not None else 0.0,
+        kv_tokens=replica.memory.kv_capacity_tokens if replica is not None else 0,
+        host_fraction=host_s / step_s,
+        prompt_s_per_token=_prompt_s_per_token(ttft_s or 0.0, load),
+    )
 
 
 def _runs_at(
@@ -399,44 +432,66 @@ def _runs_at(
     cards_s = decode_iteration_s(replica.surface, load.concurrency, context)
     budget = replica.policy.max_num_batched_tokens
     prompt_s = prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
-    name = prediction_class(OFFLOADING, transferred=True)
-    rates = (load.concurrency / (cards_s + found.step_s(host)) for host in host_levels)
     return [
-        HardwareRun(
-            engine=OFFLOADING,
-            split=found.split,
-            weight_dtype=weights,
-            output_tokens_per_s=with_interval(rate, "throughput", name, "assumed"),
-            ttft_s=prompt_s,
-            weight_bytes_per_card=replica.memory.weight_bytes,
-            kv_tokens=replica.memory.kv_capacity_tokens,
-            on_cpu=True,
-        )
-        for rate in rates
+        _run_on_cpu(found.split, weights, load, found.step_s(host), cards_s, prompt_s, replica)
+        for host in host_levels
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
-    """Simulated run: streams that each wait for their output before the next request."""
+class CardPowerPoint:
+    """Machine under one power limit of its cards."""
 
+    power_fraction: float
+    power_w: float
+    """Power at the wall [W]."""
+    output_tokens_per_s: float
+    output_tokens_per_joule: float
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePerformance:
+    """Performance of a machine with the model."""
+
+    run: HardwareRun
     output_tokens_per_s: Quantity
-    """Output rate over whole requests, prompts included [tokens/s]."""
+    """Output rate over whole requests, of streams that each wait for their output before the next [tokens/s]."""
     input_tokens_per_s: float
     ttft_s: Quantity | None
     tpot_s: Quantity | None
+    bottleneck: str
+    """Resource on which a decode step spends most time, in words."""
+    other_runs: tuple[HardwareRun, ...] = ()
+    """Best run of each other engine."""
+    finest: HardwareRun | None = None
+    """Run with the most bits per weight that fits."""
+    qlora_bytes_per_card: float = 0.0
+    """Memory of each card that QLoRA of the model takes [bytes]."""
+    qlora_fits: bool = False
+    largest_qlora: str = ""
+    """Largest of a few dense models that QLoRA fits; empty if none does."""
+    power_points: tuple[CardPowerPoint, ...] = ()
+
+    @property
+    def decode_tokens_per_s(self) -> Quantity:
+        """Output rate while all streams decode [tokens/s]."""
+        return self.run.output_tokens_per_s
 
 
-def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, seed: int = 0) -> Simulated:
+def simulate_run(
+    hardware: Hardware, load: MachineLoad, run: HardwareRun, *, seed: int = 0
+) -> MachinePerformance:
     """Simulate the run under its load, request by request.
 
     Raises: InfeasibleError: it does not fit after all.
     Source: simulator.serving, closed loop of fixed lengths; a training run is its step, repeated.
     """
-    if load.workload == "finetune":
-        return Simulated(run.output_tokens_per_s, 0.0, None, None)
+    if load.workload in ("finetune", IMAGES):
+        return MachinePerformance(
+            run, run.output_tokens_per_s, 0.0, None, None, "the arithmetic rate of the cards"
+        )
     if run.on_cpu:
-        return _simulate_offloaded(run, load)
+        return _simulate_offloaded(run, load, hardware)
     stages = hardware.num // run.tensor_parallel
     replicas = (
         _replica(links, load, run.engine, run.weight_dtype, run.tensor_parallel, stages)
@@ -456,28 +511,58 @@ def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, see
     result = simulate(replica.surface, replica.policy, workload, seed=seed)
     name = class_of(replica)
     basis = replica.basis
-    return Simulated(
+    return MachinePerformance(
+        run,
         with_interval(result.output_tokens_per_s, "throughput", name, basis),
         result.total_tokens_per_s - result.output_tokens_per_s,
         with_interval(result.ttft.mean_s, "ttft", name, basis),
         with_interval(result.tpot.mean_s, "tpot", name, basis) if result.tpot.num_samples else None,
+        _bottleneck_on_cards(replica, hardware, load),
     )
 
 
-def _simulate_offloaded(run: HardwareRun, load: MachineLoad) -> Simulated:
+_RESOURCES: Final = {"collectives": "links", "attention": "cache"}
+"""Resource that a part of the decode step waits for, by the part; others read weights."""
+
+
+def _bottleneck_on_cards(replica: ReplicaModel, hardware: Hardware, load: MachineLoad) -> str:
+    """Return what a decode step on the cards spends most time on, in words."""
+    parts_s = decode_breakdown_s(
+        replica.deployment, replica.library, replica.costs, load.concurrency, load.context_tokens
+    )
+    shares = dict.fromkeys(("links", "cache", "weights"), 0.0)
+    for part, seconds in parts_s.items():
+        shares[_RESOURCES.get(part, "weights")] += seconds
+    largest = max(shares, key=lambda name: shares[name])
+    record = replica.deployment.accelerator
+    if largest == "links":
+        link = "NVLink" if record.scale_up else f"PCIe {record.pcie_generation}.0 x{record.pcie_lanes}"
+        return f"the links between the cards ({link})"
+    what = "the cache" if largest == "cache" else "the weights"
+    rate = f"{(record.bandwidth_bytes_per_s or 0.0) / GB:,.0f} GB/s"
+    if hardware.num == 1:
+        return f"reading {what} at the {rate} of its memory"
+    if replica.deployment.tensor_parallel > 1:
+        return f"reading {what} at the {rate} of each card's memory"
+    return f"reading {what} at the {rate} of one card's memory, for the cards work in turn"
+
+
+def _simulate_offloaded(run: HardwareRun, load: MachineLoad, hardware: Hardware) -> MachinePerformance:
     """Return a run with layers on the CPU: prompt after prompt, then all streams decode together."""
-    tokens = float(load.output_tokens)
-    prompt_s = run.ttft_s or 0.0
     rate = run.output_tokens_per_s
     step_s = load.concurrency / rate.value
-    per_s = load.concurrency * tokens / (load.concurrency * prompt_s + tokens * step_s)
+    per_s = 1.0 / (1.0 / rate.value + (run.ttft_s or 0.0) / load.output_tokens)
     whole = per_s / rate.value
     name = prediction_class(run.engine, transferred=True)
-    return Simulated(
+    return MachinePerformance(
+        run,
         replace(rate, value=per_s, low=rate.low * whole, high=rate.high * whole),
-        per_s * load.input_tokens / tokens,
-        with_interval(prompt_s, "ttft", name, "assumed") if run.ttft_s is not None else None,
+        per_s * load.input_tokens / load.output_tokens,
+        with_interval(run.ttft_s, "ttft", name, "assumed") if run.ttft_s is not None else None,
         with_interval(step_s, "tpot", name, "assumed"),
+        f"the CPU reading its layers at the {hardware.host_bytes_per_s / GB:,.0f} GB/s of main memory"
+        if run.host_fraction > 0.5
+        else "the cards, which hold the rest of the layers",
     )
 
 

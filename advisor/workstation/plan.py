@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor.catalog.schema.part import Part, PartPrice, PriceBasis
-from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Check, Setting
 from advisor.workstation.candidates import SearchLimits
 from advisor.workstation.economics import Economics, MachineOwnership
-from advisor.workstation.hardware import HardwareRun
-from advisor.workstation.performance import MachineLoad
+from advisor.workstation.performance import MachineLoad, MachinePerformance
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,40 +82,6 @@ def part_line(category: str, part: Part, quantity: int, price: PartPrice | None)
 def total_of(lines: Sequence[PartLine]) -> float:
     """Sum of a bill, to the cent [USD]."""
     return round(math.fsum(line.usd for line in lines), 2)
-
-
-@dataclass(frozen=True, slots=True)
-class CardPowerPoint:
-    """Machine under one power limit of its cards."""
-
-    power_fraction: float
-    power_w: float
-    """Power at the wall [W]."""
-    output_tokens_per_s: float
-    output_tokens_per_joule: float
-
-
-@dataclass(frozen=True, slots=True)
-class MachinePerformance:
-    """Performance of a machine with the model."""
-
-    run: HardwareRun
-    output_tokens_per_s: Quantity
-    """Output rate over whole requests [tokens/s]."""
-    input_tokens_per_s: float
-    decode_tokens_per_s: Quantity
-    ttft_s: Quantity | None
-    tpot_s: Quantity | None
-    other_runs: tuple[HardwareRun, ...] = ()
-    """Best run of each other engine."""
-    finest: HardwareRun | None = None
-    """Run with the most bits per weight that fits."""
-    qlora_bytes_per_card: float = 0.0
-    """Memory of each card that QLoRA of the model takes [bytes]."""
-    qlora_fits: bool = False
-    largest_qlora: str = ""
-    """Largest of a few dense models that QLoRA fits; empty if none does."""
-    power_points: tuple[CardPowerPoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,12 +111,16 @@ def planned_bridge(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) 
     return at_least(len(bridges), 1, f"{len(bridges)} bridges, planned with one", "an NVLink bridge")
 
 
-def _rule_of_machine(place: str, machine_of: Callable[[Any], str]) -> MatchRule:
-    """Return the rule that a part is sold with the machine of the board, or both are sold alone."""
+def _rule_of_machine(
+    place: str, machine_of: Callable[[Any], str], *, takes_others: bool = False
+) -> MatchRule:
+    """Return the rule that a part is sold with the machine of the board, or both are sold alone; a machine may take
+    others of some parts."""
 
     def judge(board: Board, choice: Any, setting: Setting) -> Finding:
         why = f"board of {board.sold_with or 'its own'}, {place} of {machine_of(choice) or 'its own'}"
-        return holds(board.sold_with == machine_of(choice), why, "parts of one machine")
+        is_added = takes_others and not machine_of(choice)
+        return holds(is_added or board.sold_with == machine_of(choice), why, "parts of one machine")
 
     reads: dict[str, Callable[[Any], Hashable]] = {"board": lambda board: board.sold_with, place: machine_of}
     return MatchRule("sold-together", "parts of one machine", ("board", place), judge, reads=reads)
@@ -124,7 +128,7 @@ def _rule_of_machine(place: str, machine_of: Callable[[Any], str]) -> MatchRule:
 
 SOLD_TOGETHER: Final = (
     _rule_of_machine("cpu", lambda cpu: str(cpu.sold_with)),
-    _rule_of_machine("memory", lambda memory: str(memory.kit.sold_with)),
+    _rule_of_machine("memory", lambda memory: str(memory.kit.sold_with), takes_others=True),
     _rule_of_machine("supplies", lambda supplies: str(supplies.psus[0].sold_with)),
     _rule_of_machine("case", lambda case: str(case.sold_with)),
     _rule_of_machine("cooler", lambda cooler: str(cooler.sold_with)),

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -63,7 +63,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
-        builds=_sort_builds(builds, question)[: question.top],
+        builds=first_builds(_sort_builds(builds, question), question.top),
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -75,6 +75,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
 def complete_question(question: Question) -> Question:
     """Return the question with the memory and drive that its model needs, and the usual drive for the budget."""
     needed = ram_needed_bytes(question.load)
+    load = replace(question.load, counts_prompts=question.target_tokens_per_s is None)
     usual = next((size for limit, size in USUAL_DRIVES if (question.budget_usd or 0.0) >= limit), 0.0)
     setting = replace(
         question.setting,
@@ -83,7 +84,7 @@ def complete_question(question: Question) -> Question:
             question.setting.storage_needed_bytes, 2 * needed + SYSTEM_FILES_BYTES, usual
         ),
     )
-    return replace(question, setting=setting)
+    return replace(question, setting=setting, load=load)
 
 
 def program_for(
@@ -104,10 +105,10 @@ def program_for(
         known=known,
         have=question.have,
     )
-    return Program(candidates, _rules_of(question), question.setting)
+    return Program(candidates, rules_of(question), question.setting)
 
 
-def _rules_of(question: Question) -> tuple[Rule, ...]:
+def rules_of(question: Question) -> tuple[Rule, ...]:
     """Return the rules that a machine keeps, without advice that the parts which the user has do not keep: it does not
     force other parts on the user."""
     rules = planning_rules(question.setting)
@@ -139,15 +140,21 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
     """Return the machines from the best down, each the fastest for its money (with a target, the cheapest first);
     `first` is the best one if it is known."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
-    found: list[Solution] = []
     if question.target_tokens_per_s is not None:
         target = question.target_tokens_per_s
         first = cheapest_for(program, money, target, used=question.used)
         return _faster(program, first, money, question) if first else []
-    while len(found) < max(question.top, LEAST_FRONTIER):
-        solution = (
-            first if first is not None and not found else fastest_for(program, money, used=question.used)
-        )
+    return _descend(program, money, max(question.top, LEAST_FRONTIER), used=question.used, first=first)
+
+
+def _descend(
+    program: Program, money: float, num: int, *, used: bool, first: Solution | None = None
+) -> list[Solution]:
+    """Return the fastest machine for the money, then the fastest for a good part less, and so on; `first` is the first
+    one if it is known."""
+    found: list[Solution] = []
+    while len(found) < num:
+        solution = first if first is not None and not found else fastest_for(program, money, used=used)
         if solution is None:
             break
         found.append(solution)
@@ -203,7 +210,7 @@ def raise_power(machine: Assembly, question: Question) -> Assembly:
     cards = machine.cards
     if cards is None or not cards.cards:
         return machine
-    rules = [rule for rule in _rules_of(question) if rule.planned]
+    rules = [rule for rule in rules_of(question) if rule.planned]
     for fraction in power_points_of(cards.accelerators[0], question.limits.power_points):
         if fraction <= cards.power_fraction:
             break
@@ -228,12 +235,7 @@ def _second_hand(
         cheapest = cheapest_for(program, new[0].usd if new else money, target, used=True)
         found = [cheapest] if cheapest is not None else []
     else:
-        found = []
-        while len(found) < MOST_USED and (fastest := fastest_for(program, money, used=True)) is not None:
-            found.append(fastest)
-            if not fastest.usd:
-                break
-            money = CHEAPER_BY * fastest.usd
+        found = _descend(program, money, MOST_USED, used=True)
     return [
         _build(one, question, book, market)
         for one in found
@@ -279,7 +281,7 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
     )
 
 
-def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
+def _sort_builds(builds: Sequence[Build], question: Question) -> tuple[Build, ...]:
     """Return the builds, with a target the cheapest first, else the knee or a used machine that is far faster, then the
     fastest; then those whose price is one page's estimate, and last those that another beats in both."""
 
@@ -302,6 +304,19 @@ def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
             ),
         )
     )
+
+
+def first_builds(
+    builds: Sequence[Build], top: int, speed: Callable[[Build], float] = speed_of
+) -> tuple[Build, ...]:
+    """Return the first machines, and in place of the last ones those that are faster than the first for no more money:
+    a doubtful price keeps a machine from the head of an answer, and does not hide it."""
+    head = builds[0]
+    hidden = [
+        build for build in builds[top:] if build.total_usd <= head.total_usd and speed(build) > speed(head)
+    ]
+    kept = max(top - len(hidden), 1)
+    return (*builds[:kept], *hidden[: top - kept])
 
 
 def _leads(used: Build, best: PriceStep) -> bool:
@@ -332,7 +347,7 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
     wanted = f" at {target:g} tokens/s" if target else ""
     open_question = replace(question, budget_usd=None)
     wide = program_for(open_question, book)
-    cheapest = cheapest_for(wide, math.inf, target)
+    cheapest = wide.solve(min_tokens_per_s=target, maximise_speed=False, used=True, without=WHAT_IS_USUAL)
     offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
     if question.systems:
         complete = _systems(open_question, book, RentMarket(()))
@@ -361,7 +376,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
     fastest = float(program.speed.max(initial=0.0))
     if fastest < target:
         return f"the fastest cards reach {fastest:.0f} tokens/s"
-    power_first = sorted(_rules_of(question), key=lambda rule: rule not in POWER_RULES)
+    power_first = sorted(rules_of(question), key=lambda rule: rule not in POWER_RULES)
     for rule in power_first:
         solution = program.solve(min_tokens_per_s=target, maximise_speed=False, without={rule.id})
         check = rule.check(solution.machine, question.setting) if solution else None

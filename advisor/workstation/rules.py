@@ -27,6 +27,12 @@ class Finding(NamedTuple):
     """Whether a figure that the rule reads is in no record: the rule does not pass, and is not broken either."""
 
 
+def check_of(id: str, title: str, unit: str, finding: Finding, severity: Severity = "hard") -> Check:
+    """Return the check of a rule that found something on its parts."""
+    actual, limit, passed, why, remedy, is_unknown = finding
+    return Check(id, title, actual, limit, unit, passed, severity, why, remedy, is_unknown)
+
+
 def at_most(actual: float, limit: float, why: str, remedy: str) -> Finding:
     """Return a finding that passes up to its limit."""
     return Finding(actual, limit, actual <= limit, why, remedy)
@@ -69,12 +75,7 @@ class MatchRule:
     def check_parts(self, parts: Sequence[Choice], setting: Setting) -> Check | None:
         """Return the check of the rule's own parts; None if the rule does not concern them."""
         found = self._finding(parts, setting)
-        if found is None:
-            return None
-        actual, limit, passed, why, remedy, is_unknown = found
-        return Check(
-            self.id, self.title, actual, limit, self.unit, passed, self.severity, why, remedy, is_unknown
-        )
+        return None if found is None else check_of(self.id, self.title, self.unit, found, self.severity)
 
     def allows(self, parts: tuple[Choice, ...], setting: Setting) -> bool:
         """Whether the parts go together."""

@@ -175,6 +175,23 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
     return _as_known(at_most(needed, eight, why, "a supply with more plugs, or a second supply"), supplies)
 
 
+@match_rule(
+    "card-lead",
+    "plugs of server cards",
+    "cards",
+    "advice",
+    planned=False,
+    cards=lambda cards: tuple(card.has_eps_lead for card in cards.cards),
+)
+def card_lead(cards: Cards, setting: Setting) -> Finding | None:
+    """Name the cards whose plug is that of a CPU: an 8-pin PCIe cable goes into none of them."""
+    names = dict.fromkeys(card.name for card in cards.cards if card.has_eps_lead)
+    why = f"{', '.join(names)}: the plug is an 8-pin EPS one, as of a CPU, and takes no PCIe cable"
+    return (
+        holds(False, why, "a spare EPS cable, or an adapter from two PCIe plugs, for each") if names else None
+    )
+
+
 FEWEST_PLUGS_OF_LARGE: Final = 4
 """Fewest 8-pin plugs of a supply of 1,000 W and more: a smaller number in an unchecked record may be that of cables.
 Own assumption."""
@@ -463,6 +480,7 @@ POWER_RULES: Final = (
     psu_headroom,
     psu_transient,
     psu_plugs,
+    card_lead,
     eps_plugs,
     psu_class,
     psu_reset,

@@ -1,14 +1,17 @@
 """Next parts for a machine that a list describes: what a sum adds to it."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
-from advisor.catalog.schema.part import Case, Cooler, Storage
-from advisor.workstation.assembly import Assembly
+from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Storage
+from advisor.workstation.assembly import SERVER, Assembly, Memory
 from advisor.workstation.knee import speed_of
+from advisor.workstation.listing import Listing
+from advisor.workstation.part_names import board_by_number
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import plan
 
@@ -17,27 +20,70 @@ USUAL_UPGRADE_USD: Final = 1000.0
 _SHOWN: Final = 2
 
 
-def with_unnamed_rest(machine: Assembly) -> Assembly:
-    """Return a machine that runs with the case, the cooler and the drive that its owner does not name.
+OF_OWNER: Final = "that you have"
 
-    Assumes: a list with CPU, board and memory is that of a machine that runs; the case has room for any card.
+
+def with_unnamed_rest(listing: Listing) -> Assembly:
+    """Return the machine of a list with the board, the case, the cooler and the drive that its owner does not name, and
+    cards without a model as the smallest of their kind.
+
+    Assumes: a list with CPU and memory is that of a machine that runs; the case has room for any card.
     """
-    if machine.cpu is None or machine.board is None or machine.memory is None:
+    machine = listing.machine
+    if listing.has_unnamed_cards and machine.cards is not None:
+        smallest = tuple(
+            smallest_card(name).model_copy(update={"name": f"{name} {OF_OWNER}"})
+            for name in (card.accelerator for card in machine.cards.cards)
+        )
+        machine = replace(machine, cards=replace(machine.cards, cards=smallest))
+    if machine.cpu is None or machine.memory is None:
         return machine
     socket = machine.cpu.series.socket
     towers = [case for case in parts.planner_parts(Case) if not case.open_frame]
-    coolers = [cooler for cooler in parts.planner_parts(Cooler) if socket in cooler.sockets]
-    boards = tuple({name for case in towers for name in case.boards})
+    coolers = parts.planner_parts(Cooler)
+    cooler = next((one for one in reversed(coolers) if socket in one.sockets), coolers[-1])
+    forms = tuple({name for case in towers for name in case.boards})
     room = max(towers, key=lambda case: (case.expansion_slots, case.max_gpu_m))
-    case = room.model_copy(update={"name": "case that you have", "boards": boards})
-    cooler = coolers[-1].model_copy(update={"name": "cooler that you have"}) if coolers else None
-    drive = parts.planner_parts(Storage)[0].model_copy(update={"name": "drive that you have"})
-    return replace(
-        machine,
-        case=machine.case or case,
-        cooler=machine.cooler or cooler,
-        storage=machine.storage or drive,
-    )
+    usual = {
+        "board": machine.board or _usual_board(machine.cpu, machine.memory),
+        "case": machine.case or room.model_copy(update={"boards": forms}),
+        "cooler": machine.cooler or cooler.model_copy(update={"sockets": (socket,)}),
+        "storage": machine.storage or parts.planner_parts(Storage)[0],
+    }
+    named: dict[str, Any] = {
+        place: part.model_copy(update={"name": f"{place} {OF_OWNER}"})
+        for place, part in usual.items()
+        if part is not None and getattr(machine, place) is None
+    }
+    return replace(machine, **named)
+
+
+def smallest_card(accelerator: str) -> GpuCard:
+    """Return the narrowest and shortest card of an accelerator, with the fewest plugs of any, without a radiator."""
+    every = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
+    sold = [card for card in every if card.cooling != "liquid"] or every
+    fewest = min(sold, key=lambda card: card.num_8_pin + 2 * card.num_16_pin)
+    plugs = {name: getattr(fewest, name) for name in ("num_8_pin", "num_16_pin", "num_6_pin")}
+    return min(sold, key=lambda card: (card.slots, card.length_m, card.name)).model_copy(update=plugs)
+
+
+def _usual_board(cpu: Cpu, memory: Memory) -> Board | None:
+    """Return the board of the commonest wiring that takes a CPU and its memory, or a usual one if no record does."""
+    kit = memory.kit
+    able = [
+        board
+        for board in parts.planner_parts(Board)
+        if board.chipset in cpu.series.chipsets
+        and (board.socket, board.ram_type, board.registered)
+        == (cpu.series.socket, kit.ram_type, kit.registered)
+        and board.ram_slots >= memory.num_modules
+        and SERVER not in board.flags
+        and board.lane_modes
+    ]
+    wirings = Counter(board.lane_modes for board in able)
+    if able:
+        return max(able, key=lambda board: wirings[board.lane_modes])
+    return next(filter(None, (board_by_number(name, kit.ram_type) for name in cpu.series.chipsets)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +99,12 @@ class Upgrades:
 
 
 def best_upgrades(
-    machine: Assembly, question: Question, book: PriceBook, usd: float, present_tokens_per_s: float = 0.0
+    listing: Listing, question: Question, book: PriceBook, usd: float, present_tokens_per_s: float = 0.0
 ) -> Upgrades:
-    """Return the machines that a sum of money [USD], or the usual sum if it is 0, makes of one that the user has, if
-    they are faster than it is now [tokens/s]."""
+    """Return the machines that a sum of money [USD], or the usual sum if it is 0, makes of that of a list, if they are
+    faster than it is now [tokens/s]."""
     spent = usd or USUAL_UPGRADE_USD
-    asked = replace(question, have=with_unnamed_rest(machine), budget_usd=spent, systems=False)
+    asked = replace(question, have=with_unnamed_rest(listing), budget_usd=spent, systems=False)
     try:
         found = plan(asked, book).builds
     except InfeasibleError:

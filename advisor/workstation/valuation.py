@@ -1,5 +1,6 @@
 """Description of a machine: its bill with prices, its performance on its own links, and its costs."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,16 +15,17 @@ from advisor.workstation.finetune import largest_tuning, tuning_bytes
 from advisor.workstation.hardware import Hardware, HardwareRun, power_points_of
 from advisor.workstation.performance import (
     ENGINES,
+    IMAGES,
     OFFLOADING,
+    CardPowerPoint,
     MachineLoad,
+    MachinePerformance,
     best_run,
     finest_format,
     simulate_run,
 )
 from advisor.workstation.plan import (
     Build,
-    CardPowerPoint,
-    MachinePerformance,
     PartLine,
     Question,
     part_line,
@@ -70,7 +72,11 @@ def hardware_of(machine: Assembly) -> Hardware | None:
         return None
     if not cards.cards:
         host = known_host_bytes_per_s(machine)
-        return Hardware("", 0, host_bytes_per_s=host) if host else None
+        return (
+            Hardware("", 0, host_bytes_per_s=host, host_capacity_bytes=_capacity_of(machine))
+            if host
+            else None
+        )
     records = [accelerators.by_id(name) for name in cards.accelerators]
     slowest = min(records, key=lambda record: record.bandwidth_bytes_per_s or 0.0)
     smallest = min(record.memory_bytes or 0.0 for record in records)
@@ -84,7 +90,13 @@ def hardware_of(machine: Assembly) -> Hardware | None:
         memory_bytes=smallest if len(records) > 1 else None,
         bridged=any(1 < cards.num <= bridge.joins for bridge in machine.bridges),
         host_bytes_per_s=known_host_bytes_per_s(machine),
+        host_capacity_bytes=_capacity_of(machine),
     )
+
+
+def _capacity_of(machine: Assembly) -> float:
+    """Size of the main memory [bytes]; infinite if it is unknown."""
+    return machine.memory.capacity_bytes if machine.memory is not None else math.inf
 
 
 def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
@@ -151,7 +163,7 @@ def best_use(machine: Assembly, question: Question) -> tuple[Hardware | None, Ma
 
     def tokens_per_s(use: tuple[Hardware, MachineLoad, str]) -> float:
         run = best_run(use[0], use[1])
-        return run.output_tokens_per_s.value if run is not None else 0.0
+        return run.request_tokens_per_s if run is not None else 0.0
 
     return max(uses, key=tokens_per_s)
 
@@ -165,28 +177,16 @@ def performance_of(
     run = best_run(hardware, load)
     if run is None:
         return None
-    simulated = simulate_run(hardware, load, run, seed=question.seed)
-    if hardware.num == 0:
-        return MachinePerformance(
-            run=run,
-            output_tokens_per_s=simulated.output_tokens_per_s,
-            input_tokens_per_s=simulated.input_tokens_per_s,
-            decode_tokens_per_s=run.output_tokens_per_s,
-            ttft_s=None,
-            tpot_s=simulated.tpot_s,
-        )
+    found = simulate_run(hardware, load, run, seed=question.seed)
+    if hardware.num == 0 or load.workload == IMAGES:
+        return found
     free = load.engine is None and load.workload == "serve"
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
     tuned = smallest or hardware
     needed = tuning_bytes(load.model, tuned.num, load.context_tokens)
-    return MachinePerformance(
-        run=run,
-        output_tokens_per_s=simulated.output_tokens_per_s,
-        input_tokens_per_s=simulated.input_tokens_per_s,
-        decode_tokens_per_s=run.output_tokens_per_s,
-        ttft_s=simulated.ttft_s,
-        tpot_s=simulated.tpot_s,
+    return replace(
+        found,
         other_runs=tuple(other for other in other_runs if other is not None),
         finest=finest_format(hardware, load),
         qlora_bytes_per_card=needed,
@@ -313,18 +313,19 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
 
 
 def _system_performance(
-    system: System, question: Question, num_joined: int = 1, host_bytes_per_s: float = 0.0
+    system: System, question: Question, num_joined: int = 1, host: Assembly | None = None
 ) -> MachinePerformance | None:
     """Return the performance of a complete machine, or of several over their network; None if the model does not
-    fit. Memory other than that of the graphics chip holds layers for the CPU."""
-    if accelerators.by_id(system.accelerator).unified_memory:
-        host_bytes_per_s = 0.0
+    fit. The main memory of `host`, if the graphics chip has its own, holds layers for the CPU."""
+    if host is None or accelerators.by_id(system.accelerator).unified_memory:
+        host = Assembly()
     hardware = Hardware(
         system.accelerator,
         system.num_accelerators * num_joined,
         memory_bytes=system.memory_bytes,
         bridged=True,
-        host_bytes_per_s=host_bytes_per_s,
+        host_bytes_per_s=known_host_bytes_per_s(host),
+        host_capacity_bytes=_capacity_of(host),
     )
     performance = performance_of(hardware, question, system.power_w * num_joined)
     return None if performance is None else replace(performance, power_points=())
@@ -336,14 +337,18 @@ def system_as_listed(
     """Return the build of a parts list that names a complete machine, or several that work together, judged and
     simulated as those. Further cards keep their checks, and count alone if they are faster: no engine here divides a
     model between both."""
-    host = known_host_bytes_per_s(build.machine) if build.machine is not None else 0.0
-    performance = _system_performance(system, question, num_joined, host)
+    performance = _system_performance(system, question, num_joined, build.machine)
     listed = build.machine.cards if build.machine is not None else None
     beside = external_card.check_parts((system, listed), question.setting) if listed is not None else None
     cards = build.performance if listed is not None and takes_cards(system) else None
     power_w = system.power_w * num_joined
+    notes = [system.note] if system.note else []
     if cards is not None:
         power_w += build.power_w
+        own = performance.decode_tokens_per_s.value if performance is not None else 0.0
+        notes.append(
+            f"{system.name} alone decodes {own:.3g} tokens/s, the cards {cards.decode_tokens_per_s.value:.3g}"
+        )
         is_faster = performance is None or (
             cards.decode_tokens_per_s.value > performance.decode_tokens_per_s.value
         )
@@ -362,7 +367,7 @@ def system_as_listed(
             build.total_usd if has_main_prices(build.parts) else 0.0, power_w, performance, question, market
         ),
         power_w=power_w,
-        note=system.note,
+        note="; ".join(notes),
     )
 
 

@@ -8,8 +8,9 @@ from typing import Final
 from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
-from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, GpuCard
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu
 from advisor.catalog.units import GB
+from advisor.workstation.asked import memory_bytes
 from advisor.workstation.assembly import (
     SERVER,
     TYPICAL,
@@ -20,22 +21,32 @@ from advisor.workstation.assembly import (
     Risers,
     Setting,
     Severity,
+    Supplies,
     slot_widths,
 )
 from advisor.workstation.candidates import all_candidates
-from advisor.workstation.knee import WORTH_IT, speed_of
+from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
-from advisor.workstation.performance import ram_needed_bytes
+from advisor.workstation.performance import model_file_bytes, ram_needed_bytes
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import cheapest_for, complete_question, fastest_for, machine_name, plan
+from advisor.workstation.planner import (
+    cheapest_for,
+    complete_question,
+    machine_name,
+    plan,
+    raise_power,
+    rules_of,
+)
 from advisor.workstation.rents import RentMarket, rent_market
-from advisor.workstation.rule_book import planning_rules, worst_first
-from advisor.workstation.rules_fit import card_length, slots
-from advisor.workstation.rules_links import lanes_of
-from advisor.workstation.rules_power import psu_plugs
+from advisor.workstation.rule_book import worst_first
+from advisor.workstation.rules import Finding, at_least, at_most, check_of, holds
+from advisor.workstation.rules_fit import card_length, model_memory, ram_loading, slots
+from advisor.workstation.rules_links import cpu_lanes, lanes_of, lanes_of_cards
+from advisor.workstation.rules_power import circuit, psu_headroom, psu_plugs, room_heat
 from advisor.workstation.system_names import can_join
+from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
 from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
@@ -75,8 +86,8 @@ class Verdict:
     catalog_total_usd: float
     """Price of the parts in the catalog [USD]; a part without one counts with the price of the list."""
     repaired: Build | None
-    """Cheapest machine that works at full speed with as many of the same accelerators; None if there is none, or none
-    was requested."""
+    """Parts of the list with the cheapest others that make every rule hold, those of the list at no price; None if
+    nothing is broken, there is none, or none was requested."""
     better: Build | None
     """Fastest machine for the listed money; None if it was not requested or there is none."""
     why_no_better: str = ""
@@ -103,24 +114,27 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         num_joined = listing.num_systems if can_join(listing.system) else 1
         build = system_as_listed(build, listing.system, num_joined, question, market)
     extra = [
+        *run_checks(build, listing, question),
         *unknown_checks(listing),
         *claim_checks(listing),
         *missing_checks(listing),
         *cpu_count_checks(listing),
         *bound_checks(listing, question.setting),
+        *supply_checks(listing, question.setting),
         *price_checks(listing),
     ]
     bounds = {check.rule for check in extra}
     riser = listing.machine.risers.riser
-    skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
+    skipped = {model_memory.id} | (OF_SLOTS if riser is not None and riser.ports else set())
+    skipped |= {ram_loading.id} if build.performance is None else set()
     kept = [
-        _as_of_a_list(check, question.setting)
-        for check in (_without_width(check, listing, question.setting) for check in build.checks)
+        _without_width(check, listing, question.setting)
+        for check in build.checks
         if not (check.is_unknown and check.rule in bounds)
         and check.rule not in skipped
         and not _fills_board(check, listing)
     ]
-    checks = sorted((*kept, *extra), key=worst_first)
+    checks = sorted((_as_of_a_list(check, question.setting) for check in (*kept, *extra)), key=worst_first)
     build = replace(build, checks=tuple(checks))
     total = sum(
         catalog if catalog is not None else line.usd
@@ -130,7 +144,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         return Verdict(build, total, None, None)
     is_of_place = {check.rule for check in build.broken} <= {"circuit"}
     # Another machine draws as much from the wall: the check names what helps.
-    repaired = None if build.broken and is_of_place else repair(listing, question, book, market)
+    repaired = None if is_of_place else repair(build, listing, question, book, market)
+    if listing.is_running:
+        return Verdict(build, total, repaired, None)
     try:
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
@@ -155,21 +171,13 @@ def _without_width(check: Check, listing: Listing, setting: Setting) -> Check:
     rule = _OF_CARD_SIZE.get(check.rule)
     if rule is None or check.passed or check.is_unknown or cards is None or not listing.has_unnamed_cards:
         return check
-    smallest = replace(cards, cards=tuple(_smallest_of(card.accelerator) for card in cards.cards))
+    smallest = replace(cards, cards=tuple(smallest_card(card.accelerator) for card in cards.cards))
     found = rule.check(replace(listing.machine, cards=smallest), setting)
     if found is None or not (found.passed or found.is_unknown):
         return check
     return replace(
         check, is_unknown=True, remedy=f"write the model of the card: its size decides; {check.remedy}"
     )
-
-
-def _smallest_of(accelerator: str) -> GpuCard:
-    """Return the narrowest and shortest card of an accelerator, with the fewest plugs of any."""
-    sold = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
-    fewest = min(sold, key=lambda card: card.num_8_pin + 2 * card.num_16_pin)
-    plugs = {name: getattr(fewest, name) for name in ("num_8_pin", "num_16_pin", "num_6_pin")}
-    return min(sold, key=lambda card: (card.slots, card.length_m, card.name)).model_copy(update=plugs)
 
 
 _SPEED_OF_SOUND_PARTS: Final = 0.8
@@ -204,52 +212,74 @@ def _with_circuit(question: Question, listing: Listing) -> Question:
     return replace(question, setting=replace(question.setting, circuit=circuit, room_cooling_w=room_w))
 
 
-def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
-    """Return the cheapest machine that keeps every rule with as many of the list's accelerators and runs them at full
-    speed, or at `_NEARLY_FULL_SPEED` where the rest is not worth its money; None if there is none."""
+def repair(
+    build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
+) -> Build | None:
+    """Return the parts of a list with the cheapest others that make every rule hold, its cards at
+    `_NEARLY_FULL_SPEED` or more if any do that; None if nothing does."""
     cards = listing.machine.cards
     if cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
-    limits = replace(question.limits, accelerators=cards.accelerators, max_cards=max(cards.num, 1))
-    same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits)
-    candidates = all_candidates(same.load, same.setting, book, limits)
+    have = with_unnamed_rest(listing)
+    limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
+    same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
+    candidates = all_candidates(same.load, same.setting, book, limits, have=have)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    program = Program(candidates, planning_rules(same.setting), same.setting)
-    solution = fastest_for(program, math.inf)
+    program = Program(candidates, rules_of(same), same.setting)
+    least = _NEARLY_FULL_SPEED * speed_of(build)
+    solution = cheapest_for(program, math.inf, least) or cheapest_for(program, math.inf, 0.0)
     if solution is None:
         return None
-    nearly = cheapest_for(program, math.inf, _NEARLY_FULL_SPEED * solution.tokens_per_s)
-    if nearly is not None and nearly.tokens_per_s > 0.0:
-        gain = solution.tokens_per_s / nearly.tokens_per_s - 1.0
-        dearer = solution.cost / nearly.cost - 1.0 if nearly.cost else 0.0
-        solution = nearly if gain < WORTH_IT * dearer else solution
-    return build_of(machine_name(solution.machine), solution.machine, same, book, market, gap=solution.gap)
+    machine = raise_power(solution.machine, same)
+    return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
 
 
-_NEARLY_FULL_SPEED: Final = 0.75
-"""Fraction of the full speed from which a cheaper machine for the same cards is proposed. Own choice: a host with lanes
-of the generation before costs a third and keeps as much."""
+_NEARLY_FULL_SPEED: Final = 0.85
+"""Fraction of the speed of the list, as if nothing were wrong, that the parts which mend it keep if any do. Own choice:
+a power limit keeps as much and costs nothing."""
+
+
+def run_checks(build: Build, listing: Listing, question: Question) -> list[Check]:
+    """Return the check that the machine runs the model. The predicted run alone decides it, so that no sentence of an
+    answer contradicts another."""
+    load = question.load
+    machine = listing.machine
+    is_system = listing.system is not None
+    runs = build.performance is not None
+    cards = memory_bytes(listing) * max(listing.num_systems, 1)
+    memory = machine.memory.capacity_bytes if machine.memory is not None and not is_system else 0.0
+    is_full = ram_needed_bytes(load) > cards + memory
+    where = ((cards, "for models" if is_system else "on the cards"), (memory, "of main memory"))
+    room = " and ".join(f"{size / GB:.0f} GB {place}" for size, place in where if size)
+    why = (
+        f"it takes {model_file_bytes(load) / GB:.0f} GB; the machine has {room or 'no memory that is known'}"
+    )
+    remedy = "a smaller model, a smaller format, or more memory"
+    is_open = not runs and not is_system and (machine.cards is None or machine.memory is None)
+    is_open |= not runs and not is_system and not is_full and machine.cpu is None
+    if is_open:
+        why += "; what may hold the rest is not named"
+        remedy = "name the cards, the CPU and the memory"
+    elif load.workload != "serve":
+        what = "QLoRA of it" if load.workload == "finetune" else "an image of it"
+        why = f"{what} fits these cards in no way that is planned"
+        remedy = "a smaller model or a larger card"
+    elif not runs and not is_full:
+        why = "no engine tried runs it in this format on these cards"
+        remedy = "another --engine or --precision"
+    found = Finding(ram_needed_bytes(load) / GB, (cards + memory) / GB, runs, why, remedy, is_open)
+    return [check_of(model_memory.id, model_memory.title, "GB", found)]
 
 
 def unknown_checks(listing: Listing) -> list[Check]:
-    """Return a check for each line whose part is in no record, or in several, with its place in the list."""
+    """Return the check that names the lines whose part is in no record, or in several; none if there are none."""
     known = len(listing.lines) - len(listing.unknown)
-    num = len(listing.lines)
-    return [
-        Check(
-            "part-known",
-            "part that is known",
-            known,
-            num,
-            "parts",
-            False,
-            "hard",
-            f"{error.what}: {error.why}",
-            error.hint or error.fix,
-            is_unknown=True,
-        )
-        for error in listing.unknown
-    ]
+    if not listing.unknown:
+        return []
+    why = "; ".join(error.what.rpartition(": ")[2] for error in listing.unknown)
+    remedy = "the full name of each, as near misses below; what no record holds is not judged"
+    found = Finding(known, len(listing.lines), False, why, remedy, True)
+    return [check_of("part-known", "parts that are known", "parts", found)]
 
 
 def claim_checks(listing: Listing) -> list[Check]:
@@ -259,41 +289,18 @@ def claim_checks(listing: Listing) -> list[Check]:
         return []
     series = cpu.series
     found = []
-    channels = listing.claims.get("channels")
-    if channels is not None:
+    if (channels := listing.claims.get("channels")) is not None:
         why = f"{channels} channels are claimed; {series.name} has {series.channels}"
-        found.append(
-            Check(
-                "claim-channels",
-                "memory channels as claimed",
-                channels,
-                series.channels,
-                "channels",
-                channels == series.channels,
-                "hard",
-                why,
-                "a CPU that has them, or the price of one that has not",
-            )
-        )
-    lanes = listing.claims.get("lanes")
-    if lanes is not None:
+        remedy = "a CPU that has them, or the price of one that has not"
+        claim = Finding(channels, series.channels, channels == series.channels, why, remedy)
+        found.append(check_of("claim-channels", "memory channels as claimed", "channels", claim))
+    if (lanes := listing.claims.get("lanes")) is not None:
         why = (
             f"{lanes} lanes are claimed; {series.slot_lanes} PCIe {series.pcie_generation}.0 lanes of the CPU reach "
             "slots, the rest is slower or the chipset's"
         )
-        found.append(
-            Check(
-                "claim-lanes",
-                "lanes as claimed",
-                lanes,
-                series.slot_lanes,
-                "lanes",
-                lanes <= series.slot_lanes,
-                "advice",
-                why,
-                "plan with the lanes that reach slots",
-            )
-        )
+        claim = at_most(lanes, series.slot_lanes, why, "plan with the lanes that reach slots")
+        found.append(check_of("claim-lanes", "lanes as claimed", "lanes", claim, "advice"))
     return found
 
 
@@ -336,24 +343,11 @@ def missing_checks(listing: Listing) -> list[Check]:
     is_whole = is_machine and not listing.is_running
     severity: Severity = "hard" if is_whole and STARTS_WITH & set(missing) else "advice"
     names = ", ".join(PLACES[place] for place in missing)
-    return [
-        Check(
-            "complete",
-            "complete list",
-            len(PLACES) - len(missing),
-            len(PLACES),
-            "kinds",
-            not missing,
-            severity,
-            f"the list lacks {names}" if missing else "every kind of part is listed",
-            "add what no program sees"
-            if is_printed
-            else "write what the unknown lines are"
-            if is_unknown
-            else "add what is missing",
-            is_unknown,
-        )
-    ]
+    why = f"the list lacks {names}" if missing else "every kind of part is listed"
+    remedy = "write what the unknown lines are" if is_unknown else "add what is missing"
+    remedy = "add what no program sees" if is_printed else remedy
+    found = Finding(len(PLACES) - len(missing), len(PLACES), not missing, why, remedy, is_unknown)
+    return [check_of("complete", "complete list", "kinds", found, severity)]
 
 
 def cpu_count_checks(listing: Listing) -> list[Check]:
@@ -375,21 +369,8 @@ def cpu_count_checks(listing: Listing) -> list[Check]:
         if is_unknown
         else f"{num} CPUs are listed, {name} has {sockets}"
     )
-    remedy = "fewer CPUs, or a server board with as many sockets"
-    return [
-        Check(
-            "cpu-count",
-            "CPUs and sockets",
-            num,
-            limit,
-            "CPUs",
-            False,
-            "hard",
-            why,
-            remedy,
-            is_unknown=is_unknown,
-        )
-    ]
+    found = Finding(num, limit, False, why, "fewer CPUs, or a server board with as many sockets", is_unknown)
+    return [check_of("cpu-count", "CPUs and sockets", "CPUs", found)]
 
 
 def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
@@ -420,17 +401,48 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
             f"{given} to slots, so some links have fewer lanes or those of the chipset"
         )
         remedy = "for tensor parallelism a CPU with more lanes (HEDT, server); nothing for layers in turn"
-        lanes = Check(
-            "cpu-lanes", "PCIe lanes of the CPU", wanted, given, "lanes", False, "advice", why, remedy
+        lanes = at_most(wanted, given, why, remedy)
+        found += (
+            [check_of("cpu-lanes", cpu_lanes.title, "lanes", lanes, "advice")] if not lanes.passed else []
         )
-        found += [lanes] if wanted > given else []
     if machine.case is not None and machine.board is None:
         width = sum(slot_widths(cards))
         room = machine.case.expansion_slots
         why = f"{cards.num} cards cover {width} slots on any board; {machine.case.name} has {room}"
-        remedy = "narrower cards, or an open frame with risers"
-        too_wide = Check("slots", "card width", width, room, "slots", False, "hard", why, remedy)
-        found += [_without_width(too_wide, listing, setting)] if width > room else []
+        too_wide = at_most(width, room, why, "narrower cards, or an open frame with risers")
+        wide = _without_width(check_of(slots.id, slots.title, slots.unit, too_wide), listing, setting)
+        found += [wide] if not wide.passed else []
+    return found
+
+
+def supply_checks(listing: Listing, setting: Setting) -> list[Check]:
+    """Return checks of the power of a machine whose supply is in no record: the rating that it needs, and what circuit
+    and room make of it with the smallest supply of a record that suffices."""
+    machine = listing.machine
+    if (
+        machine.supplies is not None
+        or machine.cards is None
+        or not machine.cards.cards
+        or machine.cpu is None
+    ):
+        return []
+    able = [
+        supplies
+        for supplies in (Supplies((psu,)) for psu in parts.planner_parts(Psu))
+        if (check := psu_headroom.check(replace(machine, supplies=supplies), setting)) and check.passed
+    ]
+    smallest = min(able, key=lambda supplies: supplies.power_w, default=None)
+    if smallest is None:
+        return []
+    assumed = replace(machine, supplies=smallest)
+    found = [
+        check for rule in (circuit, room_heat) if (check := rule.check(assumed, setting)) and not check.passed
+    ]
+    needed = psu_headroom.check(assumed, setting)
+    if needed is not None and any(line.category == "psu" for line in listing.bill):
+        why = f"{needed.actual:.0f} W under load; no record holds the supply"
+        remedy = f"name it: it takes {needed.remedy}"
+        found.append(replace(needed, passed=False, is_unknown=True, why=why, remedy=remedy))
     return found
 
 
@@ -440,22 +452,9 @@ def _lanes_of_worst(machine: Assembly, cards: Cards, setting: Setting) -> Check:
     _, lanes = links_of(replace(machine, risers=Risers()), cards)
     name = machine.board.name if machine.board is not None else "the board"
     why = f"no source says how {name} wires {cards.num} cards; the worst known of its socket gives each x{lanes}"
-    remedy = "a board whose lanes are known, or look them up"
-    passed = lanes >= setting.min_lanes
-    return Check(
-        *(
-            "pcie-lanes",
-            "PCIe lanes of each card",
-            lanes,
-            setting.min_lanes,
-            "lanes",
-            passed,
-            "hard",
-            why,
-            remedy,
-        ),
-        is_unknown=not passed,
-    )
+    found = at_least(lanes, setting.min_lanes, why, "a board whose lanes are known, or look them up")
+    found = found._replace(is_unknown=not found.passed)
+    return check_of(lanes_of_cards.id, lanes_of_cards.title, lanes_of_cards.unit, found)
 
 
 def _memory_of_cpu(memory: Memory, cpu: Cpu) -> Check:
@@ -466,7 +465,7 @@ def _memory_of_cpu(memory: Memory, cpu: Cpu) -> Check:
     given = f"{kit.ram_type} {'registered' if kit.registered else 'unbuffered'}"
     wanted = f"{' or '.join(series.ram_types)} {'registered' if series.registered else 'unbuffered'}"
     why = f"{series.name} CPUs take {wanted}, the kit is {given}"
-    return Check("memory-kind", "memory and CPU", float(fits), 1, "", fits, "hard", why, f"{wanted} modules")
+    return check_of("memory-kind", "memory and CPU", "", holds(fits, why, f"{wanted} modules"))
 
 
 def price_checks(listing: Listing) -> list[Check]:
@@ -478,17 +477,6 @@ def price_checks(listing: Listing) -> list[Check]:
         stated = line.usd
         if catalog - stated > max(PRICE_TOLERANCE * catalog, LEAST_DOUBT_USD):
             why = f"{line.quantity} x {line.name}: ${stated:,.0f} is listed, the catalog has ${catalog:,.0f}"
-            found.append(
-                Check(
-                    "price",
-                    "price that can be had",
-                    stated,
-                    catalog,
-                    "USD",
-                    False,
-                    "advice",
-                    why,
-                    "ask for a quote, or plan with the higher price",
-                )
-            )
+            fault = Finding(stated, catalog, False, why, "ask for a quote, or plan with the higher price")
+            found.append(check_of("price", "price that can be had", "USD", fault, "advice"))
     return found

@@ -64,6 +64,8 @@ class GpuCard(Part):
     """Number of 12VHPWR or 12V-2x6 plugs."""
     num_8_pin: int = Field(default=0, ge=0, le=4)
     num_6_pin: int = Field(default=0, ge=0, le=4)
+    has_eps_lead: bool = False
+    """Whether the card has an 8-pin plug of CPUs (EPS), which two 8-pin PCIe plugs feed over an adapter."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:

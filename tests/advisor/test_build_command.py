@@ -242,7 +242,7 @@ def test_a_list_is_typed_without_a_file(cli: Cli) -> None:
     "command",
     [
         "build",
-        "build --model 70b --budget 900",
+        "build --model 70b --budget 500",
         "build --model 70b --budget -5",
         "build --model 70b --circuit 12V",
         "build --model 70b --circuit 5000V/15A",

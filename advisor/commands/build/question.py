@@ -19,7 +19,8 @@ from advisor.simulator.layout import check_generates
 from advisor.workstation.assembly import Circuit, Setting
 from advisor.workstation.candidates import SearchLimits
 from advisor.workstation.economics import usual_ownership
-from advisor.workstation.performance import ENGINES, MachineLoad
+from advisor.workstation.images import usual_image
+from advisor.workstation.performance import ENGINES, IMAGES, MachineLoad
 from advisor.workstation.plan import Question
 
 _CIRCUIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*V?\s*[/x, ]\s*(\d+(?:\.\d+)?)\s*A?\s*", re.IGNORECASE)
@@ -84,29 +85,28 @@ def _load_of(typed: BuildConditions) -> tuple[MachineLoad, str]:
             "--model is missing", why="a machine is planned for a model", fix="e.g. --model 70b --budget 8600"
         )
     found = models.get(typed.model)
-    if found.record.workload != "decoder":
+    makes_images = found.record.workload == "diffusion"
+    if found.record.workload != "decoder" and not makes_images:
         raise AdvisorError(
             f"{found.record.id} writes no text",
-            why=f"workstations are planned for language models, this is a model of kind {found.record.workload}",
-            fix="--model with a language model, e.g. 70b"
-            + (
-                f", or advisor simulate diffusion --model {found.record.id} --gpu rtx-4090 --precision fp8"
-                if found.record.workload == "diffusion"
-                else ""
-            ),
+            why=f"workstations are planned for language and image models; this one is of kind {found.record.workload}",
+            fix="--model with a language model, e.g. 70b, or an image model, e.g. flux.1-dev",
         )
-    check_generates(found.record)
+    if makes_images:
+        usual_image(found.record)
+    else:
+        check_generates(found.record)
     precision, format_note = known_dtype(typed.precision)
     engine = None
     if typed.engine is not None:
         engine = engines.get(engines.split_release(typed.engine)[0]).record.id
-    classes = _class_notes(found.record, (engine,) if engine else ENGINES)
+    classes = () if makes_images else _class_notes(found.record, (engine,) if engine else ENGINES)
     load = MachineLoad(
         found.record,
         typed.concurrency,
         typed.input_tokens,
         typed.output_tokens,
-        typed.workload,
+        IMAGES if makes_images else typed.workload,
         precision,
         engine,
     )

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from advisor.render.document import fields_of, pick_attributes
 from advisor.workstation.assembly import Check
-from advisor.workstation.plan import Build, MachinePerformance, Question
+from advisor.workstation.performance import MachinePerformance
+from advisor.workstation.plan import Build, Question
 from advisor.workstation.wiring import reach_of_machine, wire
 
 

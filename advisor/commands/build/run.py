@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from advisor.workstation.upgrades import Upgrades
     from advisor.workstation.verdict import Verdict
 
+MOST_OTHERS: Final = 4
+"""Largest number of further models by which a list is judged that names several."""
 _LIST_FILES: Final = frozenset((".toml", ".json", ".txt", ".md", ".csv", ".tsv"))
 """Endings of the files that hold lists."""
 
@@ -50,7 +52,7 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
         from advisor.workstation.upgrades import with_unnamed_rest
 
         listing = read_listing(asked.have, book)
-        machine = with_unnamed_rest(listing.machine) if asked.upgrade is not None else listing.machine
+        machine = with_unnamed_rest(listing) if asked.upgrade is not None else listing.machine
         question = replace(question, have=machine, systems=False)
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
         notes = (*notes, *listing.notes, *unread, *present_words(listing, question))
@@ -71,7 +73,7 @@ def _upgrades_of(
 
     if listing.upgrade_usd is None or listing.machine.cpu is None:
         return None
-    return best_upgrades(listing.machine, question, book, listing.upgrade_usd, speed_of(verdict.build))
+    return best_upgrades(listing, question, book, listing.upgrade_usd, speed_of(verdict.build))
 
 
 def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:
@@ -125,18 +127,18 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
         )
     listings = read_listings(file, book, texts, pasted)
     words = "\n".join((pasted or ("" if file is None else read_text(file, MOST_TOML_BYTES)), *texts))
-    others: tuple[str, ...] = ()
+    rest: list[str] = []
     if conditions.model is None:
         named, *rest = models_in(words) or ("",)
-        others = tuple(
-            f"{one!r} is named too and is not judged: ask again with --model {one!r}" for one in rest
-        )
         model = named or usual_model([listing for _, listing in listings])
         precision = conditions.precision or (
             format_in(words, [one for _, one in listings]) if named else None
         )
         conditions = replace(conditions, model=model, precision=precision)
     question, notes = question_of(conditions, BuildInput(), shared)
+    others = [
+        question_of(replace(conditions, model=one), BuildInput(), shared)[0] for one in rest[:MOST_OTHERS]
+    ]
     is_choice = len(listings) > 1
     verdicts = [
         judge_listing(
@@ -152,9 +154,10 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             verdict,
             listing,
             question,
-            (*notes, *others, *listing.notes),
+            (*notes, *listing.notes),
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
+            [(judge_listing(listing, other, book, better=False), other) for other in others],
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]

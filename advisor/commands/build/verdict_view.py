@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-from advisor.catalog.units import GB
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
     basis_words,
@@ -11,17 +10,18 @@ from advisor.commands.build.view import (
     checks_table,
     economics_words,
     headline,
-    machine_blocks,
     performance_blocks,
     price_warnings,
+    slow_words,
     speed_warnings,
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, usd
-from advisor.workstation.asked import Asked, memory_bytes, weight_bytes
+from advisor.workstation.asked import Asked
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
-from advisor.workstation.plan import Question
+from advisor.workstation.plan import Build, Question
+from advisor.workstation.rules_fit import model_memory
 from advisor.workstation.upgrades import Upgrades
 from advisor.workstation.valuation import has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
@@ -37,13 +37,17 @@ def verdict_answer(
     notes: tuple[str, ...],
     upgrades: Upgrades | None = None,
     asked: Sequence[Asked] = (),
+    also: Sequence[tuple[Verdict, Question]] = (),
 ) -> Answer:
-    """Return the answer about a list of parts: first its questions, then the broken rules, and the next parts if the
-    list asks for them."""
+    """Return the answer about a list of parts: its questions and the verdict, faults by weight, speed, what to change,
+    and last how each line was read. `also` holds the verdicts by further models that the question names."""
     build = verdict.build
-    replies = [_reply(one, verdict, question, memory_bytes(listing)) for one in asked]
-    blocks: list[Block] = [Paragraph("\n".join((*replies, _headline(verdict))), emphasis=True)]
-    blocks += _upgrade_blocks(upgrades, question)
+    replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
+    replies += [_reply(MODEL, other, one) for other, one in also]
+    replies = [*_upgrade_words(upgrades, question), *replies]
+    blocks: list[Block] = [
+        Paragraph("\n".join((*replies, _headline(verdict), _price_words(verdict))), emphasis=True)
+    ]
     if listing.wall_limit_w is not None:
         blocks.append(Paragraph(_wall_words(listing.wall_limit_w, verdict), emphasis=True))
     failed = [check for check in build.checks if not check.passed]
@@ -52,12 +56,14 @@ def verdict_answer(
         blocks.append(
             checks_table(failed, f"What is wrong or can be better; {kept} of {len(build.checks)} rules kept")
         )
+    speed, *details = performance_blocks(build.performance, explain=True) if build.performance else [None]
+    blocks += [speed] if speed is not None else []
+    blocks += [Paragraph(f"Note: {build.note}.")] if build.note else []
+    blocks += _upgrade_blocks(upgrades, question)
+    blocks += _change_blocks(verdict, question)
     blocks.append(bill_table(build, "The list"))
-    blocks.append(Paragraph(_price_words(verdict)))
-    if build.performance is not None:
-        blocks += performance_blocks(build.performance, explain=True)
-    if build.note:
-        blocks.append(Paragraph(f"Note: {build.note}."))
+    if listing.unjudged:
+        blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
     if build.economics is not None:
         blocks.append(Paragraph(economics_words(build)))
     elif build.performance is not None and not has_main_prices(build.parts):
@@ -66,21 +72,11 @@ def verdict_answer(
                 "What owning costs is left out: a card or a machine of the list has no price that is known."
             )
         )
-    if listing.unjudged:
-        blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
-    if verdict.repaired is not None and verdict.broken:
-        text = f"The same cards in a machine that works: {headline(verdict.repaired, question)}"
-        blocks.append(Paragraph(text, emphasis=True))
-        blocks.append(bill_table(verdict.repaired))
-        if verdict.repaired.note:
-            blocks.append(Paragraph(f"Note: {verdict.repaired.note}."))
-    if verdict.better is not None:
-        is_faster = speed_of(verdict.better) > speed_of(build)
-        what = "Better for the money" if is_faster else "For the money, without a broken rule"
-        blocks.append(Paragraph(f"{what}: {headline(verdict.better, question)}", emphasis=True))
-        blocks += machine_blocks(verdict.better, explain=False)
-    elif verdict.why_no_better:
-        blocks.append(Paragraph(f"No better machine for the money: {verdict.why_no_better}."))
+    blocks += filter(None, details)
+    near = (f"{error.what.rpartition(': ')[2]}: {error.hint or error.why}" for error in listing.unknown)
+    readings = [f"- {text}" for text in (*notes, *near)]
+    if readings:
+        blocks.append(Paragraph("\n".join(("How the list was read:", *readings))))
     blocks.append(Paragraph(LEGEND))
     shown = [build, *([verdict.better] if verdict.better else [])]
     return Answer(
@@ -91,45 +87,46 @@ def verdict_answer(
             "checks": [check_record(check) for check in build.checks],
             "catalog_total_usd": verdict.catalog_total_usd,
             "not_judged": listing.unjudged,
+            "read_as": notes,
             "unknown_parts": [
                 {"where": error.what, "why": error.why, "hint": error.hint} for error in listing.unknown
             ],
             "repaired": None if verdict.repaired is None else build_record(verdict.repaired),
             "better": None if verdict.better is None else build_record(verdict.better),
+            "other_models": {one.load.model.id: build_record(other.build) for other, one in also},
             "upgrades": None if upgrades is None else [build_record(build) for build in upgrades.builds],
         },
         inputs={"parts": [line.text for line in listing.lines], **question_inputs(question)},
         blocks=tuple(blocks),
         records="checks",
-        warnings=(
-            *price_warnings(shown, question.as_of),
-            *(warning for each in shown for warning in speed_warnings(each)),
-        ),
-        notes=notes,
+        warnings=(*price_warnings(shown, question.as_of), *speed_warnings(*shown)),
         exit_code=EXIT_BROKEN if verdict.broken else 0,
     )
 
 
-def _reply(asked: Asked, verdict: Verdict, question: Question, memory: float) -> str:
-    """Return the answer to a question of the list in one sentence."""
-    if asked == "model":
-        name = question.load.model.id
-        if not speed_of(verdict.build):
-            weights = weight_bytes(question.load.model) / GB
-            return (
-                f"Does it run {name}? Not as listed: its weights take {weights:.0f} GB in four bits, the machine has "
-                f"{memory / GB:.0f} GB for them, and no main memory of which the bandwidth is known holds the rest."
-            )
-        speed = f"{speed_of(verdict.build):.3g} tokens/s"
+MODEL: Final[Asked] = "model"
+_OF_SUPPLY: Final = ("psu-headroom", "psu-plugs", "eps-plugs", "psu-transient")
+"""Rules by which a supply is enough, by weight."""
+
+
+def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
+    """Return the answer to a question of the list in one sentence; whether the machine runs the model is always one."""
+    checks = {check.rule: check for check in verdict.build.checks}
+    if asked == MODEL:
+        check = checks[model_memory.id]
+        opening = f"Does it run {question.load.model.id}?"
         run = verdict.build.performance
-        return f"Does it run {name}? Yes, at about {speed} ({run.run.split if run is not None else ''})."
-    check = next((one for one in verdict.build.checks if one.rule == "psu-headroom"), None)
-    if check is None:
+        if run is None:
+            return f"{opening} {'That is open' if check.is_unknown else 'No'}: {check.why}."
+        rate = run.decode_tokens_per_s.value
+        speed = f"at about {rate:.3g} {run.run.unit} ({run.run.split}){slow_words(rate, question)}"
+        return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}, {speed}."
+    found = [checks[rule] for rule in _OF_SUPPLY if rule in checks]
+    if not found:
         return "Is the supply enough? That is open: the supply or the cards are not known."
-    peak = next((one for one in verdict.build.checks if one.rule == "psu-transient"), check)
-    word = "Yes" if check.passed and peak.passed else "No" if check.verdict == "broken" else "Barely"
-    told = peak if check.passed and not peak.passed else check
-    return f"Is the supply enough? {word}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
+    told = next((one for one in found if not one.passed), found[0])
+    words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Barely"}[told.verdict]
+    return f"Is the supply enough? {words}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
 
 
 def _wall_words(limit_w: float, verdict: Verdict) -> str:
@@ -153,23 +150,63 @@ _LEAST_CARD_W: Final = 100.0
 """Lowest power limit that drivers of such cards take [W] (100 W for an RTX 3090)."""
 
 
-def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:
-    """Return what a sum adds to the machine of the list: each machine, and what to buy for it."""
+def _upgrade_words(upgrades: Upgrades | None, question: Question) -> list[str]:
+    """Return the answer to the question for the next part, if the list asks it: what to buy first, and its effect."""
     if upgrades is None:
         return []
     sum_words = usd(upgrades.usd) + (", as the question names no sum" if upgrades.is_usual else "")
     if not upgrades.builds:
-        return [Paragraph(f"Next parts for {sum_words}: none with a price makes it faster.", emphasis=True)]
-    blocks: list[Block] = [Paragraph(f"Next parts for {sum_words}:", emphasis=True)]
-    for build in upgrades.builds:
-        bought = [line for line in build.parts if line.unit_price_usd]
-        words = ", ".join(
-            f"{line.quantity} x {line.name} ({usd((line.unit_price_usd or 0.0) * line.quantity)}, "
-            f"{basis_words(line)})"
-            for line in bought
-        )
-        blocks.append(Paragraph(f"{headline(build, question)}. Buy: {words}."))
+        return [f"What to buy next for {sum_words}? Nothing: no part with a price makes it faster."]
+    best = upgrades.builds[0]
+    parts = ", ".join(_purchases(best))
+    speed = f"{question.load.model.id} then runs at {_decode_rate(best):.3g} tokens/s"
+    return [f"What to buy next for {sum_words}? {parts}: {speed}."]
+
+
+def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:
+    """Return the machines that the next parts make of that of the list."""
+    lines = [
+        f"- {headline(build, question)}: buy {', '.join(_purchases(build))}"
+        for build in (upgrades.builds if upgrades is not None else ())
+    ]
+    return [Paragraph("\n".join(("With the next parts:", *lines)), emphasis=True)] if lines else []
+
+
+def _change_blocks(verdict: Verdict, question: Question) -> list[Block]:
+    """Return what to change first and its price: parts that mend the list, then another machine for its money."""
+    blocks: list[Block] = []
+    mended = verdict.repaired
+    if mended is not None and (purchases := _purchases(mended)):
+        kinds = {line.category for line in mended.parts if line.unit_price_usd}
+        left = [line.name for line in verdict.build.parts if line.category in kinds]
+        lines = [
+            f"To mend it, for {usd(mended.total_usd)}:",
+            *(f"- buy {part}" for part in purchases),
+            *([f"- leave out {', '.join(left)}"] if left else []),
+            *([f"- {mended.note}"] if mended.note else []),
+            f"{question.load.model.id} then runs at {_decode_rate(mended):.3g} tokens/s.",
+        ]
+        blocks.append(Paragraph("\n".join(lines), emphasis=True))
+    elif mended is not None and mended.note:
+        blocks.append(Paragraph(f"To mend it: {mended.note}.", emphasis=True))
+    if verdict.better is not None:
+        is_faster = speed_of(verdict.better) > speed_of(verdict.build)
+        what = "Better for the money" if is_faster else "For the money, without a broken rule"
+        blocks.append(Paragraph(f"{what}: {headline(verdict.better, question)}", emphasis=True))
+        blocks.append(bill_table(verdict.better, is_planned=True))
+        blocks += [Paragraph(f"Note: {verdict.better.note}.")] if verdict.better.note else []
+    elif verdict.why_no_better:
+        blocks.append(Paragraph(f"No better machine for the money: {verdict.why_no_better}."))
     return blocks
+
+
+def _purchases(build: Build) -> list[str]:
+    """Return the parts of a machine that are to buy, with their prices."""
+    return [
+        f"{line.quantity} x {line.name} ({usd(line.usd)}, {basis_words(line)})"
+        for line in build.parts
+        if line.unit_price_usd
+    ]
 
 
 def choice_answer(
@@ -177,13 +214,13 @@ def choice_answer(
 ) -> Answer:
     """Return the answer about machines that a question names to choose between, the fastest first, with the verdict on
     each."""
-    order = sorted(range(len(verdicts)), key=lambda place: -_speed_of(verdicts[place]))
+    order = sorted(range(len(verdicts)), key=lambda place: -speed_of(verdicts[place].build))
     rows = []
     for place in order:
         name, listing = choices[place]
         verdict = verdicts[place]
         build = verdict.build
-        speed = _speed_of(verdict)
+        speed = _decode_rate(build)
         price = usd(build.total_usd) if build.total_usd else "no price"
         broken = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
         rows.append(
@@ -196,7 +233,7 @@ def choice_answer(
                 ", ".join(PLACES[missing] for missing in missing_places(listing)),
             )
         )
-    first, second = ((choices[place][0], _speed_of(verdicts[place])) for place in order[:2])
+    first, second = ((choices[place][0], _decode_rate(verdicts[place].build)) for place in order[:2])
     blocks: list[Block] = [
         Paragraph(_choice_words(first, second, model), emphasis=True),
         Table(
@@ -221,10 +258,9 @@ def choice_answer(
     )
 
 
-def _speed_of(verdict: Verdict) -> float:
-    """Output tokens per second of a judged machine; 0 if it does not run the model."""
-    run = verdict.build.performance
-    return 0.0 if run is None else run.decode_tokens_per_s.value
+def _decode_rate(build: Build) -> float:
+    """Output tokens per second while a machine decodes; 0 if it does not run the model."""
+    return build.performance.decode_tokens_per_s.value if build.performance is not None else 0.0
 
 
 def _choice_words(first: tuple[str, float], second: tuple[str, float], model: str) -> str:
@@ -256,8 +292,15 @@ def _headline(verdict: Verdict) -> str:
 
 
 def _price_words(verdict: Verdict) -> str:
-    listed = verdict.build.total_usd
-    catalog = verdict.catalog_total_usd
-    if not catalog:
+    """Return what the list costs, and what the catalog takes for the same parts."""
+    lines = verdict.build.parts
+    unpriced = sum(line.unit_price_usd is None for line in lines)
+    if not verdict.catalog_total_usd:
         return "No part of the list has a price, in the list or in the catalog."
-    return f"Listed at {usd(listed)}; the same parts cost {usd(catalog)} where the catalog has their prices."
+    left_out = f", without {unpriced} of {len(lines)} lines that have no price" if unpriced else ""
+    if not verdict.build.total_usd:
+        return "What the list costs is not known."
+    listed = f"The list costs {usd(verdict.build.total_usd)}{left_out}"
+    if round(verdict.catalog_total_usd) == round(verdict.build.total_usd):
+        return f"{listed}."
+    return f"{listed}; the catalog has {usd(verdict.catalog_total_usd)} for the same parts."

@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Sequence
+from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.part_prices import STALE_AFTER_DAYS, price_words
@@ -15,7 +16,6 @@ from advisor.render.numbers import (
     MISSING,
     POWER,
     TIME,
-    TOKEN_RATE,
     digits,
     percent,
     range_words,
@@ -27,8 +27,10 @@ from advisor.render.numbers import (
 from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.hardware import HardwareRun
+from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, steps
-from advisor.workstation.plan import Build, MachinePerformance, PartLine, PlanResult, Question
+from advisor.workstation.performance import IMAGES, MachinePerformance
+from advisor.workstation.plan import Build, PartLine, PlanResult, Question
 from advisor.workstation.valuation import IN_THE_MACHINE
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
@@ -74,25 +76,57 @@ def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *
     )
 
 
+PROMPTS_COUNT_BELOW: Final = 0.7
+"""Speed over whole requests, over that of decoding, below which a headline tells both. Own choice: a builder notices
+that a third of the time goes into prompts."""
+
+
+SLOW_TOKENS_PER_S: Final = 5.0
+"""Output rate below which people read faster: 238 words a minute (Brysbaert 2019, doi 10.1016/j.jml.2019.104047) at 1.3
+tokens a word."""
+
+
+def slow_words(tokens_per_s: float, question: Question) -> str:
+    """Return words on a speed per stream that makes people wait for each word; empty for a faster one."""
+    load = question.load
+    is_slow = load.workload == "serve" and tokens_per_s < SLOW_TOKENS_PER_S * load.concurrency
+    return ", slower than people read" if is_slow else ""
+
+
+def prompts_count(run: MachinePerformance) -> bool:
+    """Whether prompts take more than 30 % of the time, so that a speed of decoding alone misleads."""
+    return run.output_tokens_per_s.value < PROMPTS_COUNT_BELOW * run.decode_tokens_per_s.value
+
+
 def headline(build: Build, question: Question) -> str:
     """Return the headline of a build: `2 x rtx-3090: $3,400, llama-3.1-70b at 30 tokens/s`."""
-    speed = build.performance.decode_tokens_per_s if build.performance else None
-    what = (
-        f"{question.load.model.id} at {_speed(speed)}" if speed else f"{question.load.model.id} does not fit"
-    )
+    run = build.performance
+    load = question.load
+    what = f"{load.model.id} at {_speed(run.decode_tokens_per_s, run.run.unit)}" if run else ""
+    what = what or f"{load.model.id} does not fit"
+    if run is not None and load.workload == "serve":
+        whole = run.output_tokens_per_s.value
+        each = f", {digits(whole / load.concurrency)} for each of {load.concurrency} streams"
+        is_told = load.concurrency > 1 or prompts_count(run)
+        what += f" decoding and {digits(whole)} with prompts" if is_told else ""
+        what += each if load.concurrency > 1 else ""
+        what += slow_words(run.decode_tokens_per_s.value, question)
+        what += f", {run.run.num_waiting} of them waiting for cache" if run.run.num_waiting else ""
     return f"{build.name}: {usd(build.total_usd)}, {what}, {show(build.power_w, POWER)} at the wall"
 
 
-def _speed(quantity: Quantity | None) -> str:
-    return MISSING if quantity is None else show_quantity(quantity, TOKEN_RATE)
+def _speed(quantity: Quantity, unit: str = "tokens/s") -> str:
+    return show_quantity(quantity, ((1.0, unit),))
 
 
 def _machines_table(builds: Sequence[Build]) -> Table:
+    unit = builds[0].performance.run.unit if builds[0].performance else "tokens/s"
+    things = "tokens in and out" if unit == "tokens/s" else unit.removesuffix("/s")
     rows = tuple(_machine_row(i, build) for i, build in enumerate(builds, 1))
     return Table(
-        columns("#> | machine~ | price> | tokens/s~ | runs as~ | power> | own $/M> | rent $/M> | pays off>"),
+        columns(f"#> | machine~ | price> | {unit}~ | runs as~ | power> | own $/M> | rent $/M> | pays off>"),
         rows,
-        title="Machines; $ per million tokens in and out, and when buying beats renting",
+        title=f"Machines; $ per million {things}, and when buying beats renting",
     )
 
 
@@ -103,7 +137,7 @@ def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
         str(rank),
         _name_cell(build),
         usd(build.total_usd),
-        _speed_cell(run.decode_tokens_per_s) if run else "does not fit",
+        _speed_cell(run) if run else "does not fit",
         _run_words(run.run) if run else MISSING,
         show(build.power_w, POWER),
         usd(costs.own_usd_per_million_tokens if costs else None),
@@ -121,12 +155,15 @@ def _name_cell(build: Build) -> str:
     return f"{build.name} [{', '.join(missed)}]" if missed else build.name
 
 
-def _speed_cell(quantity: Quantity) -> str:
-    return f"{digits(quantity.value)} ({range_words(quantity.low, quantity.high)})"
+def _speed_cell(run: MachinePerformance) -> str:
+    rate = run.decode_tokens_per_s
+    whole = f", {digits(run.output_tokens_per_s.value)} with prompts" if prompts_count(run) else ""
+    return f"{digits(rate.value)} ({range_words(rate.low, rate.high)}){whole}"
 
 
 def _run_words(run: HardwareRun) -> str:
-    return f"{run.engine} {run.weight_dtype}, {run.split}"
+    waiting = f", {run.num_waiting} streams wait" if run.num_waiting else ""
+    return f"{run.engine} {run.weight_dtype}, {run.split}{waiting}"
 
 
 def payback_words(days: float | None) -> str:
@@ -265,10 +302,8 @@ def basis_words(line: PartLine) -> str:
 
 
 def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]:
-    lines = _speed_lines(run)
-    lines += [
-        f"Or with {_run_words(other)}: {_speed(other.output_tokens_per_s)}." for other in run.other_runs
-    ]
+    lines = [*_speed_lines(run), f"What limits it: {run.bottleneck}."]
+    lines += [f"Or with {_run_words(other)}: {_speed_of_run(other)}." for other in run.other_runs]
     if run.finest is not None and _bits(run.finest) > _bits(run.run) + 0.5:
         lines.append(
             f"Most bits that fit: {_run_words(run.finest)}, {_speed(run.finest.output_tokens_per_s)}."
@@ -301,6 +336,11 @@ def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]
     return blocks
 
 
+def _speed_of_run(run: HardwareRun) -> str:
+    first = "" if run.ttft_s is None else f", first token after {show(run.ttft_s, TIME)}"
+    return f"{_speed(run.output_tokens_per_s)}{first}"
+
+
 def _bits(run: HardwareRun) -> float:
     return BITS_PER_BYTE * bytes_per_element(run.weight_dtype)
 
@@ -310,6 +350,11 @@ def _speed_lines(run: MachinePerformance) -> list[str]:
         return [
             f"Decoding: {_speed(run.decode_tokens_per_s)} with {_run_words(run.run)}; the time to first token is not "
             "predicted: no record states how fast CPUs compute prompts.",
+        ]
+    if run.run.unit != "tokens/s":
+        seconds = f"{digits(1.0 / run.decode_tokens_per_s.value)} s for each"
+        return [
+            f"Makes {_speed(run.decode_tokens_per_s, run.run.unit)} with {_run_words(run.run)}: {seconds}."
         ]
     if run.ttft_s is None:
         return [
@@ -363,9 +408,18 @@ def _question_words(question: Question) -> str:
     load = question.load
     use = question.use
     setting = question.setting
+    asked = (
+        f"{load.concurrency} stream{'s' if load.concurrency > 1 else ''} of {load.input_tokens} tokens in, "
+        f"{load.output_tokens} out"
+    )
+    if load.workload == IMAGES:
+        image = usual_image(load.model)
+        frames = f", {image.frames} frames" if image.frames > 1 else ""
+        asked = f"{load.concurrency} at once of {image.width} x {image.height} in {image.steps} steps{frames}"
+    elif load.workload != "serve":
+        asked = f"sequences of {load.context_tokens} tokens"
     return (
-        f"Asked: {load.concurrency} stream{'s' if load.concurrency > 1 else ''} of {load.input_tokens} tokens in, "
-        f"{load.output_tokens} out; {setting.circuit} circuit, {setting.min_lanes} lanes a card; "
+        f"Asked: {asked}; {setting.circuit} circuit, {setting.min_lanes} lanes a card; "
         f"{digits(use.hours_per_day)} hours a day for {digits(use.years)} years, "
         f"${use.usd_per_kwh:.3g} per kWh, resale value {use.resale_fraction:.0%} of the price."
     )
@@ -414,17 +468,19 @@ def _has_used_host(build: Build) -> bool:
     return board is not None and bool(board.sold_with)
 
 
-def speed_warnings(build: Build) -> tuple[str, ...]:
-    """Return a warning if the speed of a workstation is taken from other hardware; empty otherwise."""
-    run = build.performance
-    if run is None or run.decode_tokens_per_s.basis != "assumed":
+def speed_warnings(*builds: Build) -> tuple[str, ...]:
+    """Return a warning if speeds of workstations are taken from other hardware; empty otherwise."""
+    assumed: dict[str, None] = {}
+    for build in builds:
+        run = build.performance
+        if run is None or run.decode_tokens_per_s.basis != "assumed":
+            continue
+        surer = [other for other in run.other_runs if other.output_tokens_per_s.basis != "assumed"]
+        words = f" ({_run_words(surer[0])} is surer: {_speed(surer[0].output_tokens_per_s)})" if surer else ""
+        assumed[f"{run.run.engine} {run.run.weight_dtype} on {build.name}{words}"] = None
+    if not assumed:
         return ()
-    surer = [other for other in run.other_runs if other.output_tokens_per_s.basis != "assumed"]
-    words = f"; {_run_words(surer[0])} is surer: {_speed(surer[0].output_tokens_per_s)}" if surer else ""
-    return (
-        f"{run.run.engine} {run.run.weight_dtype} was not measured on the cards of {build.name}: its speed is taken "
-        f"from related hardware, the range is wide{words}",
-    )
+    return (f"not measured, taken from related hardware with a wide range: {', '.join(assumed)}",)
 
 
 def _day(line: PartLine) -> datetime.date:

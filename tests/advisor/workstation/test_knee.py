@@ -19,8 +19,8 @@ def performance(speed: float, num: int = 1, elsewhere: float | None = None) -> S
     def rate(value: float) -> SimpleNamespace:
         return SimpleNamespace(value=value, basis="assumed")
 
-    others = () if elsewhere is None else (SimpleNamespace(output_tokens_per_s=rate(elsewhere)),)
-    run = SimpleNamespace(tensor_parallel=num)
+    others = () if elsewhere is None else (SimpleNamespace(request_tokens_per_s=elsewhere),)
+    run = SimpleNamespace(tensor_parallel=num, request_tokens_per_s=speed)
     return SimpleNamespace(decode_tokens_per_s=rate(speed), run=run, other_runs=others)
 
 

@@ -55,7 +55,7 @@ def by_trying(
         usd = sum(candidate.usd for candidate in taken)
         run = next(candidate.run for candidate in taken if candidate.place == "cards")
         assert run is not None
-        found = (run.output_tokens_per_s.value, usd)
+        found = (run.request_tokens_per_s, usd)
         if usd > budget or (best is not None and (-found[0], usd) >= (-best[0], best[1])):
             continue
         machine = Assembly(**{p: c.choice for p, c in zip(places, taken, strict=True)})

@@ -143,12 +143,28 @@ def test_a_question_for_the_next_part_states_its_sum(question: str, usd: float |
 def test_next_parts_make_the_machine_faster_for_no_more_than_the_sum() -> None:
     listing = read("Ryzen 7 5800X, B550 Tomahawk, 32GB DDR4-3200, RTX 3060 12GB, 750W Gold")
     question = Question(MachineLoad(models.get("qwen3-32b").record))
-    upgrades = best_upgrades(listing.machine, question, price_book(), 900.0)
+    upgrades = best_upgrades(listing, question, price_book(), 900.0)
     present = judge_listing(listing, question, price_book(), better=False).build
     assert upgrades.builds
     for build in upgrades.builds:
         assert build.total_usd <= 900.0
         assert speed_of(build) > speed_of(present)
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "usd"),
+    [
+        ("i5-6600K, 32GB DDR4, GTX 1080, 850W Gold", "qwen3-14b", 500.0),
+        ("i5-13600K, 32GB DDR5, RTX 4070 Super, 750W gold", "qwen3-32b", 800.0),
+        ("RTX 3090, Ryzen 5 5600, B550 board, 32GB DDR4, 850W gold", "70b", 1200.0),
+    ],
+)
+def test_the_next_part_for_a_model_that_exceeds_the_card_is_a_card(text: str, model: str, usd: float) -> None:
+    question = Question(MachineLoad(models.get(model).record))
+    best = best_upgrades(read(text), question, price_book(), usd).builds[0]
+    bought = {line.category for line in best.parts if line.unit_price_usd}
+    assert "gpu" in bought
+    assert bought <= {"gpu", "bridge", "psu"}
 
 
 def test_a_better_machine_is_faster_than_a_list_that_works() -> None:

@@ -12,11 +12,12 @@ from advisor.catalog.schema.part import RamKit
 from advisor.workstation.assembly import Assembly, Memory, Supplies, host_bytes_per_s
 from advisor.workstation.candidates import PartCandidate, SearchLimits
 from advisor.workstation.hardware import Hardware
+from advisor.workstation.knee import dependable_speed_of
 from advisor.workstation.listing import read_listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, _replica, best_run
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import USED_LEADS_FROM, complete_question, plan, program_for
+from advisor.workstation.planner import USED_LEADS_FROM, complete_question, first_builds, plan, program_for
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules_fit import LEAST_RAM_BYTES
@@ -60,17 +61,17 @@ def builds_with_systems(model: str, usd: float) -> list[Build]:
     return list(plan(asked, price_book(), NO_RENT).builds)
 
 
-def decode_of(build: Build) -> float:
-    """Decode rate of a build [tokens/s]."""
+def rate_of(build: Build) -> float:
+    """Output rate of a build over whole requests [tokens/s]."""
     assert build.performance is not None
-    return build.performance.decode_tokens_per_s.value
+    return build.performance.run.request_tokens_per_s
 
 
 def speed_of(machine: Assembly, asked: Question) -> float:
     """Speed of a machine as a check of its list predicts it [tokens/s]."""
     hardware = hardware_of(machine)
     run = best_run(hardware, asked.load) if hardware else None
-    return run.output_tokens_per_s.value if run else 0.0
+    return run.request_tokens_per_s if run else 0.0
 
 
 def random_machine(
@@ -95,11 +96,7 @@ def random_machine(
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_no_machine_for_the_money_is_faster_than_the_plan(name: str) -> None:
     asked = QUESTIONS[name]
-    best = max(
-        build.performance.decode_tokens_per_s.value
-        for build in plan(asked, price_book(), NO_RENT).builds
-        if build.performance is not None
-    )
+    best = max(map(rate_of, plan(asked, price_book(), NO_RENT).builds))
     program = program_of(name)
     rng = random.Random(name)
     machines = [found for _ in range(16) if (found := random_machine(program, rng, asked, best)) is not None]
@@ -174,7 +171,7 @@ def test_the_knee_comes_first_and_used_cards_are_beside_new_ones() -> None:
     assert all(build.name.endswith(", used") for build in used)
     assert {line.condition for line in used[0].parts if line.category == "gpu"} == {"used"}
     name = used[0].name.removesuffix(", used")
-    same = [build for build in found if build.name == name and decode_of(build) >= decode_of(used[0])]
+    same = [build for build in found if build.name == name and rate_of(build) >= rate_of(used[0])]
     assert same
     assert all(build.total_usd > used[0].total_usd for build in same)
 
@@ -218,8 +215,8 @@ def test_no_machine_stands_behind_one_that_costs_more_and_is_slower() -> None:
         builds = [build for build in found if not build.is_used or build.kind == "system"]
         for place, first in enumerate(builds):
             for later in builds[place + 1 :]:
-                beats = later.total_usd <= first.total_usd and decode_of(later) > decode_of(first)
-                assert not beats, (first.name, later.name)
+                beats = later.total_usd <= first.total_usd and rate_of(later) > rate_of(first)
+                assert not beats or later.rests_on_one_estimate, (first.name, later.name)
 
 
 def test_a_used_workstation_is_sold_whole_and_stands_beside_new_machines() -> None:
@@ -305,12 +302,12 @@ def test_eight_bits_are_tried_where_four_are_slow_and_never_make_a_machine_slowe
 def test_a_used_machine_heads_an_answer_only_if_it_is_far_faster() -> None:
     for model, budget in (("8b", 700.0), ("gpt-oss-20b", 1200.0), ("8b", 1500.0), ("qwen3-32b", 1800.0)):
         builds = builds_with_systems(model, budget)
-        new = max((decode_of(build) for build in builds if not build.is_used), default=0.0)
+        new = max((dependable_speed_of(build) for build in builds if not build.is_used), default=0.0)
         used = max(
-            (decode_of(build) for build in builds if build.is_used and build.kind == "parts"), default=0.0
+            (rate_of(build) for build in builds if build.is_used and build.kind == "parts"), default=0.0
         )
         if used > USED_LEADS_FROM * new:
-            assert decode_of(builds[0]) == used
+            assert rate_of(builds[0]) == used
         elif new:
             assert not builds[0].is_used
 
@@ -342,7 +339,7 @@ def test_an_upgrade_is_never_slower_than_what_is_there(model: str, usd: float) -
     asked = Question(load, budget_usd=usd, have=have, systems=False, used=True)
     builds = plan(asked, book, NO_RENT).builds
     assert builds[0].total_usd <= usd
-    assert decode_of(builds[0]) >= 0.98 * now.output_tokens_per_s.value
+    assert rate_of(builds[0]) >= 0.98 * now.request_tokens_per_s
     assert len({build.total_usd for build in builds}) == len(builds)
 
 
@@ -378,10 +375,10 @@ def test_long_prompts_of_many_streams_build_no_longer_tables() -> None:
 def test_whoever_takes_used_parts_sees_none_that_another_beats(model: str, usd: float) -> None:
     asked = replace(question(model, usd), used=True, systems=True, top=4)
     builds = plan(asked, price_book(used=True), NO_RENT).builds
-    assert decode_of(builds[0]) >= max(map(decode_of, builds)) / USED_LEADS_FROM
+    assert rate_of(builds[0]) >= max(map(rate_of, builds)) / USED_LEADS_FROM
     for one in builds:
         assert not any(
-            other.total_usd <= one.total_usd and decode_of(other) > decode_of(one) and not other.is_used
+            other.total_usd <= one.total_usd and rate_of(other) > rate_of(one) and not other.is_used
             for other in builds
         )
 
@@ -390,4 +387,29 @@ def test_a_used_host_that_is_no_slower_for_half_of_the_price_heads_an_answer() -
     asked = replace(question("8b", 1000.0, most=0), limits=SearchLimits(max_cards=0), top=4)
     first, *others = plan(asked, price_book(), NO_RENT).builds
     assert first.name == "used HP Z440 without cards"
-    assert all(decode_of(other) <= decode_of(first) for other in others)
+    assert all(rate_of(other) <= rate_of(first) for other in others)
+
+
+@pytest.mark.parametrize("top", [1, 2, 3])
+def test_a_machine_that_is_faster_for_less_is_never_hidden(top: int) -> None:
+    dear, doubtful, cheap = (
+        Build(name, "system", (), usd, (), None, None, 0.0, 0.0)
+        for name, usd in (("dear", 4000.0), ("doubtful", 2000.0), ("cheap", 1000.0))
+    )
+    speeds = {"dear": 13.0, "doubtful": 23.0, "cheap": 7.0}
+    shown = first_builds((dear, cheap, doubtful), top, lambda build: speeds[build.name])
+    assert shown[0] is dear
+    assert len(shown) == top
+    assert top == 1 or doubtful in shown
+
+
+def test_images_are_planned_on_one_card_each() -> None:
+    load = MachineLoad(models.get("sdxl").record, workload="images")
+    limits = SearchLimits(max_cards=2, accelerators=("rtx-5060-ti-16gb",))
+    asked = Question(load, budget_usd=2000.0, limits=limits, systems=False, top=1)
+    alone = plan(asked, price_book(), NO_RENT).builds[0]
+    assert alone.machine is not None
+    assert alone.machine.cards is not None
+    assert alone.machine.cards.num == 1
+    assert alone.performance is not None
+    assert alone.performance.run.unit == "images/s"

@@ -127,6 +127,7 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "psu-headroom": (psu(power_w=850), Setting()),
     "psu-transient": (both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)), Setting()),
     "psu-plugs": (both(psu(num_8_pin=4), cards(num_8_pin=3)), Setting()),
+    "card-lead": (cards(has_eps_lead=True), Setting()),
     "eps-plugs": (both(psu(num_eps=1), part("cpu", power_w=340.0)), Setting()),
     "dual-psu": (psu(num=2, link=True), Setting()),
     "circuit": (lambda m: m, conditions(circuit=Circuit(120.0, 8.0))),

@@ -88,16 +88,54 @@ def test_its_prices_are_not_those_of_today(folder: Path) -> None:
     assert verdict.catalog_total_usd > 1.2 * verdict.build.total_usd
 
 
-def test_the_same_cards_run_in_a_machine_that_works(folder: Path) -> None:
-    _, verdict = judge_published(folder)
+def test_what_mends_a_list_keeps_its_cards_and_breaks_no_rule(folder: Path) -> None:
+    found, verdict = judge_published(folder)
     repaired = verdict.repaired
     assert repaired is not None
     assert repaired.machine is not None
     assert repaired.machine.cards is not None
-    assert repaired.machine.cards.accelerators == ("rtx-5090",)
-    assert repaired.machine.cards.num == 2
+    assert found.machine.cards is not None
+    assert repaired.machine.cards.num == found.machine.cards.num
+    assert repaired.machine.cards.accelerators == found.machine.cards.accelerators
     assert not violations(repaired.machine, Question(MachineLoad(models.get("70b").record)).setting)
-    assert repaired.total_usd < verdict.catalog_total_usd
+    assert 0.0 < repaired.total_usd < verdict.catalog_total_usd
+    assert all(line.unit_price_usd == 0.0 for line in repaired.parts if line.category == "gpu")
+
+
+@pytest.mark.parametrize("model", ["8b", "qwen3-235b-a22b", "deepseek-v3", "flux.1-dev"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RTX 3060 12GB, Ryzen 5 5600, B550 Tomahawk, 32GB DDR4-3200, 650W gold",
+        "Ryzen 9 9950X, X870E board, 192GB DDR5",
+        "RTX 3090",
+        "Mac mini M4 Pro 48GB",
+    ],
+)
+def test_one_check_says_whether_the_model_runs(text: str, model: str) -> None:
+    record = models.get(model).record
+    load = MachineLoad(record, workload="images" if record.workload == "diffusion" else "serve")
+    build = judge_listing(
+        read_listing(None, price_book(), text.split(", ")), Question(load), price_book(), better=False
+    ).build
+    (check,) = (one for one in build.checks if one.rule == "model-memory")
+    assert check.passed == (build.performance is not None)
+    assert (build.economics is None) or check.passed
+    assert "ram-loading" not in {one.rule for one in build.checks if not one.passed} or check.passed
+
+
+def test_a_supply_of_no_record_leaves_the_power_to_judge() -> None:
+    lines = ["4x RTX 3090", "Ryzen 5 5600", "HP Server PSU"]
+    build = judge_listing(
+        read_listing(None, price_book(), lines),
+        Question(MachineLoad(models.get("70b").record)),
+        price_book(),
+        better=False,
+    ).build
+    failed = {check.rule: check for check in build.checks if not check.passed}
+    assert failed["psu-headroom"].verdict == "unknown"
+    assert "1850 W of supply" in failed["psu-headroom"].remedy
+    assert "circuit" in failed
 
 
 def test_a_better_machine_is_offered_for_the_money(folder: Path) -> None:
