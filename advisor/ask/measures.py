@@ -257,8 +257,8 @@ def parse_budget(text: str) -> float:
     return usd / hours
 
 
-def parse_usd(number: str, text: str = "", *, example: str) -> float:
-    """Return dollars of `--budget`, in all, with an optional k or M.
+def parse_usd(number: str, text: str = "", *, example: str, option: str = "--budget") -> float:
+    """Return dollars of an option, in all, with an optional k or M.
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
@@ -268,11 +268,11 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
     factor = _COUNT.get(_SPELT.get(unit, unit))
     if match is None or factor is None:
         raise AdvisorError(
-            f"--budget {text or number}: not a sum of dollars",
+            f"{option} {text or number}: not a sum of dollars",
             why="prices are in US dollars, and no rates of exchange are kept",
-            fix=f"the sum in dollars, e.g. --budget {example}",
+            fix=f"the sum in dollars, e.g. {option} {example}",
         )
-    return positive(float(match.group(1)) * factor, "--budget", text=text or number, example=example)
+    return positive(float(match.group(1)) * factor, option, text=text or number, example=example)
 
 
 def parse_day(text: str, option: str) -> datetime.date:

@@ -3,12 +3,13 @@
 import math
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.measures import parse_count
+from advisor.ask.measures import parse_count, parse_usd, without_groups
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.engine_words import own_words, places_of_lone_words, plain_signs
@@ -159,7 +160,11 @@ def _convert_what_is_given(command: Any) -> None:
 def _given_alone(option: Any) -> Callable[[Any, Any], Any]:
     converted = option.process_value
     default = option.default
-    read = _in_full if option.type_descriptor.annotation is int else _as_typed
+    read = _as_typed
+    if option.type_descriptor.annotation is int:
+        read = _in_full
+    elif option.type_descriptor.annotation is float and option.metavar == "USD":
+        read = partial(_in_dollars, max(option.opts, key=len))
     return lambda ctx, value: value if value is None or value is default else converted(ctx, read(value))
 
 
@@ -169,11 +174,24 @@ def _as_typed(text: Any) -> Any:
 
 def _in_full(text: Any) -> Any:
     """Return a whole number with its digits where it was typed with k, M, B or T; anything else as it was typed."""
+    if isinstance(text, str):
+        text = without_groups(text)
     try:
         number = parse_count(text, "") if isinstance(text, str) and text[-1:].isalpha() else math.nan
     except AdvisorError:
         return text
     return str(round(number)) if number.is_integer() else text
+
+
+def _in_dollars(option: str, text: Any) -> Any:
+    """Return a sum with its digits where it was typed as sums are: $2,000, 2k, 2000 USD.
+
+    Raises: AdvisorError: it is another currency, or no number.
+    """
+    try:
+        return str(float(text))
+    except ValueError:
+        return str(parse_usd(text, example="8600", option=option))
 
 
 def check_numbers(values: Mapping[str, Any]) -> None:

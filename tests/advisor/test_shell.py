@@ -362,3 +362,17 @@ def test_a_command_that_does_not_use_the_calibration_says_so(cli: Cli, tmp_path:
     run = cli(f"{LISTING} --calibration {file} --json")
     assert run.code == 0
     assert json.loads(run.out)["warnings"] == ["this answer does not use the calibration"]
+
+
+@pytest.mark.parametrize("sum_", ["$3,000", "3k", "3000 USD", "3000"])
+def test_sums_and_whole_numbers_are_read_as_people_write_them(cli: Cli, sum_: str) -> None:
+    answer = cli(f"advisor build --model 8b --budget '{sum_}' --top 1 --json")
+    assert json.loads(answer.out)["inputs"]["budget_usd"] == 3000.0
+    memory = "advisor memory --model 8b --gpu h100 --json --context"
+    assert cli(f"{memory} 32,768").out == cli(f"{memory} 32768").out
+
+
+def test_a_sum_in_another_currency_is_refused_for_its_own_option(cli: Cli) -> None:
+    refused = cli("advisor build --model 8b --budget 2000€")
+    assert refused.code == 2
+    assert "--budget 2000€: not a sum of dollars" in refused.err
