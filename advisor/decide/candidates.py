@@ -112,6 +112,8 @@ def candidates_of(
         usable = usable_precisions(model, accelerator, engine, precisions)
         if not usable:
             nearest = "" if precisions else _nearest_format(model, accelerator, engine)
+            if "bf16" in precisions:
+                nearest = next(iter(usable_precisions(model, accelerator, engine, ("fp16",))), "")
             reason = NoKernels(engine.name, precisions or (model.weights,), nearest)
         for weight_dtype in usable:
             served = served_model(model, engine, weight_dtype, accelerator)
@@ -147,10 +149,12 @@ def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accel
 
     Source: engine records; data/support/engines.csv where it says otherwise.
     """
+    wanted = kv_dtype or cache_dtype_of(model, engine, accelerator)
+    if wanted in _SIXTEEN_BITS:
+        wanted = accelerator.sixteen_bit_dtype if wanted == "bf16" else wanted
+        return wanted if wanted in engine.kv_dtypes else _SIXTEEN_BITS[0]
     if not kv_dtype:
-        return cache_dtype_of(model, engine, accelerator)
-    if kv_dtype in _SIXTEEN_BITS:
-        return kv_dtype if kv_dtype in engine.kv_dtypes else _SIXTEEN_BITS[0]
+        return wanted
     is_refused = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict == "no"
     names = (kv_dtype, *_LIKE_FORMATS.get(kv_dtype, ()))
     return "" if is_refused else next((name for name in names if name in engine.kv_dtypes), "")
@@ -281,9 +285,14 @@ def usable_precisions(
 
     Source: own rule; formats by engine from the engine records.
     """
-    wanted = requested or tuple(dict.fromkeys((model.weights, "fp8", "bf16")))
+    usual = (
+        accelerator.sixteen_bit_dtype if name == "bf16" else name for name in (model.weights, "fp8", "bf16")
+    )
+    wanted = requested or tuple(dict.fromkeys(usual))
     usable = []
     for dtype in wanted:
+        if dtype == "bf16" and accelerator.sixteen_bit_dtype != dtype:
+            continue
         if dtype not in weight_formats(engine, accelerator):
             continue
         if support(engine.id, accelerator.architecture, dtype).verdict == "no":

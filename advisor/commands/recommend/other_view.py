@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from advisor.catalog.units import HOUR_S
-from advisor.commands.recommend.tables import rejected_words, start_command, start_words
+from advisor.commands.recommend.tables import start_command, start_words
 from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.decision import Decision
@@ -20,6 +20,7 @@ from advisor.render.option_table import (
     ITEM_RUNG_COLUMNS,
     item_columns,
     job_columns,
+    not_among,
     rungs_table,
     table_of,
 )
@@ -37,14 +38,14 @@ def batch_answer(
     explain: bool,
 ) -> Answer:
     """Return the ranked ways to get a batch done in time."""
-    return _answer(found, inputs, notes, _batch_blocks(found, job, explain=explain))
+    return _answer(found, inputs, notes, _batch_blocks(found, job, inputs, explain=explain))
 
 
 def item_answer(
     found: Decision, inputs: Mapping[str, Any], notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
     """Return the ranked fleets of a question about items."""
-    return _answer(found, inputs, notes, _item_blocks(found, inputs["latency_p99_s"], explain=explain))
+    return _answer(found, inputs, notes, _item_blocks(found, inputs, explain=explain))
 
 
 def _answer(
@@ -60,7 +61,9 @@ def _answer(
     )
 
 
-def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Block, ...]:
+def _batch_blocks(
+    found: Decision, job: BatchJob, inputs: Mapping[str, Any], *, explain: bool
+) -> tuple[Block, ...]:
     losses = "once" if job.spot_losses_per_day == 1 else f"{job.spot_losses_per_day:g} times"
     text = (
         f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost {losses} a "
@@ -73,21 +76,29 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
         DEADLINE_COLUMNS,
         "What to take for which deadline",
     )
+    named = inputs["constraints"].accelerators
+    traffic = inputs["traffic"]
+    asked = (
+        f"Asked: {job.num_requests:,} requests of {traffic.mean_input_tokens:,} tokens in and "
+        f"{traffic.mean_output_tokens:,} out on average ({traffic.profile}), within {job.deadline_s / HOUR_S:g} h."
+    )
     title = f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"
     return (
         Paragraph(found.headline, emphasis=True),
+        Paragraph(asked),
         *([deadlines] if found.ladder else []),
         table_of(found.options, job_columns(), title),
         Paragraph(safe_pick_words(found.options, lambda option: option.job_usd, found.safe_pick)),
         Paragraph(job_words(found.options[0].bill)),
         Figure(start_command(found.options[0]), title=start_words(found.options[0])),
-        *(rejected_words(found.rejected) if explain else ()),
+        *not_among(found.rejected, found.not_taken, None if explain else named),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
     )
 
 
-def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple[Block, ...]:
+def _item_blocks(found: Decision, inputs: Mapping[str, Any], *, explain: bool) -> tuple[Block, ...]:
     at = f" at {found.ladder[-1].rate_per_s:g} {found.unit}s/s" if found.ladder else ""
+    named = inputs["constraints"].accelerators
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     of_each = (
         ", one per accelerator" if len({option.machine.accelerator for option in shown}) == len(shown) else ""
@@ -99,7 +110,7 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
         ITEM_RUNG_COLUMNS,
         "What to take for which load",
     )
-    asked = f"Asked: 99 % of {found.unit}s within {show(objective_s, TIME)}; $/1000 with its 80 % interval."
+    asked = f"Asked: 99 % of {found.unit}s within {show(inputs['latency_p99_s'], TIME)}; $/1000 with its 80 % interval."
     return (
         Paragraph(found.headline, emphasis=True),
         Paragraph(asked),
@@ -110,7 +121,7 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
         ),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         _start_block(shown[0]),
-        *(rejected_words(found.rejected) if explain else ()),
+        *not_among(found.rejected, found.not_taken, None if explain else named),
         *(() if explain else (Paragraph("--explain shows the rest."),)),
     )
 
