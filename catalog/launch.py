@@ -131,15 +131,15 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     """Return the start command of the engine for a layout and precision.
 
     A weight format that the checkpoint already has needs no flag; another one needs the engine's flag for quantising on
-    loading, if it has one.
+    loading, if it has one. fp16 is always named: engines take bf16 checkpoints as they are.
 
     Assumes: one command per replica, or one for each machine of a replica that several hold.
     Raises: InputFileError: a word is not one line of printable characters.
     Source: the engines' command-line references, cited in each record.
     """
     flags = engine.flags
-    quantise = (
-        settings.weight_dtype != settings.checkpoint_dtype and settings.weight_dtype not in _SIXTEEN_BIT
+    converts = (
+        settings.weight_dtype not in (settings.checkpoint_dtype, "bf16") or settings.weight_dtype == "fp16"
     )
     num_seqs = settings.max_num_seqs or engine.max_num_seqs
     dp = settings.dp
@@ -158,7 +158,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         "tp_flag": flags.tensor_parallel if settings.tp > 1 else "",
         "dp_flag": flags.data_parallel.format(dp=dp) if dp > 1 else "",
         "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
-        "dtype_flag": flags.weights.get(settings.weight_dtype, "") if quantise else "",
+        "dtype_flag": flags.weights.get(settings.weight_dtype, "") if converts else "",
         "kv_flag": flags.kv.get("bf16" if is_16_bit else settings.kv_dtype, "") if is_kv_said else "",
         "max_num_seqs": -(-num_seqs // dp) if engine.token_budget_of == "rank" else num_seqs,
         "max_num_batched_tokens": settings.max_num_batched_tokens or engine.max_num_batched_tokens,

@@ -1,11 +1,12 @@
 """Places with an electricity grid, by their own name or by a cloud's region name."""
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, check_record, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_toml
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import KILO
@@ -77,6 +78,23 @@ def region_of_offer(cloud_region: str) -> Region | None:
     """Return the place of a cloud region as price rows write it; None if the table does not know it."""
     known = all_regions().get(cloud_region)
     return known or all_regions().get(_aliases().get(cloud_region.lower(), ""))
+
+
+@functools.cache
+def regions_of_places() -> Mapping[str, tuple[str, ...]]:
+    """Return the regions of providers, or the codes of countries, in the places that people name, in lower case.
+
+    Raises: InputFileError: a bundled file is damaged.
+    Source: data/places.csv, each row with its own source; names and aliases of data/grid_carbon.toml.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for region in all_regions().values():
+        aliases = tuple(map(str.lower, region.aliases))
+        parts = map(str.strip, re.split(r"[(),]", region.name.lower()))
+        found |= dict.fromkeys((*parts, *aliases), aliases)
+    for _, row in read_csv(DATA_DIR / "places.csv", ("place", "regions", "source", "read_on")):
+        found |= dict.fromkeys(row["place"].split("|"), tuple(row["regions"].lower().split()))
+    return {name: places for name, places in found.items() if name not in ("", "average")}
 
 
 def home_region(names: Sequence[str]) -> Region | None:

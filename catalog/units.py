@@ -4,6 +4,7 @@ Everything inside the program is SI: seconds, bytes, flop, watts, dollars. Files
 units; they are converted here, once when read and once when shown.
 """
 
+from decimal import Decimal
 from typing import Final
 
 KILO: Final = 1e3
@@ -34,3 +35,8 @@ HOURS_PER_DAY: Final = 24.0
 DAYS_PER_MONTH: Final = 365.25 / 12.0
 HOURS_PER_MONTH: Final = HOURS_PER_DAY * DAYS_PER_MONTH
 BITS_PER_BYTE: Final = 8.0
+
+
+def plain_number(value: float, significant: int = 3) -> str:
+    """Return a number with at most `significant` digits, thousands separated, never in exponents."""
+    return f"{Decimal(f'{value:.{significant}g}'):,f}"

@@ -17,9 +17,10 @@ from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.formats.machine_listing import ListedMachine, nodes_in
 from advisor.catalog.prices import bundled_prices, catalogue_notes
-from advisor.catalog.regions import EU_COUNTRIES, all_regions
+from advisor.catalog.regions import EU_COUNTRIES, all_regions, regions_of_places
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
+from advisor.decide.offers import COUNTRY_LETTERS
 from advisor.decide.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel
 from advisor.simulator.layout import check_generates
 
@@ -114,7 +115,7 @@ def _named_accelerators(
 
 
 def _regions(text: str | None) -> tuple[str, ...]:
-    """Return prefixes of names of regions and countries in lower case; for a place of the table of grids, its regions.
+    """Return prefixes of names of regions and countries in lower case; for a place that people name, its regions.
 
     Raises: AdvisorError: no offer of the catalog is in a given region, and the table has no such place.
     """
@@ -125,11 +126,18 @@ def _regions(text: str | None) -> tuple[str, ...]:
         if (place := all_regions().get(name)) is not None:
             found += (name, *(alias.lower() for alias in place.aliases))
             continue
-        if not any(each.startswith(name) for each in known):
-            near = get_close_matches(name, sorted(known | all_regions().keys()), 3)
+        # Two letters are a country or end at a hyphen, as offers compare them: uk is no beginning of uksouth.
+        start = name if len(name) > COUNTRY_LETTERS else f"{name}-"
+        if name not in known and not any(each.startswith(start) for each in known):
+            if (places := regions_of_places().get(name)) is not None:
+                found += places
+                continue
+            near = get_close_matches(
+                name, sorted(known | all_regions().keys() | regions_of_places().keys()), 3
+            )
             raise AdvisorError(
                 f"no seller has a region {name!r}",
-                fix="a country such as de, a place such as sweden, or how a region's name begins, such as us-east",
+                fix="a country such as de, a place such as mumbai, or how a region's name begins, such as us-east",
                 hint=f"did you mean {', '.join(near)}?" if near else "",
             )
         found.append(name)

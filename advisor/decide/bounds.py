@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import Part
-from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.catalog.units import PICOSECONDS_PER_S, plain_number
 from advisor.decide.candidates import Candidate
 from advisor.decide.reason import LongPrompts
 from advisor.decide.scenario import Objectives, ServiceLevel, Traffic
@@ -294,13 +294,13 @@ def tail_note(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -
         if alone_s > _MOST_OF_LIMIT * level.limit_s:
             return (
                 f"{level.name} depends on long prompts: one in {_one_in(level)} is longer than {tokens:,.0f} "
-                f"tokens, which take {alone_s:.2g} of the {level.limit_s:g} s alone on option 1"
+                f"tokens, which take {plain_number(alone_s, 2)} of the {level.limit_s:g} s alone on option 1"
             )
     return ""
 
 
 def _one_in(level: ServiceLevel) -> str:
-    return f"{100.0 / (100.0 - level.percent):.3g}"
+    return f"{plain_number(100.0 / (100.0 - level.percent))}"
 
 
 def iteration_tokens(largest: int) -> list[int]:

@@ -112,6 +112,8 @@ def candidates_of(
         usable = usable_precisions(model, accelerator, engine, precisions)
         if not usable:
             nearest = "" if precisions else _nearest_format(model, accelerator, engine)
+            if "bf16" in precisions:
+                nearest = next(iter(usable_precisions(model, accelerator, engine, ("fp16",))), "")
             reason = NoKernels(engine.name, precisions or (model.weights,), nearest)
         for weight_dtype in usable:
             served = served_model(model, engine, weight_dtype, accelerator)
@@ -147,17 +149,25 @@ def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accel
 
     Source: engine records; data/support/engines.csv where it says otherwise.
     """
-    own = cache_dtype_of(model, engine, accelerator)
-    if not kv_dtype or kv_dtype == own:
+    own = _on_chip(cache_dtype_of(model, engine, accelerator), engine, accelerator)
+    wanted = _on_chip(kv_dtype, engine, accelerator)
+    if not wanted or wanted == own:
         return own
     if own not in _SIXTEEN_BITS and engine.keeps_declared_cache:
         return ""
-    if kv_dtype in _SIXTEEN_BITS:
-        is_said = own in _SIXTEEN_BITS or "bf16" in engine.flags.kv
-        return (kv_dtype if kv_dtype in engine.kv_dtypes else _SIXTEEN_BITS[0]) if is_said else ""
+    if wanted in _SIXTEEN_BITS:
+        return wanted if own in _SIXTEEN_BITS or "bf16" in engine.flags.kv else ""
     is_refused = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict == "no"
     names = (kv_dtype, *_LIKE_FORMATS.get(kv_dtype, ()))
     return "" if is_refused else next((name for name in names if name in engine.kv_dtypes), "")
+
+
+def _on_chip(kv_dtype: str, engine: Engine, accelerator: Accelerator) -> str:
+    """Return a cache format, if of 16 bits that which the accelerator and the engine have."""
+    if kv_dtype not in _SIXTEEN_BITS:
+        return kv_dtype
+    wanted = accelerator.sixteen_bit_dtype if kv_dtype == "bf16" else kv_dtype
+    return wanted if wanted in engine.kv_dtypes else _SIXTEEN_BITS[0]
 
 
 _SIXTEEN_BITS: Final = ("bf16", "fp16")
@@ -307,9 +317,14 @@ def usable_precisions(
 
     Source: own rule; formats by engine from the engine records.
     """
-    wanted = requested or tuple(dict.fromkeys((model.weights, "fp8", "bf16")))
+    usual = (
+        accelerator.sixteen_bit_dtype if name == "bf16" else name for name in (model.weights, "fp8", "bf16")
+    )
+    wanted = requested or tuple(dict.fromkeys(usual))
     usable = []
     for dtype in wanted:
+        if dtype == "bf16" and accelerator.sixteen_bit_dtype != dtype:
+            continue
         if dtype not in weight_formats(engine, accelerator):
             continue
         if support(engine.id, accelerator.architecture, dtype).verdict == "no":

@@ -11,7 +11,7 @@ from advisor.catalog import models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import served_model
-from advisor.catalog.units import KILO
+from advisor.catalog.units import KILO, plain_number
 from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import Candidate, cache_format, fit_memory, usable_precisions
 from advisor.decide.decision import BeforeAfter, Change, Comparison
@@ -182,7 +182,7 @@ def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) ->
     fed, fed_now = (_most_boards(plan.found.purchase.placement) for plan in (before, after))
     used = before.found.purchase.num_units * before.found.purchase.placement.accelerators_per_unit
     less_w = (free.tdp_w - chip.tdp_w) * used
-    saved = f"{less_w / KILO:.3g} kW less at most, as boards that draw less anyway save less"
+    saved = f"{plain_number(less_w / KILO)} kW less at most, as boards that draw less anyway save less"
     if fed_now > fed:
         saved = f"the power feeds {fed_now} boards instead of {fed}"
     return Change(
@@ -263,7 +263,7 @@ def what_would_change(
         ratio = first.served.usd_per_million_tokens.value / option.served.usd_per_million_tokens.value
         per_accelerator = option.bill.machines_usd_per_hour / option.machine.num_accelerators
         name = option.machine.accelerator
-        seller = option.offer.provider if option.offer else OWN
+        seller = option.offer.source_words if option.offer else OWN
         sentences.append(
             f"{name} wins below ${per_accelerator * ratio:.2f} per accelerator and hour "
             f"(now ${per_accelerator:.2f} at {seller})"
@@ -292,7 +292,9 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
     for level in _binding_levels(scenario.objectives, plan):
         looser = _with_limit(scenario.objectives, level, _RELAX_FACTOR * level.limit_s)
         after = plan_changed(scenario.model_copy(update={"objectives": looser}), plan, plan.found)
-        if effect := _effect(f"{level.name} within {_RELAX_FACTOR * level.limit_s:.3g} s", plan, after):
+        if effect := _effect(
+            f"{level.name} within {plain_number(_RELAX_FACTOR * level.limit_s)} s", plan, after
+        ):
             found.append(effect)
             break
     if not scenario.constraints.precisions:
@@ -366,7 +368,7 @@ def _effect(change: str, plan: Planned, after: Planned | None) -> str:
         return ""
     counts = plan.found.purchase.num_replicas, after.found.purchase.num_replicas
     fewer = f", {counts[1]} replicas for {counts[0]}" if counts[1] < counts[0] else ""
-    return f"{change}: option 1 ${cost.before:.3g} to ${cost.after:.3g} per million tokens{fewer}"
+    return f"{change}: option 1 ${plain_number(cost.before)} to ${plain_number(cost.after)} per million tokens{fewer}"
 
 
 def _surest(options: tuple[Option, ...]) -> list[str]:
@@ -381,7 +383,7 @@ def _surest(options: tuple[Option, ...]) -> list[str]:
         return [f"{lead}, and so are its rivals: benchmark before you commit"]
     return [
         f"{lead}; the cheapest whose own kernels were measured is {measured.machine.accelerator}, option "
-        f"{measured.rank}, at ${measured.served.usd_per_million_tokens.value:.2g} per million tokens"
+        f"{measured.rank}, at ${plain_number(measured.served.usd_per_million_tokens.value, 2)} per million tokens"
     ]
 
 

@@ -22,6 +22,21 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A provider or an engine that the question names and no option has. Documents write `option`, `name`, `code`,
+    `text`."""
+
+    option: str
+    """Option by which it was named, as it is typed."""
+    name: str
+    reason: Reason
+
+    def document_fields(self) -> dict[str, str]:
+        """Fields by which a document names what was typed and the reason."""
+        return {"option": self.option, "name": self.name, **self.reason.document_fields()}
+
+
+@dataclass(frozen=True, slots=True)
 class Rung:
     """One demand of a ladder and the option to take for it. Of the demands, the one that the ladder varies is set."""
 
@@ -126,6 +141,8 @@ class Decision:
     ladder: tuple[Rung, ...]
     rejected: tuple[Rejected, ...]
     counts: Counts
+    not_taken: tuple[NotTaken, ...] = ()
+    """Providers and engines that the question names and no option has."""
     comparisons: tuple[Comparison, ...] = ()
     changes: tuple[Change, ...] = ()
     what_would_change: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """The nearest question that has an answer, for one that has none; each change is tried before it is suggested."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -23,7 +24,9 @@ _LIMITS: Final = {
     "--max-gpus": "max_accelerators",
     "--power-budget": "power_budget_w",
 }
-_FACTORS: Final = (2.0, 16.0, 256.0)
+_FACTORS: Final = (1.25, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+"""Limits that are tried, over those of the question: an answer is at most half as long again as the shortest up to 16,
+and costs four searches."""
 _FEWEST_BITS: Final = "int4"
 """Format that makes a model small enough for hardware that is there."""
 _MORE: Final = (1.0, 1.25, 1.6)
@@ -61,10 +64,15 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
         told = _most_load(one, ask)
         if told:
             return told
-    for group in _changes(one, model, engines):
-        told = _first_answered(group, ask)
-        if told or is_spent():
-            return told
+    for change in _changes(one, model, engines):
+        if is_spent():
+            return ""
+        if isinstance(change, LooserLimits):
+            found = _nearest_looser(change.scenario, change.choices, change.words, ask)
+        else:
+            found = change if _has_answer(change, ask) else None
+        if found is not None:
+            return found.words
     return ""
 
 
@@ -75,28 +83,36 @@ def loosen_limits(scenario: Scenario, ask: Ask) -> Objectives | None:
     Source: own rule; first tokens and whole outputs are given up before the time per output token.
     """
     one = scenario.model_copy(update={"top": 1, "ladder_per_s": (), "ladder_clients": ()})
-    for change in _looser_questions(one, (("ttft", "e2e"), _ALL_METRICS), ""):
-        if is_spent():
-            return None
-        if _has_answer(change, ask):
-            return change.scenario.objectives
-    return None
+    found = _nearest_looser(one, (("ttft", "e2e"), _ALL_METRICS), "", ask)
+    return None if found is None else found.scenario.objectives
 
 
-def _first_answered(group: Sequence[ChangedQuestion], ask: Ask) -> str:
-    """Return the words of the first question of a group that has an answer; empty if none has.
+def _nearest_looser(
+    scenario: Scenario, choices: Sequence[tuple[str, ...]], before: str, ask: Ask
+) -> ChangedQuestion | None:
+    """Return the question with the shortest limits that has an answer, `before` typed before them; None without one.
 
-    Assumes: the last allows whatever the others do: where it has no answer, they have none and are not asked.
+    The last of the `choices` of metrics has the others: where a limit times a factor has no answer with it, the others
+    have none. Of the others the first that has an answer at its factor is taken.
     """
-    if not group or is_spent() or not _has_answer(group[-1], ask):
-        return ""
-    *others, widest = group
-    for change in others:
-        if is_spent():
-            return ""
+    answered: dict[float, ChangedQuestion] = {}
+
+    def has_answer(factor: float, metrics: tuple[str, ...]) -> bool:
+        looser, told = _looser(scenario.objectives, metrics, factor)
+        if not told or is_spent():
+            return False
+        longer = scenario.model_copy(update={"objectives": looser, "screened_only": True})
+        change = ChangedQuestion(f"{before}{told}: the nearest that was tried", longer)
         if _has_answer(change, ask):
-            return change.words
-    return widest.words
+            answered[factor] = change
+        return answered.get(factor) is change
+
+    if not has_answer(_FACTORS[-1], choices[-1]):
+        return None
+    bisect_left(_FACTORS, True, hi=len(_FACTORS) - 1, key=lambda factor: has_answer(factor, choices[-1]))
+    factor = min(answered)
+    next((metrics for metrics in choices[:-1] if has_answer(factor, metrics)), None)
+    return answered[factor]
 
 
 def _has_answer(change: ChangedQuestion, ask: Ask) -> bool:
@@ -104,54 +120,44 @@ def _has_answer(change: ChangedQuestion, ask: Ask) -> bool:
         return ask(change.scenario) is not None
 
 
+class LooserLimits(NamedTuple):
+    """Question whose latency limits are lengthened, by choices of metrics, and the words that are typed before them."""
+
+    words: str
+    scenario: Scenario
+    choices: Sequence[tuple[str, ...]]
+
+
 def _changes(
     scenario: Scenario, model: Model, engines: tuple[Engine, ...]
-) -> Iterator[Sequence[ChangedQuestion]]:
-    """Yield groups of questions with one change each, the last of which allows whatever the others of its group do."""
+) -> Iterator[ChangedQuestion | LooserLimits]:
+    """Yield questions with one change each."""
     limits = scenario.constraints
     can_shrink = limits.own and not limits.precisions
     smaller = scenario.with_limits(precisions=(_FEWEST_BITS,)) if can_shrink else None
     if smaller is not None:  # quality is given up before hardware is bought
-        yield [ChangedQuestion(f"--precision {_FEWEST_BITS}", smaller)]
+        yield ChangedQuestion(f"--precision {_FEWEST_BITS}", smaller)
     if limits.own:
         for need in _needed_accelerators(scenario, model, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes that many"
-            yield [ChangedQuestion(told, scenario.with_limits(own=(need,)))]
+            yield ChangedQuestion(told, scenario.with_limits(own=(need,)))
     if limits.most_rented:
         kinds = ",".join(limits.accelerators)
-        yield [ChangedQuestion(f"--gpu {kinds}", scenario.with_limits(most_rented=()))]
+        yield ChangedQuestion(f"--gpu {kinds}", scenario.with_limits(most_rented=()))
     elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():
         usual = Constraints.model_fields[field].get_default()
         if getattr(limits, field) != usual:
-            yield [ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))]
+            yield ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))
     if elsewhere is not None and elsewhere.values:
         told = f"{elsewhere.option} {','.join(elsewhere.values)}"
-        yield [ChangedQuestion(told, scenario.with_limits(**{elsewhere.field: elsewhere.values}))]
-    yield _looser_questions(scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS), "")
+        yield ChangedQuestion(told, scenario.with_limits(**{elsewhere.field: elsewhere.values}))
+    yield LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
     if smaller is not None:
-        yield _looser_questions(smaller, (("ttft", "e2e"), _ALL_METRICS), f"--precision {_FEWEST_BITS} ")
+        yield LooserLimits(f"--precision {_FEWEST_BITS} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
     if limits.own:  # what is there is given up last
-        yield [
-            ChangedQuestion(
-                "drop --own", scenario.with_limits(own=Constraints.model_fields["own"].get_default())
-            )
-        ]
-
-
-def _looser_questions(
-    scenario: Scenario, choices: Sequence[tuple[str, ...]], before: str
-) -> list[ChangedQuestion]:
-    """Return the question with the limits of each choice of metrics longer, by little first, all of them by most last;
-    `before` is typed before them."""
-    changes: list[ChangedQuestion] = []
-    for factor in _FACTORS:
-        for metrics in choices:
-            looser, told = _looser(scenario.objectives, metrics, factor)
-            if told:
-                longer = scenario.model_copy(update={"objectives": looser, "screened_only": True})
-                changes.append(ChangedQuestion(f"{before}{told}: the nearest that was tried", longer))
-    return changes
+        free = scenario.with_limits(own=Constraints.model_fields["own"].get_default())
+        yield ChangedQuestion("drop --own", free)
 
 
 def _has_load(scenario: Scenario) -> bool:

@@ -26,7 +26,7 @@ from advisor.catalog.prices import (
 from advisor.catalog.regions import home_region
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
-from advisor.catalog.units import KILO
+from advisor.catalog.units import KILO, plain_number
 from advisor.decide.option import Machine, Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
@@ -38,7 +38,7 @@ NO_SPREAD: Final = PriceSpread(0.0, 0.0)
 """Spread of a price that has not moved."""
 ROUNDING: Final = 1e-9
 """Relative error of products and quotients of a few factors: whole numbers and limits are reached within it."""
-_COUNTRY_LETTERS = 2
+COUNTRY_LETTERS = 2
 _LEAST_USD_PER_HOUR = 1e-6
 """Price of boards whose draw is not known: above zero, so that fewer of them always cost less."""
 _LIMITS: Final = {
@@ -142,13 +142,13 @@ def _with_limit(price: Price, most: int | None) -> Price:
 def _is_there(price: Price, countries: Sequence[str], regions: Sequence[str]) -> bool:
     if countries and price.country not in countries:
         return False
-    return not regions or any(_is_in(price, name) for name in regions)
+    return not regions or any(is_in_region(price, name) for name in regions)
 
 
-def _is_in(price: Price, name: str) -> bool:
+def is_in_region(price: Price, name: str) -> bool:
     """Whether an offer is in a country, or in a region whose name begins so; two letters are a country."""
     region = price.region.lower()
-    if len(name) <= _COUNTRY_LETTERS:
+    if len(name) <= COUNTRY_LETTERS:
         return name in (price.country.lower(), region) or region.startswith(f"{name}-")
     return region.startswith(name)
 
@@ -184,7 +184,7 @@ def owned_offers(
     stated = [ownership(as_of).system_power_w(each.tdp_w) for each in draws if each.tdp_w]
     raise InfeasibleError(
         f"{power_budget_w / KILO:g} kW feed none of {', '.join(each.id for each in draws)}",
-        why=f"one draws {min(stated) / KILO:.3g} kW with its part of the host"
+        why=f"one draws {plain_number(min(stated) / KILO)} kW with its part of the host"
         if stated
         else "no source states what one draws",
         fix=f"--power-budget {math.ceil(min(stated))}W or more" if stated else "drop --power-budget",
@@ -434,12 +434,13 @@ def find_wider_limit(constraints: Constraints, as_of: datetime.date) -> WiderLim
     return None
 
 
-def seller_words(provider: str, price_kind: str) -> str:
-    """Return the provider's name, with the kind of price unless it is a list price or quote: `TensorWave (tracker
-    price)`."""
-    known = all_providers().get(provider)
-    name = known.name if known else provider
-    return name if price_kind in ("list", "quote") else f"{name} ({price_kind.replace('_', ' ')} price)"
+def seller_words(offer: Offer) -> str:
+    """Return the provider's name with place and term, and the kind of price unless it is a list price or quote:
+    `TensorWave (on-demand, tracker price)`."""
+    known = all_providers().get(offer.provider)
+    kind = () if offer.is_listed else (f"{offer.kind.replace('_', ' ')} price",)
+    terms = (offer.terms_words, *kind)
+    return f"{known.name if known else offer.provider} ({', '.join(terms)})"
 
 
 def stale_price_warnings(ages_days: Sequence[int | None]) -> tuple[str, ...]:

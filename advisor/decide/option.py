@@ -105,6 +105,22 @@ class Offer:
         """Whether the provider itself lists or quotes the price."""
         return self.kind in ("list", "quote")
 
+    @property
+    def terms_words(self) -> str:
+        """Region and term: `us-east4, spot`."""
+        return terms_words(self.region, self.term)
+
+    @property
+    def source_words(self) -> str:
+        """Provider with region and term: `gcp (us-east4, spot)`."""
+        return f"{self.provider} ({self.terms_words})"
+
+
+def terms_words(region: str, term: str) -> str:
+    """Return region and term as people read them: no region is a price that a provider asks in all of its regions."""
+    place = "" if region == "any" else region
+    return ", ".join(filter(None, (place, term.replace("_", "-"))))
+
 
 BESIDE: Final = ("storage", "egress")
 """Items of a bill that are not machines."""

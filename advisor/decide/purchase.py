@@ -65,6 +65,12 @@ class Purchase:
         """Price of the units [USD/h]."""
         return self.num_units * self.placement.usd_per_unit_hour
 
+    @property
+    def used_fraction(self) -> float:
+        """Replicas over those for which the units have room; 1 for a fleet of unlike workers."""
+        room = self.num_units * self.placement.replicas_per_unit
+        return 1.0 if self.placement.num_workers > 1 else min(1.0, self.num_replicas / room)
+
 
 def cheapest_purchase(
     scenario: Scenario, demand: Demand, ways: Sequence[Placement], load: float, requests_per_s: float

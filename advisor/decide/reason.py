@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.units import GB, KILO
+from advisor.catalog.units import GB, KILO, plain_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,41 @@ class NotForSale(Reason):
     sentence: ClassVar[str] = "no price within the constraints on this date"
 
 
+@dataclass(frozen=True, slots=True)
+class AsksMore(Reason):
+    """A provider sells the accelerators of an option, which are rented elsewhere."""
+
+    accelerator: str
+    usd: float
+    """Lowest price of one accelerator at the provider [USD/h]."""
+    taken_usd: float
+    """Price of one accelerator of the option [USD/h]."""
+    taken_from: str
+    """Provider of the option, with region and term."""
+    code: ClassVar[str] = "asks_more"
+
+    @property
+    def text(self) -> str:
+        asks = f"asks from ${self.usd:,.2f} an hour for one {self.accelerator}"
+        if self.usd > self.taken_usd:
+            return f"{asks}, against ${self.taken_usd:,.2f} at {self.taken_from}"
+        return f"{asks}, but the age of that price or its whole units make it cost more than at {self.taken_from}"
+
+
+@dataclass(frozen=True, slots=True)
+class SellsOnlyOthers(Reason):
+    """A provider sells none of the accelerators of the options."""
+
+    accelerators: tuple[str, ...]
+    code: ClassVar[str] = "sells_only_others"
+
+    @property
+    def text(self) -> str:
+        shown = ", ".join(self.accelerators[:3])
+        more = f" and {len(self.accelerators) - 3} more" if len(self.accelerators) > 3 else ""
+        return f"sells only accelerators that are not among the options: {shown}{more}"
+
+
 class NotSoldTogether(Reason):
     """No provider offers as many accelerators in one node as a replica needs."""
 
@@ -191,7 +226,7 @@ class LongPrompts(Reason):
     @property
     def text(self) -> str:
         return (
-            f"one prompt in {self.one_in:.3g} is longer than {self.tokens:,.0f} tokens, "
+            f"one prompt in {plain_number(self.one_in)} is longer than {self.tokens:,.0f} tokens, "
             f"which alone miss {self.objective}"
         )
 
@@ -296,7 +331,18 @@ class CostsMore(Reason):
     def text(self) -> str:
         least = "at least " if self.is_bound else ""
         named = "the dearest shown" if self.rank is None else f"option {self.rank}"
-        return f"{least}${self.usd:.3g} {self.per}, against ${self.limit_usd:.3g} for {named}"
+        if self.is_bound and plain_number(self.usd) == plain_number(self.limit_usd):
+            return f"costs no less than {named}, ${plain_number(self.limit_usd)} {self.per}"
+        return f"{least}${plain_number(self.usd)} {self.per}, against ${plain_number(self.limit_usd)} for {named}"
+
+
+@dataclass(frozen=True, slots=True)
+class CostsAsMuch(Reason):
+    """A candidate and an option are a tie: neither is cheaper with a probability of 75 % or more."""
+
+    rank: int
+    code: ClassVar[str] = "costs_as_much"
+    sentence: ClassVar[str] = "a tie with option {self.rank}: less than 75 % sure which is cheaper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +360,8 @@ class LessSure(Reason):
     @property
     def text(self) -> str:
         return (
-            f"${self.usd:.3g} {self.per} if it holds, behind option {self.rank} for ${self.limit_usd:.3g}, "
-            "which is surer"
+            f"${plain_number(self.usd)} {self.per} if it holds, behind option {self.rank} for "
+            f"${plain_number(self.limit_usd)}, which is surer"
         )
 
 
@@ -534,14 +580,13 @@ class TakesTooLong(Reason):
 
     @property
     def text(self) -> str:
+        takes = f"takes {plain_number(self.days)} days on {self.count}"
         if self.deadline_days is None:
             return f"takes {self.days:,.0f} days on {self.count}, hardware does not last so long"
+        most = plain_number(self.deadline_days)
         if not self.is_stated:
-            return (
-                f"takes {self.days:.3g} days on {self.count}, and without --deadline {self.deadline_days:.3g} days are "
-                "the most that is listed"
-            )
-        return f"takes {self.days:.3g} days on {self.count}, the deadline is {self.deadline_days:.3g}"
+            return f"{takes}, and without --deadline {most} days are the most that is listed"
+        return f"{takes}, the deadline is {most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,9 +600,8 @@ class NotWorthCommitting(Reason):
 
     @property
     def text(self) -> str:
-        return (
-            f"takes {self.days:.3g} days, less than a tenth of a commitment of {self.committed_days:.0f} days"
-        )
+        days = plain_number(self.days)
+        return f"takes {days} days, less than a tenth of a commitment of {self.committed_days:.0f} days"
 
 
 @dataclass(frozen=True, slots=True)

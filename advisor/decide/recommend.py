@@ -15,11 +15,12 @@ from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import tail_note
 from advisor.decide.changes import compare_first, tried_changes, tried_levers, what_would_change
 from advisor.decide.context_tiers import context_tiers, searched_largest
-from advisor.decide.decision import Counts, Decision, Rejected, Rung
+from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
 from advisor.decide.nearest import loosen_limits, nearest_question
+from advisor.decide.not_taken import engines_not_taken, providers_not_taken
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
@@ -50,7 +51,15 @@ from advisor.decide.reason import (
 )
 from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
-from advisor.decide.served_option import ages_days, headline, option_of, owned_note, router_note
+from advisor.decide.served_option import (
+    ages_days,
+    headline,
+    idle_notes,
+    option_of,
+    owned_note,
+    router_note,
+    spot_warning,
+)
 from advisor.decide.split import split_fleets
 from advisor.decide.trial import Found
 from advisor.decide.unlike_parts import Offers, bases_of
@@ -260,6 +269,8 @@ class Shortlist:
     safe_pick: Option | None
     """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
     rejected: tuple[Rejected, ...]
+    not_taken: tuple[NotTaken, ...]
+    """Providers and engines that the question names and none of the options up to `--top` has."""
     fleets: list[Planned]
     """Fleets of unlike parts that are expected to cost less than a plain deployment, shown or not."""
 
@@ -295,7 +306,12 @@ def build_shortlist(done: Search) -> Shortlist:
     options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
     entries += more
     rejected = _rejected_accelerators(done, entries, scenario.top)
-    return Shortlist(entries, options, safe_pick, rejected, fleets)
+    shown = entries[: scenario.top]
+    not_taken = (
+        *providers_not_taken(scenario.constraints, scenario.as_of, options[: scenario.top]),
+        *engines_not_taken(scenario, done.model, race, shown, done.accelerators),
+    )
+    return Shortlist(entries, options, safe_pick, rejected, not_taken, fleets)
 
 
 def _is_cheaper_elsewhere(plan: Planned, entry: Planned) -> bool:
@@ -331,18 +347,20 @@ def _build_decision(
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
         rejected=found.rejected,
+        not_taken=found.not_taken,
         what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0]))
         if whole
         else (),
         comparisons=comparisons,
         changes=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
         counts=done.counts(0.0),
-        warnings=stale_price_warnings(ages_days(options)),
+        warnings=(*spot_warning(options), *stale_price_warnings(ages_days(options))),
         notes=(
             *done.notes,
             *owned_note(scenario),
             *_idle_levers(scenario, model, [*order, *found.fleets]),
             *router_note(options),
+            *idle_notes(options),
             *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Price
+from advisor.catalog.units import plain_number
 from advisor.decide.certainty import LIKELY
 from advisor.decide.offers import price_spread_of
 from advisor.decide.option import Bill, Machine, Offer, Role
@@ -130,7 +131,7 @@ def safe_pick_words(
     elif safe_pick is not None:
         ratio = cost(safe_pick).value / cost(first).value
         words = [
-            f"the safe pick is {_machine_and_cost(safe_pick)}, which costs {ratio:.3g} times as much as 1"
+            f"the safe pick is {_machine_and_cost(safe_pick)}, which costs {plain_number(ratio)} times as much as 1"
         ]
     else:
         words = [f"no option is a safe pick: {_doubt(first)[1]} 1 first"]
@@ -163,7 +164,7 @@ def _variant_words(option: Ranked, variant: Ranked) -> str:
     """Return the words for the cost of an option's accelerators in another number, or elsewhere."""
     rent = f"{usd_words(variant.bill.usd_per_hour)}/h"
     if variant.machine == option.machine and variant.offer is not None:
-        return f"the same from {variant.offer.provider} costs {rent}"
+        return f"the same from {variant.offer.source_words} costs {rent}"
     return f"{_machine_words(variant)} cost{'s' if variant.machine.num_accelerators == 1 else ''} {rent}"
 
 
@@ -178,7 +179,7 @@ def _machine_and_cost(option: Ranked) -> str:
 
 
 def _machine_words(option: Ranked) -> str:
-    seller = f"from {option.offer.provider}" if option.offer else "of your own"
+    seller = f"from {option.offer.source_words}" if option.offer else "of your own"
     return f"{option.machine.num_accelerators} x {option.machine.accelerator} {seller}"
 
 

@@ -7,6 +7,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
 from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Model
+from advisor.catalog.units import plain_number
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.certainty import latencies_of
 from advisor.decide.decision import Rung
@@ -239,15 +240,15 @@ def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[
     assert first.option is not None
     usd = option.served.usd_per_million_tokens.value
     if first.clients:
-        many = f"for {ladder[-1].clients} at ${usd:.3g} per million tokens"
+        many = f"for {ladder[-1].clients} at ${plain_number(usd)} per million tokens"
         return f"{model.name}: for {first.clients} clients {_deal(first.option)}; {many}: {_deal(option)}"
     small = f"for {first.rate_per_s:g} requests/s {_deal(first.option)}"
     cheapest = f"at {option.served.requests_per_s.value:g} requests/s a million tokens cost least"
-    return f"{model.name}: {small}; {cheapest}, ${usd:.3g}: {_deal(option)}"
+    return f"{model.name}: {small}; {cheapest}, ${plain_number(usd)}: {_deal(option)}"
 
 
 def _load_words(option: Option, scenario: Scenario) -> str:
-    cost = f"${option.served.usd_per_million_tokens.value:.3g} per million tokens"
+    cost = f"${plain_number(option.served.usd_per_million_tokens.value)} per million tokens"
     if scenario.traffic.rate_per_s:
         return f"{cost} at the {scenario.traffic.rate_per_s:,g} requests/s asked for"
     rate = float(f"{option.served.requests_per_s.value:.3g}")
@@ -255,7 +256,7 @@ def _load_words(option: Option, scenario: Scenario) -> str:
     lasts = option.served.e2e_s.get("mean")
     if scenario.traffic.concurrency or lasts is None:
         return words
-    return f"{words}, {max(1.0, rate * lasts.value):.2g} of them at a time"  # Little's law
+    return f"{words}, {plain_number(max(1.0, rate * lasts.value), 2)} of them at a time"  # Little's law
 
 
 def _deal(option: Option) -> str:
@@ -270,7 +271,7 @@ def _deal(option: Option) -> str:
         limit_w = option.machine.power_limit_w
         held = f" held to {limit_w:.0f} W each" if limit_w else ""
         return f"run your own {count}{held}{replicas} for ${usd_per_hour:.2f}/h of electricity"
-    seller = seller_words(option.offer.provider, option.offer.kind)
+    seller = seller_words(option.offer)
     return f"rent {count}{replicas} from {seller} for ${usd_per_hour:.2f}/h"
 
 
@@ -294,12 +295,38 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
     if not scenario.constraints.own:
         return ()
     known = local_ownership(scenario.constraints.regions, scenario.as_of)
-    tariff = known.value("electricity_usd_per_kwh")
-    pue = known.value("pue")
-    hosts = known.value("system_power_factor")
+    tariff = plain_number(known.value("electricity_usd_per_kwh"), 4)
+    pue = plain_number(known.value("pue"))
+    hosts = plain_number(known.value("system_power_factor"))
     return (
-        f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "
-        f"PUE {pue:.3g}; boards on which nothing runs are taken as switched off; advisor cost adds the purchase",
+        f"own hardware is charged its electricity only: {tariff} USD/kWh, {hosts} times its boards with hosts, "
+        f"PUE {pue}; boards on which nothing runs are taken as switched off; advisor cost adds the purchase",
+    )
+
+
+def idle_notes(options: Sequence[Option]) -> tuple[str, ...]:
+    """Return a note for each option that pays for accelerators which no replica uses; empty if all are used."""
+    return tuple(
+        f"option {option.rank} pays for {bought} {option.machine.accelerator} and uses {used}: the offer is sold "
+        f"in units of {option.offer.accelerators_per_unit}"
+        for option in options
+        if option.offer is not None and option.layout is not None and not option.parts
+        if (used := option.layout.num_replicas * option.layout.accelerators_per_replica)
+        < (bought := option.machine.num_accelerators)
+    )
+
+
+def spot_warning(options: Sequence[Option]) -> tuple[str, ...]:
+    """Return the warning that machines of spot options may be taken back; empty without such options."""
+    ranks = [
+        str(option.rank) for option in options if option.offer is not None and option.offer.term == "spot"
+    ]
+    if not ranks:
+        return ()
+    named = f"option{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
+    return (
+        f"spot price of {named}: the provider may take these machines back at any time, and no spare capacity is "
+        "planned for that; --term on-demand leaves them out",
     )
 
 

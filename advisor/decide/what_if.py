@@ -5,7 +5,7 @@ From a surface other loads, limits, prices and terms are ranked without a simula
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import NormalDist
 from typing import Final
@@ -18,6 +18,7 @@ from advisor.decide.changes import measurements_of
 from advisor.decide.effort import SEARCH_WORK, limit_effort
 from advisor.decide.measure import Capacity
 from advisor.decide.offers import ROUNDING, market, pareto_placements, placements, price_spread_of
+from advisor.decide.option import Option, terms_words
 from advisor.decide.purchase import Demand, purchase_on
 from advisor.decide.ranking import (
     QUANTILES,
@@ -70,6 +71,8 @@ class WhatIfOffer:
     sigma: float
     """Standard deviation of that change."""
     is_firm: bool
+    source_words: str
+    """Provider with region and term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class WhatIfDeployment:
     accelerator: str
     words: str
     """Engine, format and layout of a replica."""
+    is_shown: bool
+    """Whether the answer shows it: of deployments at an equal cost it comes first, as it does there."""
     weight_dtype: str
     basis: Basis
     capacities: tuple[float | None, ...]
@@ -149,8 +154,12 @@ class WhatIfRow:
 Report = Callable[[str], None]
 
 
-def build_surface(scenario: Scenario, *, progress: Report = lambda line: None) -> WhatIfSurface:
+def build_surface(
+    scenario: Scenario, shown: Sequence[Option] = (), *, progress: Report = lambda line: None
+) -> WhatIfSurface:
     """Return the surface of a question with a rate: searches gather its deployments, runs measure each at every limit.
+
+    `shown` are the options of its answer.
 
     Raises: AdvisorError: the question states no rate or no limit of the p99 TPOT. InfeasibleError: nothing answers it.
     """
@@ -167,10 +176,11 @@ def build_surface(scenario: Scenario, *, progress: Report = lambda line: None) -
     limits = tuple(limit_s * factor for factor in LIMIT_FACTORS)
     base = next(each for each in searches if each.scenario.objectives.tpot_p99_s == limit_s)
     offers = {term: _market(scenario, term) for term in TERMS}
+    chosen = {_key_of_option(option) for option in shown if option.layout is not None}
     deployments = []
     for number, trial in enumerate(trials, start=1):
         progress(f"measuring deployment {number} of {len(trials)} at {len(limits)} limits")
-        found = _deployment(trial, base, limits, offers)
+        found = _deployment(trial, base, limits, offers, is_shown=_key(trial, base.scenario) in chosen)
         if found is not None:
             deployments.append(found)
     return WhatIfSurface(
@@ -223,6 +233,12 @@ def _key(trial: Trial, scenario: Scenario) -> tuple[object, ...]:
     )
 
 
+def _key_of_option(option: Option) -> tuple[object, ...]:
+    """Return the key of the trial that an option shows."""
+    layout = replace(option.replica_layout, num_replicas=1, max_model_len=None)
+    return option.machine.accelerator, layout, str(option.levers)
+
+
 def _gather(searches: Sequence[Search]) -> list[Trial]:
     """Return the measured deployments of several searches, those that a search found best first, a few of each
     accelerator."""
@@ -256,7 +272,12 @@ def _market(scenario: Scenario, term: str) -> Mapping[str, tuple[Price, ...]]:
 
 
 def _deployment(
-    trial: Trial, base: Search, limits: Sequence[float], offers: Mapping[str, Mapping[str, tuple[Price, ...]]]
+    trial: Trial,
+    base: Search,
+    limits: Sequence[float],
+    offers: Mapping[str, Mapping[str, tuple[Price, ...]]],
+    *,
+    is_shown: bool,
 ) -> WhatIfDeployment | None:
     """Return a deployment measured at every limit; None if it carries no load at any, or is not offered."""
     run = trial.candidate.deployment
@@ -286,6 +307,7 @@ def _deployment(
     return WhatIfDeployment(
         accelerator=trial.accelerator_id,
         words=" ".join((layout.engine, layout.weight_dtype, *degree)),
+        is_shown=is_shown,
         weight_dtype=layout.weight_dtype,
         basis=trial.replica.basis,
         capacities=tuple(None if each is None else each.load for each in capacities),
@@ -335,6 +357,7 @@ def _offers(
                 drift=spread.drift,
                 sigma=spread.sigma,
                 is_firm=is_firm(price, spread),
+                source_words=f"{price.provider} ({terms_words(price.region, term)})",
             )
 
 
@@ -482,6 +505,7 @@ def _best_of(able: Sequence[WhatIfRow]) -> WhatIfRow:
     return min(
         equal,
         key=lambda row: (
+            not row.deployment.is_shown,
             -round(row.chance, 1),
             *row.deployment.complexity,
             -row.deployment.least_throughput,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY, HOURS_PER_MONTH, MILLION
+from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY, HOURS_PER_MONTH, MILLION, plain_number
 from advisor.decide.purchase import left_out
 from advisor.economics import break_even as crossing
 from advisor.economics.api_bill import ApiCost
@@ -103,8 +103,6 @@ def paid_always_on(row: CostRow) -> str:
     """Return how a rented deployment is paid."""
     offer = row.option.offer
     notes = ["always on"]
-    if offer is not None and offer.term != "on_demand":
-        notes.append(offer.term.replace("_", "-"))
     if offer is not None and not offer.is_listed:
         notes.append(f"{offer.kind.replace('_', ' ')} price")
     return f"{', '.join(notes)}{left_out(row.option.bill)}"
@@ -139,8 +137,8 @@ def _against_api(row: CostRow, deal: str, api: ApiCost) -> BreakEven:
     if share is None:
         full = row.usd_per_hour / full_per_hour * MILLION
         sentence = (
-            f"{deal} costs more than {api.provider} at any load: ${full:.3g} per million tokens when full, "
-            f"against ${api.usd_per_million_tokens:.3g}"
+            f"{deal} costs more than {api.provider} at any load: ${plain_number(full)} per million tokens when full, "
+            f"against ${plain_number(api.usd_per_million_tokens)}"
         )
     else:
         sentence = (

@@ -124,7 +124,7 @@ def _hardware_deal(
     layout = option.replica_layout
     offer = option.offer
     assert offer is not None
-    sold = f"{machine.num_accelerators} x {machine.accelerator} from {offer.provider}"
+    sold = f"{machine.num_accelerators} x {machine.accelerator} from {offer.source_words}"
     what = f"{sold}, {layout.engine} {layout.weight_dtype}"
     usd = option.served.usd_per_million_tokens
     return Deal(

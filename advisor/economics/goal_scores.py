@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.platforms import Published
+from advisor.catalog.units import plain_number
 from advisor.economics.goal import Goal
 from advisor.economics.goal_facts import PlatformFacts
 
@@ -144,8 +145,12 @@ def _cost(fact: PlatformFacts, cheapest: float | None) -> tuple[Fact, ...]:
         unknown = _unless_unpriced(fact)
         return (Fact("cost", unknown, fact.reason, "", "catalog prices"),)
     usd = deal.usd_per_million_tokens
-    span = f" ({deal.low:.2g}-{deal.high:.2g}, {deal.basis})" if deal.high > deal.low else f" ({deal.basis})"
-    text = f"${usd:.3g} per million tokens{span}; the cheapest family ${cheapest:.3g}"
+    span = (
+        f" ({plain_number(deal.low, 2)}-{plain_number(deal.high, 2)}, {deal.basis})"
+        if deal.high > deal.low
+        else f" ({deal.basis})"
+    )
+    text = f"${plain_number(usd)} per million tokens{span}; the cheapest family ${plain_number(cheapest)}"
     return (Fact("cost", cheapest / usd, text, deal.observed_on, deal.source),)
 
 

@@ -92,6 +92,7 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
         carbon=_carbon(rows[0], home, tokens_per_day),
         method=METHOD,
         rejected=found.rejected,
+        not_taken=found.not_taken,
         counts=done.counts(time.perf_counter() - started),
         volume=_volume(question, rows[0]),
         notes=tuple(filter(None, (*done.notes, home_note, tariff_note, api_note, owned_note))),

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from advisor.decide.decision import Comparison, Counts, Rejected
-from advisor.decide.option import Option
+from advisor.decide.decision import Comparison, Counts, NotTaken, Rejected
+from advisor.decide.option import Option, terms_words
 from advisor.decide.ownership import Tco
 from advisor.economics.api_bill import ApiCost
 from advisor.economics.break_even import BreakEven
@@ -20,14 +20,21 @@ class ProviderPrice:
     """The cost of an option's deployment on the best offer of one provider and term."""
 
     provider: str
+    region: str
     term: str
     kind: str
+    tenancy: str
     age_days: int | None
     num_accelerators: int
     usd_per_hour: float
     """Machines alone [USD/h]."""
     usd_per_million_tokens: float
     """Machines alone, at the load of `performance` [USD]."""
+
+    @property
+    def source_words(self) -> str:
+        """Provider with region and term, as those of an offer."""
+        return f"{self.provider} ({terms_words(self.region, self.term)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class CostRow:
     option: Option
     way: Literal["rent", "own"]
     load_fraction: float
-    """Mean load over the highest that all replicas carry within the objectives."""
+    """Mean load over the highest that replicas on all accelerators bought carry within the objectives."""
     mean_requests_per_s: float
     tokens_per_day: float
     usd_per_hour: float
@@ -65,7 +72,7 @@ class CostRow:
         machine = self.option.machine
         count = machine.num_accelerators if self.tco is None else self.tco.num_accelerators
         words = f"{count} x {machine.accelerator}"
-        return f"{words} from {self.option.offer.provider}" if self.option.offer else words
+        return f"{words} from {self.option.offer.source_words}" if self.option.offer else words
 
     @property
     def priced_on(self) -> str:
@@ -158,6 +165,8 @@ class CostReport:
     carbon: tuple[Footprint, ...]
     method: str
     rejected: tuple[Rejected, ...]
+    not_taken: tuple[NotTaken, ...]
+    """Providers and engines that the question names and no option has."""
     counts: Counts
     volume: Mapping[str, float]
     """tokens_per_day, mean and peak requests per second that the comparison is about."""

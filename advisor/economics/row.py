@@ -141,7 +141,7 @@ def cost_row(
     return CostRow(
         option=option,
         way="rent" if tco is None else "own",
-        load_fraction=part * plan.load / found.capacity.load,
+        load_fraction=part * plan.load / found.capacity.load * purchase.used_fraction,
         mean_requests_per_s=mean_per_s,
         tokens_per_day=tokens_per_s * DAY_S,
         usd_per_hour=usd_per_hour,
@@ -200,8 +200,10 @@ def provider_prices(plan: Planned, scenario: Scenario) -> tuple[ProviderPrice, .
         if key not in best or usd < best[key].usd_per_million_tokens:
             best[key] = ProviderPrice(
                 provider=price.provider,
+                region=price.region,
                 term=price.term,
                 kind=price.price_kind,
+                tenancy=price.tenancy,
                 age_days=price_age_days(price, scenario.as_of),
                 num_accelerators=bought.num_units * way.accelerators_per_unit,
                 usd_per_hour=bought.usd_per_hour,

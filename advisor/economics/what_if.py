@@ -164,7 +164,7 @@ def _rent_terms(place: int, priced: Priced, question: CostQuestion, known: Owner
     assert offer is not None
     size = _size_terms(priced, question, may_lead=place == 0)
     policies = policy_terms(question, priced, known, place=place)
-    return RentTerms(size, offer.provider, way.usd_per_unit_hour, paid_always_on(priced.row), policies)
+    return RentTerms(size, offer.source_words, way.usd_per_unit_hour, paid_always_on(priced.row), policies)
 
 
 def _own_terms(priced: Priced, question: CostQuestion, known: Ownership, *, may_lead: bool) -> OwnTerms:

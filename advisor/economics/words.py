@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
-from advisor.catalog.units import GIGA, MILLION
+from advisor.catalog.units import GIGA, MILLION, plain_number
 from advisor.decide.offers import seller_words, stale_price_warnings
-from advisor.decide.served_option import accelerator_words, ages_days
+from advisor.decide.served_option import accelerator_words, ages_days, spot_warning
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostReport, CostRow, Way
 
@@ -34,7 +34,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
         verb = "own"
     return (
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
-        f"{_dollars(best.usd_per_month)} a month, ${best.usd_per_million_tokens:.3g} per million{against}"
+        f"{_dollars(best.usd_per_month)} a month, ${plain_number(best.usd_per_million_tokens)} per million{against}"
     )
 
 
@@ -49,10 +49,10 @@ def leading_ways(ways: Sequence[Way]) -> dict[str, Way]:
 
 def _prices(row: CostRow) -> str:
     return (
-        f"${row.usd_per_million_input_tokens.value:.3g} per million prompt tokens, "
-        f"${row.usd_per_million_cached_tokens.value:.2g} cached, "
-        f"${row.usd_per_million_output_tokens.value:.3g} per million output tokens "
-        f"(${row.usd_per_million_tokens.value:.3g} on average)"
+        f"${plain_number(row.usd_per_million_input_tokens.value)} per million prompt tokens, "
+        f"${plain_number(row.usd_per_million_cached_tokens.value, 2)} cached, "
+        f"${plain_number(row.usd_per_million_output_tokens.value)} per million output tokens "
+        f"(${plain_number(row.usd_per_million_tokens.value)} on average)"
     )
 
 
@@ -66,7 +66,7 @@ def _load(question: CostQuestion) -> str:
 def _deal(row: CostRow) -> str:
     offer = row.option.offer
     words = accelerator_words(row.option)
-    return words if offer is None else f"{words} from {seller_words(offer.provider, offer.kind)}"
+    return words if offer is None else f"{words} from {seller_words(offer)}"
 
 
 def _dollars(usd: float) -> str:
@@ -75,8 +75,8 @@ def _dollars(usd: float) -> str:
 
 def _volume(tokens: float) -> str:
     if tokens >= GIGA:
-        return f"{tokens / GIGA:.3g} billion"
-    return f"{tokens / MILLION:.3g} million"
+        return f"{plain_number(tokens / GIGA)} billion"
+    return f"{plain_number(tokens / MILLION)} million"
 
 
 def warnings_of(report: CostReport, as_of: datetime.date) -> tuple[str, ...]:
@@ -84,7 +84,8 @@ def warnings_of(report: CostReport, as_of: datetime.date) -> tuple[str, ...]:
 
     Source: own definition; rented prices and API lists after a month, figures of ownership after a year.
     """
-    found = list(stale_price_warnings(ages_days([row.option for row in report.rows])))
+    options = [row.option for row in report.rows]
+    found = [*spot_warning(options), *stale_price_warnings(ages_days(options))]
     listed = [cost.price_age_days for cost in report.api if cost.price_age_days > STALE_AFTER_DAYS]
     if listed:
         found.append(

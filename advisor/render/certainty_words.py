@@ -62,7 +62,7 @@ def _other_words(best: Option, variant: Option) -> str:
     """Return the words for another deployment on the accelerator of the first option, or the same from elsewhere."""
     if variant.layout != best.layout or variant.offer is None:
         return f"On the same accelerator {beside_words(variant)}"
-    return f"The same from {variant.offer.provider} for {usd(variant.bill.usd_per_hour)}/h"
+    return f"The same from {variant.offer.source_words} for {usd(variant.bill.usd_per_hour)}/h"
 
 
 def _chances(compared: Sequence[Comparison]) -> list[str]:

@@ -233,10 +233,14 @@ def _telling(records: Sequence[Mapping[str, Json]]) -> tuple[str, ...]:
 
 def _reason(document: Document, record: Mapping[str, Json]) -> str:
     """Return the reason that a document gives for not listing a record's accelerator."""
+    name = first_at(record, *ACCELERATOR)
     rejected = document.get("rejected")
     for entry in rejected if isinstance(rejected, list) else []:
-        if isinstance(entry, dict) and entry.get("accelerator") == first_at(record, *ACCELERATOR):
+        if isinstance(entry, dict) and entry.get("accelerator") == name:
             return str(entry.get("text", ""))
+    allowed = first_at(document, "inputs.constraints.accelerators")
+    if isinstance(allowed, list) and allowed and name not in allowed:
+        return "its question names other accelerators"
     return "not among those shown"
 
 

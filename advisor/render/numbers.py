@@ -134,11 +134,26 @@ def runs_words(engine: str, weight_dtype: str) -> str:
     return f"{'trt-llm' if engine == 'tensorrt-llm' else engine} {weight_dtype}"
 
 
-def price_words(provider: str, kind: str, tenancy: str, age_days: int | None) -> str:
-    """Return provider, kind of price unless it is a list price, tenancy, and age: `tensorwave, tracker, 195d`."""
-    whose = {"unknown": "others' hosts", "shared": "shared"}.get(tenancy, "")
-    age = "undated" if age_days is None else f"{age_days}d"
-    return ", ".join(filter(None, (provider, words_of(kind) if kind != "list" else "", whose, age)))
+class StatedPrice(Protocol):
+    """Any record of a provider's price."""
+
+    @property
+    def source_words(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def tenancy(self) -> str: ...
+    @property
+    def age_days(self) -> int | None: ...
+
+
+def price_words(price: StatedPrice) -> str:
+    """Return provider with place and term, kind of price unless it is a list price, tenancy, and age: `gcp (us-east4,
+    spot), 119d`."""
+    whose = {"unknown": "others' hosts", "shared": "shared"}.get(price.tenancy, "")
+    age = "undated" if price.age_days is None else f"{price.age_days}d"
+    kind = "" if price.kind == "list" else words_of(price.kind)
+    return ", ".join(filter(None, (price.source_words, kind, whose, age)))
 
 
 class Bought(Protocol):
@@ -158,16 +173,18 @@ class Replicated(LaidOut, Protocol):
 
 
 def bought_words(bought: Bought, laid: Replicated) -> str:
-    """Return a purchase in words: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` if some idle."""
+    """Return a purchase in words: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` or `8 x h100-sxm
+    as 3 replicas` if some idle."""
     tp = laid.tensor_parallel
     pp = laid.pipeline_parallel
     dp = laid.data_parallel
     inner = degree_words(TP=tp, PP=pp, DP=dp)
     whole = f"{bought.num_accelerators} x {bought.accelerator}"
+    if laid.num_replicas * tp * pp * dp < bought.num_accelerators:
+        replicas = "1 replica" if laid.num_replicas == 1 else f"{laid.num_replicas} replicas"
+        return f"{whole} as {f'{laid.num_replicas} x {inner}' if inner else replicas}"
     if not inner:
         return whole
-    if laid.num_replicas * tp * pp * dp < bought.num_accelerators:
-        return f"{whole} as {laid.num_replicas} x {inner}"
     return f"{laid.num_replicas} x {inner} {bought.accelerator}"
 
 

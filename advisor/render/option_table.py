@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.units import HOUR_S
-from advisor.decide.decision import Rung
+from advisor.decide.decision import NotTaken, Rejected, Rung
 from advisor.decide.option import Offer, Option
 from advisor.decide.scenario import ServiceLevel
-from advisor.render.answer import Block, Table, columns
+from advisor.render.answer import Block, Table, bullet_list, columns
 from advisor.render.numbers import (
     MISSING,
     TIME,
@@ -21,7 +21,6 @@ from advisor.render.numbers import (
     rung,
     runs_words,
     show,
-    term_words,
     usd,
     usd_range,
 )
@@ -115,7 +114,6 @@ def job_columns() -> tuple[OptionColumn, ...]:
         PER_HOUR,
         JOB_USD,
         OptionColumn("$/Mtok>?", lambda option: digits(option.batched.usd_per_million_tokens.value, 2)),
-        TERM,
         PRICE,
         OptionColumn("basis?", lambda option: option.batched.basis),
     )
@@ -196,10 +194,8 @@ def per_month(option: Option) -> str:
 
 
 def offer_words(offer: Offer | None) -> str:
-    """Return provider, kind and age of a price; `own` for hardware that the user has."""
-    if offer is None:
-        return "own"
-    return price_words(offer.provider, offer.kind, offer.tenancy, offer.age_days)
+    """Return provider, place, term, kind and age of a price; `own` for hardware that the user has."""
+    return "own" if offer is None else price_words(offer)
 
 
 def take_words(option: Option) -> str:
@@ -229,13 +225,11 @@ TAKE: Final = OptionColumn("take~", take_words)
 PER_HOUR: Final = OptionColumn("$/h>", per_hour)
 PRICE: Final = OptionColumn("price~", lambda option: offer_words(option.offer))
 JOB_USD: Final = OptionColumn("$ for all", lambda option: usd_range(option.job_usd))
-TERM: Final = OptionColumn("term?", lambda option: term_words(option.offer.term) if option.offer else MISSING)
 DEADLINE_COLUMNS: Final = (
     TAKE,
     OptionColumn("hours>", lambda option: digits(option.batched.duration_s.value / HOUR_S)),
     PER_HOUR,
     JOB_USD,
-    TERM,
     PRICE,
 )
 _ITEM_LATENCIES: Final = tuple(
@@ -257,3 +251,17 @@ def beside_words(option: Option) -> str:
     cost = f"{usd(option.bill.usd_per_hour)}/h, {usd(option.served.usd_per_million_tokens.value)} per million tokens"
     source = f"from {offer_words(option.offer)} " if option.offer else ""
     return f"{take_words(option)} with {runs_of(option)} {source}({cost})"
+
+
+def not_among(
+    rejected: Sequence[Rejected], not_taken: Sequence[NotTaken], named: Sequence[str] | None
+) -> list[Block]:
+    """Return what the question names and no option has, a line each with its reason; without `named` accelerators every
+    accelerator that is not an option."""
+    lines = [
+        f"{each.accelerator}: {each.reason}"
+        for each in rejected
+        if named is None or each.accelerator in named
+    ]
+    lines += [f"{each.option} {each.name}: {each.reason}" for each in not_taken]
+    return [bullet_list("Not among the options", lines)] if lines else []

@@ -129,6 +129,11 @@ class Accelerator(Record):
         return hash(self.id)
 
     @property
+    def sixteen_bit_dtype(self) -> str:
+        """The 16-bit format that it multiplies in: fp16 where it has a peak of that alone, as Volta and Turing do."""
+        return "fp16" if "fp16" in self.peak_flop_per_s and "bf16" not in self.peak_flop_per_s else "bf16"
+
+    @property
     def node_size(self) -> int:
         """Number of accelerators of one node; `ASSUMED_ACCELERATORS_PER_NODE` if no source states it."""
         return self.accelerators_per_node or ASSUMED_ACCELERATORS_PER_NODE

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from advisor.decide.option import terms_words
+
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]
 QUICK = "advisor cost --model llama-3.1-8b --gpu h100-sxm,l40s --as-of 2026-11-20"
@@ -114,7 +116,9 @@ def test_more_load_is_never_dearer_a_token(full: dict[str, Any]) -> None:
 def test_owning_is_weighed_against_renting_what_the_load_needs(volume: dict[str, Any]) -> None:
     name = volume["owned"][0]["machine"]["accelerator"]
     row = next(row for row in volume["rows"] if row["machine"]["accelerator"] == name)
-    rented = f"{row['machine']['num_accelerators']} x {name} from {row['offer']['provider']}"
+    offer = row["offer"]
+    source = f"{offer['provider']} ({terms_words(offer['region'], offer['term'])})"
+    rented = f"{row['machine']['num_accelerators']} x {name} from {source}"
     against = {crossing["second"] for crossing in volume["break_even"] if crossing["quantity"] == "months"}
     assert against == {f"renting {rented}"}
 

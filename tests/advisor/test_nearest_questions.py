@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from advisor.ask.options import Where
 from advisor.ask.scenario import constraints_of
 from advisor.decide import nearest
-from advisor.decide.scenario import Constraints
+from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 
 Cli = Callable[[str], Any]
 DAY = "--as-of 2026-11-20"
@@ -118,3 +119,21 @@ def test_no_limit_is_loosened_that_nobody_gave() -> None:
     limits, _ = constraints_of(Where())
     for field in nearest._LIMITS.values():
         assert getattr(limits, field) == Constraints.model_fields[field].get_default(), field
+
+
+@pytest.mark.parametrize("reachable_s", [1.1e-3, 1.9e-3, 5e-3, 8.1e-3, 14e-3])
+def test_nearest_limits_are_at_most_half_as_long_again_as_the_shortest_reachable(reachable_s: float) -> None:
+    traffic = Traffic(profile="chat", mean_input_tokens=1000, mean_output_tokens=200, rate_per_s=1.0)
+    short = Objectives(ttft_p99_s=1.0, tpot_p99_s=1e-3)
+    asked = Scenario(model="llama-3.1-8b", as_of=date(2026, 11, 20), traffic=traffic, objectives=short)
+    searched = list[Scenario]()
+
+    def ask(scenario: Scenario) -> Any:
+        searched.append(scenario)
+        return object() if (scenario.objectives.tpot_p99_s or 0.0) >= reachable_s else None
+
+    found = nearest.loosen_limits(asked, ask)
+    assert found is not None
+    assert found.tpot_p99_s is not None
+    assert 1.0 <= found.tpot_p99_s / reachable_s <= 1.6
+    assert len(searched) <= 6

@@ -152,6 +152,7 @@ def random_surface(seed: int) -> WhatIfSurface:
             drift=draw.uniform(-0.1, 0.1),
             sigma=draw.choice((0.0, 0.1, 0.4)),
             is_firm=draw.random() < 0.5,
+            source_words=draw.choice(("acme (spot)", "crest </script>")),
         )
 
     def deployment() -> WhatIfDeployment:
@@ -164,6 +165,7 @@ def random_surface(seed: int) -> WhatIfSurface:
         return WhatIfDeployment(
             accelerator=draw.choice(("l40s", "h100-sxm", "mi300x", "<img src=x>")),
             words=draw.choice(("vllm fp8", "sglang bf16 TP2", "<b>bold</b>")),
+            is_shown=draw.random() < 0.2,
             weight_dtype=draw.choice(("fp8", "bf16")),
             basis=draw.choice(get_args(Basis)),
             capacities=tuple(capacities),

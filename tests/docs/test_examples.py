@@ -7,7 +7,8 @@ where the documented one does not match, in blocks of both kinds.
 
 import doctest
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ RULE = re.compile(r"─+")
 SAME = 0.03
 """Relative difference at which a number is still the one that the page claims. What a number must be exactly is held
 by laws, counts and published figures in the tests of its room."""
+ALIKE = 0.6
+"""Least ratio of equal characters at which a line is taken as the renewed form of a documented one."""
 
 
 @pytest.fixture(params=DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -110,8 +113,16 @@ def close(claimed: str, said: str) -> bool:
     return a == b or abs(a - b) <= max(SAME * abs(a), 1.01 * 10.0 ** -len(shown) if shown else 0.0)
 
 
+def _beginning(lines: Sequence[str], position: int, first: str) -> int | None:
+    """Place from `position` on of the line that is the first of a part, or else of the one most like it."""
+    alike = {i: SequenceMatcher(None, lines[i], first).ratio() for i in range(position, len(lines))}
+    best = max(alike, key=alike.__getitem__, default=None)
+    return best if best is not None and alike[best] >= ALIKE else None
+
+
 def refresh_block(expected: str, printed: str) -> str:
-    """The output, with `...` where the documented one has it: parts begin at the same lines and end at a blank one."""
+    """The output, with `...` where the documented one has it: parts begin at lines like theirs and end at a blank
+    one."""
     parts: list[list[str]] = [[]]
     for line in expected.rstrip("\n").split("\n"):
         if line == "...":
@@ -125,7 +136,7 @@ def refresh_block(expected: str, printed: str) -> str:
         if not part:
             shown_parts.append("")
             continue
-        start = next((i for i in range(position, len(lines)) if lines[i] == part[0]), None) if number else 0
+        start = _beginning(lines, position, part[0]) if number else 0
         if start is None:
             return printed
         ends = [i for i in range(start + 1, len(lines)) if not lines[i]] + [len(lines)]
@@ -147,6 +158,10 @@ def test_a_refreshed_output_keeps_what_was_left_out() -> None:
     expected = "old headline\n\na 0\nb 0\n...\nStart it with\nvllm 1\n...\n"
     assert (
         refresh_block(expected, printed) == "new headline\n\na 1\nb 2\nb 3\n...\nStart it with\nvllm 2\n..."
+    )
+    assert (
+        refresh_block("old\n...\nStart each with\nvllm 1\n...\n", printed)
+        == "new headline\n...\nStart it with\nvllm 2\n..."
     )
     assert refresh_block("old\n", printed) == printed
     assert refresh_block("old\n...\ngone\n", printed) == printed

@@ -35,7 +35,7 @@ from advisor.render.numbers import (
     usd,
     words_of,
 )
-from advisor.render.option_table import offer_words, runs_of, take_words
+from advisor.render.option_table import not_among, offer_words, runs_of, take_words
 
 MAX_WAYS: Final = 12
 MAX_PROVIDERS: Final = 4
@@ -67,6 +67,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
             asked,
             _rows_table(report.rows),
             _sure(report),
+            *not_among(report.rejected, report.not_taken, scenario.constraints.accelerators),
             bill,
             *_providers_blocks(row, limit=MAX_PROVIDERS),
             ways,
@@ -117,7 +118,7 @@ def _sections(
 
 def _tiles(report: CostReport) -> tuple[Tile, ...]:
     row = report.rows[0]
-    seller = row.option.offer.provider if row.option.offer else "own"
+    seller = row.option.offer.source_words if row.option.offer else "own"
     tiles = [
         Tile(
             _cost(row.usd_per_million_input_tokens.value),
@@ -182,7 +183,6 @@ def _sure(report: CostReport) -> Paragraph:
 def _row(row: CostRow) -> tuple[str, ...]:
     option = row.option
     cost = row.usd_per_million_tokens
-    term = "" if option.offer is None or option.offer.term == "on_demand" else option.offer.term
     return (
         str(option.rank),
         take_words(option),
@@ -194,7 +194,7 @@ def _row(row: CostRow) -> tuple[str, ...]:
         f"{_cost(cost.value)} {range_words(cost.low, cost.high)}",
         percent(row.load_fraction),
         option.served.holds,
-        ", ".join(filter(None, (offer_words(option.offer), term_words(term)))),
+        offer_words(option.offer),
         cost.basis,
     )
 
@@ -224,15 +224,14 @@ def _providers_blocks(row: CostRow, *, limit: int) -> list[Block]:
         title += f": the cheapest {limit} of {len(row.providers)}"
     rows = tuple(
         (
-            price_words(each.provider, each.kind, "dedicated", each.age_days),
-            term_words(each.term),
+            price_words(each),
             str(each.num_accelerators),
             usd(each.usd_per_hour),
             _cost(each.usd_per_million_tokens),
         )
         for each in row.providers[:limit]
     )
-    return [Table(columns("price~ | term | accelerators> | $/h> | $/M tokens>"), rows, title)]
+    return [Table(columns("price~ | accelerators> | $/h> | $/M tokens>"), rows, title)]
 
 
 def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> Table:

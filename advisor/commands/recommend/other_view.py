@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from advisor.catalog.units import HOUR_S
-from advisor.commands.recommend.tables import rejected_words, start_command, start_words
+from advisor.commands.recommend.tables import start_command, start_words
 from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.decision import Decision
@@ -13,7 +13,6 @@ from advisor.decide.items.starting import item_start_words
 from advisor.decide.option import Launch, Option
 from advisor.decide.purchase import bill_words, job_words
 from advisor.decide.safe_picks import safe_pick_words
-from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.document import fields_of
 from advisor.render.numbers import COUNT, TIME, show, usd
@@ -22,6 +21,7 @@ from advisor.render.option_table import (
     ITEM_RUNG_COLUMNS,
     item_columns,
     job_columns,
+    not_among,
     rungs_table,
     table_of,
 )
@@ -33,14 +33,13 @@ _LEFT_OUT: Final = (*ENVELOPE_FIELDS, "comparisons", "changes", "what_would_chan
 def batch_answer(
     found: Decision,
     job: BatchJob,
-    traffic: Traffic,
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
     *,
     explain: bool,
 ) -> Answer:
     """Return the ranked ways to get a batch done in time."""
-    return _answer(found, inputs, notes, _batch_blocks(found, job, traffic, explain=explain))
+    return _answer(found, inputs, notes, _batch_blocks(found, job, inputs, explain=explain))
 
 
 def item_answer(
@@ -68,7 +67,9 @@ def _answer(
     )
 
 
-def _batch_blocks(found: Decision, job: BatchJob, traffic: Traffic, *, explain: bool) -> tuple[Block, ...]:
+def _batch_blocks(
+    found: Decision, job: BatchJob, inputs: Mapping[str, Any], *, explain: bool
+) -> tuple[Block, ...]:
     losses = "once" if job.spot_losses_per_day == 1 else f"{job.spot_losses_per_day:g} times"
     text = (
         f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost {losses} a "
@@ -81,10 +82,13 @@ def _batch_blocks(found: Decision, job: BatchJob, traffic: Traffic, *, explain: 
         DEADLINE_COLUMNS,
         "What to take for which deadline",
     )
+    named = inputs["constraints"].accelerators
+    traffic = inputs["traffic"]
     tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
     asked = (
         f"Asked: {job.num_requests:,} requests of {traffic.mean_input_tokens:,} tokens in and "
-        f"{traffic.mean_output_tokens:,} out, {show(tokens, COUNT)} tokens in all."
+        f"{traffic.mean_output_tokens:,} out on average ({traffic.profile}), {show(tokens, COUNT)} tokens in all, "
+        f"within {job.deadline_s / HOUR_S:g} h."
     )
     title = f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"
     return (
@@ -95,13 +99,14 @@ def _batch_blocks(found: Decision, job: BatchJob, traffic: Traffic, *, explain: 
         Paragraph(safe_pick_words(found.options, lambda option: option.job_usd, found.safe_pick)),
         Paragraph(job_words(found.options[0].bill)),
         Figure(start_command(found.options[0]), title=start_words(found.options[0])),
-        *(rejected_words(found.rejected) if explain else ()),
+        *not_among(found.rejected, found.not_taken, None if explain else named),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
     )
 
 
 def _item_blocks(found: Decision, scenario: ItemScenario, *, explain: bool) -> tuple[Block, ...]:
     at = f" at {found.ladder[-1].rate_per_s:g} {found.unit}s/s" if found.ladder else ""
+    named = scenario.constraints.accelerators
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     of_each = (
         ", one per accelerator" if len({option.machine.accelerator for option in shown}) == len(shown) else ""
@@ -128,7 +133,7 @@ def _item_blocks(found: Decision, scenario: ItemScenario, *, explain: bool) -> t
         ),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         _start_block(shown[0]),
-        *(rejected_words(found.rejected) if explain else ()),
+        *not_among(found.rejected, found.not_taken, None if explain else named),
         *(() if explain else (Paragraph("--explain shows the rest."),)),
     )
 

@@ -64,6 +64,6 @@ def batch_of_requests(model: str, asked: WorkQuestion, shared: SharedOptions) ->
     found = recommend_batch(scenario, job)
     if asked.training.deadline is None and asked.workload == "batch":
         found = with_deadlines(found, scenario, job, _DEADLINES_S)
-    answer = batch_answer(found, job, scenario.traffic, inputs, notes, explain=asked.shown.explain)
+    answer = batch_answer(found, job, inputs, notes, explain=asked.shown.explain)
     answer = with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
     return answer, scenario.traffic

@@ -34,6 +34,7 @@ from advisor.render.numbers import (
     usd,
     usd_quantity,
 )
+from advisor.render.option_table import not_among
 from advisor.simulator.quantity import Quantity
 
 
@@ -47,7 +48,7 @@ def recommendation_tiles(options: Sequence[Option], objectives: Objectives) -> t
     rate = shown.requests_per_s
     paid = "electricity of your own hardware"
     if option.offer is not None:
-        paid = f"{option.offer.provider}, price of {option.offer.observed_on}"
+        paid = f"{option.offer.source_words}, price of {option.offer.observed_on}"
     return (
         Tile(usd(cost.value), "per million tokens", _sure(cost)),
         Tile(usd(option.bill.usd_per_hour), "per hour", paid),
@@ -118,7 +119,8 @@ def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Sectio
             )
         )
     if found.rejected:
-        sections.append(Section("Rejected accelerators", (rejected_table(found.rejected),)))
+        named = not_among((), found.not_taken, ())
+        sections.append(Section("Rejected accelerators", (rejected_table(found.rejected), *named)))
     if options:
         prices = prices_table(options)
         bill = Paragraph(bill_words(options[0].bill))

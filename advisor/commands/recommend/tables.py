@@ -11,7 +11,7 @@ from advisor.decide.option import Option
 from advisor.decide.power import power_words
 from advisor.decide.scenario import Objectives, Scenario
 from advisor.decide.starting import nodes_of_replica
-from advisor.render.answer import Block, Paragraph, Table, columns
+from advisor.render.answer import Block, Table, columns
 from advisor.render.numbers import TIME, show, usd
 from advisor.render.option_table import (
     PER_HOUR,
@@ -78,7 +78,9 @@ def options_table(
     rate = shown_rate(scenario)
     at = f" at {rate:,g} requests/s" if rate else ""
     chosen = serving_columns(scenario.objectives.levels, shows_rate=not rate)
-    return table_of(options, chosen, f"Best options{at}, one per accelerator, by expected cost", details)
+    costs = [option.served.expected_usd_per_million_tokens for option in options]
+    order = "by expected cost" if costs == sorted(costs) else "the surest first, then by expected cost"
+    return table_of(options, chosen, f"Best options{at}, one per accelerator, {order}", details)
 
 
 def start_words(option: Option) -> str:
@@ -130,9 +132,3 @@ def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:
     rows = tuple((", ".join(names), reason) for reason, names in by_reason.items())
     title = f"Rejected accelerators ({len(rejected)})"
     return [Table(columns("accelerator~ | reason~"), rows, title=title)] if rows else []
-
-
-def rejected_words(rejected: Sequence[Rejected]) -> list[Block]:
-    """Return the rejected accelerators as lines, one for each accelerator."""
-    lines = [f"{item.accelerator}: {item.reason}" for item in rejected]
-    return [Paragraph("\n".join(["Not among them:", *lines]))] if lines else []

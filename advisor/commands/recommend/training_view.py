@@ -42,7 +42,7 @@ from advisor.render.numbers import (
     term_words,
     usd,
 )
-from advisor.render.option_table import offer_words
+from advisor.render.option_table import not_among, offer_words
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 from advisor.simulator.training.launch_start import explain_command
 from advisor.simulator.training.reinforcement import RULES
@@ -75,6 +75,8 @@ def training_answer(
         blocks.append(_loop_table(found.options))
     if explain:
         blocks += _explanation_blocks(first, found)
+    else:
+        blocks += not_among(found.rejected, (), scenario.limits.accelerators)
     blocks.append(flags_figure(first))
     counted = _count_words(found)
     blocks.append(Paragraph(counted if explain else f"{counted} --explain shows the rest."))
@@ -339,7 +341,7 @@ def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
         ),
         Tile(
             usd(cost.value),
-            f"{option.offer.provider}, {term_words(option.offer.term)}" if option.offer else "electricity",
+            option.offer.source_words if option.offer else "electricity",
             range_words(cost.low, cost.high),
         ),
         Tile(percent(shown.mfu_fraction.value), "MFU", f"step {show(shown.step_time_s.value, TIME)}"),

@@ -41,6 +41,7 @@ from advisor.render.numbers import (
     usd,
     words_of,
 )
+from advisor.render.option_table import not_among
 
 SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
@@ -73,6 +74,8 @@ def recommendation_answer(
         blocks += rejected_tables(found.rejected)
         if found.what_would_change:
             blocks.append(bullet_list("What would change this answer", found.what_would_change))
+    named = () if explain else scenario.constraints.accelerators  # the table of the explanation has all
+    blocks += not_among(found.rejected, found.not_taken, named)
     blocks.append(Figure(start_command(best), title=start_words(best)))
     blocks.append(Paragraph(counted if explain else f"{counted} --explain shows the rest."))
     return Answer(

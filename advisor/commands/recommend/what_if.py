@@ -1,13 +1,15 @@
 """What-if data of a recommendation: a response surface, its ranking of the question, and its error against new runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import HOURS_PER_MONTH, MILLISECOND_S
 from advisor.cli.notes import progress
 from advisor.decide.certainty import LIKELY
+from advisor.decide.option import Option
 from advisor.decide.ranking import SAMPLING_SIGMA
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Scenario
@@ -50,7 +52,7 @@ def with_what_if(answer: Answer, scenario: Scenario, shared: SharedOptions) -> A
     Raises: AdvisorError: the question has no rate, no limit of the p99 TPOT, or hardware of its own.
     """
     with progress(quiet=shared.quiet) as line:
-        surface = build_surface(scenario, progress=line)
+        surface = build_surface(scenario, cast("Sequence[Option]", answer.result["options"]), progress=line)
         checks: list[WhatIfCheck] = []
         for load, limit in CHECKED:
             line(f"holding the surface against new run {len(checks) + 1} of {len(CHECKED)}")
@@ -114,7 +116,7 @@ def _words(rows: list[WhatIfRow], surface: WhatIfSurface, limit_s: float) -> str
     cells = _cells(1, rows[0])
     return (
         f"At {digits(surface.rate_per_s)} requests/s and {digits(limit_s / MILLISECOND_S)} ms: {cells[1]} from "
-        f"{rows[0].offer.provider}, {cells[4]}/h, {cells[5]} a month."
+        f"{rows[0].offer.source_words}, {cells[4]}/h, {cells[5]} a month."
     )
 
 
@@ -126,7 +128,7 @@ def _cells(place: int, row: WhatIfRow) -> tuple[str, ...]:
         str(place),
         f"{row.num_units * offer.accelerators_per_unit} x {row.deployment.accelerator}",
         row.deployment.words,
-        f"{offer.provider}, {age}",
+        f"{offer.source_words}, {age}",
         f"${digits(row.usd_per_hour)}",
         f"${digits(row.usd_per_hour * HOURS_PER_MONTH)}",
         f"${digits(row.usd_per_million_tokens)} "

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from advisor.decide.option import terms_words
 from advisor.render.answer import (
     Answer,
     Axis,
@@ -20,7 +21,7 @@ from advisor.render.answer import (
 from advisor.render.comparison_view import comparison_words
 from advisor.render.document import Json
 from advisor.render.document_comparison import compare_documents
-from advisor.render.numbers import MISSING, TIME, digits, show
+from advisor.render.numbers import MISSING, TIME, digits, show, usd
 from advisor.render.paired_documents import first_at
 
 Document = Mapping[str, Any]
@@ -79,11 +80,15 @@ def _cells(option: Document) -> tuple[str, ...]:
     name = first_at(option, "machine.accelerator")
     runs = [first_at(option, f"layout.{field}") for field in ("engine", "weight_dtype")]
     words = first_at(option, "plan.words")
-    provider = first_at(option, "offer.provider")
+    provider, region, term = (first_at(option, f"offer.{name}") for name in ("provider", "region", "term"))
     return (
         f"{count} x {name}" if name else MISSING,
         str(words) if words else " ".join(str(each) for each in runs if each) or MISSING,
-        str(provider) if provider else "own" if option else MISSING,
+        f"{provider} ({terms_words(str(region or ''), str(term or ''))})"
+        if provider
+        else "own"
+        if option
+        else MISSING,
         _usd(first_at(option, "bill.usd_per_hour")),
         next((f"{_usd(value)} {unit}" for value, unit in _costs(option)), MISSING),
         _time(first_at(option, "performance.ttft_s.p99.value", "performance.latency_s.p99.value")),
@@ -99,7 +104,9 @@ def _costs(option: Document) -> Iterator[tuple[Json, str]]:
 
 
 def _usd(value: Json) -> str:
-    return f"${digits(value)}" if _is_number(value) and isinstance(value, int | float) else MISSING
+    if not _is_number(value) or not isinstance(value, int | float):
+        return MISSING
+    return usd(value) if value >= 1.0 else f"${digits(value)}"
 
 
 def _time(value: Json) -> str:

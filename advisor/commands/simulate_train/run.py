@@ -53,7 +53,6 @@ from advisor.decide.training.space import (
     option_faults,
     peak_flop_per_s,
     program_asked,
-    sixteen_bit,
     training_job,
 )
 from advisor.render.answer import Answer
@@ -304,7 +303,7 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     known_value(values.get("precision"), COMPUTE_DTYPES, "precision")
     method = values.get("method", "full")
     framework = values.get("framework", "megatron" if method == "full" else "peft")
-    dtype = values.get("precision") or sixteen_bit(accelerator)
+    dtype = values.get("precision") or accelerator.sixteen_bit_dtype
     version = check_release_name(framework, str(values.get("framework_version", "")))
     switches = stated_switches(values, framework)
     job = training_job(

@@ -12,7 +12,7 @@ from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
-from advisor.catalog.units import DAY_S, HOUR_S, MEGA
+from advisor.catalog.units import DAY_S, HOUR_S, MEGA, plain_number
 from advisor.decide.batch.purchase import BatchPurchase, cheapest_batch
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_s
@@ -21,6 +21,7 @@ from advisor.decide.certainty import allowance, holds_word
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.engine_classes import check_classes, doubt_of
 from advisor.decide.load_runs import lengths_of, spread_of_contexts
+from advisor.decide.not_taken import providers_not_taken
 from advisor.decide.offers import (
     OWN,
     Placement,
@@ -116,7 +117,10 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     )
     options = options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
-    rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
+    rejected = (
+        *(each for each in _dearer(entries, best, options) if each.accelerator not in reasons),
+        *(Rejected(name, reason) for name, reason in reasons.items() if name not in shown),
+    )
     wall_s = time.perf_counter() - started
     return Decision(
         kind="batch_plan",
@@ -127,6 +131,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         safe_pick=safe_pick,
         ladder=(),
         rejected=rejected,
+        not_taken=providers_not_taken(scenario.constraints, scenario.as_of, options),
         counts=Counts(len(entries), num_simulated=simulated, wall_s=wall_s),
         warnings=stale_price_warnings(ages_days(options)),
         notes=tuple(
@@ -163,7 +168,7 @@ def _nothing(
         key=lambda item: (not isinstance(item[0], MissesDeadline), -item[1]),
     )
     return InfeasibleError(
-        f"nothing finishes {job.num_requests:,} requests to {model.id} in {job.deadline_s / HOUR_S:.3g} h",
+        f"nothing finishes {job.num_requests:,} requests to {model.id} in {plain_number(job.deadline_s / HOUR_S)} h",
         why="; ".join(str(reason) for reason, _ in common[:3]),
         fix=fix,
     )
@@ -230,6 +235,25 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
                 reasons.setdefault(name, MissesDeadline(by_roofline=True) if ways else NotForSale())
                 continue
             yield _Entry(bound.usd, next(order), candidate, ways, float(rate), tuple(firm[:_WAYS]))
+
+
+def _dearer(
+    entries: Sequence[_Entry], best: Mapping[str, _Run], options: Sequence[Option]
+) -> tuple[Rejected, ...]:
+    """Return the accelerators that finish the job and are no option, by the least that the job costs on them."""
+    shown = {option.machine.accelerator for option in options}
+    limit_usd = options[-1].job_usd.value
+    bounds = {
+        each.candidate.deployment.accelerator.id: each.usd_bound for each in sorted(entries, reverse=True)
+    }
+    costs = {
+        name: best[name].purchase.usd if name in best else max(usd, limit_usd) for name, usd in bounds.items()
+    }
+    return tuple(
+        Rejected(name, CostsMore(usd, limit_usd, len(options), is_bound=name not in best, per="for the job"))
+        for name, usd in sorted(costs.items(), key=lambda each: each[1])
+        if name not in shown
+    )
 
 
 def _at_firm_prices(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Entry | None:
@@ -394,8 +418,8 @@ def _headline(option: Option, model: Model, job: BatchJob) -> str:
     count = accelerator_words(option)
     deal = f"your own {count}"
     if offer is not None:
-        deal = f"{count} from {seller_words(offer.provider, offer.kind)}, {offer.term.replace('_', '-')},"
+        deal = f"{count} from {seller_words(offer)}"
     return (
-        f"{model.name}: {deal} finish {job.num_requests:,} requests in {duration_s / HOUR_S:.3g} h for "
+        f"{model.name}: {deal} finish {job.num_requests:,} requests in {plain_number(duration_s / HOUR_S)} h for "
         f"${option.job_usd.value:,.2f}"
     )

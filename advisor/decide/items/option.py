@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.catalog.schema import Model
-from advisor.catalog.units import HOUR_S, KILO
+from advisor.catalog.units import HOUR_S, KILO, plain_number
 from advisor.decide.certainty import holds_word
 from advisor.decide.decision import Rung
 from advisor.decide.items.result import ItemScenario
@@ -13,7 +13,7 @@ from advisor.decide.offers import Placement, machine_of, offer_of, seller_words,
 from advisor.decide.option import Explanation, ItemPerformance, Layout, Option
 from advisor.decide.purchase import bill_of
 from advisor.decide.safe_picks import doubt_of_limit, doubts_of
-from advisor.decide.served_option import accelerator_words, ages_days
+from advisor.decide.served_option import accelerator_words, ages_days, spot_warning
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.services import ItemService, quantity
@@ -123,10 +123,10 @@ def latencies_of(
 def headline(option: Option, model: Model, scenario: ItemScenario, ladder: Sequence[Rung] = ()) -> str:
     """The answer in a sentence; of a ladder its smallest and its largest load."""
     shown = option.of_items
-    load = f"{scenario.rate_per_s:g}" if scenario.rate_per_s else f"{shown.items_per_s.value:.3g}"
+    load = f"{scenario.rate_per_s:g}" if scenario.rate_per_s else f"{plain_number(shown.items_per_s.value)}"
     unit = scenario.job.unit
     usd = shown.usd_per_thousand_items.value
-    answer = f"{_deal(option)}, {load} {unit}s/s at ${usd:.3g} per thousand"
+    answer = f"{_deal(option)}, {load} {unit}s/s at ${plain_number(usd)} per thousand"
     small = next((rung for rung in ladder if rung.option), None)
     if small is None or small.option is None or small.option is option:
         return f"{model.name}: {answer}"
@@ -137,7 +137,7 @@ def _deal(option: Option) -> str:
     usd_per_hour = option.bill.machines_usd_per_hour
     if option.offer is None:
         return f"your own {accelerator_words(option)} for ${usd_per_hour:.2f}/h of electricity"
-    seller = seller_words(option.offer.provider, option.offer.kind)
+    seller = seller_words(option.offer)
     return f"{accelerator_words(option)} from {seller} for ${usd_per_hour:.2f}/h"
 
 
@@ -147,4 +147,8 @@ def warnings_of(options: Sequence[Option]) -> tuple[str, ...]:
     unmeasured = {option.machine.accelerator for option in options if option.explained.basis_notes}
     names = ", ".join(sorted(unmeasured))
     words = f"some kernels were never measured on the architecture of {names}: marked as assumed"
-    return (*stale_price_warnings(ages_days(list(offers.values()))), *((words,) if names else ()))
+    return (
+        *spot_warning(options),
+        *stale_price_warnings(ages_days(list(offers.values()))),
+        *((words,) if names else ()),
+    )

@@ -9,7 +9,7 @@ from functools import partial
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
-from advisor.catalog.units import HOUR_S, KILO
+from advisor.catalog.units import HOUR_S, KILO, plain_number
 from advisor.decide.certainty import LIKELY, allowance
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.items.option import (
@@ -22,6 +22,7 @@ from advisor.decide.items.option import (
     warnings_of,
 )
 from advisor.decide.items.result import ItemScenario
+from advisor.decide.not_taken import providers_not_taken
 from advisor.decide.offers import ROUNDING, Placement, market, placements
 from advisor.decide.option import Option
 from advisor.decide.purchase import extra_usd_per_hour, smallest_budget
@@ -85,6 +86,7 @@ def recommend_items(scenario: ItemScenario) -> Decision:
         safe_pick=last.safe_pick,
         ladder=ladder,
         rejected=last.rejected_accelerators(),
+        not_taken=providers_not_taken(scenario.constraints, scenario.as_of, last.options),
         counts=Counts(len(last.bounds), num_simulated=simulated, wall_s=wall_s),
         warnings=warnings_of([*last.options, *(rung.option for rung in ladder if rung.option)]),
         unit=scenario.job.unit,
@@ -383,7 +385,7 @@ def _nothing(
             price = least.candidate.way.price
             count = least.fleet.num_servers * service.accelerators_per_replica
             paid = least.usd_per_hour + extra_usd_per_hour(price, scenario.beside)
-            why = f"${budget:.3g}/h buys nothing that keeps it"
+            why = f"${plain_number(budget)}/h buys nothing that keeps it"
             fix = smallest_budget(paid, count, price.accelerator, price.provider)
     return InfeasibleError(
         f"nothing serves {model.id} with a p99 latency of {KILO * scenario.latency_p99_s:g} ms under these constraints",

@@ -33,8 +33,9 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
     deployment = service.deployment
     model = deployment.model
     template = engine.flags.items.get(job.workload)
-    has_bf16 = "bf16" in deployment.accelerator.peak_flop_per_s
-    dtype = deployment.activation_dtype if has_bf16 else "fp16"
+    dtype = deployment.activation_dtype
+    if dtype == "bf16":
+        dtype = deployment.accelerator.sixteen_bit_dtype
     if template is None:
         return NoStartCommand(f"no engine of the catalog has a start command for {job.unit}s")
     architecture = deployment.accelerator.architecture

@@ -170,7 +170,7 @@ def _headline(option: Option, found: Sequence[Sized]) -> str:
     names = [one.done.model.name for one in found]
     deals = [
         f"{each.machine.num_accelerators} × {accelerators.by_id(each.machine.accelerator).name}"
-        + (f" from {seller_words(each.offer.provider, each.offer.kind)}" if each.offer else "")
+        + (f" from {seller_words(each.offer)}" if each.offer else "")
         for each in option.purchases
     ]
     verb, ends = ("rent", "/h") if option.offer else ("run your own", "/h of electricity")

@@ -13,7 +13,7 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
-from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S, plain_number
 from advisor.decide.decision import Counts, Rejected
 from advisor.decide.offers import OWN, seller_words, stale_price_warnings
 from advisor.decide.purchase import usd_words
@@ -234,7 +234,7 @@ def headline(option: TrainingOption, model: Model) -> str:
     """The answer in one sentence."""
     offer = option.offer
     machine = option.machine
-    where = "your own" if offer is None else f"from {seller_words(offer.provider, offer.kind)}"
+    where = "your own" if offer is None else f"from {seller_words(offer)}"
     name = accelerators.by_id(machine.accelerator).name
     return (
         f"{model.name}: {machine.num_accelerators} × {name} ({where}; {option.plan.words}), "
@@ -246,11 +246,11 @@ def duration_words(days: float) -> str:
     """Days as people say them: hours below one, minutes below an hour, seconds below a minute."""
     hours = days * DAY_S / HOUR_S
     if hours >= 24.0:
-        return "1 day" if days == 1.0 else f"{days:.3g} days"
+        return "1 day" if days == 1.0 else f"{plain_number(days)} days"
     minutes = hours * HOUR_S / MINUTE_S
     if minutes < 1.0:
-        return f"{minutes * MINUTE_S:.2g} s"
-    return f"{hours:.2g} h" if hours >= 1.0 else f"{minutes:.2g} min"
+        return f"{plain_number(minutes * MINUTE_S, 2)} s"
+    return f"{plain_number(hours, 2)} h" if hours >= 1.0 else f"{plain_number(minutes, 2)} min"
 
 
 def _term_words(bill: TermCost) -> str:
@@ -308,7 +308,7 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
         price = option.usd_per_accelerator_hour * first.usd.value / option.usd.value
         found.append(
             f"{option.machine.accelerator} wins below ${price:.2f} per accelerator and hour "
-            f"(now ${option.usd_per_accelerator_hour:.2f} at {option.offer.provider if option.offer else OWN})"
+            f"(now ${option.usd_per_accelerator_hour:.2f} at {option.offer.source_words if option.offer else OWN})"
         )
     known = [
         (bill.usd, bill.days, bill) for bill in first.bills if bill.usd is not None and bill.days is not None

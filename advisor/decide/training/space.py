@@ -208,15 +208,6 @@ def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | Non
     return peaks.get(_PEAKS.get(compute_dtype, compute_dtype))
 
 
-def sixteen_bit(accelerator: Accelerator) -> str:
-    """The 16-bit format to train in where none is asked for: bf16, or fp16 on chips before it (Volta, Turing).
-
-    Source: catalog record of the accelerator.
-    """
-    peaks = accelerator.peak_flop_per_s
-    return "fp16" if "fp16" in peaks and "bf16" not in peaks else "bf16"
-
-
 def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[str]:
     """Switches that a plan of one's own is run with: adapters on all matrices; Megatron's parameters held in the format
     of its matrices.
@@ -376,7 +367,7 @@ def variants_of(
             f"the options of {accelerator.vendor}'s training frameworks are not in the catalog, so that no command "
             "would start a plan; advisor simulate train prices one"
         )
-    wanted = task.compute_dtypes or (sixteen_bit(accelerator),)
+    wanted = task.compute_dtypes or (accelerator.sixteen_bit_dtype,)
     dtypes = [dtype for dtype in wanted if peak_flop_per_s(accelerator, dtype)]
     if not dtypes:
         usable = tuple(dtype for dtype in COMPUTE_DTYPES if peak_flop_per_s(accelerator, dtype))

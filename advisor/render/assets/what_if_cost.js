@@ -54,10 +54,10 @@ whatIf.start((data) => {
   };
 
   // Deployments that are rented or owned, at the volume of a setting.
-  const placed = (size, day, count, perHour, deal) => ({
+  const placed = (size, day, units, perHour, deal) => ({
     size, deal, perHour,
     accelerator: size.accelerator,
-    used: day.mean / count / size.capacity_requests_per_s,
+    used: day.mean / (units * size.replicas_per_unit) / size.capacity_requests_per_s,
     tokens: day.volume,
     mean: day.mean,
   });
@@ -67,7 +67,7 @@ whatIf.start((data) => {
     if (found === null) return null;
     const perHour = found.units * option.usd_per_unit_hour * factor + size.extra_usd_per_hour;
     const deal = `${found.units * size.accelerators_per_unit} x ${size.accelerator} from ${option.provider}`;
-    return { ...placed(size, day, found.replicas, perHour, deal), option };
+    return { ...placed(size, day, found.units, perHour, deal), option };
   };
   const fleets = (option, day, factor) => {
     const { size } = option;
@@ -118,7 +118,7 @@ whatIf.start((data) => {
     const whole = total([bought, -bought * kept, interestOf(bought, option.interest_per_year, months), ...energy, ...upkeep]);
     const ownedPerHour = whole / (months * MONTH_H);
     return {
-      ...placed(size, day, found.replicas, ownedPerHour + size.extra_usd_per_hour, `${count} x ${size.accelerator}`),
+      ...placed(size, day, found.units, ownedPerHour + size.extra_usd_per_hour, `${count} x ${size.accelerator}`),
       ownedPerHour, bought,
       years: setting.years,
       runningPerMonth: total([...energy, ...upkeep]) / months,

@@ -93,7 +93,7 @@ whatIf.start((data) => {
     const best = sort(able)[0];
     const bill = best.usd * (1 + ROUNDING);
     const expected = best.expected * Math.exp(2 * data.sampling_sigma);
-    const key = (row) => [-even(row.chance * 10), ...row.deployment.complexity, -row.deployment.least_throughput, row.deployment.words];
+    const key = (row) => [!row.deployment.is_shown, -even(row.chance * 10), ...row.deployment.complexity, -row.deployment.least_throughput, row.deployment.words];
     const equal = able.filter((row) => row.usd <= bill && row.expected <= expected && row.isSafe === best.isSafe && row.isKnown === best.isKnown);
     return equal.reduce((kept, row) => (compare(key(row), key(kept)) < 0 ? row : kept), equal[0] || best);
   };
@@ -118,7 +118,7 @@ whatIf.start((data) => {
       String(place),
       `${row.units * offer.accelerators_per_unit} x ${deployment.accelerator}`,
       deployment.words,
-      `${offer.provider}, ${age}`,
+      `${offer.source_words}, ${age}`,
       `$${digits(row.perHour)}`,
       `$${digits(row.perHour * MONTH_H * part)}`,
       `$${digits(row.usd * perToken)} (${digits(row.low * perToken)}-${digits(row.high * perToken)})`,
@@ -129,7 +129,7 @@ whatIf.start((data) => {
     const ranked = rank(setting);
     const rows = ranked.slice(0, 10).map((row, i) => cells(row, i + 1, setting));
     const said = rows.length
-      ? `At ${digits(setting.load)} requests/s and ${digits(setting.limit)} ms: ${rows[0][1]} from ${ranked[0].offer.provider}, ${rows[0][4]}/h, ${rows[0][5]} a month.`
+      ? `At ${digits(setting.load)} requests/s and ${digits(setting.limit)} ms: ${rows[0][1]} from ${ranked[0].offer.source_words}, ${rows[0][4]}/h, ${rows[0][5]} a month.`
       : "Nothing in this surface meets that limit on that commitment: ask the command.";
     return { rows, said };
   };
