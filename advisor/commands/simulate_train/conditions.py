@@ -13,6 +13,8 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
 from advisor.decide.training.conditions import check_power_cap, cluster_of, network_words
 from advisor.decide.training.scenario import MachineConditions
+from advisor.decide.training.search import does_fit, evaluate_plan
+from advisor.decide.training.space import OF_TRANSFORMERS
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.job import TrainingJob
@@ -107,6 +109,27 @@ def stated_switches(values: Mapping[str, Any], framework: str) -> Switches:
 
 def _feature_words(values: Mapping[str, Any]) -> list[str]:
     return words_of(str(values.get("features", "")))
+
+
+def attention_note(job: TrainingJob) -> str:
+    """Return a note if attention is taken to store its scores for want of a kernel in Transformers; else nothing."""
+    if job.framework not in OF_TRANSFORMERS or "unfused_attention" not in job.features:
+        return ""
+    return (
+        f"attention of {job.model.id} stores its scores, as Transformers has no other for it; "
+        "--features flash_attention if your trainer's stores none"
+    )
+
+
+def loss_note(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan) -> str:
+    """Return a note if a plan fits because TRL's newest release computes the loss in tiles; else nothing."""
+    whole = replace(job, features=job.features - {"linear_ce", "tiled_head"})
+    if "tiled_head" not in job.features or does_fit(evaluate_plan(whole, cluster, plan)):
+        return ""
+    return (
+        "the loss is computed in tiles, as TRL's newest release does: with whole logits the plan would not fit "
+        "(--framework-version 2025-06 prices an older release)"
+    )
 
 
 def check_release(plan: TrainingPlan, job: TrainingJob) -> None:

@@ -16,8 +16,10 @@ from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB
 from advisor.commands.simulate_train.conditions import (
+    attention_note,
     check_release,
     host_note,
+    loss_note,
     network_note,
     stated_cluster,
     stated_switches,
@@ -50,6 +52,7 @@ from advisor.decide.training.space import (
     family_asked,
     host_layouts,
     limits_of,
+    offloads_checkpoints,
     option_faults,
     peak_flop_per_s,
     program_asked,
@@ -145,11 +148,14 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
         split = over_islands(job, islands, plan, values.get("across"))
         fits = list(split.fit)
         run = TrainRun(split.found, all(fits), tokens, "framework" in values, islands=(islands, split))
-    too_large = ""
+    too_large = habits = ""
+    if islands is None and all(fits):
+        habits = loss_note(job, cluster, plan)
     if not all(fits):
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
-    notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, told_network)))
+    named = (chosen.note, chip.note, known, second, told, hosted)
+    notes = tuple(filter(None, (*named, attention_note(job), habits, told_network)))
     about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
@@ -382,6 +388,7 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
             fix="give --gpus or --dp",
         )
     virtual = int(values.get("vpp", 1))
+    recompute = values.get("recompute", "none")
     return TrainingPlan(
         tensor_parallel=tp,
         pipeline_parallel=pp,
@@ -393,7 +400,7 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
         micro_batch=values.get("micro_batch", 1),
         sharding=values.get("sharding") or _usual_sharding(job, dp * cp),
         shard_group=values.get("shard_group", 0),
-        recompute=values.get("recompute", "none"),
+        recompute=recompute,
         recompute_layers=values.get("recompute_layers", -1),
         schedule=values.get("schedule", "interleaved" if virtual > 1 else "1f1b"),
         sequence_parallel=values.get("sequence_parallel", tp > 1),
@@ -401,7 +408,9 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
         offload_parameters=bool(values.get("offload_parameters", False)),
-        offload_activations=bool(values.get("offload_activations", False)),
+        offload_activations=bool(
+            values.get("offload_activations", recompute == "full" and offloads_checkpoints(job))
+        ),
     )
 
 

@@ -315,22 +315,28 @@ def training_job(
     version: str = "",
     switches: frozenset[str] = frozenset(),
     architecture: str = "",
+    is_loop: bool = False,
     generates_too: bool = False,
     software: str = "",
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
+    `is_loop`: trained on preferences or rewards, whose losses are others than plain tuning's.
     `generates_too`: a loop, whose own frameworks hold whole logits; TRL's other trainers compute the loss in tiles.
-    `software`: the framework that is named, if it has settings of its own, which do not ask for tiles.
+    `software`: the framework that is named, if it has settings of its own, with the features that these have.
 
     Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of
         which the month is stated.
     """
-    old = features_at(framework, version if version.startswith("20") else "", architecture)
+    old = features_at(framework, version if version.startswith("20") else "", architecture, method)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
-    in_trl = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
-    if framework in TUNING_FRAMEWORKS and not version and not generates_too and software not in tuners():
-        in_trl |= {"linear_ce", "tiled_head"}
+    stores = stores_scores(model, framework, architecture, software) and "flash_attention" not in switches
+    habits = frozenset({"unfused_attention"} if stores else ())
+    record = tuners().get(software)
+    if record is not None:
+        habits |= {*record.features, *(() if is_loop else record.loss_features)}
+    elif framework in TUNING_FRAMEWORKS and not version and not generates_too:
+        habits |= {"linear_ce", "tiled_head"}
     return TrainingJob(
         model,
         sequence_tokens,
@@ -343,7 +349,7 @@ def training_job(
         lora_rank=lora_rank,
         optimizer=optimizer,
         mean_sequence_tokens=mean_sequence_tokens,
-        features=features_of(method, framework, compute_dtype) | old | compiled | in_trl | switches,
+        features=features_of(method, framework, compute_dtype) | old | compiled | habits | switches,
     )
 
 
@@ -429,6 +435,7 @@ def _jobs_with_commands(
             version=task.framework_version,
             switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
             architecture=architecture,
+            is_loop=task.loop is not None,
             generates_too=task.loop is not None and generates(task.loop),
             software="" if program == "trl" else program,
         )
@@ -618,6 +625,14 @@ def host_layouts(job: TrainingJob, cluster: TrainingCluster, limits: LatticeLimi
         yield Variant(job, cluster, replace(moved, shard_groups=(0,)), is_last_resort=True)
 
 
+def offloads_checkpoints(job: TrainingJob) -> bool:
+    """Whether the job's framework keeps inputs of recomputed layers in host memory by itself.
+
+    Source: catalog/data/training/tuners.toml.
+    """
+    return job.software in tuners() and tuners()[job.software].offloads_checkpoints
+
+
 def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True) -> LatticeLimits:
     """The plans of a framework: everything, or the coarser grid of a first look.
 
@@ -630,6 +645,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         whole_copies_alone=rules.whole_copies_alone,
         schedules=rules.schedules,
         recompute=rules.recompute,
+        offloads_checkpoints=offloads_checkpoints(job),
         shard_groups=(0, cluster.domain) if rules.hybrid_sharding and cluster.domain <= 72 else (0,),
     )
     if rules.only_data_parallel:
