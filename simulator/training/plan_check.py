@@ -87,7 +87,10 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             "Ulysses gives each context rank whole heads",
         )
     if plan.tensor_parallel > domain:
-        yield f"TP {plan.tensor_parallel} spans machines", f"the fast fabric joins {domain} accelerators"
+        yield (
+            f"TP {plan.tensor_parallel} spans machines",
+            f"the fast fabric joins {domain} accelerators; --gpus-per-node states other nodes",
+        )
     parts = plan.pipeline_parallel * plan.virtual_stages
     if tables_as_layers(shape.num_layers, parts):
         pass

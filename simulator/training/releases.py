@@ -22,7 +22,7 @@ COMPILED_LOSS_SINCE: Final = "2025-04"
 """Month from which torchtitan compiles the loss with the model. Source: pytorch/torchtitan, commit bbb1b616e
 (2025-04-02), build_loss_fn."""
 WIDE_TABLES_UNTIL: Final = "2025-12"
-"""Month from which TRL leaves tables and norms beside an NF4 base in 16 bits; before, it cast them to fp32, and with
+"""Month from which TRL leaves tables and norms of an NF4 model in 16 bits; before, it cast them to fp32, and with
 them what layers pass on. Source: TRL 0.14.0 and 0.25.0 (trl/trainer/sft_trainer.py) call PEFT's
 prepare_model_for_kbit_training (peft/utils/other.py), 0.26.0 does not."""
 WITHOUT_FUSED_ATTENTION: Final = frozenset({"pascal", "volta", "turing"})
@@ -119,7 +119,7 @@ def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
 
 def features_at(framework: str, month: str, architecture: str = "", method: str = "full") -> frozenset[str]:
     """Return the features that a framework of a month has by default on an architecture: Megatron-LM's attention with
-    stored scores, and fp32 tables beside an NF4 base.
+    stored scores, and fp32 tables of an NF4 model.
 
     Source: as UNFUSED_UNTIL, WITHOUT_FUSED_ATTENTION and WIDE_TABLES_UNTIL.
     """

@@ -1,7 +1,7 @@
 """Stated conditions of a simulated step: its release, host memory and network, and what is said of those assumed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
@@ -57,6 +57,7 @@ def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> Train
     variant = accelerator.model_copy(update=changes) if changes else accelerator
     check_power_cap(accelerator, conditions.power_cap_w)
     cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions)
+    cluster = replace(cluster, ranks_per_node=int(values.get("gpus_per_node", 0)))
     rate = values.get("network_gbps")
     if rate is None:
         return cluster
@@ -111,25 +112,22 @@ def _feature_words(values: Mapping[str, Any]) -> list[str]:
     return words_of(str(values.get("features", "")))
 
 
-def attention_note(job: TrainingJob) -> str:
-    """Return a note if attention is taken to store its scores for want of a kernel in Transformers; else nothing."""
-    if job.framework not in OF_TRANSFORMERS or "unfused_attention" not in job.features:
-        return ""
-    return (
-        f"attention of {job.model.id} stores its scores, as Transformers has no other for it; "
-        "--features flash_attention if your trainer's stores none"
-    )
-
-
-def loss_note(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan) -> str:
-    """Return a note if a plan fits because TRL's newest release computes the loss in tiles; else nothing."""
+def habit_notes(
+    job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan, *, fits: bool
+) -> Iterator[str]:
+    """Yield what is taken for a trainer's habit and decides on the memory: stored scores of attention, and a loss in
+    tiles without which a plan that `fits` would not."""
+    if job.framework in OF_TRANSFORMERS and "unfused_attention" in job.features:
+        yield (
+            f"attention of {job.model.id} stores its scores, as Transformers has no other for it; "
+            "--features flash_attention if your trainer's stores none"
+        )
     whole = replace(job, features=job.features - {"linear_ce", "tiled_head"})
-    if "tiled_head" not in job.features or does_fit(evaluate_plan(whole, cluster, plan)):
-        return ""
-    return (
-        "the loss is computed in tiles, as TRL's newest release does: with whole logits the plan would not fit "
-        "(--framework-version 2025-06 prices an older release)"
-    )
+    if fits and "tiled_head" in job.features and not does_fit(evaluate_plan(whole, cluster, plan)):
+        yield (
+            "the loss is computed in tiles, as TRL's newest release does: with whole logits the plan would not "
+            "fit (--framework-version 2025-06 prices an older release)"
+        )
 
 
 def check_release(plan: TrainingPlan, job: TrainingJob) -> None:

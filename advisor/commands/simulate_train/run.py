@@ -16,10 +16,9 @@ from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB
 from advisor.commands.simulate_train.conditions import (
-    attention_note,
     check_release,
+    habit_notes,
     host_note,
-    loss_note,
     network_note,
     stated_cluster,
     stated_switches,
@@ -148,14 +147,12 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
         split = over_islands(job, islands, plan, values.get("across"))
         fits = list(split.fit)
         run = TrainRun(split.found, all(fits), tokens, "framework" in values, islands=(islands, split))
-    too_large = habits = ""
-    if islands is None and all(fits):
-        habits = loss_note(job, cluster, plan)
+    too_large = ""
     if not all(fits):
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
-    named = (chosen.note, chip.note, known, second, told, hosted)
-    notes = tuple(filter(None, (*named, attention_note(job), habits, told_network)))
+    habits = habit_notes(job, cluster, plan, fits=islands is None and all(fits))
+    notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, *habits, told_network)))
     about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))

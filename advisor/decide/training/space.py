@@ -76,6 +76,8 @@ _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
 """Software that runs a framework family's models, if not its own: DeepSpeed's run under Transformers."""
 _WITH_COMMANDS: Final = ("nvidia", "amd", "google")
 """Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
+_NOT_MODELLED: Final[Mapping[str, str]] = {"apple": "mlx-lm"}
+"""Framework that tunes on a vendor's chips and has no model here. Source: mlx-lm (PyPI), mlx_lm.lora."""
 _AS_IN_CATALOG: Final = MachineConditions()
 _AT_LEAST_A_PAIR: Final = (2, 4, 8, 16)
 """Micro-batches of algorithms on given outputs: both outputs of a pair pass together (TRL's concatenated forward), and
@@ -205,6 +207,14 @@ def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | Non
     if compute_dtype == "fp16":
         return peaks.get("fp16") or peaks.get("bf16")
     return peaks.get(_PEAKS.get(compute_dtype, compute_dtype))
+
+
+def rated_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float:
+    """Dense peak without a power limit, over which utilisation is told [flop/s]; 1 without such a unit.
+
+    Source: as `peak_flop_per_s`; MFU is over the peak of the data sheet (PaLM, arXiv:2204.02311, appendix B).
+    """
+    return (peak_flop_per_s(accelerator, compute_dtype) or 1.0) / accelerator.power_fraction
 
 
 def sixteen_bit(accelerator: Accelerator) -> str:
@@ -375,7 +385,9 @@ def variants_of(
             f"{', '.join(task.frameworks)} has no {task.loop} loop here: {trained}", elsewhere=known
         )
     if not frameworks:
-        return [], NoFramework("no training framework that the advisor models runs on it")
+        other = _NOT_MODELLED.get(accelerator.vendor, "")
+        beside = f"; {other} does, and is not modelled" if other else ""
+        return [], NoFramework(f"no training framework that the advisor models runs on it{beside}")
     if accelerator.vendor not in _WITH_COMMANDS:
         return [], NoFramework(
             f"the options of {accelerator.vendor}'s training frameworks are not in the catalog, so that no command "

@@ -151,7 +151,7 @@ def formats_of(job: TrainingJob) -> Formats:
 
 
 def _has_wide_tables(job: TrainingJob) -> bool:
-    """Whether tables and norms beside an NF4 base are fp32. Source: peft/utils/other.py,
+    """Whether tables and norms of an NF4 model are fp32. Source: peft/utils/other.py,
     prepare_model_for_kbit_training."""
     return job.method == "qlora" and "wide_tables" in job.features
 
