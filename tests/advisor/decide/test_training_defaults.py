@@ -238,3 +238,32 @@ def test_stored_scores_are_told_and_a_switch_or_own_models_store_none(cli: Cli) 
     assert "--features flash_attention" in stored.err
     for other in ("fsdp --features flash_attention", "llm-foundry"):
         assert "stores its scores" not in cli(f"{asked} {other}").err
+
+
+def test_utilisation_falls_with_throughput_under_a_power_limit(cli: Cli) -> None:
+    asked = (
+        "advisor simulate train --model 8b --gpus 8 --framework torchtitan --sharding zero3 --global-batch 64"
+    )
+    free, held = (
+        json.loads(cli(f"{asked} --sequence 4096 {cap} --json").out) for cap in ("", "--power-cap-w 400")
+    )
+    kept = held["tokens_per_s_per_accelerator"]["value"] / free["tokens_per_s_per_accelerator"]["value"]
+    assert kept < 1.0
+    assert held["mfu_fraction"]["value"] / free["mfu_fraction"]["value"] == pytest.approx(kept)
+
+
+def test_stated_nodes_hold_wider_tensor_ranks(cli: Cli) -> None:
+    asked = "advisor simulate train --model 8b --gpu gh200-96gb --gpus 8 --tp 4 --global-batch 8"
+    refused = cli(asked)
+    assert refused.code == 3
+    assert "--gpus-per-node" in refused.err
+    assert cli(f"{asked} --gpus-per-node 4").code == 0
+
+
+def test_a_budget_that_is_refused_is_told_with_one_that_suffices(cli: Cli) -> None:
+    asked = f"advisor recommend --model llama-3.2-1b --workload train --tokens 1B --gpu h100-sxm {AS_OF}"
+    refused = cli(f"{asked} --budget 1")
+    assert refused.code == 3
+    found = re.search(r"To fix: (--budget \d+)", refused.err)
+    assert found is not None
+    assert cli(f"{asked} {found[1]}").code == 0
