@@ -119,10 +119,9 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     chip = accelerators.get(str(values.get("gpu", "h100-sxm")))
     calibration = given_calibration(shared.calibration)
     cluster = stated_cluster(values, calibrated_accelerator(chip.record, calibration))
-    accelerator = cluster.accelerator
     islands, second = islands_of(values, cluster, calibration)
     clusters = islands.clusters if islands else (cluster,)
-    job = _job(values, chosen.record, accelerator)
+    job = _job(values, chosen.record, cluster.accelerator)
     for each in clusters:
         _check_precision(job, each)
     plan, told = _stated_or_fastest(_of_whole(values, islands), job, clusters)
@@ -153,7 +152,7 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
     habits = habit_notes(job, cluster, plan, fits=islands is None and all(fits))
     notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, *habits, told_network)))
-    about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
+    about = {"model": job.model.id, "accelerator": cluster.accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
     return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))

@@ -516,7 +516,7 @@ def _less_to_hold(scenario: TrainingScenario) -> str:
     return ", ".join(filter(None, (method, optimizer, rank, sequence, "a smaller --model")))
 
 
-def _priced(scenario: TrainingScenario) -> str:
+def _pricing_command(scenario: TrainingScenario) -> str:
     """Return the command that prices a plan for which no framework has options, with what that means."""
     limits = scenario.limits
     named = [name for _, name in limits.own] or limits.accelerators
@@ -552,10 +552,10 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return f"--optimizer {first}"
         case NoOptions(by_model=True, sibling=sibling):
             near = f"--model {sibling}, which Transformers builds" if sibling else "another --model"
-            return f"{_priced(scenario)}, or {near}"
+            return f"{_pricing_command(scenario)}, or {near}"
         case NoFramework() | NoOptions():
             framework = "no --framework, or " if scenario.task.frameworks else ""
-            return f"{framework}another accelerator, such as --gpu h100, or {_priced(scenario)}"
+            return f"{framework}another accelerator, such as --gpu h100, or {_pricing_command(scenario)}"
         case LayoutRefused():
             return reason.fix
         case TakesTooLong(deadline_days=float()):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.decide.training.fixed_layout import batch_near
 from advisor.decide.training.scenario import TrainingTask
 from advisor.decide.training.space import (
@@ -21,6 +22,7 @@ from advisor.decide.training.space import (
     training_job,
     variants_of,
 )
+from advisor.decide.training.uncertainty import loop_quantity
 from advisor.simulator.training.job import OPTIMIZERS, Method, TrainingJob
 from advisor.simulator.training.launch_tuning import trl_runs
 from advisor.simulator.training.memory import peak_memory
@@ -267,3 +269,11 @@ def test_a_budget_that_is_refused_is_told_with_one_that_suffices(cli: Cli) -> No
     found = re.search(r"To fix: (--budget \d+)", refused.err)
     assert found is not None
     assert cli(f"{asked} {found[1]}").code == 0
+
+
+def test_a_loop_that_generates_has_the_widest_interval_and_is_assumed() -> None:
+    loop = loop_quantity(1.0)
+    classes = read_toml(DATA_DIR / "training_intervals.toml")["step_time"].values()
+    assert loop.basis == "assumed"
+    assert loop.low <= min(low for low, _ in classes)
+    assert loop.high >= max(high for _, high in classes)
