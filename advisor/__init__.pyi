@@ -1357,6 +1357,7 @@ class _Simulate:
         tokens: float | str | None = ...,
         network: str | None = ...,
         network_gbps: float | str | None = ...,
+        gpus_per_node: int | str | None = ...,
         tp: int | str | None = ...,
         pp: int | str | None = ...,
         vpp: int | str | None = ...,
@@ -1419,6 +1420,7 @@ class _Simulate:
             tokens: Tokens of the whole run, for its days.
             network: Network between nodes, e.g. 'RoCE 8x400Gb'.
             network_gbps: Network per accelerator, Gb/s.
+            gpus_per_node: Accelerators that the fast fabric of a node joins.
             tp: Tensor parallelism.
             pp: Pipeline stages.
             vpp: Chunks per stage (interleaved).

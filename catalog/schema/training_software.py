@@ -65,6 +65,11 @@ class TrainingSoftware(Record):
     adapters_on: Literal["query_value", "all_linear"] = "all_linear"
     adapter_dropout: bool = False
     """Whether adapters drop out their inputs; each then keeps its own copy and a mask."""
+    casts_adapter_inputs: bool = True
+    """Whether fp32 adapters keep their own cast of each matrix's input; else they share the 16-bit output of the norm,
+    and what the activation function makes is computed again."""
+    own_models: bool = False
+    """Whether it has definitions of its own for models, whose attention stores no scores, in place of Transformers'."""
     adapts_identity: bool = False
     """Whether DoRA finds its norms by sending an identity matrix through the adapter."""
     double_quantization: bool = True

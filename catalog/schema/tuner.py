@@ -47,9 +47,16 @@ class Tuner(Record):
     """packed: whole sequences in one row, which need a kernel with lengths; wrapped: cut to rows of one length; padded;
     given: as the data of another task than sft come."""
     checkpointing: Words
-    """Recomputation of layers, and whether ranks divide the weights: `none`, `full`, `full divided`."""
+    """Recomputation of layers, whether ranks divide the weights, and whether inputs of layers are in host memory:
+    `none`, `full`, `full divided`, `full in host memory`."""
     recomputes_unstated: bool
     """Whether layers are recomputed where the settings do not say it."""
+    features: tuple[str, ...] = ()
+    """Features of every job that its settings start, as `TrainingJob.features` names them."""
+    loss_features: tuple[str, ...] = ()
+    """Features that its loss has in plain tuning alone."""
+    offloads_checkpoints: bool = False
+    """Whether inputs of recomputed layers are in host memory, if the plan leaves it to the framework."""
     sharding: Words
     """alone: one rank; copies: whole states on every rank; zero2, zero3; `zero3 host`: divided weights in host
     memory."""

@@ -44,6 +44,8 @@ class LatticeLimits:
     recompute: tuple[Recompute, ...] = ("none", "selective", "full")
     recompute_shares: tuple[float, ...] = (1.0,)
     """Fractions of a stage's layers with full recomputation."""
+    offloads_checkpoints: bool = False
+    """Whether inputs of recomputed layers are in host memory."""
     sharding: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
     whole_copies_alone: bool = False
     """Whether several whole copies of the states exclude tensor, pipeline and context parallelism."""
@@ -218,18 +220,19 @@ def _micro_batches(limits: LatticeLimits) -> tuple[int, ...]:
     return limits.micro_batch or tuple(_powers_of_two(_MOST_MICRO_BATCH))
 
 
-def _recomputes(layers_per_stage: int, chunks: int, limits: LatticeLimits) -> list[tuple[int, int]]:
-    """Return pairs of kind of recomputation and recomputed layers of a stage, as many in each of its chunks; -1 is all
-    of them."""
+def _recomputes(layers_per_stage: int, chunks: int, limits: LatticeLimits) -> list[tuple[int, int, int]]:
+    """Return kinds of recomputation with recomputed layers of a stage, as many in each of its chunks (-1 is all of
+    them), and whether their inputs are in host memory."""
     per_chunk = layers_per_stage / chunks
     found = []
     for recompute in limits.recompute:
         if recompute != "full":
-            found.append((RECOMPUTES.index(recompute), -1))
+            found.append((RECOMPUTES.index(recompute), -1, 0))
             continue
         layers = {round(share * per_chunk) for share in limits.recompute_shares}
         some = [-1 if number >= per_chunk else chunks * number for number in sorted(layers) if number]
-        found += [(RECOMPUTES.index("full"), number) for number in some]
+        offloads = int(limits.offloads_checkpoints)
+        found += [(RECOMPUTES.index("full"), number, offloads) for number in some]
     return found
 
 
@@ -243,12 +246,11 @@ _FIXED: Final = (
     "sequence_parallel",
     "first_stage_layers",
     "last_stage_layers",
-    "offload_activations",
 )
 _CHOSEN: Final = (
     ("expert_parallel", "expert_tensor_parallel"),
     ("micro_batch",),
-    ("recompute", "recompute_layers"),
+    ("recompute", "recompute_layers", "offload_activations"),
     ("sharding", "offload_parameters"),
     ("shard_group",),
     ("offload_optimizer",),
@@ -283,7 +285,7 @@ def _block(
     micro, group, offload = (
         [(int(value),) for value in values] for values in (micro_batches, groups, limits.offload)
     )
-    fixed = (*degrees, SCHEDULES.index(schedule[0]), schedule[1], int(tp > 1), outer, outer, 0)
+    fixed = (*degrees, SCHEDULES.index(schedule[0]), schedule[1], int(tp > 1), outer, outer)
     return fixed, (experts, micro, recomputes, held, group, offload)
 
 

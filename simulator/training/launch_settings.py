@@ -61,6 +61,8 @@ def parts_of(job: TrainingJob, plan: TrainingPlan, task: str = "sft", num_steps:
     if plan.offload_optimizer:
         sharding = f"{sharding} with the optimizer in host memory"
     ranks = "one" if plan.data_parallel == 1 else "several"
+    checkpointing = plan.recompute + (" divided" if divided and plan.recompute == "full" else "")
+    checkpointing += " in host memory" if plan.offload_activations else ""
     sequences = "packed" if packs_by_kernel(job) else "wrapped"
     if job.mean_sequence_tokens:
         sequences = "padded"
@@ -71,7 +73,7 @@ def parts_of(job: TrainingJob, plan: TrainingPlan, task: str = "sft", num_steps:
         "precision": f"{job.compute_dtype} {learns}",
         "attention": attention_kernel(job) or "default",
         "sequences": sequences if task == "sft" else "given",
-        "checkpointing": plan.recompute + (" divided" if divided and plan.recompute == "full" else ""),
+        "checkpointing": checkpointing,
         "sharding": sharding,
         "ranks": "one" if plan.data_parallel == 1 else "node",
         "code": "own" if needs_repository_code(job.model, "transformers") else "published",
@@ -106,8 +108,6 @@ def missing_settings(job: TrainingJob, plan: TrainingPlan, task: str = "sft") ->
         yield MissingSetting(record.release, "layout", "divided layers")
     if plan.recompute_layers >= 0 and plan.recompute != "none":
         yield MissingSetting(record.release, "checkpointing", "some of the layers")
-    if plan.offload_activations:
-        yield MissingSetting(record.release, "checkpointing", "in host memory")
     if plan.shard_group:
         yield MissingSetting(record.release, "sharding", "within a node")
     named = record.models.get(job.model.id, "")

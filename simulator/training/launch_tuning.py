@@ -12,7 +12,7 @@ from advisor.catalog.published import checkpoint_for, checkpoint_format, loadabl
 from advisor.catalog.resaving import SIXTEEN_BIT, new_weights_program, resaving_program
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
-from advisor.catalog.training import attention_of
+from advisor.catalog.training import attention_of, software_of
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import PORT, deepspeed_start, ranks_in_node
@@ -86,15 +86,18 @@ def _first_weights(model: Model, task: str, *, is_new: bool) -> tuple[str, str]:
     return _NEW, f"[ -d {_NEW} ] || {new_weights_program(weights_of(model), _NEW, runs_code=code)}"
 
 
-def stores_scores(model: Model, framework: str, architecture: str) -> bool:
+def stores_scores(model: Model, framework: str, architecture: str, software: str = "") -> bool:
     """Whether a trainer of Transformers computes a model's attention with stored scores, as nothing else does it on
-    that architecture.
+    that architecture. Software with models of its own does not.
 
     Source: attention_of; openai/gpt-oss-20b's sinks are in FlashAttention-3's kernels, for Hopper alone.
     """
     kernel = attention_of(model.family)
     no_kernel = kernel == _HOPPER_ONLY and architecture != "hopper"
-    return framework in ("peft", "fsdp", "deepspeed") and (kernel == "eager" or no_kernel)
+    in_transformers = (
+        framework in ("peft", "fsdp", "deepspeed") and not software_of(framework, software).own_models
+    )
+    return in_transformers and (kernel == "eager" or no_kernel)
 
 
 def attention_kernel(job: TrainingJob) -> str:

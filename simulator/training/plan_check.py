@@ -67,7 +67,10 @@ def check_plan(
     tensor_of_experts = near.expert_tensor_parallel if near else 0
     if tensor_of_experts and tensor_of_experts != (plan.expert_tensor_parallel or plan.tensor_parallel):
         hint = f"{hint}, with ETP {tensor_of_experts}"
-    raise InfeasibleError(what, why=why, fix="change the degrees so that they divide", hint=hint)
+    fix = "change the degrees so that they divide"
+    if plan.tensor_parallel > domain:
+        fix = f"--tp {domain}, or --gpus-per-node if your nodes are larger"
+    raise InfeasibleError(what, why=why, fix=fix, hint=hint)
 
 
 def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,10 @@ with Megatron-Core 0.7.0."""
 COMPILED_LOSS_SINCE: Final = "2025-04"
 """Month from which torchtitan compiles the loss with the model. Source: pytorch/torchtitan, commit bbb1b616e
 (2025-04-02), build_loss_fn."""
+WIDE_TABLES_UNTIL: Final = "2025-12"
+"""Month from which TRL leaves tables and norms of an NF4 model in 16 bits; before, it cast them to fp32, and with
+them what layers pass on. Source: TRL 0.14.0 and 0.25.0 (trl/trainer/sft_trainer.py) call PEFT's
+prepare_model_for_kbit_training (peft/utils/other.py), 0.26.0 does not."""
 WITHOUT_FUSED_ATTENTION: Final = frozenset({"pascal", "volta", "turing"})
 """Architectures on which Megatron-LM stores scores: Transformer Engine's kernels begin with compute capability 8.0.
 Source: NVIDIA, Transformer Engine, datatype and hardware support matrix."""
@@ -113,12 +117,14 @@ def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
     return found if has("expert parallelism") else replace(found, expert_parallel=(1,))
 
 
-def features_at(framework: str, month: str, architecture: str = "") -> frozenset[str]:
+def features_at(framework: str, month: str, architecture: str = "", method: str = "full") -> frozenset[str]:
     """Return the features that a framework of a month has by default on an architecture: Megatron-LM's attention with
-    stored scores.
+    stored scores, and fp32 tables of an NF4 model.
 
-    Source: as UNFUSED_UNTIL and WITHOUT_FUSED_ATTENTION.
+    Source: as UNFUSED_UNTIL, WITHOUT_FUSED_ATTENTION and WIDE_TABLES_UNTIL.
     """
+    if framework == "peft" and method == "qlora" and month and month < WIDE_TABLES_UNTIL:
+        return frozenset({"wide_tables"})
     is_old = (bool(month) and month < UNFUSED_UNTIL) or architecture in WITHOUT_FUSED_ATTENTION
     return frozenset({"unfused_attention"} if framework == "megatron" and is_old else ())
 

@@ -12,6 +12,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     "chunked_ce": "the loss is computed in chunks of tokens",
     "compile": "layers are compiled (torch.compile)",
     "deepep": "tokens of experts travel with DeepEP",
+    "flash_attention": "attention stores no scores, where Transformers' own would",
     "fp32_grad_reduce": "gradients are summed in fp32",
     "fp32_logits": "the logits are in fp32",
     "fp32_params": "16-bit copies are gathered from fp32 shards",
@@ -54,6 +55,7 @@ OTHER_WORDS: Final = (
     "tiled_head",
     "unfused_attention",
     "untied_embeddings",
+    "wide_tables",
     "whole_matrix_adapters",
 )
 """Words of a published run's conditions that act without being switches that a user types: a framework's or a recipe's
@@ -117,6 +119,9 @@ _ALIASES: Final[Mapping[str, str]] = {
     "cpuoffload": "optim_offload",
     "adamoffload": "optim_offload",
     "optimizerinbackward": "optim_in_backward",
+    "flashattn": "flash_attention",
+    "flashattention2": "flash_attention",
+    "fusedattention": "flash_attention",
     "fusedadamw": "fused_optimizer",
     "fusedadam": "fused_optimizer",
     "asynctp": "async_tp",

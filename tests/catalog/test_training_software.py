@@ -11,7 +11,7 @@ from advisor.catalog.training import all_software, allocator, software_of
         ("megatron", "NVIDIA NeMo Framework Release 24.09", "megatron"),
         ("fsdp", "litgpt", "litgpt"),
         ("fsdp", "torchtune 0.5", "torchtune"),
-        ("fsdp", "composer/llm-foundry", "fsdp"),
+        ("fsdp", "composer/llm-foundry", "llm-foundry"),
         ("deepspeed", "InternEvo", "internevo"),
         ("deepspeed", "pytorch", "fsdp"),
         ("megatron", "PyTorch NVIDIA Release 24.04", "megatron"),

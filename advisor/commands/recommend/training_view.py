@@ -44,6 +44,7 @@ from advisor.render.numbers import (
 )
 from advisor.render.option_table import not_among, offer_words
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
+from advisor.simulator.training.goodput import SNAPSHOT_S
 from advisor.simulator.training.launch_start import explain_command
 from advisor.simulator.training.reinforcement import RULES
 
@@ -272,6 +273,8 @@ def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[
             else "."
         )
     )
+    if left.checkpoint_write_s <= SNAPSHOT_S:
+        failures += " A write takes no longer than a snapshot: --checkpoints sync and async cost the same."
     rate = shown.tokens_per_s_per_accelerator
     work = (
         f"Compute: 6 x {show(compute['active_parameters'], COUNT)} x {show(compute['tokens'], COUNT)} = "

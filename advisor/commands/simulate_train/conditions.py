@@ -1,7 +1,7 @@
 """Stated conditions of a simulated step: its release, host memory and network, and what is said of those assumed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
@@ -13,6 +13,8 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
 from advisor.decide.training.conditions import check_power_cap, cluster_of, network_words
 from advisor.decide.training.scenario import MachineConditions
+from advisor.decide.training.search import does_fit, evaluate_plan
+from advisor.decide.training.space import OF_TRANSFORMERS
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.job import TrainingJob
@@ -55,6 +57,7 @@ def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> Train
     variant = accelerator.model_copy(update=changes) if changes else accelerator
     check_power_cap(accelerator, conditions.power_cap_w)
     cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions)
+    cluster = replace(cluster, ranks_per_node=int(values.get("gpus_per_node", 0)))
     rate = values.get("network_gbps")
     if rate is None:
         return cluster
@@ -107,6 +110,24 @@ def stated_switches(values: Mapping[str, Any], framework: str) -> Switches:
 
 def _feature_words(values: Mapping[str, Any]) -> list[str]:
     return words_of(str(values.get("features", "")))
+
+
+def habit_notes(
+    job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan, *, fits: bool
+) -> Iterator[str]:
+    """Yield what is taken for a trainer's habit and decides on the memory: stored scores of attention, and a loss in
+    tiles without which a plan that `fits` would not."""
+    if job.framework in OF_TRANSFORMERS and "unfused_attention" in job.features:
+        yield (
+            f"attention of {job.model.id} stores its scores, as Transformers has no other for it; "
+            "--features flash_attention if your trainer's stores none"
+        )
+    whole = replace(job, features=job.features - {"linear_ce", "tiled_head"})
+    if fits and "tiled_head" in job.features and not does_fit(evaluate_plan(whole, cluster, plan)):
+        yield (
+            "the loss is computed in tiles, as TRL's newest release does: with whole logits the plan would not "
+            "fit (--framework-version 2025-06 prices an older release)"
+        )
 
 
 def check_release(plan: TrainingPlan, job: TrainingJob) -> None:

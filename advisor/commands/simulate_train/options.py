@@ -153,6 +153,10 @@ class TrainInput:
         float | None,
         JOB("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000),
     ] = None
+    gpus_per_node: Annotated[
+        int | None,
+        JOB("N", "Accelerators that the fast fabric of a node joins.", "as sold", min=1, max=1024),
+    ] = None
     layout: TrainLayout = TrainLayout()
     data: Annotated[
         Literal["tokens", "text"] | None,

@@ -17,6 +17,7 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB
 from advisor.commands.simulate_train.conditions import (
     check_release,
+    habit_notes,
     host_note,
     network_note,
     stated_cluster,
@@ -50,6 +51,7 @@ from advisor.decide.training.space import (
     family_asked,
     host_layouts,
     limits_of,
+    offloads_checkpoints,
     option_faults,
     peak_flop_per_s,
     program_asked,
@@ -116,10 +118,9 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     chip = accelerators.get(str(values.get("gpu", "h100-sxm")))
     calibration = given_calibration(shared.calibration)
     cluster = stated_cluster(values, calibrated_accelerator(chip.record, calibration))
-    accelerator = cluster.accelerator
     islands, second = islands_of(values, cluster, calibration)
     clusters = islands.clusters if islands else (cluster,)
-    job = _job(values, chosen.record, accelerator)
+    job = _job(values, chosen.record, cluster.accelerator)
     for each in clusters:
         _check_precision(job, each)
     plan, told = _stated_or_fastest(_of_whole(values, islands), job, clusters)
@@ -148,8 +149,9 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     if not all(fits):
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
-    notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, told_network)))
-    about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
+    habits = habit_notes(job, cluster, plan, fits=islands is None and all(fits))
+    notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, *habits, told_network)))
+    about = {"model": job.model.id, "accelerator": cluster.accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
     return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
@@ -381,6 +383,7 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
             fix="give --gpus or --dp",
         )
     virtual = int(values.get("vpp", 1))
+    recompute = values.get("recompute", "none")
     return TrainingPlan(
         tensor_parallel=tp,
         pipeline_parallel=pp,
@@ -392,7 +395,7 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
         micro_batch=values.get("micro_batch", 1),
         sharding=values.get("sharding") or _usual_sharding(job, dp * cp),
         shard_group=values.get("shard_group", 0),
-        recompute=values.get("recompute", "none"),
+        recompute=recompute,
         recompute_layers=values.get("recompute_layers", -1),
         schedule=values.get("schedule", "interleaved" if virtual > 1 else "1f1b"),
         sequence_parallel=values.get("sequence_parallel", tp > 1),
@@ -400,7 +403,9 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
         offload_parameters=bool(values.get("offload_parameters", False)),
-        offload_activations=bool(values.get("offload_activations", False)),
+        offload_activations=bool(
+            values.get("offload_activations", recompute == "full" and offloads_checkpoints(job))
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from advisor.decide.training.memory_over_step import memory_over_step
 from advisor.decide.training.option import bottleneck_of, memory_stages, modelled_parts_s, plan_columns
 from advisor.decide.training.result import StageMemory
 from advisor.decide.training.search import PlanFound, pipeline_to_draw
-from advisor.decide.training.space import peak_flop_per_s
+from advisor.decide.training.space import rated_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity
 from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.document import pick_attributes
@@ -55,10 +55,10 @@ class TrainRun:
         cluster = self.found.cluster
         dtype = self.found.job.compute_dtype
         if self.islands is None:
-            return peak_flop_per_s(cluster.accelerator, dtype) or 1.0
+            return rated_flop_per_s(cluster.accelerator, dtype)
         whole, _ = self.islands
         pairs = zip(whole.counts, whole.clusters, strict=True)
-        total = sum(count * (peak_flop_per_s(each.accelerator, dtype) or 1.0) for count, each in pairs)
+        total = sum(count * rated_flop_per_s(each.accelerator, dtype) for count, each in pairs)
         return total / whole.num_accelerators
 
     @property

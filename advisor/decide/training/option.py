@@ -42,8 +42,9 @@ from advisor.decide.training.runs import (
 from advisor.decide.training.scenario import MachineConditions, TrainingScenario
 from advisor.decide.training.search import MEMORY_PARTS, PlanFound
 from advisor.decide.training.simulate_args import simulate_args
-from advisor.decide.training.space import peak_flop_per_s
-from advisor.decide.training.uncertainty import memory_quantity, step_quantity, verdict_of
+from advisor.decide.training.space import rated_flop_per_s
+from advisor.decide.training.uncertainty import loop_quantity, memory_quantity, step_quantity, verdict_of
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import placeholders_of
@@ -94,7 +95,7 @@ def option_of(
     found = run.found
     price = run.offer.price
     accelerator = found.cluster.accelerator
-    step = step_quantity(found, run.step_s)
+    step = _step(run)
     performance = _performance(run, scenario, known)
     deadline_s = scenario.limits.deadline_s
     shown: tuple[str, ...] = ()
@@ -124,16 +125,22 @@ def option_of(
     )
 
 
+def _step(run: TrainingRun) -> Quantity:
+    """Return the time of a step of a run with its interval [s], the loop around it included."""
+    loop = run.reinforcement
+    return loop_quantity(run.step_s) if loop and loop.rollout_s else step_quantity(run.found, run.step_s)
+
+
 def _performance(run: TrainingRun, scenario: TrainingScenario, known: Ownership) -> TrainingPerformance:
     """Return how fast the plan of a run trains, what it needs, and how long the whole run takes."""
     found = run.found
     job = found.job
     plan = found.plan
     accelerator = found.cluster.accelerator
-    step = step_quantity(found, run.step_s)
+    step = _step(run)
     training = step_quantity(found, found.step_s * run.straggler_factor)
     per_step = job.real_tokens_per_step / found.num_accelerators
-    peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
+    peak = rated_flop_per_s(accelerator, job.compute_dtype)
     breakdown_s = _breakdown_s(run)
     energy = energy_of(
         accelerator,

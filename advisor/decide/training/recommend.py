@@ -70,8 +70,10 @@ from advisor.simulator.training.plan_check import plan_words
 _BUDGET_STEP_USD = 100.0
 """Steps in which a budget that would do is named [USD], upwards."""
 _MOST_DOUBLINGS = 3
-"""Doublings of a deadline that are tried for clusters that fail too often; of accelerators, and halvings of sequences,
-for jobs that do not fit."""
+"""Doublings of a deadline that are tried for clusters that fail too often, and halvings of sequences for jobs that do
+not fit."""
+_MOST_COUNT_DOUBLINGS = 10
+"""Doublings of accelerators that are tried for jobs that do not fit: 8 become 8,192."""
 _MOST_SEARCHED_AGAIN = 2
 """Accelerators that a question may name for other questions to be tried in its place: each try searches them all."""
 _LESS_TIME = 0.95
@@ -353,9 +355,15 @@ def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
 
 
 def _other_models(model: Model) -> tuple[str, ...]:
-    """Return the note on what is not modelled for a model that is no language model; empty for language models."""
+    """Return the note on what is not modelled for a model that is no language model, or has a vision tower; empty for
+    others. Source: TRL 1.16.0, sft_trainer.py, which refuses to pack a data set with images."""
     if model.workload == "decoder":
-        return ()
+        if model.vision is None:
+            return ()
+        return (
+            f"images are not counted: {model.id} is priced on text, without its vision tower; trainers pack no data "
+            "set with images, so leave out the option that packs and state --mean-length",
+        )
     return (
         f"{model.id} is no language model: tokens are what passes its layers; its loss, frozen encoders and data "
         "preparation are not modelled",
@@ -377,6 +385,13 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     why = "; ".join(words for words, _ in told[:3])
     first = told[0][1] if told else None
     nearest_count = _nearest_count(scenario, outcome)
+    if isinstance(first, OverJobBudget) and first.count is None and _is_narrow(scenario):
+        free = scenario.with_limits(budget_usd=None)
+        runs = ranked_runs(free, search_training(free, model, lambda message: None))
+        if runs:
+            least = min((run for each in runs for run in each), key=lambda run: run.usd)
+            first = OverJobBudget(least.usd, first.budget_usd, least.num_accelerators)
+            outcome.near.append(least)
     others = _other_questions(scenario, first)
     if isinstance(first, NoLayout) and not first.fix:
         others = chain(_other_frameworks(scenario), () if nearest_count else _smaller_questions(scenario))
@@ -403,6 +418,9 @@ def _other_questions(
     """Yield the options that may remove a reason of failures or of a term, each with the question that it makes: fewer
     accelerators fail less often, and longer deadlines take fewer."""
     limits = scenario.limits
+    tunes = scenario.task.method != "full" and _is_narrow(scenario)
+    if isinstance(reason, NoOptions) and reason.by_model and not reason.elsewhere and tunes:
+        yield "--method full", _with_task(scenario, method="full", lora_rank=0)
     is_of_term = isinstance(reason, NotWorthCommitting) or (
         isinstance(reason, FailsTooOften) and reason.is_spot
     )
@@ -460,7 +478,7 @@ def _smaller_questions(scenario: TrainingScenario) -> Iterator[tuple[str, Traini
     if task.lora_rank > _LARGE_LORA_RANK:
         yield f"--lora-rank {_LARGE_LORA_RANK}", _with_task(scenario, lora_rank=_LARGE_LORA_RANK)
     if limits.num_accelerators is not None and not limits.own:
-        for doublings in range(1, _MOST_DOUBLINGS + 1):
+        for doublings in range(1, _MOST_COUNT_DOUBLINGS + 1):
             count = limits.num_accelerators << doublings
             yield f"--gpus {count}", scenario.with_limits(num_accelerators=count)
     if scenario.workload == "finetune" and task.method != "qlora":
@@ -498,6 +516,15 @@ def _less_to_hold(scenario: TrainingScenario) -> str:
     return ", ".join(filter(None, (method, optimizer, rank, sequence, "a smaller --model")))
 
 
+def _pricing_command(scenario: TrainingScenario) -> str:
+    """Return the command that prices a plan for which no framework has options, with what that means."""
+    limits = scenario.limits
+    named = [name for _, name in limits.own] or limits.accelerators
+    words = ["advisor simulate train", f"--model {scenario.model}", *(f"--gpu {name}" for name in named[:1])]
+    words += [f"--method {scenario.task.method}"] if scenario.task.method != "full" else []
+    return f"{' '.join(words)}, which prices a plan without a command"
+
+
 def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str:
     """Return the options to type instead, chosen by the first reason against; `nearest` is a number of accelerators
     that works, or 0."""
@@ -524,13 +551,11 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
         case NoOptions(optimizers=(first, *_)):
             return f"--optimizer {first}"
         case NoOptions(by_model=True, sibling=sibling):
-            full = "" if scenario.task.method == "full" else "--method full"
             near = f"--model {sibling}, which Transformers builds" if sibling else "another --model"
-            priced = f"advisor simulate train --model {scenario.model}, which prices a plan without a command"
-            return ", or ".join(filter(None, (full, near, priced)))
+            return f"{_pricing_command(scenario)}, or {near}"
         case NoFramework() | NoOptions():
             framework = "no --framework, or " if scenario.task.frameworks else ""
-            return f"{framework}another accelerator, such as --gpu h100"
+            return f"{framework}another accelerator, such as --gpu h100, or {_pricing_command(scenario)}"
         case LayoutRefused():
             return reason.fix
         case TakesTooLong(deadline_days=float()):

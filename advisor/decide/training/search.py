@@ -353,7 +353,7 @@ def unlayable(
 ) -> NoLayout:
     """Return why no plan of the variants fits `num_accelerators` accelerators, from the plan that needs least, with the
     other models of a loop; and what to type instead, of the parts that a user fixes and of the host memory."""
-    least = None
+    least: tuple[float, float] | None = None
     memory = variants[0].cluster.accelerator.memory_bytes or 0.0
     host = math.inf
     for variant in variants:
@@ -366,17 +366,19 @@ def unlayable(
         peaks = peak_memory(variant.job, lattice).peak_bytes
         if companions is not None:
             peaks = peaks + companion_bytes(variant.job, lattice, companions)
-        peak = float(peaks.min())
-        least = peak if least is None else min(least, peak)
         in_host = host_bytes(variant.job, lattice)
         if companions is not None:
             in_host = in_host + companion_host_bytes(variant.job, lattice, companions)
+        smallest = int(peaks.argmin())
+        found = float(peaks[smallest]), float(in_host[smallest])
+        least = found if least is None else min(least, found)
         held = in_host[peaks <= memory]
         host = min(host, float(held.min(initial=math.inf)))
     if least is None:
         why = f"no layout divides {num_accelerators} accelerators, the batch and the model"
         return NoLayout(why, _nearest_options(variants, num_accelerators, layout))
-    if least <= memory:
+    peak, in_host_bytes = least
+    if peak <= memory:
         accelerators = "accelerators" if num_accelerators > 1 else "accelerator"
         why = (
             f"its states fit neither {num_accelerators} {accelerators} nor "
@@ -388,7 +390,9 @@ def unlayable(
     if companions is not None:
         names = companion_parts(variants[0].job, PlanLattice.of([TrainingPlan()]), companions)
         beside = f" with its {' and '.join(name.replace('_', ' ') for name in names)}" if names else ""
-    why = f"the smallest plan needs {least / GB:.0f} GB per accelerator{beside}, it has {memory / GB:.0f}"
+    why = f"the smallest plan needs {peak / GB:.0f} GB per accelerator{beside}, it has {memory / GB:.0f}"
+    if in_host_bytes > (held_bytes := variants[0].cluster.host_bytes):
+        why += f", and {in_host_bytes / GB:.0f} GB of host memory for each, of {held_bytes / GB:.0f}"
     return NoLayout(why)
 
 

@@ -77,6 +77,8 @@ _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
 """Software that runs a framework family's models, if not its own: DeepSpeed's run under Transformers."""
 _WITH_COMMANDS: Final = ("nvidia", "amd", "google")
 """Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
+_NOT_MODELLED: Final[Mapping[str, str]] = {"apple": "mlx-lm"}
+"""Framework that tunes on a vendor's chips and has no model here. Source: mlx-lm (PyPI), mlx_lm.lora."""
 _AS_IN_CATALOG: Final = MachineConditions()
 _AT_LEAST_A_PAIR: Final = (2, 4, 8, 16)
 """Micro-batches of algorithms on given outputs: both outputs of a pair pass together (TRL's concatenated forward), and
@@ -208,6 +210,14 @@ def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | Non
     return peaks.get(_PEAKS.get(compute_dtype, compute_dtype))
 
 
+def rated_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float:
+    """Dense peak without a power limit, over which utilisation is told [flop/s]; 1 without such a unit.
+
+    Source: as `peak_flop_per_s`; MFU is over the peak of the data sheet (PaLM, arXiv:2204.02311, appendix B).
+    """
+    return (peak_flop_per_s(accelerator, compute_dtype) or 1.0) / accelerator.power_fraction
+
+
 def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[str]:
     """Switches that a plan of one's own is run with: adapters on all matrices; Megatron's parameters held in the format
     of its matrices.
@@ -307,22 +317,28 @@ def training_job(
     version: str = "",
     switches: frozenset[str] = frozenset(),
     architecture: str = "",
+    is_loop: bool = False,
     generates_too: bool = False,
     software: str = "",
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
+    `is_loop`: trained on preferences or rewards, whose losses are others than plain tuning's.
     `generates_too`: a loop, whose own frameworks hold whole logits; TRL's other trainers compute the loss in tiles.
-    `software`: the framework that is named, if it has settings of its own, which do not ask for tiles.
+    `software`: the framework that is named, if it has settings of its own, with the features that these have.
 
     Source: features_of; TRL 1.16.0, kernels/chunked_logprob.py; advisor.simulator.training.releases for a release of
         which the month is stated.
     """
-    old = features_at(framework, version if version.startswith("20") else "", architecture)
+    old = features_at(framework, version if version.startswith("20") else "", architecture, method)
     compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
-    in_trl = frozenset({"unfused_attention"} if stores_scores(model, framework, architecture) else ())
-    if framework in TUNING_FRAMEWORKS and not version and not generates_too and software not in tuners():
-        in_trl |= {"linear_ce", "tiled_head"}
+    stores = stores_scores(model, framework, architecture, software) and "flash_attention" not in switches
+    habits = frozenset({"unfused_attention"} if stores else ())
+    record = tuners().get(software)
+    if record is not None:
+        habits |= {*record.features, *(() if is_loop else record.loss_features)}
+    elif framework in TUNING_FRAMEWORKS and not version and not generates_too:
+        habits |= {"linear_ce", "tiled_head"}
     return TrainingJob(
         model,
         sequence_tokens,
@@ -335,7 +351,7 @@ def training_job(
         lora_rank=lora_rank,
         optimizer=optimizer,
         mean_sequence_tokens=mean_sequence_tokens,
-        features=features_of(method, framework, compute_dtype) | old | compiled | in_trl | switches,
+        features=features_of(method, framework, compute_dtype) | old | compiled | habits | switches,
     )
 
 
@@ -361,7 +377,9 @@ def variants_of(
             f"{', '.join(task.frameworks)} has no {task.loop} loop here: {trained}", elsewhere=known
         )
     if not frameworks:
-        return [], NoFramework("no training framework that the advisor models runs on it")
+        other = _NOT_MODELLED.get(accelerator.vendor, "")
+        beside = f"; {other} does, and is not modelled" if other else ""
+        return [], NoFramework(f"no training framework that the advisor models runs on it{beside}")
     if accelerator.vendor not in _WITH_COMMANDS:
         return [], NoFramework(
             f"the options of {accelerator.vendor}'s training frameworks are not in the catalog, so that no command "
@@ -421,6 +439,7 @@ def _jobs_with_commands(
             version=task.framework_version,
             switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
             architecture=architecture,
+            is_loop=task.loop is not None,
             generates_too=task.loop is not None and generates(task.loop),
             software="" if program == "trl" else program,
         )
@@ -612,6 +631,14 @@ def host_layouts(job: TrainingJob, cluster: TrainingCluster, limits: LatticeLimi
         yield Variant(job, cluster, replace(moved, shard_groups=(0,)), is_last_resort=True)
 
 
+def offloads_checkpoints(job: TrainingJob) -> bool:
+    """Whether the job's framework keeps inputs of recomputed layers in host memory by itself.
+
+    Source: catalog/data/training/tuners.toml.
+    """
+    return job.software in tuners() and tuners()[job.software].offloads_checkpoints
+
+
 def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True) -> LatticeLimits:
     """The plans of a framework: everything, or the coarser grid of a first look.
 
@@ -626,6 +653,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         whole_copies_alone=rules.whole_copies_alone,
         schedules=rules.schedules,
         recompute=rules.recompute,
+        offloads_checkpoints=offloads_checkpoints(job),
         shard_groups=(0, cluster.domain) if rules.hybrid_sharding and cluster.domain <= 72 else (0,),
     )
     if rules.only_data_parallel:

@@ -224,7 +224,7 @@ def _activations(
     selected = spread(
         selective_kept_tensors(layer, job.model.hidden_size, style, everything, every_second=every_second)
     )
-    inputs = _BF16 * hidden * residual_tokens
+    inputs = (_FP32 if formats.wide_residual else _BF16) * hidden * residual_tokens
     kept = np.where(lattice.recompute == _SELECTIVE, selected, whole)
     kept = np.where(lattice.recompute == _FULL, inputs, kept)
     if (lattice.recompute == _MODULES).any():
@@ -311,6 +311,10 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
     if software.splits_one_projection and not adapts_every_matrix(job, software):
         outputs += _BF16 * sum(width for tensor, _, width in targets if tensor == "mixer")
     inputs = [(tensor, width) for tensor, width, _ in targets]
+    if not software.casts_adapter_inputs:
+        # Attention keeps its output itself, and the result of the activation function is computed again.
+        shared = (width for tensor, width in dict.fromkeys(inputs) if tensor in ("mixer", "feed_forward"))
+        return outputs + _BF16 * sum(shared)
     if software.adapter_dropout:
         return outputs + (size + 1.0) * sum(width for _, width in dict.fromkeys(inputs))
     kept = inputs if size > _BF16 else dict.fromkeys(inputs)

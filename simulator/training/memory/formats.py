@@ -63,6 +63,8 @@ class Formats:
     """Whether the optimizer runs inside the backward pass, layer by layer."""
     autocast: bool
     """Whether weights are fp32 and every matrix multiplication casts them; the forward pass keeps the casts."""
+    wide_residual: bool
+    """Whether what layers pass on is fp32: under autocast, and behind fp32 tables."""
     pages_optimizer: bool
     """Whether the optimizer's state lives in memory that the driver pages to the host."""
 
@@ -113,17 +115,17 @@ def formats_of(job: TrainingJob) -> Formats:
     frozen = job.method != "full"
     trained = _trained_parameter_bytes(job, software)
     if not frozen:
-        layers = tables = trained
+        layers = tables = held = trained
         if "fp8_allgather" in job.features and software.family == "megatron":
             # Parameters are the low-bit copies themselves (--fp8-param-gather).
             layers = replace(trained, weights=0.0, gathered=1.0)
         adapters = ParameterBytes(0.0, 0.0, 0.0, 0.0, 0.0)
     else:
-        held = 2.0
-        tables = ParameterBytes(held, held, 0.0, 0.0, 0.0)
+        held = ParameterBytes(2.0, 2.0, 0.0, 0.0, 0.0)
+        tables = ParameterBytes(4.0, 4.0, 0.0, 0.0, 0.0) if _has_wide_tables(job) else held
         double = software.double_quantization and "single_quantization" not in job.features
         quantized = nf4_bytes_per_parameter(double_quantization=double)
-        layers = ParameterBytes(quantized, quantized, 0.0, 0.0, 0.0) if job.method == "qlora" else tables
+        layers = ParameterBytes(quantized, quantized, 0.0, 0.0, 0.0) if job.method == "qlora" else held
         states = software.adapter_states
         moments = _moments(job, states.moment)
         adapters = ParameterBytes(
@@ -133,7 +135,7 @@ def formats_of(job: TrainingJob) -> Formats:
     return Formats(
         software=software,
         layers=layers,
-        experts=tables if job.method == "qlora" else layers,
+        experts=held if job.method == "qlora" else layers,
         tables=tables,
         adapters=adapters,
         quantized_copy=_QUANTIZED_COPY_BYTES.get(job.compute_dtype, 0.0) if copies else 0.0,
@@ -143,8 +145,15 @@ def formats_of(job: TrainingJob) -> Formats:
         keeps_gradients=software.persistent_gradients and not frozen,
         drops_gradients="optim_in_backward" in job.features,
         autocast="autocast" in job.features,
+        wide_residual="autocast" in job.features or _has_wide_tables(job),
         pages_optimizer="paged_optimizer" in job.features,
     )
+
+
+def _has_wide_tables(job: TrainingJob) -> bool:
+    """Whether tables and norms of an NF4 model are fp32. Source: peft/utils/other.py,
+    prepare_model_for_kbit_training."""
+    return job.method == "qlora" and "wide_tables" in job.features
 
 
 def _trained_parameter_bytes(job: TrainingJob, software: TrainingSoftware) -> ParameterBytes:

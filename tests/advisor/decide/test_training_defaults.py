@@ -12,11 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.decide.training.fixed_layout import batch_near
 from advisor.decide.training.scenario import TrainingTask
-from advisor.decide.training.space import RULES, option_faults, training_job, variants_of
-from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
+from advisor.decide.training.space import (
+    RULES,
+    offloads_checkpoints,
+    option_faults,
+    training_job,
+    variants_of,
+)
+from advisor.decide.training.uncertainty import loop_quantity
+from advisor.simulator.training.job import OPTIMIZERS, Method, TrainingJob
 from advisor.simulator.training.launch_tuning import trl_runs
+from advisor.simulator.training.memory import peak_memory
 from advisor.simulator.training.plan import PlanLattice, Sharding, TrainingPlan
 from advisor.simulator.training.step_host import host_bytes
 
@@ -176,3 +185,95 @@ def test_ranks_divide_weights_in_host_memory(ranks: int, sharding: Sharding, run
     held = host_bytes(job, PlanLattice.of([plan]))[0]
     alone = host_bytes(job, PlanLattice.of([replace(plan, data_parallel=1, sharding="none")]))[0]
     assert not runs or held == pytest.approx(alone / ranks, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "card", "software", "version", "tokens"),
+    [
+        ("llama-3.1-8b", "rtx-4090", "", "2025-02", 5_789),
+        ("llama-3.1-8b", "rtx-4090", "unsloth", "", 78_475),
+        ("llama-3.3-70b", "a100-sxm-80gb", "", "2025-02", 6_916),
+        ("llama-3.3-70b", "a100-sxm-80gb", "unsloth", "", 89_389),
+        ("llama-3.3-70b", "rtx-a6000", "unsloth", "", 12_106),
+    ],
+)
+def test_the_longest_sequence_that_a_trainer_has_run_fills_its_card(
+    model: str, card: str, software: str, version: str, tokens: int
+) -> None:
+    """Source: Unsloth's benchmarks of context lengths (README, QLoRA of rank 32 on all matrices, one sequence)."""
+    job = training_job(
+        models.get(model).record,
+        *(tokens, 1, "bf16", "peft"),
+        method="qlora",
+        lora_rank=32,
+        optimizer="adamw_8bit",
+        version=version,
+        software=software,
+    )
+    plan = TrainingPlan(recompute="full", offload_activations=offloads_checkpoints(job))
+    filled = peak_memory(job, PlanLattice.of([plan])).peak_bytes[0] / accelerators.by_id(card).memory_bytes
+    assert 0.90 < filled < 1.05
+
+
+def test_no_tuner_of_its_own_kernels_holds_more_than_plain_transformers() -> None:
+    model = models.get("llama-3.1-8b").record
+    plan = PlanLattice.of([TrainingPlan(recompute="full")])
+
+    def peak(framework: str, software: str, method: Method) -> float:
+        given = (model, 8192, 1, "bf16", framework)
+        job = training_job(*given, method=method, lora_rank=16, software=software, version="2025-02")
+        return float(peak_memory(job, plan).peak_bytes[0])
+
+    for method in ("lora", "qlora"):
+        plain = peak("peft", "", method)
+        assert peak("fsdp", "torchtune", method) < plain
+        assert peak("peft", "unsloth", method) < plain
+
+
+def test_stored_scores_are_told_and_a_switch_or_own_models_store_none(cli: Cli) -> None:
+    asked = (
+        "advisor simulate train --model mpt-7b --gpus 8 --sharding zero3 --recompute full --sequence 65536 "
+        "--global-batch 8 --framework"
+    )
+    stored = cli(f"{asked} fsdp")
+    assert "stores its scores" in stored.err
+    assert "--features flash_attention" in stored.err
+    for other in ("fsdp --features flash_attention", "llm-foundry"):
+        assert "stores its scores" not in cli(f"{asked} {other}").err
+
+
+def test_utilisation_falls_with_throughput_under_a_power_limit(cli: Cli) -> None:
+    asked = (
+        "advisor simulate train --model 8b --gpus 8 --framework torchtitan --sharding zero3 --global-batch 64"
+    )
+    free, held = (
+        json.loads(cli(f"{asked} --sequence 4096 {cap} --json").out) for cap in ("", "--power-cap-w 400")
+    )
+    kept = held["tokens_per_s_per_accelerator"]["value"] / free["tokens_per_s_per_accelerator"]["value"]
+    assert kept < 1.0
+    assert held["mfu_fraction"]["value"] / free["mfu_fraction"]["value"] == pytest.approx(kept)
+
+
+def test_stated_nodes_hold_wider_tensor_ranks(cli: Cli) -> None:
+    asked = "advisor simulate train --model 8b --gpu gh200-96gb --gpus 8 --tp 4 --global-batch 8"
+    refused = cli(asked)
+    assert refused.code == 3
+    assert "--gpus-per-node" in refused.err
+    assert cli(f"{asked} --gpus-per-node 4").code == 0
+
+
+def test_a_budget_that_is_refused_is_told_with_one_that_suffices(cli: Cli) -> None:
+    asked = f"advisor recommend --model llama-3.2-1b --workload train --tokens 1B --gpu h100-sxm {AS_OF}"
+    refused = cli(f"{asked} --budget 1")
+    assert refused.code == 3
+    found = re.search(r"To fix: (--budget \d+)", refused.err)
+    assert found is not None
+    assert cli(f"{asked} {found[1]}").code == 0
+
+
+def test_a_loop_that_generates_has_the_widest_interval_and_is_assumed() -> None:
+    loop = loop_quantity(1.0)
+    classes = read_toml(DATA_DIR / "training_intervals.toml")["step_time"].values()
+    assert loop.basis == "assumed"
+    assert loop.low <= min(low for low, _ in classes)
+    assert loop.high >= max(high for _, high in classes)
