@@ -645,8 +645,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     Source: RULES; a first look takes fewer chunks and micro-batches.
     """
     rules = RULES.get(job.framework, RULES["megatron"])
-    is_whole_first = job.framework in OF_TRANSFORMERS and job.method == "qlora" and not _loads(job, cluster)
-    shardings: tuple[Sharding, ...] = ("none",) if is_whole_first else rules.shardings
+    shardings: tuple[Sharding, ...] = ("none",) if is_too_large_to_load(job, cluster) else rules.shardings
     limits = LatticeLimits(
         domain=cluster.domain,
         sharding=shardings,
@@ -693,14 +692,16 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     return limits
 
 
-def _loads(job: TrainingJob, cluster: TrainingCluster) -> bool:
-    """Whether an accelerator holds a model whose layers become 4-bit weights as they are read: their quantiser puts all
+def is_too_large_to_load(job: TrainingJob, cluster: TrainingCluster) -> bool:
+    """Whether no accelerator holds a model whose layers become 4-bit weights as they are read: their quantiser puts all
     on each rank's accelerator before ranks divide them. Routed experts keep 16 bits.
 
     Source: transformers 5.24.0, quantizers/quantizer_bnb_4bit.py, update_device_map.
     """
+    if job.framework not in OF_TRANSFORMERS or job.method != "qlora":
+        return False
     weights = float(peak_memory(job, PlanLattice.of([TrainingPlan()])).weight_bytes[0])
-    return weights <= (cluster.accelerator.memory_bytes or math.inf)
+    return weights > (cluster.accelerator.memory_bytes or math.inf)
 
 
 def _coarse_shardings(job: TrainingJob, shardings: tuple[Sharding, ...]) -> tuple[Sharding, ...]:
