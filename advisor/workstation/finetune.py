@@ -1,5 +1,6 @@
 """QLoRA on a few cards: whether it fits, its speed, and the largest model that would fit."""
 
+import math
 from functools import lru_cache
 from typing import Final
 
@@ -12,6 +13,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import fits, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.step import step_class, step_quantity, step_time
+from advisor.simulator.training.step_host import host_bytes
 from advisor.workstation.hardware import Hardware, HardwareRun
 
 RANK: Final = 16
@@ -43,6 +45,10 @@ def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
     return (
         ("a copy on each card", TrainingPlan(data_parallel=num, recompute="full")),
         ("sharded (FSDP)", TrainingPlan(data_parallel=num, sharding="zero3", recompute="full")),
+        (
+            "sharded, weights in main memory (FSDP)",
+            TrainingPlan(data_parallel=num, sharding="zero3", recompute="full", offload_parameters=True),
+        ),
     )
 
 
@@ -61,7 +67,8 @@ def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Hardw
         steps = step_time(job, lattice, cluster).step_s
     except (AdvisorError, ValueError, KeyError):
         return None  # a figure of the record, or of its links, is missing
-    usable = [row for row, fit in enumerate(fits(peaks, memory)) if fit]
+    held = host_bytes(job, lattice) * hardware.num <= hardware.host_capacity_bytes
+    usable = [row for row, fit in enumerate(fits(peaks, memory) & held) if fit]
     if not usable:
         return None
     row = min(usable, key=lambda r: float(steps[r]))
@@ -88,16 +95,21 @@ def _interval(seconds: float, class_name: str) -> Quantity:
 
 
 @lru_cache(maxsize=256)
-def tuning_bytes(model: Model, num: int, sequence_tokens: int) -> float:
-    """Least memory per card that QLoRA of a model takes on `num` cards [bytes]."""
+def tuning_bytes(model: Model, num: int, sequence_tokens: int, host_capacity_bytes: float) -> float:
+    """Least memory per card that QLoRA of a model takes on `num` cards beside a main memory [bytes]."""
     job = tuning_job(model, sequence_tokens)
-    return float(peak_memory(job, PlanLattice.of(plan for _, plan in tuning_plans(num))).peak_bytes.min())
+    lattice = PlanLattice.of(plan for _, plan in tuning_plans(num))
+    held = host_bytes(job, lattice) * num <= host_capacity_bytes
+    return float(peak_memory(job, lattice).peak_bytes[held].min(initial=math.inf))
 
 
 def largest_tuning(hardware: Hardware, sequence_tokens: int) -> str:
     """Return the largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
     memory = hardware.record().memory_bytes or 0.0
+    beside = hardware.host_capacity_bytes
     fitting = [
-        name for name in SIZES if tuning_bytes(models.by_id(name), hardware.num, sequence_tokens) <= memory
+        name
+        for name in SIZES
+        if tuning_bytes(models.by_id(name), hardware.num, sequence_tokens, beside) <= memory
     ]
     return fitting[-1] if fitting else ""

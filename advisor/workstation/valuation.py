@@ -184,7 +184,7 @@ def performance_of(
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
     tuned = smallest or hardware
-    needed = tuning_bytes(load.model, tuned.num, load.context_tokens)
+    needed = tuning_bytes(load.model, tuned.num, load.context_tokens, tuned.host_capacity_bytes)
     return replace(
         found,
         other_runs=tuple(other for other in other_runs if other is not None),

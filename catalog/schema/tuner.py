@@ -51,6 +51,8 @@ class Tuner(Record):
     `none`, `full`, `full divided`, `full in host memory`."""
     recomputes_unstated: bool
     """Whether layers are recomputed where the settings do not say it."""
+    loads_divided: bool = False
+    """Whether ranks read a 4-bit model in parts, so that no accelerator has to hold all of it while it loads."""
     features: tuple[str, ...] = ()
     """Features of every job that its settings start, as `TrainingJob.features` names them."""
     loss_features: tuple[str, ...] = ()

@@ -623,3 +623,15 @@ def test_an_8b_with_adapters_fits_24_gb_at_short_sequences_alone(cli: Cli) -> No
     )
     fits = [json.loads(cli(f"{base} {plan} --sequence {length}").out)["fits"] for length in (2048, 8192)]
     assert fits == [True, False]
+
+
+def test_a_4_bit_model_that_no_card_can_load_is_tuned_where_ranks_read_parts_of_it(cli: Cli) -> None:
+    """70B by QLoRA on two 24 GB cards is the example of the guides of FSDP-QLoRA (bitsandbytes, Axolotl)."""
+    asked = "advisor recommend --model llama-3.1-70b --workload finetune --method qlora --tokens 10M --sequence 1024"
+    answer = cli(f"{asked} --own 2xrtx-4090")
+    assert answer.code == 0
+    assert "axolotl train" in answer.out
+    assert "cpu_ram_efficient_loading: true" in answer.out
+    refused = cli(f"{asked} --own 2xrtx-4090 --framework trl")
+    assert refused.code != 0
+    assert "loads the whole 4-bit model on each accelerator" in refused.err

@@ -395,6 +395,8 @@ def variants_of(
     cluster = cluster_of(accelerator, conditions)
     found: list[Variant] = []
     jobs = _jobs_with_commands(model, task, frameworks, dtypes, accelerator.architecture)
+    if jobs and all(is_too_large_to_load(job, cluster) for job in jobs):
+        jobs += _jobs_that_load(model, task, frameworks, dtypes, accelerator.architecture)
     if (
         not jobs
         and not task.frameworks
@@ -447,6 +449,23 @@ def _jobs_with_commands(
         for program in _programs(task, framework)
     )
     return [job for job in jobs if _is_startable(job, task)]
+
+
+def _jobs_that_load(
+    model: Model, task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], architecture: str
+) -> list[TrainingJob]:
+    """Return the jobs of frameworks that read a model in parts, of those that the question leaves open."""
+    named = tuple(
+        (framework, name)
+        for framework in frameworks
+        if all(family != framework for family, _ in task.programs)
+        for name, record in tuners().items()
+        if record.loads_divided and framework in record.families
+    )
+    within = [framework for framework, _ in named]
+    return _jobs_with_commands(
+        model, task.model_copy(update={"programs": named}), within, dtypes, architecture
+    )
 
 
 def _is_startable(job: TrainingJob, task: TrainingTask) -> bool:
@@ -619,14 +638,18 @@ def _layouts(
 
 
 def host_layouts(job: TrainingJob, cluster: TrainingCluster, limits: LatticeLimits) -> Iterator[Variant]:
-    """The plans of a framework with states in host memory; adapters have too few states for one.
+    """The plans of a framework with states in host memory; adapters have too few states for one, and 4-bit weights
+    are held there only by frameworks that read them in parts.
 
     Source: RULES.
     """
     rules = RULES[job.framework]
-    if job.method != "full" or job.optimizer not in rules.host_optimizers:
+    held = rules.host if job.method == "full" else ()
+    if job.method == "qlora" and _loads_divided(job.software):
+        held = _FROZEN_IN_HOST
+    if job.optimizer not in rules.host_optimizers:
         return
-    for optimizer, parameters, shardings in rules.host:
+    for optimizer, parameters, shardings in held:
         moved = replace(limits, offload=(optimizer,), offload_parameters=(parameters,), sharding=shardings)
         yield Variant(job, cluster, replace(moved, shard_groups=(0,)), is_last_resort=True)
 
@@ -692,13 +715,21 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     return limits
 
 
+_FROZEN_IN_HOST: Final[tuple[tuple[bool, bool, tuple[Sharding, ...]], ...]] = ((False, True, ("zero3",)),)
+"""What FSDP's offload_params holds in host memory of a model whose own weights are frozen."""
+
+
+def _loads_divided(software: str) -> bool:
+    return software in tuners() and tuners()[software].loads_divided
+
+
 def is_too_large_to_load(job: TrainingJob, cluster: TrainingCluster) -> bool:
     """Whether no accelerator holds a model whose layers become 4-bit weights as they are read: their quantiser puts all
     on each rank's accelerator before ranks divide them. Routed experts keep 16 bits.
 
     Source: transformers 5.24.0, quantizers/quantizer_bnb_4bit.py, update_device_map.
     """
-    if job.framework not in OF_TRANSFORMERS or job.method != "qlora":
+    if job.framework not in OF_TRANSFORMERS or job.method != "qlora" or _loads_divided(job.software):
         return False
     weights = float(peak_memory(job, PlanLattice.of([TrainingPlan()])).weight_bytes[0])
     return weights > (cluster.accelerator.memory_bytes or math.inf)
