@@ -48,7 +48,8 @@ class LatticeLimits:
     """Whether inputs of recomputed layers are in host memory."""
     sharding: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
     whole_copies_alone: bool = False
-    """Whether several whole copies of the states exclude tensor, pipeline and context parallelism."""
+    """Whether whole copies of the states exclude tensor and pipeline parallelism, and several of them context
+    parallelism too."""
     schedules: tuple[Schedule, ...] = ("1f1b", "interleaved")
     shard_groups: tuple[int, ...] = (0,)
     offload: tuple[bool, ...] = (False,)
@@ -134,7 +135,13 @@ def _dense_degrees(
     for tp, cp, pp in product(tensor, context, stages):
         divides = num_accelerators % (tp * cp * pp) == 0 and shape.num_heads % tp == 0
         divides = divides and not any(heads % tp and tp % heads for heads in shape.key_heads)
-        if divides and pp <= shape.num_layers and tp <= limits.domain:
+        is_one_copy = limits.whole_copies_alone and cp == 1 < tp * pp == num_accelerators
+        if (
+            divides
+            and pp <= shape.num_layers
+            and tp <= limits.domain
+            and not (is_one_copy and not limits.are_stated)
+        ):
             yield tp, pp, cp
 
 
