@@ -396,7 +396,7 @@ def operator_library(deployment: Deployment, *, version: str = "", date: str = "
 def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
     family = deployment.model.family
 
-    def named(shapes: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    def shapes_here(shapes: Mapping[str, Sequence[str]]) -> Sequence[str]:
         return shapes.get(deployment.accelerator.id, ())
 
     return (
@@ -407,9 +407,9 @@ def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
         and (deployment.engine.prefix_caching or not choice.needs_prefix_cache)
         and (
             not choice.except_shapes
-            or bool(_expert_shapes(deployment).difference(named(choice.except_shapes)))
+            or bool(_expert_shapes(deployment).difference(shapes_here(choice.except_shapes)))
         )
-        and (not choice.shapes or bool(_expert_shapes(deployment).intersection(named(choice.shapes))))
+        and (not choice.shapes or bool(_expert_shapes(deployment).intersection(shapes_here(choice.shapes))))
     )
 
 

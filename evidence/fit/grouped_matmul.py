@@ -114,10 +114,10 @@ def load(options: Options) -> pd.DataFrame:
     # With expert parallelism this sweep takes as long as without, whatever the degree, where every other one falls
     # with it: the rows of all ranks were multiplied, which the engine's own kernels skip.
     whole = (table.system == "a100_sxm") & (table.backend == "sglang") & (table.moe_ep_size > 1)
-    return with_loads(table[~whole & ~slow & ~_tuned(table)])
+    return with_loads(table[~whole & ~slow & ~_has_tuned_tiles(table)])
 
 
-def _tuned(table: pd.DataFrame) -> NDArray[np.bool_]:
+def _has_tuned_tiles(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Mask of rows of SGLang in 16 bits whose shapes have tuned tiles: the engine's record names them, and they run as
     vLLM's do."""
     experts = table.num_experts // table.moe_ep_size

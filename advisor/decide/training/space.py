@@ -716,7 +716,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
 
 
 _FROZEN_IN_HOST: Final[tuple[tuple[bool, bool, tuple[Sharding, ...]], ...]] = ((False, True, ("zero3",)),)
-"""What FSDP's offload_params holds in host memory of a model whose own weights are frozen."""
+"""FSDP's offload_params holds a model's frozen weights in host memory."""
 
 
 def _loads_divided(software: str) -> bool:
