@@ -42,7 +42,7 @@ def with_unnamed_rest(listing: Listing) -> Assembly:
     towers = [case for case in parts.planner_parts(Case) if not case.open_frame]
     coolers = parts.planner_parts(Cooler)
     cooler = next((one for one in reversed(coolers) if socket in one.sockets), coolers[-1])
-    forms = tuple({name for case in towers for name in case.boards})
+    forms = tuple(sorted({name for case in towers for name in case.boards}))
     room = max(towers, key=lambda case: (case.expansion_slots, case.max_gpu_m))
     usual = {
         "board": machine.board or _usual_board(machine.cpu, machine.memory),

@@ -73,6 +73,7 @@ HELD: Final = {
     "joblib",
     "llamafactory",
     "llmcompressor",
+    "lmdeploy",
     "mlx-lm",
     "ms-swift",
     "nixl",
