@@ -50,7 +50,12 @@ _MODEL_LINE: Final = re.compile(
     r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
     re.MULTILINE | re.IGNORECASE,
 )
-_WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
+_WORDS: Final = {
+    "request_rate_per_s": "requests/s",
+    "tensor_parallel": "tp",
+    "device": "gpu",
+    "weight_dtype": "precision",
+}
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*(?::\w[\w.-]*)?")
 _LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
@@ -247,8 +252,7 @@ def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBe
     weights = models.get(model).record.weights if model else ""
     is_checkpoint = bool(model) and model not in models.all_ids()
     gpu = None if all(one.device for one in rows) else _boards(text)[0]
-    named = {format_of(line) for line in _lines_of_people(text)} - {"", *_WIDE}
-    stated = named.pop() if len(named) == 1 else ""
+    stated = _file_format_in(text)
     return tuple(
         dataclasses.replace(
             one,
@@ -261,11 +265,18 @@ def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBe
     )
 
 
+def _file_format_in(text: str) -> str:
+    """Return the one format of a local engine's file that the lines of people name; empty for none, or several."""
+    named = {format_of(line) for line in _lines_of_people(text)} - {"", *_WIDE}
+    return named.pop() if len(named) == 1 else ""
+
+
 def _complete_log(log: ServerLog, text: str) -> ServerLog:
-    """Return a start-up log with what it lacks of model, accelerator and number, as the text around it names them."""
+    """Return a start-up log with what it lacks of model, format, accelerator and number, as the text names them."""
     gpu, count = _boards(text)
     model = _model_in(text)
-    found = {"device": gpu, "model": model, "tensor_parallel": count}
+    weights = (format_of(log.model) or _file_format_in(text)) if log.engine == "llama.cpp" else ""
+    found = {"device": gpu, "model": model, "weight_dtype": weights, "tensor_parallel": count}
     added: dict[str, Any] = {name: value for name, value in found.items() if value and not getattr(log, name)}
     if not added:
         return log
