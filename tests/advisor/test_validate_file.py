@@ -235,3 +235,19 @@ def test_a_log_keeps_its_failure_its_format_and_says_what_was_not_compared(
     told = " ".join(f"{run.out} {run.err}".split())
     assert [words for words in says if words not in told] == []
     assert ("did not start" in told) == ("did not start" in says[0])
+
+
+def test_timings_of_a_chip_name_it_and_are_no_list_of_prices(cli: Cli, tmp_path: Path) -> None:
+    timings = {
+        "model": "mlx-community/Qwen3-0.6B-8bit",
+        "hardware": {"chip": "M4 Pro", "memory_gb": 48.0},
+        "ttft_ms": {"mean": 74.6},
+        "tpot_ms": {"mean": 3.52},
+        "latency_seconds": {"mean": 0.972, "min": 0.960},
+    }
+    (tmp_path / "timings.json").write_text(json.dumps(timings))
+    run = cli(f"advisor validate file {tmp_path / 'timings.json'}")
+    assert run.code == 2
+    assert "the prompt length" in run.err
+    assert "which accelerator" not in run.err
+    assert "price" not in run.err
