@@ -251,3 +251,15 @@ def test_timings_of_a_chip_name_it_and_are_no_list_of_prices(cli: Cli, tmp_path:
     assert "the prompt length" in run.err
     assert "which accelerator" not in run.err
     assert "price" not in run.err
+
+
+def test_checks_that_failed_are_told_without_the_name_of_the_accelerator(cli: Cli, tmp_path: Path) -> None:
+    text = (
+        (FORMATS / "dcgm_diag.txt")
+        .read_text()
+        .replace("| GPU Device IDs Detected   | 2330,2330", "| Driver | 1")
+    )
+    (tmp_path / "dcgm.txt").write_text(text)
+    run = cli(f"advisor validate file {tmp_path / 'dcgm.txt'}")
+    assert "GPU Memory" in run.out
+    assert "row remap pending" in run.out
