@@ -1892,7 +1892,7 @@ class _Catalog:
     def prices(
         self,
         *,
-        gpu: str | None = ...,
+        gpu: str | Sequence[str] | None = ...,
         provider: str | Sequence[str] | None = ...,
         term: str | Sequence[str] | None = ...,
         region: str | None = ...,
@@ -1906,7 +1906,7 @@ class _Catalog:
         """List rental prices as known on a day, with their age.
 
         Args:
-            gpu: Only this accelerator.
+            gpu: Only these accelerators.
             provider: Only these providers.
             term: Terms, or all.
             region: Only regions that begin so, e.g. us.

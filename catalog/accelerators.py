@@ -79,6 +79,12 @@ def get(name: str) -> Chosen[Accelerator]:
             why="a search finds the number itself",
             fix=f"{kind}; --max-gpus {count} limits the number, --own {count}x{kind} says that they are there",
         )
+    if len(parts := name.split(",")) > 1:
+        raise UnknownNameError(
+            f"{name} names {len(parts)} accelerators",
+            why="one is taken here",
+            fix=get(parts[0].strip()).record.id,
+        )
     if (chip := find_described(name)) is None:
         raise unknown(name, all_ids(), aliases(), "accelerator")
     raise UnknownNameError(

@@ -116,6 +116,8 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
         planned = slots * footprint.bytes_of(log.kv_tokens // slots)
         figures.append(MemoryFigure("KV cache and states of all slots", "bytes", log.kv_bytes, planned))
+    elif log.kv_bytes and log.sizes_by_context:
+        assumed.append("the log does not say the context of its cache: the size of the cache is not compared")
     elif log.kv_bytes:
         held = plan.kv_bytes - plan.state_pool_bytes
         figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, held))
@@ -128,6 +130,8 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
             name = "cache of one token"
             held = plan.kv_bytes - plan.state_pool_bytes
             figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, held / tokens))
+    if log.kv_bytes is None and log.kv_tokens is None:
+        assumed.append("the log has no size of the cache: the cache is not compared")
     return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), _causes(figures))
 
 

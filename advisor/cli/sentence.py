@@ -58,7 +58,7 @@ _PROFESSION: Final = (
 """Ending of the words for what people are: teachers, doctors, analysts, accountants."""
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _BOARDS: Final = re.compile(
-    r"(?:(?P<front>\d{1,3})\s*[x×]\s*)?(?P<name>\S.*?)(?:\s+[x×]\s*(?P<behind>\d{1,3}))?(?: (?:gpu|card|board)s?)?"
+    r"(?:(?P<front>\d{1,3})\s*[x×*]\s*)?(?P<name>\S.*?)(?:\s+[x×*]\s*(?P<behind>\d{1,3}))?(?: (?:gpu|card|board)s?)?"
 )
 """Accelerators as people count them: 2x rtx 4090, rtx 4090 x2."""
 _FIRST_MARK: Final = "\ue000"
@@ -508,18 +508,22 @@ class _Reader:
             joined = rf"(?:\s+(?:lengths?|sizes?|of|is|are|{_any('before', 'about')})|:)*\s*"
             if length := self._take(rf"\b(?:{_join(words)}){joined}{_AMOUNT}[\s-]*{tokens}\b"):
                 found[f"--{name}-tokens"] = length["amount"].strip()
-        if found:
-            return found
         other = rf"(?!{_AMOUNT.replace('?P<amount>', '?:')}[\s-]*(?:{_join(_words()['counts']['output-tokens'])}))"
         periods = _join(word for words in _words()["periods"].values() for word in words)
         for name in ("output", "input"):
+            if f"--{name}-tokens" in found:
+                continue
             ahead = rf"(?<!\w)(?:{_any('before', name)})\s+(?:(?:{_any('before', 'about')})\s*)*"
             behind = rf"(?:\s+(?:{_any('before', 'each')}|long))?"
             before = self.typed
             not_told = rf"(?!{_EACH}(?:{periods})\b| of\b)"
             length = self._take(rf"{ahead}{other}{_AMOUNT}[\s-]*{tokens}\b{not_told}{behind}")
             if name == "input" and length is None:
-                length = self._take(rf"{_AMOUNT}[\s-]*{tokens}\s+(?:{_any('before', 'each')})\b")
+                counted = rf"(?:{_any('items', 'any')}|{_any('items', 'one')})\b"
+                of_items = rf"\s+(?=(?:(?!(?:per|for|in|of|and|with)\b)[^\W\d][\w-]*\s+)?{counted})"
+                length = self._take(
+                    rf"\(?{_AMOUNT}[\s-]*{tokens}(?:\)|\s+(?:{_any('before', 'each')})\b|{of_items})"
+                )
             if length and parse_count(length["amount"].strip(), f"--{name}-tokens") <= _LONGEST_PROMPT:
                 found[f"--{name}-tokens"] = length["amount"].strip()
             else:
@@ -604,6 +608,7 @@ class _Reader:
             if taken := self._take(rf"\b(?:{_join(words)})\b"):
                 loop = {"--algorithm": taken[0]} if taken[0] in get_args(AlgorithmName) else {}
                 if name == "finetune":
+                    self._take(rf"\b(?:{_any('workloads', 'train')})\b")
                     told = (
                         "no method is named: all weights are tuned; --method lora takes a part of the memory"
                     )
@@ -768,7 +773,7 @@ class _Reader:
                 before = " ".join(words[:place])
                 counted = rf"(?P<number>\d{{1,5}}|\b(?:an?|{_any('before', 'one')}))"
                 told = re.search(
-                    rf"(?:\b(?:{_any('before', 'owner')}|the) )*(?:{counted} ?[x×]? ?)?$",
+                    rf"(?:\b(?:{_any('before', 'owner')}|the) )*(?:{counted} ?[x×*]? ?)?$",
                     f"{before} ",
                 )
                 assert told is not None

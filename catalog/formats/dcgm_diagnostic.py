@@ -19,9 +19,13 @@ _STATUSES: Final[Mapping[str, Status]] = {
     "not run": "skip",
     "error": "fail",
 }
-_ROW: Final = re.compile(r"^\|\s*(.*?)\s*\|\s*(.*?)\s*\|\s*$")
-_WAY: Final = r"(GPU to Host|Host to GPU) bandwidth:\s*([\d.]+) GB/s"
-_RATE: Final = re.compile(rf"GPU (\d+)\D*?{_WAY}(?:.*?{_WAY})?")
+_ROW: Final = re.compile(r"^\|\s*(.*?)\s*\| ?(.*?)(\s*)\|\s*$")
+_MOST_PADDING: Final = 2
+"""Spaces behind a cell that its table cut in the middle of a word."""
+_WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "pass", "skip")
+_OF_A_GPU: Final = re.compile(r"(?:pass|fail|warn|skip|not run|error)\w* - ", re.IGNORECASE)
+"""Status of further GPUs, in a row of its own below the first."""
+_RATE: Final = re.compile(r"(?:GPU (\d+)\D*?)?(GPU to Host|Host to GPU) bandwidth:\s*([\d.]+) GB/s")
 _FACTS: Final = {
     "DCGM Version",
     "Driver Version Detected",
@@ -45,27 +49,36 @@ def read_dcgm_diagnostic(text: str) -> LinkReport:
             why="no row names a check and Pass, Fail, Warn or Skip",
             fix="paste all that dcgmi diag -r 2 printed, or give its JSON (-j)",
         )
+    rates = tuple(_rates(text if text.lstrip().startswith("{") else " ".join(one.detail for one in checks)))
     found = re.search(r"GPU Device IDs Detected\s*\|?\s*\"?\s*:?\s*\[?\s*\"?([0-9a-fA-F]{4})", text)
-    return LinkReport("", found[1].lower() if found else "", tuple(_rates(text)), tuple(checks))
+    return LinkReport("", found[1].lower() if found else "", rates, tuple(checks))
 
 
 def _of_table(text: str) -> Iterator[HealthCheck]:
-    """Yield the checks of the table; an Info, Warning or Error row belongs to the check above it."""
+    """Yield the checks of the table, each with the worst status of its GPUs; an Info, Warning or Error row belongs to
+    the check above it."""
     last: HealthCheck | None = None
+    joint = ""
     for line in without_prefixes(text):
         row = _ROW.match(line)
         if row is None or row[1] in _FACTS:
             continue
-        name = row[1]
-        words = row[2]
+        name, words, padding = row.groups()
         status = _status(words)
-        if name in _REMARKS or not name:
+        if last is not None and not name and status is not None and _OF_A_GPU.match(words):
+            worst = min(last.status, status, key=_WORST_FIRST.index)
+            last = HealthCheck(last.name, worst, f"{last.detail}, {words}")
+        elif name in _REMARKS or not name:
             if last is not None:
-                last = HealthCheck(last.name, last.status, f"{last.detail} {words}".strip())
+                between = (
+                    joint if not name else "" if not last.detail else f"{'.'[last.detail.endswith('.') :]} "
+                )
+                last = HealthCheck(last.name, last.status, f"{last.detail}{between}{words}")
         elif status is not None:
             if last is not None:
                 yield last
-            last = HealthCheck(name, status, words.partition(" - ")[2])
+            last = HealthCheck(name, status, words if " - " in words else "")
+        joint = "" if len(padding) <= _MOST_PADDING else " "
     if last is not None:
         yield last
 
@@ -100,15 +113,13 @@ def _remark(result: Mapping[str, Any]) -> str:
 
 
 def _rates(text: str) -> Iterator[LinkRate]:
-    for gpu, first, rate, second, other in _RATE.findall(text):
-        for way, value in ((first, rate), (second, other)):
-            if not way:
-                continue
-            bytes_per_s = float(value) * GB
-            if way == "Host to GPU":
-                yield LinkRate("host_link.h2d", None, int(gpu), bytes_per_s, "PCIe")
-            else:
-                yield LinkRate("host_link.d2h", int(gpu), None, bytes_per_s, "PCIe")
+    gpu = 0
+    for number, way, rate in _RATE.findall(text):
+        gpu = int(number or gpu)
+        if way == "Host to GPU":
+            yield LinkRate("host_link.h2d", None, gpu, float(rate) * GB, "PCIe")
+        else:
+            yield LinkRate("host_link.d2h", gpu, None, float(rate) * GB, "PCIe")
 
 
 def _is_dcgm_diagnostic(text: str) -> bool:

@@ -222,7 +222,10 @@ _VOCABULARY: Final[tuple[tuple[Quantity, tuple[str, ...]], ...]] = (
         "num_gpus",
         (rf"(?:num(?:ber)?|n|of|count)\b.*\b{_GPUS}\b", "^gpus$", rf"\b{_GPUS} count", "world size"),
     ),
-    ("gpu", (r"^sku$|\b(?:gpu|accelerator|hardware|hw|device|card)(?: (?:name|type|model|sku|product))?$",)),
+    (
+        "gpu",
+        (r"^sku$|\b(?:gpu|accelerator|hardware|hw|device|card|chip)(?: (?:name|type|model|sku|product))?$",),
+    ),
     ("model", (r"\bmodel\b(?! (?:size|load|params))", r"\bmodel (?:id|name|path)\b", "^llm$")),
     ("engine", (r"\b(?:engine|backend|framework|server|runtime|serving)(?: (?:name|type))?$",)),
     (

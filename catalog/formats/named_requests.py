@@ -44,6 +44,28 @@ _ACCESS: Final = re.compile(
 _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
+NAMED_INPUTS: Final = "named_inputs"
+NAMED_OUTPUTS: Final = "named_outputs"
+_STATUS: Final = re.compile(r"(?:http |response )?status(?: code)?|(?:http|response) code")
+_FAILURES: Final = ("error", "failed", "failure", "timeout", "cancelled", "canceled")
+_FIRST_ERROR: Final = 400
+"""Lowest status of HTTP that says that a request failed."""
+
+
+def states_failure(row: Mapping[str, Any]) -> bool:
+    """Whether a status in a row says that its request failed."""
+    return any(
+        str(cell).strip().lower() in _FAILURES or (number_of(cell) or 0.0) >= _FIRST_ERROR
+        for name, cell in row.items()
+        if _is_status(name)
+    )
+
+
+@cache
+def _is_status(name: str) -> bool:
+    return _STATUS.fullmatch(plain_words(name.rpartition(".")[2])) is not None
+
+
 def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     """Return a row as a request with `named_at_s`, `named_inputs` and `named_outputs`; None for any other row. A row
     without times has the lengths alone.
@@ -54,7 +76,8 @@ def request_of(row: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     inputs, outputs, time, cached = _places(tuple(fields))
     if inputs is None or outputs is None:
         return None
-    found = {"named_inputs": _with_cached(fields, inputs), "named_outputs": fields[outputs]}
+    found = {NAMED_INPUTS: _with_cached(fields, inputs), NAMED_OUTPUTS: fields[outputs]}
+    found |= {name: cell for name, cell in fields.items() if states_failure({name: cell})}
     if cached is not None:
         found["cached_tokens"] = number_of(fields[cached])
     if time is None and (gaps := [name for name in fields if _GAPS.search(plain_words(name))]):

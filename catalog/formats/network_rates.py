@@ -27,7 +27,8 @@ _IPERF: Final = re.compile(
 )
 _PERFTEST_KEYS: Final = ("BW_average", "MsgSize")
 _BOTH_WAYS: Final = re.compile(
-    r"\bBi-?directional (?:BW|Bandwidth)|\]\[TX-C\]|\"bidirectional\"\s*:\s*1", re.IGNORECASE
+    r"\b(?:RDMA_?\s?\w+|Send|OSU MPI\S*) Bi-?directional (?:BW|Bandwidth)|\]\[TX-C\]|\"bidirectional\"\s*:\s*1",
+    re.IGNORECASE,
 )
 """Words of tests that send both ways at once. Source: as read_network_rates."""
 _IPERF_JSON: Final = re.compile(r'"sum_(?:sent|received)"\s*:\s*\{')

@@ -86,6 +86,8 @@ _PRICE_WORDS: Final = MEANS_A_PRICE | {
     ),
 }
 """Words that the name of a price of machines may have; one of storage or of a month has another."""
+_DURATIONS: Final = frozenset(("seconds", "minutes", "milliseconds"))
+"""Units of measured times: a price is for one second or one minute."""
 
 
 class PriceKind(NamedTuple):
@@ -162,6 +164,8 @@ def _price_kind(own: str, above: str) -> PriceKind | None:
     if own == "usd" and "price" in above:
         return None if term and term.startswith("reserved") else PriceKind(term, False, False, 1.0)
     left = set(re.sub(r"\bcents?\b", " ", words).split())
+    if left & _DURATIONS:
+        return None
     hours = period_hours(left) or 1.0
     if hours != 1.0:
         left = left - PERIOD_HOURS.keys() | {"hour"}

@@ -14,7 +14,7 @@ from advisor.catalog.units import GIB, MIB
 
 _UNITS: Final[Mapping[str, float]] = {"GiB": GIB, "GB": GIB, "MiB": MIB}
 """Bytes of the units in the logs. vLLM before 0.8 and SGLang print GB for 2^30 bytes."""
-_SIZE: Final = r"([\d.]+)\s*(GiB|GB|MiB)"
+_SIZE: Final = r"(-?[\d.]+)\s*(GiB|GB|MiB)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ServerLog:
     """Whether the engine allocates the cache of the context that it was given, whatever is free: kv_bytes are those of
     kv_tokens tokens on all accelerators together, recurrent states included (llama.cpp)."""
     has_failed: bool = False
-    """Whether the log ends in the engine's refusal to start for lack of memory."""
+    """Whether the log says that the engine did not start."""
     notes: tuple[str, ...] = ()
     """Sentences about how figures of the log were read."""
 
@@ -74,6 +74,7 @@ def read_server_log(text: str) -> ServerLog:
     for engine, (marks, read) in _READERS.items():
         if any(re.search(mark, plain) for mark in marks):
             found = read(plain)
+            found = replace(found, has_failed=found.has_failed or _FAILED.search(plain) is not None)
             if found.tensor_parallel is None and (ranks := _ranks_in(text)) > 1:
                 words = f"{ranks} ranks wrote the log: they are taken to share the model"
                 found = replace(found, tensor_parallel=ranks, notes=(*found.notes, words))
@@ -105,6 +106,12 @@ def _states_a_cache(engine: str, text: str) -> bool:
     return any(re.search(mark, text) for mark in marks) and read(text).kv_tokens is not None
 
 
+_FAILED: Final = re.compile(
+    r"\bengine ?(?:core |process )?(?:failed to start|initialization failed)|\bshard \d+ failed to start"
+    r"|\bfailed to load model|\berror loading model",
+    re.IGNORECASE,
+)
+"""Words with which engines say that they did not start."""
 _LITTLE_FREE: Final = re.compile(
     r"Free memory on device [^(]*\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired GPU memory utilization "
     r"\([\d.]+, ([\d.]+) GiB\)"
@@ -181,7 +188,7 @@ def _bytes(pattern: str, text: str, choose: Callable[[list[float]], float] = max
 def _setting(*names: str) -> str:
     """Return the pattern of an engine's setting in any of the forms in which logs write it."""
     words = "|".join(re.escape(name) for name in names)
-    return rf"(?:--|\b|['\"])(?:{words})['\"]?(?:=|:\s*|\s+)['\"]?([\w./:@-]*[\w/@-])"
+    return rf"(?:--(?:{words})(?:=|\s+)|(?:\b|['\"])(?:{words})['\"]?(?:=|:\s*))['\"]?([\w./:@-]*[\w/@-])"
 
 
 def _word_of(text: str, *names: str) -> str:

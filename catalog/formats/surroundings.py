@@ -24,8 +24,10 @@ _MODEL: Final = re.compile(
 """Model in a command of a client or a variable; that of the tokenizer is the same. Of GenAI-Perf it is -m, behind which
 Python names a module, which is no model."""
 _TENSOR: Final = re.compile(r"\bTP[ =]?(\d+)\b")
+_EXPERTS: Final = re.compile(r"\bEP[ =]?(\d+)\b")
 _CLIENTS: Final = re.compile(
-    r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$", re.MULTILINE
+    r"--(?:max[-_])?concurrency[ =](\d+)\b|^\s*concurrency:\s*(\d+)\s*$|\bconc(?:urrency)?=(\d+)\b",
+    re.MULTILINE,
 )
 _RATE: Final = re.compile(r"--request[-_]rate[ =](inf|[\d.]+)")
 _LENGTHS: Final = tuple(
@@ -36,6 +38,9 @@ _LENGTHS: Final = tuple(
     for what, short, word in (("input", "isl", "prompt"), ("output", "osl", "output"))
 )
 """Nominal lengths of prompts and outputs in the command of a client."""
+_SHORT_LENGTHS: Final = re.compile(r"(?<![\w./-])((\d{1,3})k[/_]?(\d{1,3})k)(?![\w/])")
+"""Lengths of prompts and outputs as benchmarks abbreviate them, 8k1k, in thousands of 1,024 tokens. Source:
+SemiAnalysisAI/InferenceX (ISL 1024, OSL 1024 under 1k1k)."""
 _MET: Final = 0.01
 """Difference of a mean from its nominal length up to which no lengths were drawn: a tokenizer's own."""
 _SENDS_AT_ONCE: Final = re.compile(r"\bvllm bench serve\b|\bbenchmark_serving\.py|\bbench_serving\b")
@@ -50,7 +55,13 @@ _MODEL_LINE: Final = re.compile(
     r"^[ \t*_-]*model(?:[ _](?:name|id))?[ \t*_]*[:=][ \t*_`]*([a-z][\w./: -]*?)[ \t*_`]*$",
     re.MULTILINE | re.IGNORECASE,
 )
-_WORDS: Final = {"request_rate_per_s": "requests/s", "tensor_parallel": "tp", "device": "gpu"}
+_WORDS: Final = {
+    "request_rate_per_s": "requests/s",
+    "tensor_parallel": "tp",
+    "expert_parallel": "ep",
+    "device": "gpu",
+    "weight_dtype": "precision",
+}
 _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z][\w./-]*\d[\w./-]*(?::\w[\w.-]*)?")
 _LONGEST_NAME_WORDS: Final = 5
 _Value = TypeVar("_Value")
@@ -88,22 +99,32 @@ def complete(results: Any, text: str) -> Any:
         isinstance(results, tuple) and all(isinstance(one, BenchmarkResult) for one in results)
     ):
         return results
-    model = _model_in(text)
+    model = _model_in(text) or _unknown_model_in(text)
     gpu, count = _boards(text)
-    tensor = _one(_TENSOR.findall(text), int) or count
-    clients = (
-        _one((first or second for first, second in _CLIENTS.findall(text)), int)
-        if len(results) == 1
-        else None
+    tensors = _of_each(_TENSOR, text, len(results)) or [_one(_TENSOR.findall(text), int) or count] * len(
+        results
     )
+    experts = _of_each(_EXPERTS, text, len(results)) or [_one(_EXPERTS.findall(text), int)] * len(results)
+    of_all = text if len(results) == 1 else "\n".join(_HEADING.findall(text))
+    clients = _one(("".join(found) for found in _CLIENTS.findall(of_all)), int)
     rate = _one(_RATE.findall(text), float)
     if rate is None and clients is None and _SENDS_AT_ONCE.search(text):
         rate = float("inf")
     told = [_one((first or second for first, second in form.findall(text)), int) for form in _LENGTHS]
+    short = _one((found[0] for found in _SHORT_LENGTHS.findall(text)), str)
+    if short and told == [None, None] and (found := _SHORT_LENGTHS.search(text)):
+        told = [1024 * int(found[2]), 1024 * int(found[3])]
     engine = _engine_in(text)
     return tuple(
-        _with(_with_lengths(one, *told), model, gpu, tensor, clients, rate, engine) for one in results
+        _with(_with_lengths(one, *told), model, gpu, (tensor, expert), clients, rate, engine)
+        for one, tensor, expert in zip(results, tensors, experts, strict=True)
     )
+
+
+def _of_each(form: re.Pattern[str], text: str, count: int) -> list[int | None]:
+    """Return the numbers in the head of a table that has one for each of several results; empty if none has."""
+    rows = (form.findall(line) for line in text.splitlines() if "|" in line)
+    return next(([int(number) for number in row] for row in rows if len(row) == count > 1), [])
 
 
 def _engine_in(text: str) -> str:
@@ -132,13 +153,14 @@ def _with(
     one: BenchmarkResult,
     model: str | None,
     gpu: str | None,
-    tensor: int | None,
+    degrees: tuple[int | None, int | None],
     clients: int | None,
     rate: float | None,
     engine: str,
 ) -> BenchmarkResult:
     """Return a result with the conditions that it lacks, and a note on them."""
     added: dict[str, Any] = {}
+    tensor, expert = degrees
     if not one.model and model:
         added["model"] = model
     if not one.gpu and gpu:
@@ -147,6 +169,8 @@ def _with(
         added["engine"] = engine
     if one.tensor_parallel is None and one.num_gpus is None and tensor:
         added["tensor_parallel"] = tensor
+    if one.expert_parallel is None and expert:
+        added["expert_parallel"] = expert
     if one.concurrency is None and one.request_rate_per_s is None:
         if clients:
             added["concurrency"] = clients
@@ -183,6 +207,12 @@ def _model_in(text: str) -> str | None:
         if (record := _model_record(name)) is not None
     }
     return _one_model(found)
+
+
+def _unknown_model_in(text: str) -> str | None:
+    """Return the one repository that commands name as their model, whether or not the catalog has it; None for none,
+    or several: an error names it with near misses."""
+    return _one((name for name in _MODEL.findall(text) if re.fullmatch(r"[\w.-]+/[\w.-]+", name)), str)
 
 
 def _lines_of_people(text: str) -> Iterator[str]:
@@ -247,8 +277,7 @@ def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBe
     weights = models.get(model).record.weights if model else ""
     is_checkpoint = bool(model) and model not in models.all_ids()
     gpu = None if all(one.device for one in rows) else _boards(text)[0]
-    named = {format_of(line) for line in _lines_of_people(text)} - {"", *_WIDE}
-    stated = named.pop() if len(named) == 1 else ""
+    stated = _file_format_in(text)
     return tuple(
         dataclasses.replace(
             one,
@@ -261,11 +290,18 @@ def _complete_local(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBe
     )
 
 
+def _file_format_in(text: str) -> str:
+    """Return the one format of a local engine's file that the lines of people name; empty for none, or several."""
+    named = {format_of(line) for line in _lines_of_people(text)} - {"", *_WIDE}
+    return named.pop() if len(named) == 1 else ""
+
+
 def _complete_log(log: ServerLog, text: str) -> ServerLog:
-    """Return a start-up log with what it lacks of model, accelerator and number, as the text around it names them."""
+    """Return a start-up log with what it lacks of model, format, accelerator and number, as the text names them."""
     gpu, count = _boards(text)
     model = _model_in(text)
-    found = {"device": gpu, "model": model, "tensor_parallel": count}
+    weights = (format_of(log.model) or _file_format_in(text)) if log.engine == "llama.cpp" else ""
+    found = {"device": gpu, "model": model, "weight_dtype": weights, "tensor_parallel": count}
     added: dict[str, Any] = {name: value for name, value in found.items() if value and not getattr(log, name)}
     if not added:
         return log

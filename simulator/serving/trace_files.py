@@ -10,6 +10,7 @@ from typing import Any, Final
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import too_many
 from advisor.catalog.formats.benchmark_result import number_of
+from advisor.catalog.formats.named_requests import NAMED_INPUTS, NAMED_OUTPUTS, states_failure
 from advisor.catalog.formats.trace_layouts import MOONCAKE_BLOCK, TraceLayout, block_of, layout_of
 from advisor.catalog.formats.trace_rows import trace_rows
 from advisor.catalog.units import HOUR_S
@@ -149,7 +150,7 @@ def _take(reading: _Reading, number: int, row: Mapping[str, Any]) -> None:
     """Add one row to the requests."""
     layout = reading.layout
     where = f"{reading.path}: row {number}"
-    if layout.leaves_out_failed and str(row.get(layout.outputs)).strip() in ("0", "0.0"):
+    if _has_failed(row, layout):
         reading.num_failed += 1
         return
     pair = _tokens(row, layout.inputs, where), _tokens(row, layout.outputs, where)
@@ -168,6 +169,17 @@ def _take(reading: _Reading, number: int, row: Mapping[str, Any]) -> None:
     counts = reading.counts
     reading.pairs.append((counts.setdefault(pair[0], pair[0]), counts.setdefault(pair[1], pair[1])))
     reading.numbers.append(number)
+
+
+def _has_failed(row: Mapping[str, Any], layout: TraceLayout) -> bool:
+    """Whether a row is a request that failed: it has no output, and no prompt either or a status that says so."""
+    if layout.leaves_out_failed and str(row.get(layout.outputs)).strip() in ("0", "0.0"):
+        return True
+    outputs, inputs = (
+        all(row.get(name) in (None, "") for name in names)
+        for names in ((layout.outputs, NAMED_OUTPUTS), (layout.inputs, NAMED_INPUTS))
+    )
+    return outputs and ((inputs and layout.leaves_out_failed) or states_failure(row))
 
 
 def _take_ids(reading: _Reading, value: Any, input_tokens: int, where: str) -> None:
@@ -251,13 +263,11 @@ def _trace_of(reading: _Reading) -> Trace:
 
 
 def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
-    """Return how the file was read; nothing for own columns, whose names say it."""
+    """Return how the file was read, and what was left out; own columns say by their names how they are read."""
     layout = reading.layout
-    if layout.id == "own":
-        return ()
     times = f"times in {layout.unit}" if reading.has_times else "without times of arrival"
     ids = f", one id for {reading.block_tokens} tokens" if has_ids and not layout.is_conversation else ""
-    found = [f"{reading.path.name} is read as {layout.title}: {times}{ids}"]
+    found = [] if layout.id == "own" else [f"{reading.path.name} is read as {layout.title}: {times}{ids}"]
     if reading.num_failed:
         found.append(f"{reading.num_failed:,} requests without output tokens (failed) are left out")
     if reading.num_abridged:
@@ -333,6 +343,10 @@ def _instant(row: Mapping[str, Any], layout: TraceLayout, where: str) -> float:
     return instant
 
 
+_NAMES: Final = {NAMED_INPUTS: "of prompt tokens", NAMED_OUTPUTS: "of output tokens"}
+"""Words for fields that the file calls otherwise."""
+
+
 def _tokens(row: Mapping[str, Any], name: str, where: str) -> int:
     value = row.get(name)
     try:
@@ -341,13 +355,13 @@ def _tokens(row: Mapping[str, Any], name: str, where: str) -> int:
         number = math.nan
     if not (number >= 1 and number.is_integer()):
         raise InputFileError(
-            f"{where}: field {name}: {value!r}",
+            f"{where}: field {_NAMES.get(name, name)}: {value!r}",
             why="not a whole number of at least 1",
             fix="correct it or drop the row",
         )
     if number > LARGEST_TOKENS:
         raise InputFileError(
-            f"{where}: field {name}: {number:.0f} tokens",
+            f"{where}: field {_NAMES.get(name, name)}: {number:.0f} tokens",
             why=f"more than {LARGEST_TOKENS:,}, which no model takes",
             fix="correct it or drop the row",
         )

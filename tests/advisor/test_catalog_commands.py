@@ -290,3 +290,12 @@ def test_formats_go_by_their_usual_names(cli: Cli, command: str) -> None:
     assert bad.code == 2
     assert len(bad.err) < 500
     assert "did you mean" in bad.err
+
+
+def test_several_accelerators_are_listed_or_the_option_says_that_it_takes_one(cli: Cli) -> None:
+    rows = cli("advisor catalog prices --gpu h200,l40s --as-of 2026-08-01 --json").document()["prices"]
+    assert {row["accelerator"] for row in rows} == {"h200-sxm", "l40s"}
+    run = cli("advisor catalog coverage --gpu h200,l40s")
+    assert run.code == 2
+    assert "names 2 accelerators" in run.err
+    assert "unknown" not in run.err

@@ -208,6 +208,23 @@ def understand(text: str) -> dict[str, str]:
             "pretrain a 3B model on 300B tokens in under 3 weeks",
             {"--workload": "train", "--tokens": "300b", "--deadline": "3 weeks", "--model": "3b"},
         ),
+        *(
+            (
+                f"label 5M tickets{each} in 12 hours with an 8b, the answer is 10 tokens",
+                {"--input-tokens": "400", "--output-tokens": "10"}
+                | {"--workload": "batch", "--items": "5m", "--deadline": "12 hours", "--model": "8b"},
+            )
+            for each in (" of about 400 tokens each", ", 400 tokens each,", " (400 tokens)")
+        ),
+        (
+            "label 5M 400-token support tickets in 12 hours with an 8b",
+            {"--input-tokens": "400", "--workload": "batch", "--items": "5m"}
+            | {"--deadline": "12 hours", "--model": "8b"},
+        ),
+        (
+            "is it possible to train a 70b model on 8*A100 80G with full fine tunning?",
+            {"--workload": "finetune", "--own": "8xa100-sxm-80gb", "--model": "70b"},
+        ),
         (
             "classify 5M tickets overnight with an 8b, 600 tokens in and 20 out",
             {"--input-tokens": "600", "--output-tokens": "20"}

@@ -192,3 +192,74 @@ def test_the_only_file_of_a_command_is_its_own_though_it_shows_a_start_command(
     run = cli(f"advisor validate file {file} --json")
     assert run.code == 0, run.err
     assert "gpu h100-sxm, engine vllm, tp 4" in run.err
+
+
+_LOADED: Final = "vllm serve openai/gpt-oss-120b\nINFO: Model loading took 65.9651 GiB and 12.8 seconds\n"
+_OFFLOADED: Final = (
+    'msg=offload library=cuda layers.model=49 layers.offload=49 memory.required.full="10.3 GiB" '
+    'memory.required.kv="608.0 MiB"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        (
+            f"{_LOADED}INFO: Available KV cache memory: -2.14 GiB\nERROR [core.py:700] EngineCore failed to start.\n",
+            "--gpu h100-sxm",
+            ("the server did not start", "-2.14 GiB", "leave none for the cache"),
+        ),
+        (
+            f"{_LOADED}RuntimeError: Engine core initialization failed. See root cause above.\n",
+            "--gpu h100-sxm",
+            ("the server did not start", "the cache is not compared"),
+        ),
+        (_LOADED, "--gpu h100-sxm", ("1 of 1 figures", "the cache is not compared")),
+        (
+            f"# Gemma 3 12b (Q4_K_M) fills RAM\n{_OFFLOADED}",
+            "--gpu rtx-3060",
+            ("gemma-3-12b (q4_k_m)", "no figure of the log can be compared"),
+        ),
+        (
+            f"llama_model_loader: loaded data from /models/gemma-3-12b-it-Q5_K_M.gguf\n{_OFFLOADED}",
+            "--gpu rtx-3060",
+            ("gemma-3-12b (q5_k_m)",),
+        ),
+    ],
+)
+def test_a_log_keeps_its_failure_its_format_and_says_what_was_not_compared(
+    cli: Cli, tmp_path: Path, text: str, options: str, says: tuple[str, ...]
+) -> None:
+    (tmp_path / "server.log").write_text(text)
+    run = cli(f"advisor validate file {tmp_path / 'server.log'} {options}")
+    told = " ".join(f"{run.out} {run.err}".split())
+    assert [words for words in says if words not in told] == []
+    assert ("did not start" in told) == ("did not start" in says[0])
+
+
+def test_timings_of_a_chip_name_it_and_are_no_list_of_prices(cli: Cli, tmp_path: Path) -> None:
+    timings = {
+        "model": "mlx-community/Qwen3-0.6B-8bit",
+        "hardware": {"chip": "M4 Pro", "memory_gb": 48.0},
+        "ttft_ms": {"mean": 74.6},
+        "tpot_ms": {"mean": 3.52},
+        "latency_seconds": {"mean": 0.972, "min": 0.960},
+    }
+    (tmp_path / "timings.json").write_text(json.dumps(timings))
+    run = cli(f"advisor validate file {tmp_path / 'timings.json'}")
+    assert run.code == 2
+    assert "the prompt length" in run.err
+    assert "which accelerator" not in run.err
+    assert "price" not in run.err
+
+
+def test_checks_that_failed_are_told_without_the_name_of_the_accelerator(cli: Cli, tmp_path: Path) -> None:
+    text = (
+        (FORMATS / "dcgm_diag.txt")
+        .read_text()
+        .replace("| GPU Device IDs Detected   | 2330,2330", "| Driver | 1")
+    )
+    (tmp_path / "dcgm.txt").write_text(text)
+    run = cli(f"advisor validate file {tmp_path / 'dcgm.txt'}")
+    assert "GPU Memory" in run.out
+    assert "row remap pending" in run.out

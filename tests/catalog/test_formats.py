@@ -242,11 +242,28 @@ def test_a_diagnostic_gives_checks_rates_and_the_board() -> None:
         ("GPU Memory", "fail"),
         ("Targeted Power", "skip"),
     ]
-    assert found.checks[1].detail == "GPU: 1 GPU 1 Error: row remap pending"
+    assert found.checks[1].detail == "Fail - GPU: 1. GPU 1 Error: row remap pending"
     assert found.pci_device_id == "2330"
     assert {rate.check: rate.bytes_per_s for rate in found.rates} == pytest.approx(
         {"host_link.d2h": 52.26e9, "host_link.h2d": 53.4e9}
     )
+
+
+@pytest.mark.parametrize("rows", [("Pass - GPU: 0", "Fail - GPU: 1"), ("Fail - GPU: 1", "Pass - GPU: 0")])
+def test_a_check_of_a_diagnostic_has_the_worst_status_of_its_gpus_and_its_cut_lines_are_joined(
+    rows: tuple[str, str],
+) -> None:
+    cells = (
+        ("GPU Memory", rows[0]),
+        ("", rows[1]),
+        ("Warning", f"{'Fail ' * 9}"),
+        ("", "ed bidirectional bandwidth"),
+    )
+    text = "".join(f"| {name:<25} | {words:<46} |\n" for name, words in (("Diagnostic", "Result"), *cells))
+    kind, found = read(text, "dcgm")
+    assert kind.id == "dcgm-diag"
+    assert [check.status for check in found.checks] == ["fail"]
+    assert found.checks[0].detail == f"{', '.join(rows)}. {'Fail ' * 9}ed bidirectional bandwidth"
 
 
 def test_llama_bench_table_and_json_are_read_alike() -> None:

@@ -81,6 +81,27 @@ def test_a_line_names_the_model_of_a_result_and_of_a_log(line: str) -> None:
     assert log.model == "llama-3.1-8b"
 
 
+def test_abbreviations_of_lengths_clients_and_degrees_are_read() -> None:
+    """A degree of each column of a table is that of its result."""
+    _, found = registry.read(
+        "# MiniMax-M2.5 on H100\n\n### Results (8k1k, conc=4, TP=4/EP=4)\n\n"
+        "| Metric | TP=8/EP=8 | TP=4/EP=4 | Delta |\n|---|---|---|---|\n"
+        "| Mean TTFT | 83.9 ms | 129.8 ms | +54.7% |\n| Mean TPOT | 8.96 ms | 13.34 ms | +48.9% |\n",
+        "text",
+    )
+    assert [(one.tensor_parallel, one.expert_parallel) for one in found] == [(8, 8), (4, 4)]
+    assert {(one.mean_input_tokens, one.mean_output_tokens, one.concurrency) for one in found} == {
+        (8192, 1024, 4)
+    }
+
+
+def test_a_repository_that_no_record_has_is_named_as_the_model() -> None:
+    assert (
+        only("genai-perf -m ours --tokenizer someone/ko-unheard-of-9x\n" + SUMMARY).model
+        == "someone/ko-unheard-of-9x"
+    )
+
+
 def test_what_a_result_states_itself_counts_before_its_surroundings() -> None:
     found = only(
         "vllm bench serve --max-concurrency 8\n"

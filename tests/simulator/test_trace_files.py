@@ -275,6 +275,35 @@ def test_a_trace_that_was_cut_or_is_none_is_refused(tmp_path: Path, content: byt
     assert raised.value.fix
 
 
+@pytest.mark.parametrize(
+    "titles",
+    [
+        "time,prompt tokens,completion tokens,status",
+        "arrived_at_s,input_tokens,output_tokens,http_status",
+        "TIMESTAMP,ContextTokens,GeneratedTokens,response_code",
+    ],
+)
+def test_a_request_that_failed_is_left_out_and_counted_wherever_it_stands(
+    titles: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    times = (
+        ("0", "1", "2", "3")
+        if titles.startswith("arrived")
+        else [f"2026-03-03T09:15:0{s}Z" for s in range(4)]
+    )
+    cells = (",,429", "100,,503", "100,20,200", "100,20,200")
+    path.write_text("\n".join([titles, *(f"{time},{rest}" for time, rest in zip(times, cells, strict=True))]))
+    trace = read_trace(path)
+    assert trace.pairs == ((100, 20), (100, 20))
+    assert any(note.startswith("2 requests without output tokens (failed)") for note in trace.notes)
+    path.write_text(path.read_text().replace("100,,503", "100,,200"))
+    with pytest.raises(
+        InputFileError, match=r"row 3: field (?:of output tokens|output_tokens|GeneratedTokens)"
+    ):
+        read_trace(path)
+
+
 def test_a_trace_in_parquet_is_read(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")

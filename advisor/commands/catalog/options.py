@@ -11,6 +11,7 @@ from advisor.cli.command import command
 
 PriceOrder = Literal["accelerator", "price", "provider", "age"]
 ModelOrder = Literal["id", "parameters", "active", "context", "kv"]
+Gpus = Annotated[str | None, Option(metavar="ID,...", help="Only these accelerators.")]
 OneGpu = Annotated[str | None, Option(metavar="ID", help="Only this accelerator.")]
 Sellers = Annotated[str | None, Option(metavar="NAME,...", help="Only these providers.")]
 OwnPrices = Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win."), Effect.READS]
@@ -48,7 +49,7 @@ class ModelsInput:
 class PricesInput:
     """List rental prices as known on a day, with their age."""
 
-    gpu: OneGpu = None
+    gpu: Gpus = None
     provider: Sellers = None
     term: Annotated[str, Option(metavar="TERM,...", help="Terms, or all.")] = "on-demand"
     region: Annotated[str | None, Option(help="Only regions that begin so, e.g. us.")] = None
@@ -192,7 +193,7 @@ class EfficiencyInput:
     model: Annotated[
         str | None, Option(metavar="NAME", help="Decode this model, on one accelerator each.")
     ] = None
-    gpu: Annotated[str | None, Option(metavar="ID,...", help="Only these accelerators.")] = None
+    gpu: Gpus = None
     precision: Annotated[
         str | None, Option(metavar="FORMAT", help="Weights.", show_default="the checkpoint's")
     ] = None

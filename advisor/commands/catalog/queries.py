@@ -13,7 +13,7 @@ from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, InfeasibleError, UnknownNameError
 from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.parts import all_parts
-from advisor.catalog.resolve import known_value
+from advisor.catalog.resolve import Chosen, known_value
 from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
 from advisor.catalog.schema.part import Part, PartPrice
 from advisor.catalog.schema.price import Term
@@ -161,25 +161,35 @@ def terms_of(text: str) -> list[str]:
     return names
 
 
+def accelerators_of(text: str | None) -> list[Chosen[Accelerator]]:
+    """Return the accelerators that a list of names means; none for no list.
+
+    Raises: UnknownNameError: one of them is not known.
+    """
+    return [accelerators.get(name.strip()) for name in text.split(",")] if text else []
+
+
 def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price], str]:
     """Return prices that pass every filter, in the order asked for, and a note on what was understood.
 
     Raises: UnknownNameError: no such accelerator, provider or term.
     Raises: InfeasibleError: nothing passes all filters on that day.
     """
-    gpu, note = accelerators.get(wanted.gpu) if wanted.gpu else (None, "")
+    chosen = accelerators_of(wanted.gpu)
+    ids = [one.record.id for one in chosen] or None
+    note = "; ".join(one.note for one in chosen if one.note)
     providers = [name.strip() for name in wanted.provider.split(",")] if wanted.provider else None
     found = prices.prices_as_of(
         as_of,
         providers=providers,
         terms=terms_of(wanted.term),
-        accelerators=[gpu.id] if gpu else None,
+        accelerators=ids,
         user_file=wanted.price_file,
         cache_dir=kept_prices(),
     )
     kept = [price for price in found if price.region.startswith(wanted.region or "")]
     if not kept:
-        raise _none_known(wanted, as_of, gpu.id if gpu else None, providers)
+        raise _none_known(wanted, as_of, ids, providers)
     if wanted.sort == "price":
         kept.sort(key=lambda price: price.usd_per_accelerator_hour)
     elif wanted.sort == "provider":
@@ -192,20 +202,21 @@ def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price
 
 
 def _none_known(
-    wanted: PricesInput, as_of: datetime.date, gpu: str | None, providers: list[str] | None
+    wanted: PricesInput, as_of: datetime.date, gpus: list[str] | None, providers: list[str] | None
 ) -> InfeasibleError:
     """Return the error for no matching price, with the terms under which the accelerator was on offer that day."""
     elsewhere = prices.prices_as_of(
         as_of,
         providers=providers if wanted.price_file else None,
         terms=get_args(Term),
-        accelerators=[gpu] if gpu else None,
+        accelerators=gpus,
         user_file=wanted.price_file,
         cache_dir=kept_prices(),
     )
     offers = sorted({f"{price.provider} ({term_words(price.term)})" for price in elsewhere})
+    of = f" of {', '.join(gpus)}" if gpus else ""
     return InfeasibleError(
-        f"no price{f' of {gpu}' if gpu else ''} passes all filters on {as_of}",
+        f"no price{of} passes all filters on {as_of}",
         why="no row that was known on that day fits provider, term and region",
         fix="loosen one filter, or give your own prices with --price-file",
         hint=f"known on that day: {', '.join(offers[:8])}" if offers else "",

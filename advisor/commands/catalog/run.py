@@ -42,7 +42,7 @@ def models(asked: ModelsInput, shared: SharedOptions) -> Answer:
 def prices(asked: PricesInput, shared: SharedOptions) -> Answer:
     """Return rental prices as known on a day."""
     filters = asdict(asked) | {
-        "gpu": accelerators.get(asked.gpu).record.id if asked.gpu else None,
+        "gpu": ",".join(one.record.id for one in queries.accelerators_of(asked.gpu)) or None,
         "term": queries.terms_of(asked.term),
         "price_cache": kept_prices(),
     }

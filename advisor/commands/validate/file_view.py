@@ -222,32 +222,29 @@ def memory_answer(
     deployment = found.deployment
     where = numbers.layout_words(deployment, deployment.accelerator.id, 1)
     close = sum(figure.is_close for figure in found.figures)
-    head = (
-        f"{deployment.model.id} ({deployment.weight_dtype}) with {deployment.engine.name} on {where}: "
+    agreed = (
         f"{close} of {len(found.figures)} figures of the log agree with the plan within 8 %"
+        if found.figures
+        else "the plan fits, and no figure of the log can be compared with it"
     )
-    blocks: list[Block] = [
-        Paragraph(head, emphasis=True),
-        Table(
-            columns("figure~ | log> | plan> | plan/log>"),
-            tuple(
-                (
-                    figure.name,
-                    _size(figure, figure.logged),
-                    _size(figure, figure.planned),
-                    f"{figure.ratio:.2f}",
-                )
-                for figure in found.figures
-            ),
-        ),
-    ]
+    fails = "the server did not start; " if log.has_failed else ""
+    server = f"{deployment.model.id} ({deployment.weight_dtype}) with {deployment.engine.name} on {where}"
+    head = f"{server}: {fails}{agreed}"
+    blocks: list[Block] = [Paragraph(head, emphasis=True)]
+    if found.figures:
+        rows = tuple(
+            (
+                figure.name,
+                _size(figure, figure.logged),
+                _size(figure, figure.planned),
+                f"{figure.ratio:.2f}" if figure.logged > 0 else "-",
+            )
+            for figure in found.figures
+        )
+        blocks.append(Table(columns("figure~ | log> | plan> | plan/log>"), rows))
     if found.causes:
         blocks.append(bullet_list("What differs", found.causes))
-    has_cache = log.kv_tokens is not None or log.kv_bytes is not None
-    short = (
-        "its cache is smaller than one request" if has_cache else "its weights leave no memory for the cache"
-    )
-    warnings = (f"the log ends in the engine's refusal to start: {short}",) if log.has_failed else ()
+    warnings = (f"the log says that the server did not start{_why_not(log)}",) if log.has_failed else ()
     return Answer(
         result={
             "figures": found.figures,
@@ -262,6 +259,19 @@ def memory_answer(
         notes=(*notes, *found.assumed),
         warnings=warnings,
     )
+
+
+def _why_not(log: ServerLog) -> str:
+    """Return what the sizes of a log say of why its server did not start; nothing where they do not say it."""
+    cache = log.kv_bytes if log.kv_bytes is not None else log.kv_tokens
+    if cache is not None and cache < 0:
+        return ": its weights and the memory of an iteration leave none for the cache"
+    if cache is None:
+        return " and no size of its cache: its weights may leave no memory for it"
+    is_short = (
+        log.kv_tokens is not None and log.max_model_len is not None and log.kv_tokens < log.max_model_len
+    )
+    return ": its cache is smaller than one request" if is_short else ""
 
 
 def _size(figure: MemoryFigure, value: float) -> str:

@@ -52,7 +52,7 @@ def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration
 def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | None:
     """Return the accelerator that the person names, or that the report's name or PCI id belongs to; None if unknown.
 
-    Raises: InputFileError: the report holds rates, and neither says what they are of.
+    Raises: InputFileError: the report holds rates alone, and neither says what they are of.
         UnknownNameError: the report names another device.
     """
     if "gpu" in stated:
@@ -67,7 +67,7 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
         ids = {row["pci_id"]: row["accelerator"] for _, row in rows}
         if known := ids.get(f"{_NVIDIA}:{found.pci_device_id}"):
             return accelerators.by_id(known)
-    if any(rate.check != "network.port" for rate in found.rates):
+    if not found.checks and any(rate.check != "network.port" for rate in found.rates):
         if found.device:
             return accelerators.get(found.device).record
         raise InputFileError("the report does not say which accelerator it is of", fix="--gpu ID")
