@@ -22,7 +22,7 @@ LADDERS: Final[tuple[tuple[str, Ladder], ...]] = (
     ("_s", TIME),
 )
 """Unit suffix of a field, the longest first, and how people read it."""
-NOT_FIGURES: Final = ("sources", "field_sources", "notes", "id", "name")
+NOT_FIGURES: Final = ("sources", "field_sources", "notes", "id", "name", "power_fraction")
 
 
 def record_answer(record: Record, kind: str, note: str, inputs: Mapping[str, object]) -> Answer:
