@@ -8,7 +8,7 @@ from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.listing import Listing
-from advisor.workstation.mentions import language_models_in, mentions_in
+from advisor.workstation.mentions import mentions_in, model_names_in
 
 _FORMATS: Final = {
     "q8": "q8_0",
@@ -29,10 +29,10 @@ _BYTES_PER_WEIGHT: Final = 0.6
 
 
 def models_in(text: str) -> tuple[str, ...]:
-    """Return the language models that a text names, by name or by size; of those with as many weights the first, since
-    people write a model's name and its size apart."""
+    """Return the language and image models that a text names, by name or by size; of those with as many weights the
+    first, since people write a model's name and its size apart."""
     names: dict[float, str] = {}
-    for name in (one for row in text.splitlines() for one in language_models_in(row)):
+    for name in (one for row in text.splitlines() for one in model_names_in(row)):
         num_weights = parameter_count(models.get(name).record).total
         if all(abs(num_weights - old) > _SAME_SIZE * old for old in names):
             names[num_weights] = name
@@ -57,6 +57,12 @@ def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
     if name in ("8", "int8") and shares_memory:
         name = "q8"
     return None if name == "q4" else _FORMATS.get(name, name)
+
+
+def window_in(text: str) -> int:
+    """Return the window that a text wants [tokens], 0 if it names none: `128K context` is 131,072."""
+    found = regex("piece.window").search(text)
+    return int(found[1].replace(",", "")) * (1024 if found[2] else 1) if found is not None else 0
 
 
 def usual_model(listings: Sequence[Listing]) -> str:
@@ -89,7 +95,7 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model."""
     sentences = [found.group() for found in regex("question.sentence").finditer(text)]
     of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
-    of_model = [one for one in sentences if language_models_in(one)]
+    of_model = [one for one in sentences if model_names_in(one)]
     asked: list[Asked] = []
     if any(_ENOUGH.search(one) for one in of_supply):
         asked.append("supply")

@@ -65,6 +65,15 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
 
 
+def _with_window(question: Question, num_tokens: int) -> Question | None:
+    """Return the question with prompts that fill a window with their answers; None if there is no room for both, or the
+    model makes no text."""
+    load = question.load
+    if load.workload != "serve" or num_tokens <= load.output_tokens:
+        return None
+    return replace(question, load=replace(load, input_tokens=num_tokens - load.output_tokens))
+
+
 def _upgrades_of(
     listing: "Listing", verdict: "Verdict", question: Question, book: PriceBook
 ) -> "Upgrades | None":
@@ -108,7 +117,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
     from advisor.commands.build.verdict_view import choice_answer, verdict_answer
-    from advisor.workstation.asked import format_in, models_in, questions_in, usual_model
+    from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
@@ -139,6 +148,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     others = [
         question_of(replace(conditions, model=one), BuildInput(), shared)[0] for one in rest[:MOST_OTHERS]
     ]
+    full = _with_window(question, window_in(words))
     is_choice = len(listings) > 1
     verdicts = [
         judge_listing(
@@ -158,6 +168,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
             [(judge_listing(listing, other, book, better=False), other) for other in others],
+            None if full is None else (judge_listing(listing, full, book, better=False), full),
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]

@@ -38,12 +38,15 @@ def verdict_answer(
     upgrades: Upgrades | None = None,
     asked: Sequence[Asked] = (),
     also: Sequence[tuple[Verdict, Question]] = (),
+    window: tuple[Verdict, Question] | None = None,
 ) -> Answer:
     """Return the answer about a list of parts: its questions and the verdict, faults by weight, speed, what to change,
-    and last how each line was read. `also` holds the verdicts by further models that the question names."""
+    and last how each line was read. `also` holds the verdicts by further models that the question names,
+    `window` that with the window that it wants."""
     build = verdict.build
     replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
     replies += [_reply(MODEL, other, one) for other, one in also]
+    replies += [_window_words(window)] if window is not None and build.performance is not None else []
     replies = [*_upgrade_words(upgrades, question), *replies]
     blocks: list[Block] = [
         Paragraph("\n".join((*replies, _headline(verdict), _price_words(verdict))), emphasis=True)
@@ -127,6 +130,21 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
     told = next((one for one in found if not one.passed), found[0])
     words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Barely"}[told.verdict]
     return f"Is the supply enough? {words}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
+
+
+def _window_words(window: tuple[Verdict, Question]) -> str:
+    """Return whether the machine holds a window that a question wants, and its speed with a full one."""
+    verdict, question = window
+    load = question.load
+    opening = f"Does a window of {load.context_tokens:,} tokens fit?"
+    most = load.model.max_context_tokens
+    if most is not None and load.context_tokens > most:
+        return f"{opening} No: {load.model.id} reads at most {most:,}."
+    run = verdict.build.performance
+    if run is None:
+        return f"{opening} No: weights and cache are larger than the memory."
+    rate = run.decode_tokens_per_s.value
+    return f"{opening} Yes, at about {rate:.3g} {run.run.unit} with a full one ({run.run.split})."
 
 
 def _wall_words(limit_w: float, verdict: Verdict) -> str:
