@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from advisor.ask.options import SharedOptions
+from advisor.catalog import models
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.catalog.part_prices import PriceBook, price_book
@@ -15,10 +17,11 @@ from advisor.commands.build.what_if import with_what_if
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import usd
+from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.assembly import SERVER
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
-from advisor.workstation.performance import best_run
+from advisor.workstation.performance import FOUR_BITS, OFFLOADING, MachineLoad, best_run
 from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planner import plan
 from advisor.workstation.valuation import best_use
@@ -69,6 +72,25 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     if asked.what_if:
         answer = with_what_if(answer, found.builds, question, asked.conditions.resale)
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
+
+
+def _instead(listing: "Listing", question: Question, book: PriceBook) -> "list[tuple[Verdict, Question]]":
+    """Return the verdicts by the largest format of the model that a machine runs, and by the largest usual model."""
+    from advisor.workstation.asked import SMALLER_FORMATS, SMALLER_MODELS
+    from advisor.workstation.verdict import judge_listing
+
+    load = question.load
+    bits = bytes_per_element(load.precision or FOUR_BITS[OFFLOADING])
+    smaller = (models.get(name).record for name in SMALLER_MODELS)
+    size = parameter_count(load.model).total
+    tries: tuple[list[MachineLoad], ...] = (
+        [replace(load, precision=name) for name in SMALLER_FORMATS if bytes_per_element(name) < bits],
+        [replace(load, model=one, precision=None) for one in smaller if parameter_count(one).total < size],
+    )
+    asked = ((replace(question, load=one) for one in loads) for loads in tries)
+    judged = (((judge_listing(listing, one, book, better=False), one) for one in each) for each in asked)
+    found = (next((one for one in each if one[0].build.performance is not None), None) for each in judged)
+    return [one for one in found if one is not None]
 
 
 def _with_window(question: Question, num_tokens: int) -> Question | None:
@@ -174,7 +196,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
-    from advisor.commands.build.verdict_view import choice_answer, verdict_answer
+    from advisor.commands.build.verdict_view import choice_answer, does_not_run, verdict_answer
     from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
@@ -226,6 +248,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
             [(judge_listing(listing, other, book, better=False), other) for other in others],
+            _instead(listing, question, book) if does_not_run(verdict, question) else (),
             None if full is None else (judge_listing(listing, full, book, better=False), full),
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
