@@ -66,7 +66,7 @@ def verdict_answer(
     blocks += [speed] if speed is not None else []
     blocks += [Paragraph(f"Note: {build.note}.")] if build.note else []
     blocks += _upgrade_blocks(upgrades, question)
-    blocks += _change_blocks(verdict, question)
+    blocks += _change_blocks(verdict, listing, question)
     blocks.append(bill_table(build, "The list"))
     if listing.unjudged:
         blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
@@ -211,7 +211,7 @@ def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block
     return [Paragraph("\n".join(("With the next parts:", *lines)), emphasis=True)] if lines else []
 
 
-def _change_blocks(verdict: Verdict, question: Question) -> list[Block]:
+def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> list[Block]:
     """Return what to change first and its price: parts that mend the list, then another machine for its money."""
     blocks: list[Block] = []
     mended = verdict.repaired
@@ -219,7 +219,7 @@ def _change_blocks(verdict: Verdict, question: Question) -> list[Block]:
         kinds = {line.category for line in mended.parts if line.unit_price_usd}
         names = {line.name for line in mended.parts}
         left = [line.name for line in verdict.build.parts if line.category in kinds]
-        assumed = [PLACES[place] for place in PLACES if f"{place} {OF_OWNER}" in names]
+        assumed = [PLACES[place] for place in missing_places(listing) if f"{place} {OF_OWNER}" in names]
         lines = [
             f"To mend it, for {usd(mended.total_usd)}:",
             *(f"- buy {part}" for part in purchases),
