@@ -8,7 +8,7 @@ from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.listing import Listing
-from advisor.workstation.mentions import language_models_in, mentions_in
+from advisor.workstation.mentions import mentions_in, model_names_in
 
 _FORMATS: Final = {
     "q8": "q8_0",
@@ -24,15 +24,19 @@ _ENOUGH: Final = whole("enough")
 Asked = Literal["supply", "model"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
+SMALLER_MODELS: Final = ("gpt-oss-120b", *USUAL_MODELS)
+"""Models that an answer names in place of one that does not fit, the largest first."""
+SMALLER_FORMATS: Final = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
+"""Formats that an answer names in place of one that does not fit, from the most bits to the fewest."""
 _BYTES_PER_WEIGHT: Final = 0.6
 """Bytes of a weight of four bits with its scales."""
 
 
 def models_in(text: str) -> tuple[str, ...]:
-    """Return the language models that a text names, by name or by size; of those with as many weights the first, since
-    people write a model's name and its size apart."""
+    """Return the language and image models that a text names, by name or by size; of those with as many weights the
+    first, since people write a model's name and its size apart."""
     names: dict[float, str] = {}
-    for name in (one for row in text.splitlines() for one in language_models_in(row)):
+    for name in (one for row in text.splitlines() for one in model_names_in(row)):
         num_weights = parameter_count(models.get(name).record).total
         if all(abs(num_weights - old) > _SAME_SIZE * old for old in names):
             names[num_weights] = name
@@ -57,6 +61,12 @@ def format_in(text: str, listings: Sequence[Listing] = ()) -> str | None:
     if name in ("8", "int8") and shares_memory:
         name = "q8"
     return None if name == "q4" else _FORMATS.get(name, name)
+
+
+def window_in(text: str) -> int:
+    """Return the window that a text wants [tokens], 0 if it names none: `128K context` is 131,072."""
+    found = regex("piece.window").search(text)
+    return int(found[1].replace(",", "")) * (1024 if found[2] else 1) if found is not None else 0
 
 
 def usual_model(listings: Sequence[Listing]) -> str:
@@ -89,7 +99,7 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model."""
     sentences = [found.group() for found in regex("question.sentence").finditer(text)]
     of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
-    of_model = [one for one in sentences if language_models_in(one)]
+    of_model = [one for one in sentences if model_names_in(one)]
     asked: list[Asked] = []
     if any(_ENOUGH.search(one) for one in of_supply):
         asked.append("supply")

@@ -18,13 +18,17 @@ class PriceStep:
     name: str
     total_usd: float
     tokens_per_s: float
+    """Output rate by which the knee is chosen [tokens/s]."""
+    ranked_tokens_per_s: float
+    """Output rate over whole requests, by which rows are ranked [tokens/s]."""
     more_usd: float
     more_speed_fraction: float
 
-    @property
-    def words(self) -> str:
-        """Words such as `+11 % speed for +$19,000 (4 x rtx-5090)`."""
-        return f"+{100 * self.more_speed_fraction:.0f} % speed for +${self.more_usd:,.0f} ({self.name})"
+    def words_beyond(self, best: "PriceStep") -> str:
+        """Words such as `+11 % speed for +$19,000 (4 x rtx-5090)` on the gain over a cheaper machine."""
+        gain = 100 * (self.ranked_tokens_per_s / best.ranked_tokens_per_s - 1.0)
+        doubt = ", if what is not measured holds," if self.tokens_per_s < self.ranked_tokens_per_s else ""
+        return f"{gain:+.0f} % speed{doubt} for +${self.total_usd - best.total_usd:,.0f} ({self.name})"
 
 
 def is_beaten(build: Build, builds: Sequence[Build]) -> bool:
@@ -74,11 +78,10 @@ def steps(builds: Sequence[Build]) -> tuple[PriceStep, ...]:
     )
     for build, speed in sorted(speeds, key=lambda pair: (pair[0].total_usd, -pair[1])):
         last = found[-1] if found else None
-        if last is None:
-            found.append(PriceStep(build.name, build.total_usd, speed, 0.0, 0.0))
-        elif speed > last.tokens_per_s:
-            more = build.total_usd - last.total_usd
-            found.append(PriceStep(build.name, build.total_usd, speed, more, speed / last.tokens_per_s - 1.0))
+        if last is None or speed > last.tokens_per_s:
+            more_usd = build.total_usd - last.total_usd if last is not None else 0.0
+            gain = speed / last.tokens_per_s - 1.0 if last is not None else 0.0
+            found.append(PriceStep(build.name, build.total_usd, speed, speed_of(build), more_usd, gain))
     return tuple(found)
 
 
@@ -109,14 +112,5 @@ def knee_words(found: Sequence[PriceStep]) -> str:
     beyond = [step for step in found if step.total_usd > best.total_usd]
     if not beyond:
         return f"Each step up in price buys more speed, up to {best.name}."
-    over = [
-        PriceStep(
-            step.name,
-            step.total_usd,
-            step.tokens_per_s,
-            step.total_usd - best.total_usd,
-            step.tokens_per_s / best.tokens_per_s - 1.0,
-        )
-        for step in beyond
-    ]
-    return f"The knee: {best.name} for ${best.total_usd:,.0f}; beyond it {'; '.join(step.words for step in over)}."
+    over = "; ".join(step.words_beyond(best) for step in beyond)
+    return f"The knee: {best.name} for ${best.total_usd:,.0f}; beyond it {over}."

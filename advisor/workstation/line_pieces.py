@@ -14,11 +14,12 @@ from advisor.workstation.foreign_words import regex, whole, word_table
 from advisor.workstation.mentions import (
     Mention,
     is_generic,
-    language_models_in,
     maker_words,
     mentions_in,
+    model_names_in,
 )
 from advisor.workstation.part_names import (
+    FILLER,
     SERVICE_WORDS,
     find_category,
     is_known,
@@ -47,6 +48,8 @@ _HIDE: Final = str.maketrans(dict.fromkeys(",;/|+&.:?!-–— ", "\ue010"))
 _TAKES_NO_OTHER: Final = ("other", "psu", "case", "cooler", "system", "storage", "riser", "bridge", "nic")
 _STOPS_OF_A_SENTENCE: Final = 4
 """Number of words of sentences from which a row without a mention is one, whatever kinds of part it speaks of."""
+_LEAST_PLAIN_WORDS: Final = 5
+"""Number of plain words from which a text without a mention is a sentence. Own choice."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
 _SOFTWARE_NAME: Final = whole("software")
@@ -74,7 +77,8 @@ def names_no_part(text: str) -> bool:
         or is_absent
         or (regex("piece.of_a_warranty").match(text) is not None and regex("piece.sum").search(text) is None)
         or (regex("piece.software").match(text) is not None and kind_in(text) in (None, "other"))
-        or (bool(language_models_in(text)) and not is_known(text))
+        or (bool(model_names_in(text)) and not is_known(text))
+        or regex("piece.window").search(text) is not None
     )
 
 
@@ -158,7 +162,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
             words = _without_sentence(text, begin, stop, own)
             is_ahead = sign is not None and ":" in sign.group() and not own and stop == end
             is_asked = words.endswith("?") or (sign is not None and "?" in sign.group() and stop == end)
-            is_question = not own and is_asked and re.search(r"\d", words) is None
+            is_asked = (is_asked and re.search(r"\d", words) is None) or words.startswith("¿")
+            is_question = not own and is_asked
             if words and not is_question and not (is_ahead and _is_heading(words)):
                 kind = _kind_in(words, own)
                 is_own = regex("piece.own_part").match(text, begin) is not None
@@ -259,9 +264,7 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         stops = list(regex("piece.stop").finditer(text, start, first))
         start = stops[-1].end() if stops else start
         is_counted = regex("piece.begins_counted").match(text, first, mentions[0].start) is not None
-        if language_models_in(text[start:first]) or (
-            is_counted and re.search(r"\d", text[start:first]) is None
-        ):
+        if model_names_in(text[start:first]) or (is_counted and re.search(r"\d", text[start:first]) is None):
             start = first  # behind a language model, or words ahead of a number of pieces
         tail = regex("piece.stop").search(text, mentions[-1].end, end)
         if tail is not None:  # of the words behind it, prices and numbers stay
@@ -283,6 +286,10 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             continue  # the parts stand beside it
         if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
             continue
+        if (last is None or last.kind not in ("cpu", "system")) and regex("piece.cores").fullmatch(
+            piece.text
+        ):
+            continue  # of a CPU that the list does not name
         limit = regex("piece.limit_alone").match(piece.text)
         cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
         if limit is not None and cards is not None:
@@ -309,6 +316,8 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             piece.kind = None if not has_host else "storage" if has_memory else "ram"
             kept.append(piece)
         elif piece.kind is not None:
+            if not piece.mentions and line.category is None and _is_sentence(piece.text):
+                continue
             if not piece.mentions and is_prose(piece.text):
                 without = regex("piece.stop").sub(" ", piece.text.rstrip(".")).replace("each", "")
                 piece.text = " ".join(without.split())
@@ -357,7 +366,13 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
 
 def _is_aside(text: str) -> bool:
     """Whether a text without a mention is words of a sentence, a price alone, or says that a part is not there."""
-    return is_prose(text) or names_no_part(text) or _is_remark_alone(text)
+    return is_prose(text) or _is_sentence(text) or names_no_part(text) or _is_remark_alone(text)
+
+
+def _is_sentence(text: str) -> bool:
+    """Whether a text is of plain words of any language: names of parts have numbers, capitals and words of a kind."""
+    words = (word for word in text.split() if word.isalpha() and word.islower() and len(word) > 1)
+    return sum(word not in FILLER and not is_generic(word) for word in words) >= _LEAST_PLAIN_WORDS
 
 
 def is_property(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import fragment, regex, word_table
+from advisor.workstation.foreign_words import fragment, regex, whole, word_table
 from advisor.workstation.typed_line import MEMORY_LINES
 
 
@@ -277,14 +277,16 @@ def is_model_number(word: str) -> bool:
     return mixed and not regex("mention.size_word").fullmatch(word)
 
 
+_IMAGE_MODEL: Final = whole("image_model")
+"""Usual names of image models without a number."""
 _LONGEST_MODEL: Final = 6
 """Largest number of words of a language model's name that is looked up: `Qwen2.5-Coder 32B Instruct AWQ`."""
 
 
 @functools.lru_cache(maxsize=4096)
-def language_models_in(text: str) -> tuple[str, ...]:
-    """Return the language models that a text names outside its mentions of parts: at each place the longest name with a
-    number that the catalog has."""
+def model_names_in(text: str) -> tuple[str, ...]:
+    """Return the language and image models that a text names outside its mentions of parts: at each place the longest
+    name with a number that the catalog has, or a usual name of an image model."""
     parts_of_text = mentions_in(text)
     words = [
         word
@@ -296,13 +298,13 @@ def language_models_in(text: str) -> tuple[str, ...]:
     while place < len(words):
         runs = (words[place : place + num] for num in range(_LONGEST_MODEL, 0, -1))
         names = ((len(run), text[run[0].start() : run[-1].end()]) for run in runs)
-        length, name = next((one for one in names if _is_language_model(one[1])), (1, ""))
+        length, name = next((one for one in names if _is_model(one[1])), (1, ""))
         place += length
         found += [name] if name else []
     return tuple(found)
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_language_model(name: str) -> bool:
-    record = models.find(name) if re.search(r"\d", name) else None
-    return record is not None and record.workload == "decoder"
+def _is_model(name: str) -> bool:
+    record = models.find(name) if re.search(r"\d", name) or _IMAGE_MODEL.fullmatch(name) else None
+    return record is not None and record.workload in ("decoder", "diffusion")

@@ -61,8 +61,8 @@ _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 
 
 def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
-    """Return the part whose name contains every distinguishing word of the text, of several the one with the shortest
-    name; None if there is none.
+    """Return the part whose name contains every distinguishing word of the text, of several the one whose name
+    adds the fewest words, then the shortest; None if there is none.
 
     Words that no part of the pool bears are overlooked unless `strict`: shops add what a maker's name does not have.
     """
@@ -71,6 +71,7 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
         all_by_words(text, found, strict=strict),
         key=lambda part: (
             len(set(regex("name.of_a_size").findall(part.name.lower())) - sizes),
+            num_extra_words(part, text),
             len(part.name),
             part.name,
         ),

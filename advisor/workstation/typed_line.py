@@ -130,7 +130,9 @@ def write_units(text: str) -> str:
     """
     text = regex("line.times_price").sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
     text = regex("line.thousands").sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
-    text = write_in_one_form(text, "line")
+    text = regex("line.kilowatts").sub(
+        lambda found: f"{1000 * float(found[1].replace(',', '.')):.0f}W ", write_in_one_form(text, "line")
+    )
     if regex("line.kind_of_module").search(text) and not regex("line.has_size").search(text):
         text = regex("line.bare_modules").sub(r"\1x\2GB", text)
     text = regex("line.size_times").sub(

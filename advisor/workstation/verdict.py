@@ -259,7 +259,8 @@ def run_checks(build: Build, listing: Listing, question: Question) -> list[Check
     is_open |= not runs and not is_system and not is_full and machine.cpu is None
     if is_open:
         why += "; what may hold the rest is not named"
-        remedy = "name the cards, the CPU and the memory"
+        places = {"the cards": machine.cards, "the CPU": machine.cpu, "the memory": machine.memory}
+        remedy = f"name {' and '.join(name for name, part in places.items() if part is None)}"
     elif load.workload != "serve":
         what = "QLoRA of it" if load.workload == "finetune" else "an image of it"
         why = f"{what} fits these cards in no way that is planned"

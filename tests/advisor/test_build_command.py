@@ -189,6 +189,8 @@ def test_parts_that_are_there_cost_nothing_and_an_upgrade_stays_within_its_sum(c
         for found in (alone, more)
     ]
     assert speeds[1] >= speeds[0]
+    words = cli(f"advisor build --model 32b --have have.txt --upgrade 100 {DAY} --no-input").out
+    assert words.startswith("Nothing for $100 makes it a quarter faster. Twice as fast takes $")
     told = cli(f"advisor build --model 32b --upgrade 400 {DAY}")
     assert told.code == 2
     assert "--have" in told.err
@@ -325,3 +327,18 @@ def test_a_list_pasted_in_place_of_a_file_is_judged_as_the_file(cli: Cli, here: 
     missing = cli(asked.format("nothing.txt"))
     assert missing.code != 0
     assert "no such file" in missing.err
+
+
+def test_a_list_that_does_not_run_a_model_is_told_what_it_runs(cli: Cli) -> None:
+    parts = "RTX 3090, Ryzen 7 7700X, B650 board, 96 GB DDR5-6000"
+    told = cli(f"advisor build check '{parts}. Does Qwen3-235B run at q4_k_m?' {DAY}").out
+    told = " ".join(told.split())
+    assert "What it runs instead: qwen3-235b-a22b in q3_k_m at about" in told
+    assert "gpt-oss-120b in mxfp4 at about" in told
+
+
+def test_a_list_whose_question_names_a_window_or_an_image_model_is_answered_on_it(cli: Cli) -> None:
+    parts = "RTX 3090, Ryzen 7 7700X, B650 board, 64 GB DDR5-6000"
+    told = cli(f"advisor build check '{parts}. Does llama 8b run with 32K context?' {DAY}").out
+    assert "Does a window of 32,768 tokens fit? Yes, at about" in told
+    assert "Does it run flux.1-dev?" in cli(f"advisor build check '{parts}, for Flux.1 dev' {DAY}").out

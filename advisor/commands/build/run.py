@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog import models
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.catalog.part_prices import PriceBook, price_book
 from advisor.commands.build.options import BuildInput, CheckInput
@@ -14,9 +16,13 @@ from advisor.commands.build.view import plan_answer
 from advisor.commands.build.what_if import with_what_if
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
+from advisor.render.numbers import usd
+from advisor.simulator.graph.model import parameter_count
+from advisor.workstation.assembly import SERVER
+from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
-from advisor.workstation.performance import best_run
-from advisor.workstation.plan import Question
+from advisor.workstation.performance import FOUR_BITS, OFFLOADING, MachineLoad, best_run
+from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planner import plan
 from advisor.workstation.valuation import best_use
 
@@ -55,14 +61,45 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
         machine = with_unnamed_rest(listing) if asked.upgrade is not None else listing.machine
         question = replace(question, have=machine, systems=False)
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
-        notes = (*notes, *listing.notes, *unread, *present_words(listing, question))
+        notes = (*notes, *listing.notes, *unread, *present_words(question))
     found = plan(question, book)
-    if asked.have is not None and not found.builds[0].total_usd:
+    opening = ""
+    if asked.upgrade is not None:
+        found, opening = _next_parts(found, question, book)
+    elif asked.have is not None and not found.builds[0].total_usd:
         notes = (*notes, "no parts for the money make it faster than the parts of --have")
-    answer = plan_answer(found, question, notes, explain=asked.explain)
+    answer = plan_answer(found, question, notes, explain=asked.explain, opening=opening)
     if asked.what_if:
         answer = with_what_if(answer, found.builds, question, asked.conditions.resale)
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
+
+
+def _instead(listing: "Listing", question: Question, book: PriceBook) -> "list[tuple[Verdict, Question]]":
+    """Return the verdicts by the largest format of the model that a machine runs, and by the largest usual model."""
+    from advisor.workstation.asked import SMALLER_FORMATS, SMALLER_MODELS
+    from advisor.workstation.verdict import judge_listing
+
+    load = question.load
+    bits = bytes_per_element(load.precision or FOUR_BITS[OFFLOADING])
+    smaller = (models.get(name).record for name in SMALLER_MODELS)
+    size = parameter_count(load.model).total
+    tries: tuple[list[MachineLoad], ...] = (
+        [replace(load, precision=name) for name in SMALLER_FORMATS if bytes_per_element(name) < bits],
+        [replace(load, model=one, precision=None) for one in smaller if parameter_count(one).total < size],
+    )
+    asked = ((replace(question, load=one) for one in loads) for loads in tries)
+    judged = (((judge_listing(listing, one, book, better=False), one) for one in each) for each in asked)
+    found = (next((one for one in each if one[0].build.performance is not None), None) for each in judged)
+    return [one for one in found if one is not None]
+
+
+def _with_window(question: Question, num_tokens: int) -> Question | None:
+    """Return the question with prompts that fill a window with their answers; None if there is no room for both, or the
+    model makes no text."""
+    load = question.load
+    if load.workload != "serve" or num_tokens <= load.output_tokens:
+        return None
+    return replace(question, load=replace(load, input_tokens=num_tokens - load.output_tokens))
 
 
 def _upgrades_of(
@@ -76,10 +113,62 @@ def _upgrades_of(
     return best_upgrades(listing, question, book, listing.upgrade_usd, speed_of(verdict.build))
 
 
-def present_words(listing: "Listing", question: Question) -> tuple[str, ...]:
+_LEAST_GAIN: Final = 1.25
+"""Speed over the present one from which parts are worth a purchase: predictions err by as much. Own choice."""
+_TWICE: Final = 2.0
+"""Speed over the present one that people notice, whose price an answer tells if the sum buys less. Own choice."""
+
+
+def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple[PlanResult, str]:
+    """Return the machines that a sum makes faster than the present one, and a sentence if it buys none that is twice as
+    fast: what would be, and its price."""
+    present = _present_run(question)
+    if present is None or question.budget_usd is None:
+        return found, ""
+    spent = question.budget_usd
+    before = present.request_tokens_per_s
+    faster = _with_parts(found, question, _LEAST_GAIN * before)
+    if faster and speed_of(faster[0]) >= _TWICE * before:
+        return replace(found, builds=faster), ""
+    told = "" if faster else f"Nothing for {usd(spent)} makes it a quarter faster. "
+    target = replace(question, budget_usd=None, target_tokens_per_s=_TWICE * before)
+    try:
+        dearer = [
+            build for build in _with_parts(plan(target, book), question, 0.0) if build.total_usd > spent
+        ]
+    except InfeasibleError:
+        dearer = []
+    words = f"{told}No parts with a price make it twice as fast."
+    if dearer:
+        more = usd(dearer[0].total_usd - spent)
+        words = f"{told}Twice as fast takes {usd(dearer[0].total_usd)}, {more} more than the sum: {dearer[0].name}."
+    same = _with_parts(found, question, 0.0)[:1] or found.builds[:1]
+    if not faster and same[0].total_usd:
+        words += " What follows is your machine with the parts that its list does not name."
+    return replace(found, builds=faster or same), words
+
+
+def _with_parts(found: PlanResult, question: Question, least_tokens_per_s: float) -> tuple[Build, ...]:
+    """Return the machines of a plan that are faster than a rate, without whole ones in place of the present one."""
+    present = question.have.board if question.have is not None else None
+    fast = (build for build in found.builds if speed_of(build) > least_tokens_per_s)
+    boards = ((build, build.machine.board if build.machine is not None else None) for build in fast)
+    return tuple(
+        build for build, board in boards if board is None or board == present or SERVER not in board.flags
+    )
+
+
+def _present_run(question: Question) -> HardwareRun | None:
+    """Return the best run of the machine that the user has; None if its parts tell none."""
+    if question.have is None:
+        return None
+    hardware, load, _ = best_use(question.have, question)
+    return best_run(hardware, load) if hardware is not None else None
+
+
+def present_words(question: Question) -> tuple[str, ...]:
     """Return a note on the speed of the machine that the user has, if its parts tell it."""
-    hardware, load, _ = best_use(listing.machine, question)
-    run = best_run(hardware, load) if hardware is not None else None
+    run = _present_run(question)
     if run is None:
         return (f"the parts of --have alone do not run {question.load.model.id}",)
     speed = run.output_tokens_per_s.value
@@ -107,8 +196,8 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
-    from advisor.commands.build.verdict_view import choice_answer, verdict_answer
-    from advisor.workstation.asked import format_in, models_in, questions_in, usual_model
+    from advisor.commands.build.verdict_view import choice_answer, does_not_run, verdict_answer
+    from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
 
@@ -139,6 +228,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     others = [
         question_of(replace(conditions, model=one), BuildInput(), shared)[0] for one in rest[:MOST_OTHERS]
     ]
+    full = _with_window(question, window_in(words))
     is_choice = len(listings) > 1
     verdicts = [
         judge_listing(
@@ -158,6 +248,8 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
             [(judge_listing(listing, other, book, better=False), other) for other in others],
+            _instead(listing, question, book) if does_not_run(verdict, question) else (),
+            None if full is None else (judge_listing(listing, full, book, better=False), full),
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]

@@ -22,7 +22,7 @@ from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.rules_fit import model_memory
-from advisor.workstation.upgrades import Upgrades
+from advisor.workstation.upgrades import OF_OWNER, Upgrades
 from advisor.workstation.valuation import has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
 
@@ -38,12 +38,18 @@ def verdict_answer(
     upgrades: Upgrades | None = None,
     asked: Sequence[Asked] = (),
     also: Sequence[tuple[Verdict, Question]] = (),
+    instead: Sequence[tuple[Verdict, Question]] = (),
+    window: tuple[Verdict, Question] | None = None,
 ) -> Answer:
     """Return the answer about a list of parts: its questions and the verdict, faults by weight, speed, what to change,
-    and last how each line was read. `also` holds the verdicts by further models that the question names."""
+    and last how each line was read. `also` holds the verdicts by further models that the question names,
+    `instead` those by what the machine runs in place of a model that it does not, `window` that with the window that
+    the question wants."""
     build = verdict.build
     replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
     replies += [_reply(MODEL, other, one) for other, one in also]
+    replies += _words_instead(instead)
+    replies += [_window_words(window)] if window is not None and build.performance is not None else []
     replies = [*_upgrade_words(upgrades, question), *replies]
     blocks: list[Block] = [
         Paragraph("\n".join((*replies, _headline(verdict), _price_words(verdict))), emphasis=True)
@@ -60,7 +66,7 @@ def verdict_answer(
     blocks += [speed] if speed is not None else []
     blocks += [Paragraph(f"Note: {build.note}.")] if build.note else []
     blocks += _upgrade_blocks(upgrades, question)
-    blocks += _change_blocks(verdict, question)
+    blocks += _change_blocks(verdict, listing, question)
     blocks.append(bill_table(build, "The list"))
     if listing.unjudged:
         blocks.append(Paragraph(f"Not judged, as no model is named: {', '.join(listing.unjudged)}."))
@@ -129,6 +135,39 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
     return f"Is the supply enough? {words}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
 
 
+def does_not_run(verdict: Verdict, question: Question) -> bool:
+    """Whether a machine is known not to run a language model."""
+    checks = {check.rule: check for check in verdict.build.checks}
+    is_known = not checks[model_memory.id].is_unknown
+    return question.load.workload == "serve" and verdict.build.performance is None and is_known
+
+
+def _words_instead(instead: Sequence[tuple[Verdict, Question]]) -> list[str]:
+    """Return what a machine runs in place of a model that it does not, with its speed."""
+    found = []
+    for verdict, question in instead:
+        run = verdict.build.performance
+        if run is not None:
+            name = f"{question.load.model.id} in {run.run.weight_dtype}"
+            found.append(f"{name} at about {run.decode_tokens_per_s.value:.3g} tokens/s ({run.run.split})")
+    return [f"What it runs instead: {'; '.join(found)}."] if found else []
+
+
+def _window_words(window: tuple[Verdict, Question]) -> str:
+    """Return whether the machine holds a window that a question wants, and its speed with a full one."""
+    verdict, question = window
+    load = question.load
+    opening = f"Does a window of {load.context_tokens:,} tokens fit?"
+    most = load.model.max_context_tokens
+    if most is not None and load.context_tokens > most:
+        return f"{opening} No: {load.model.id} reads at most {most:,}."
+    run = verdict.build.performance
+    if run is None:
+        return f"{opening} No: weights and cache are larger than the memory."
+    rate = run.decode_tokens_per_s.value
+    return f"{opening} Yes, at about {rate:.3g} {run.run.unit} with a full one ({run.run.split})."
+
+
 def _wall_words(limit_w: float, verdict: Verdict) -> str:
     """Return what the machine takes at the wall beside the most that its list allows, and the limit of the cards that
     keeps it."""
@@ -172,17 +211,24 @@ def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block
     return [Paragraph("\n".join(("With the next parts:", *lines)), emphasis=True)] if lines else []
 
 
-def _change_blocks(verdict: Verdict, question: Question) -> list[Block]:
+def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> list[Block]:
     """Return what to change first and its price: parts that mend the list, then another machine for its money."""
     blocks: list[Block] = []
     mended = verdict.repaired
     if mended is not None and (purchases := _purchases(mended)):
         kinds = {line.category for line in mended.parts if line.unit_price_usd}
+        names = {line.name for line in mended.parts}
         left = [line.name for line in verdict.build.parts if line.category in kinds]
+        assumed = [PLACES[place] for place in missing_places(listing) if f"{place} {OF_OWNER}" in names]
         lines = [
             f"To mend it, for {usd(mended.total_usd)}:",
             *(f"- buy {part}" for part in purchases),
             *([f"- leave out {', '.join(left)}"] if left else []),
+            *(
+                [f"- add what you do not have; the sum is without it: {', '.join(assumed)}"]
+                if assumed
+                else []
+            ),
             *([f"- {mended.note}"] if mended.note else []),
             f"{question.load.model.id} then runs at {_decode_rate(mended):.3g} tokens/s.",
         ]

@@ -35,13 +35,15 @@ from advisor.workstation.valuation import IN_THE_MACHINE
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
 
-def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool) -> Answer:
-    """Return the machines that the planner found, the first in full."""
+def plan_answer(
+    found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool, opening: str = ""
+) -> Answer:
+    """Return the machines that the planner found, the first in full, behind an opening sentence."""
     first = found.builds[0]
     ladder = steps(found.builds)
     best = knee(ladder)
     blocks: list[Block] = [
-        Paragraph(headline(first, question), emphasis=True),
+        Paragraph("\n".join(filter(None, (opening, headline(first, question)))), emphasis=True),
         Paragraph(_question_words(question)),
         _machines_table(found.builds),
         *([Paragraph(words)] if (words := knee_words(ladder)) else []),

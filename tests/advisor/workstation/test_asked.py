@@ -6,7 +6,7 @@ import pytest
 
 from advisor.catalog.part_prices import price_book
 from advisor.commands.build.run import is_list_text
-from advisor.workstation.asked import format_in, models_in, questions_in, usual_model
+from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
 from advisor.workstation.listing import read_listings
 
 BOOK = price_book()
@@ -20,6 +20,8 @@ BOOK = price_book()
         ("want to run ollama with 30b models", "30b", None),
         ("für Qwen3 32B lokal, Q4_K_M", "Qwen3 32B", "q4_k_m"),
         ("gpt-oss 120b in fp16", "gpt-oss 120b", "fp16"),
+        ("With Flux.1 dev I get out of memory", "Flux.1 dev", None),
+        ("Is it fast for SDXL?", "SDXL", None),
         ("2x RTX 3090 24GB, B550 Tomahawk, Samsung 990 Pro 2TB", "", None),
     ],
 )
@@ -84,3 +86,11 @@ def test_a_list_that_names_no_model_is_judged_by_the_largest_that_its_cards_hold
     text: str, model: str
 ) -> None:
     assert usual_model([listing for _, listing in read_listings(None, BOOK, pasted=text)]) == model
+
+
+@pytest.mark.parametrize(
+    ("text", "num_tokens"),
+    [("with 128K context", 131_072), ("a ctx of any size", 0), ("32,000 tokens of context", 32_000)],
+)
+def test_a_window_is_read_in_tokens(text: str, num_tokens: int) -> None:
+    assert window_in(text) == num_tokens

@@ -50,7 +50,7 @@ def test_steps_leave_out_what_another_machine_beats() -> None:
     found = steps(BUILDS)
     assert [step.name for step in found] == ["small", "good", "dear"]
     assert found[0].more_usd == 0
-    assert found[-1].words == "+11 % speed for +$19,000 (dear)"
+    assert found[-1].words_beyond(found[1]) == "+11 % speed for +$19,000 (dear)"
 
 
 def test_the_knee_is_where_money_stops_buying_speed() -> None:
@@ -68,3 +68,15 @@ def test_where_speed_follows_money_nothing_is_beyond_the_knee() -> None:
     found = steps([machine("one", 1_000, 10), machine("two", 2_000, 20)])
     assert "up to two" in knee_words(found)
     assert dataclasses.asdict(found[1])["more_speed_fraction"] == 1.0
+
+
+def test_the_gain_beyond_the_knee_is_that_of_the_speeds_by_which_rows_are_ranked() -> None:
+    cards = SimpleNamespace(cards=SimpleNamespace(accelerators=("arc-b580",)))
+    pairs = [
+        SimpleNamespace(
+            name=name, total_usd=usd, is_used=False, machine=cards, performance=performance(speed, 2, other)
+        )
+        for name, usd, speed, other in (("slow", 1_000, 10, 8), ("fast", 1_300, 16, 8.01))
+    ]
+    words = knee_words(steps(cast(list[Build], pairs)))
+    assert words.endswith("beyond it +60 % speed, if what is not measured holds, for +$300 (fast).")

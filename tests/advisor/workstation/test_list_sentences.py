@@ -149,3 +149,25 @@ def test_a_circuit_is_read_in_either_order(circuit: str, tmp_path: Path) -> None
     assert listing.circuit is not None
     assert (listing.circuit.volts, listing.circuit.amps) == (120.0, 20.0)
     assert not listing.unknown
+
+
+ASIDE = (
+    "Die Anschaffungskosten für die gebrauchte Hardware betragen in Summe 1550 €.",
+    'Con Flux.1 dev en ComfyUI me sale "CUDA out of memory".',
+    "¿Qué cambio primero con 800 €: la RAM o la tarjeta?",
+    "Does gpt-oss-120b fit with 128K context?",
+    "64 Xeon-Kerne, 32 cores.",
+)
+
+
+@pytest.mark.parametrize("text", ASIDE)
+def test_a_sentence_that_names_no_part_adds_none(text: str, tmp_path: Path) -> None:
+    plain = "RTX 3060 12GB, 32 GB DDR4-3600, placa B550, 2 redundante 2 kW-Netzteile."
+    listing = read(f"{plain} {text}", tmp_path)
+    assert parts_of(listing) == [("gpu", 1), ("ram", 1), ("board", 1), ("psu", 2)]
+    assert not listing.unknown
+
+
+def test_the_price_of_a_machine_before_a_question_is_kept(tmp_path: Path) -> None:
+    text = "We paid $2,300 for a 96 GB GMKtec EVO-X2. Does gpt-oss-120b fit with 128K context?"
+    assert read(text, tmp_path).total_usd == 2300.0

@@ -5,9 +5,18 @@ from dataclasses import replace
 import pytest
 
 from advisor.catalog import parts
-from advisor.catalog.schema.part import LANES_USUAL, PLUGS_OF_LINE, PLUGS_UNKNOWN, Board, Case, GpuCard, Psu
+from advisor.catalog.schema.part import (
+    LANES_USUAL,
+    PLUGS_OF_LINE,
+    PLUGS_UNKNOWN,
+    Board,
+    Case,
+    Cooler,
+    GpuCard,
+    Psu,
+)
 from advisor.workstation.assembly import Assembly, Cards, Memory, Setting, Supplies
-from advisor.workstation.part_names import board_by_number
+from advisor.workstation.part_names import board_by_number, by_words, num_extra_words
 from advisor.workstation.rules_fit import memory_speed, slots
 from advisor.workstation.rules_links import lanes_of_cards
 from advisor.workstation.rules_power import PLUGS_FRACTION, eps_plugs, psu_plugs
@@ -162,3 +171,11 @@ def test_only_two_modules_a_channel_slow_ddr5_down(num: int, mts: float, machine
     kit = machine.memory.kit.model_copy(update={"ram_type": "DDR5", "modules": num, "speed_mts": mts})
     check = memory_speed.check_parts((Memory(kit), cpu), SETTING)
     assert (check is not None and check.verdict == "advice") == (num == 4)
+
+
+@pytest.mark.parametrize("name", ["Noctua NH-U12S", "Noctua NH-D15", "Noctua NH-U14S"])
+def test_a_plain_name_is_the_product_that_adds_nothing_to_it(name: str) -> None:
+    cooler = by_words(name, (*parts.planner_parts(Cooler), *parts.parts_for_lists(Cooler)))
+    assert cooler is not None
+    assert num_extra_words(cooler, name) == 0
+    assert "AM4" in cooler.sockets
