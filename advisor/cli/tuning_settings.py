@@ -230,7 +230,7 @@ def _keys(tuner: Tuner) -> set[str]:
 def _quantities(tuner: Tuner, settings: Settings) -> dict[str, Any]:
     """Return the quantities that settings state, by the name that the framework's record has for them."""
     found: dict[str, Any] = {}
-    tables = (tuner.always, *tuner.method.values(), *tuner.length.values())
+    tables = (tuner.always, *tuner.task.values(), *tuner.method.values(), *tuner.length.values())
     for key, form in ((key, form) for table in tables for key, form in table.items()):
         named = _QUANTITY.fullmatch(form) if isinstance(form, str) else None
         if named and settings.get(key) not in (None, "", "auto", -1, 0):

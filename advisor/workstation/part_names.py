@@ -577,7 +577,8 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
     unknown."""
     if watts > MOST_SUPPLY_W:
         raise UnknownPartError(
-            f"{line.where}: supply {line.what!r}",
+            line.where,
+            f"supply {line.what!r}",
             why=f"no supply of a workstation has {watts:,.0f} W; one of {MOST_SUPPLY_W:,.0f} W is the largest",
             fix="write the rating of one supply, and their number before it: 2x 1600W",
         )
@@ -760,11 +761,16 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
 class UnknownPartError(InputFileError):
     """Line that names a part of which there is no record, or several."""
 
+    def __init__(self, where: str, part: str, *, why: str, fix: str, hint: str = "") -> None:
+        super().__init__(f"{where}: {part}", why=why, fix=fix, hint=hint)
+        self.part = part
+
 
 def ambiguous_part(line: TypedLine, kind: str, names: Iterable[str]) -> UnknownPartError:
     """Return the error for a line that can mean parts with different figures."""
     return UnknownPartError(
-        f"{line.where}: {kind} {line.what!r} can mean several",
+        line.where,
+        f"{kind} {line.what!r} can mean several",
         why="parts with unlike figures are called so",
         fix="write its full name",
         hint=", ".join(sorted(set(names), key=lambda name: (len(name), name))[:4]),
@@ -775,7 +781,8 @@ def unknown_part(line: TypedLine, kind: str, names: Iterable[str], *, why: str =
     """Return the error for a line that names nothing known, with near misses."""
     close = near_names(line.what, names)
     return UnknownPartError(
-        f"{line.where}: unknown {kind} {line.what!r}",
+        line.where,
+        f"unknown {kind} {line.what!r}",
         why=why or "no part of the catalog is called so",
         fix="advisor catalog parts lists them; a kind alone (case $300) is priced, not judged",
         hint=f"did you mean: {', '.join(close)}" if close else "",

@@ -185,7 +185,8 @@ class PartReader:
         found = with_memory(line.what, systems) or with_other_memory(line.what, systems)
         if not found:
             raise UnknownPartError(
-                f"{line.where}: machine {line.what!r}",
+                line.where,
+                f"machine {line.what!r}",
                 why="no record has this memory",
                 fix="write its full name",
                 hint=", ".join(system.name for system in systems),

@@ -277,7 +277,7 @@ def unknown_checks(listing: Listing) -> list[Check]:
     known = len(listing.lines) - len(listing.unknown)
     if not listing.unknown:
         return []
-    why = "; ".join(error.what.rpartition(": ")[2] for error in listing.unknown)
+    why = "; ".join(error.part for error in listing.unknown)
     remedy = "the full name of each, as near misses below; what no record holds is not judged"
     found = Finding(known, len(listing.lines), False, why, remedy, True)
     return [check_of("part-known", "parts that are known", "parts", found)]

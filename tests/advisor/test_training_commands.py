@@ -201,7 +201,7 @@ def test_fine_tuning_answers_for_every_method(cli: Cli, method: str) -> None:
 
 def test_a_model_that_is_tuned_in_4_bits_is_whole_on_one_card_while_it_loads(cli: Cli) -> None:
     """Source: transformers 5.24.0, quantizers/quantizer_bnb_4bit.py, update_device_map; experts keep 16 bits."""
-    command = "advisor recommend --workload finetune --method qlora --sequence 1024 --tokens 1M --json"
+    command = "advisor recommend --workload finetune --method qlora --sequence 1024 --tokens 1M --json --framework trl"
     for model, own, fits in (
         ("32b", "2xrtx-4090", True),
         ("70b", "2xrtx-4090", False),

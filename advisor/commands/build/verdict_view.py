@@ -79,7 +79,7 @@ def verdict_answer(
             )
         )
     blocks += filter(None, details)
-    near = (f"{error.what.rpartition(': ')[2]}: {error.hint or error.why}" for error in listing.unknown)
+    near = (f"{error.part}: {error.hint or error.why}" for error in listing.unknown)
     readings = [f"- {text}" for text in (*notes, *near)]
     if readings:
         blocks.append(Paragraph("\n".join(("How the list was read:", *readings))))
