@@ -205,7 +205,7 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
         for part in _RETRY_FRACTIONS:
             rate = float(f"{part * carried:.3g}")
             if ask(_with_rate(scenario, rate)) is not None:
-                return f"--rate {rate:g} or less: what is there carries no more"
+                return f"--rate {rate:g}, which was found to be carried by what is there"
     return ""
 
 
