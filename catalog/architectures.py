@@ -11,7 +11,7 @@ from advisor.catalog.engines import SUPPORT_FOLDER, sources_of
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.files import read_csv
 from advisor.catalog.releases import version_key
-from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.schema import Accelerator, Engine, GroupedQueryAttention, LatentAttention, Model
 
 ClassVerdict = Literal["native", "transformers", "no", "unknown"]
 """native: the engine has the class; transformers: the engine runs the class of the transformers library, at a speed
@@ -113,6 +113,22 @@ def class_of(model: Model) -> str:
         return model.architectures[0] if model.architectures else ""
     known = model_classes().get(model.family)
     return known.architecture if known else ""
+
+
+def refuses_cache(engine: Engine, model: Model, accelerator: Accelerator, kv_dtype: str) -> bool:
+    """Whether an engine does not start a model with a format of the cache on an accelerator.
+
+    Source: cache_refusals of the engine record.
+    """
+    mixers = [layer.mixer for layer in model.layers]
+    has_sinks = any(isinstance(mixer, GroupedQueryAttention) and mixer.sinks for mixer in mixers)
+    is_latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
+    return any(
+        kv_dtype in rule.kv_dtypes
+        and accelerator.architecture in rule.architectures
+        and (class_of(model) in rule.classes or (rule.sinks and has_sinks) or (rule.latent and is_latent))
+        for rule in engine.cache_refusals
+    )
 
 
 def output_of(model: Model) -> Generates:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from advisor.catalog.architectures import class_support, repository_of
+from advisor.catalog.architectures import class_support, refuses_cache, repository_of
 from advisor.catalog.context_scaling import can_open
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import plans_on, support, weight_formats
@@ -99,7 +99,8 @@ def candidates_of(
     reason: Reason = refusal(model, engines, accelerator) or NoEngine(model.id)
     if accelerator.engines and not any(plans_on(engine, accelerator) for engine in engines):
         reason = NotSupported(
-            f"it is planned with {', '.join(accelerator.engines)} only, not with {', '.join(one.id for one in engines)}"
+            f"plans on it are made with {', '.join(accelerator.engines)} only, not with "
+            f"{', '.join(one.id for one in engines)}"
         )
     for engine in engines:
         if not plans_on(engine, accelerator) or class_support(engine, model, accelerator).is_refused:
@@ -157,7 +158,8 @@ def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accel
         return ""
     if wanted in _SIXTEEN_BITS:
         return wanted if own in _SIXTEEN_BITS or "bf16" in engine.flags.kv else ""
-    is_refused = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict == "no"
+    verdict = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict
+    is_refused = verdict == "no" or refuses_cache(engine, model, accelerator, kv_dtype)
     names = (kv_dtype, *_LIKE_FORMATS.get(kv_dtype, ()))
     return "" if is_refused else next((name for name in names if name in engine.kv_dtypes), "")
 

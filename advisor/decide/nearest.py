@@ -10,11 +10,13 @@ from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
 from advisor.decide.offers import find_wider_limit
 from advisor.decide.purchase import budget_option, smallest_budget
+from advisor.decide.reason import NoKernels
 from advisor.decide.scenario import Constraints, Objectives, Scenario
 from advisor.decide.trial import Found
 
 _LIMITS: Final = {
     "--precision": "precisions",
+    "--kv-precision": "kv_dtype",
     "--engine": "engines",
     "--gpu": "accelerators",
     "--provider": "providers",
@@ -144,6 +146,10 @@ def _changes(
     if limits.most_rented:
         kinds = ",".join(limits.accelerators)
         yield ChangedQuestion(f"--gpu {kinds}", scenario.with_limits(most_rented=()))
+    for served in _served_formats(scenario, model, engines):
+        narrower = scenario.with_limits(precisions=(served,))
+        yield ChangedQuestion(f"--precision {served}", narrower)
+        yield LooserLimits(f"--precision {served} ", narrower, (("ttft", "e2e"), _ALL_METRICS))
     elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():
         usual = Constraints.model_fields[field].get_default()
@@ -156,6 +162,9 @@ def _changes(
     if smaller is not None:
         yield LooserLimits(f"--precision {_FEWEST_BITS} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
     if limits.own:  # what is there is given up last
+        if limits.engines:
+            other = scenario.with_limits(engines=Constraints.model_fields["engines"].get_default())
+            yield LooserLimits("drop --engine, with ", other, (("ttft", "e2e"), _ALL_METRICS))
         free = scenario.with_limits(own=Constraints.model_fields["own"].get_default())
         yield ChangedQuestion("drop --own", free)
 
@@ -205,8 +214,19 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
         for part in _RETRY_FRACTIONS:
             rate = float(f"{part * carried:.3g}")
             if ask(_with_rate(scenario, rate)) is not None:
-                return f"--rate {rate:g} or less: what is there carries no more"
+                return f"--rate {rate:g}, which was found to be carried by what is there"
     return ""
+
+
+def _served_formats(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> Iterator[str]:
+    """Yield the weight formats that the named engines serve on the named accelerators, where they serve none of those
+    that were asked for."""
+    limits = scenario.constraints
+    if not limits.engines:
+        return
+    names = [name for _, name in limits.own] or limits.accelerators
+    found = (candidates_within(scenario, accelerator_catalog.by_id(name), model, engines) for name in names)
+    yield from dict.fromkeys(why.nearest for _, why in found if isinstance(why, NoKernels) and why.nearest)
 
 
 def _needed_accelerators(

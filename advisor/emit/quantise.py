@@ -60,7 +60,7 @@ pip install huggingface_hub -r llama.cpp/requirements.txt
 ${download}python llama.cpp/convert_hf_to_gguf.py $folder --outtype $scheme --outfile $quoted_target
 """
 _AUTO_AWQ: Final = """pip install lmdeploy
-lmdeploy lite auto_awq $quoted --work-dir $quoted_target
+lmdeploy lite auto_awq $quoted --work-dir $quoted_target$code_option
 """
 _EXL3: Final = """git clone https://github.com/turboderp-org/exllamav3
 ${download}python exllamav3/convert.py -i $folder -o $quoted_target -w work -b $scheme

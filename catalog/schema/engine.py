@@ -370,6 +370,22 @@ class CacheDefault(Record):
     source: Source
 
 
+class CacheRefusal(Record):
+    """Formats of the cache with which an engine does not start some models on some accelerators: those of a class or
+    with a kind of attention that the record names."""
+
+    kv_dtypes: tuple[str, ...]
+    architectures: tuple[str, ...]
+    """Architectures of accelerators on which it holds."""
+    classes: tuple[str, ...] = ()
+    """Classes of models."""
+    latent: bool = False
+    """Whether it holds for models with latent attention."""
+    sinks: bool = False
+    """Whether it holds for models with attention sinks."""
+    source: Source
+
+
 class Engine(Record):
     """Serving engine and its defaults."""
 
@@ -410,6 +426,7 @@ class Engine(Record):
     """Whether groups of layers whose caches grow at different rates all take pages of one size (vLLM)."""
     cache_defaults: tuple[CacheDefault, ...] = ()
     """Formats that the engine gives the cache of some models unless told otherwise; the first that holds counts."""
+    cache_refusals: tuple[CacheRefusal, ...] = ()
     cuda_graph_sizes: tuple[int, ...] = ()
     """Batch sizes for which decode graphs are captured, ascending; a batch pads to the next one."""
     cuda_graph_sizes_per_seq: float | None = None

@@ -42,7 +42,7 @@ NEEDED = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "stored", "dtype"), sorted(set(NEEDED)))
+@pytest.mark.parametrize(("engine", "stored", "dtype"), sorted({*NEEDED, ("lmdeploy", "bf16", "int4")}))
 def test_every_recipe_asks_for_what_its_tool_makes(engine: str, stored: str, dtype: str) -> None:
     for is_local, runs_code in itertools.product((False, True), repeat=2):
         text = recipe(

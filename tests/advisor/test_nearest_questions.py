@@ -86,9 +86,20 @@ def test_the_longest_mean_prompt_that_is_named_can_be_asked(cli: Cli) -> None:
 
 def test_a_load_beyond_ones_own_hardware_names_what_it_carries(cli: Cli) -> None:
     fix = fix_of(cli, "--model 8b --own 1xl4 --rate 500")
-    carried = re.fullmatch(r"--rate ([\d.]+) or less: what is there carries no more", fix)
+    carried = re.fullmatch(r"--rate ([\d.]+), which was found to be carried by what is there", fix)
     assert carried, fix
     assert cli(f"advisor recommend --model 8b --own 1xl4 --rate {carried.group(1)} {DAY}").code == 0
+
+
+def test_an_engine_that_was_named_is_kept_where_it_serves_another_format(cli: Cli) -> None:
+    assert (
+        fix_of(cli, "--model deepseek-r1 --gpu a100-sxm-80gb --engine sglang --rate 2") == "--precision int8"
+    )
+
+
+def test_hardware_that_is_there_is_kept_where_another_engine_serves_it(cli: Cli) -> None:
+    fix = fix_of(cli, "--model qwen2.5-32b --own 4xv100-sxm2-32gb --engine vllm --rate 1")
+    assert fix.startswith("drop --engine, with --ttft-p99 ")
 
 
 def test_too_little_hardware_names_how_much_one_replica_takes(cli: Cli) -> None:

@@ -162,6 +162,24 @@ def test_a_command_says_every_cache_format_that_the_engine_would_not_choose_itse
             assert words in started.command
 
 
+@pytest.mark.parametrize(
+    ("model", "is_kept"),
+    [
+        ("gemma-3-27b", False),
+        ("gemma-3-1b", True),
+        ("gpt-oss-20b", False),
+        ("deepseek-v2-lite", False),
+        ("qwen3-8b", True),
+    ],
+)
+def test_a_cache_format_is_kept_only_where_one_attention_kernel_reads_it(model: str, is_kept: bool) -> None:
+    """vLLM 0.33.0 reads fp8 on Ampere with FlashInfer alone: no sinks, latents or images that are read both ways."""
+    engine = engines.by_id("vllm")
+    for chip, kept in (("a100-sxm-80gb", is_kept), ("h100-sxm", True)):
+        found = cache_format("fp8", models.by_id(model), engine, accelerators.by_id(chip))
+        assert bool(found) is kept
+
+
 def test_an_engine_of_which_nothing_was_fitted_plans_where_it_is_named() -> None:
     assert candidates_on("internvl3-38b", "a100-sxm-80gb", "lmdeploy", "bf16")
     assert not candidates_on("llama-3.1-8b", "mi300x", "lmdeploy", "bf16")
