@@ -27,7 +27,7 @@ from advisor.catalog.regions import home_region
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import KILO, plain_number
-from advisor.decide.option import Machine, Offer
+from advisor.decide.option import Machine, Offer, with_terms
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.deployment import Deployment
@@ -436,11 +436,10 @@ def find_wider_limit(constraints: Constraints, as_of: datetime.date) -> WiderLim
 
 def seller_words(offer: Offer) -> str:
     """Return the provider's name with place and term, and the kind of price unless it is a list price or quote:
-    `TensorWave (on-demand, tracker price)`."""
+    `TensorWave (spot, tracker price)`."""
     known = all_providers().get(offer.provider)
-    kind = () if offer.is_listed else (f"{offer.kind.replace('_', ' ')} price",)
-    terms = (offer.terms_words, *kind)
-    return f"{known.name if known else offer.provider} ({', '.join(terms)})"
+    kind = "" if offer.is_listed else f"{offer.kind.replace('_', ' ')} price"
+    return with_terms(known.name if known else offer.provider, offer.region, offer.term, kind)
 
 
 def stale_price_warnings(ages_days: Sequence[int | None]) -> tuple[str, ...]:

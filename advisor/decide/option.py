@@ -106,20 +106,19 @@ class Offer:
         return self.kind in ("list", "quote")
 
     @property
-    def terms_words(self) -> str:
-        """Region and term: `us-east4, spot`."""
-        return terms_words(self.region, self.term)
-
-    @property
     def source_words(self) -> str:
         """Provider with region and term: `gcp (us-east4, spot)`."""
-        return f"{self.provider} ({self.terms_words})"
+        return with_terms(self.provider, self.region, self.term)
 
 
-def terms_words(region: str, term: str) -> str:
-    """Return region and term as people read them: no region is a price that a provider asks in all of its regions."""
-    place = "" if region == "any" else region
-    return ", ".join(filter(None, (place, term.replace("_", "-"))))
+def with_terms(provider: str, region: str, term: str, *more: str) -> str:
+    """Return a provider with region, term and more words about its price: `gcp (us-east4, spot)`.
+
+    A price without a region is asked in all of the provider's, one without a term is on demand.
+    """
+    marks = ("" if region == "any" else region, "" if term == "on_demand" else term.replace("_", "-"), *more)
+    told = ", ".join(filter(None, marks))
+    return f"{provider} ({told})" if told else provider
 
 
 BESIDE: Final = ("storage", "egress")

@@ -18,7 +18,7 @@ from advisor.decide.changes import measurements_of
 from advisor.decide.effort import SEARCH_WORK, limit_effort
 from advisor.decide.measure import Capacity
 from advisor.decide.offers import ROUNDING, market, pareto_placements, placements, price_spread_of
-from advisor.decide.option import Option, terms_words
+from advisor.decide.option import Option, with_terms
 from advisor.decide.purchase import Demand, purchase_on
 from advisor.decide.ranking import (
     QUANTILES,
@@ -357,7 +357,7 @@ def _offers(
                 drift=spread.drift,
                 sigma=spread.sigma,
                 is_firm=is_firm(price, spread),
-                source_words=f"{price.provider} ({terms_words(price.region, term)})",
+                source_words=with_terms(price.provider, price.region, term),
             )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.units import HOURS_PER_DAY
 from advisor.decide.offers import ROUNDING, Placement, offers_by_accelerator, placements
-from advisor.decide.option import terms_words
+from advisor.decide.option import with_terms
 from advisor.decide.purchase import extra_usd_per_hour, left_out, num_spare, planned_load, replicas_for
 from advisor.decide.ranking import Planned
 from advisor.economics.fleet import (
@@ -174,8 +174,8 @@ def _policies(question: CostQuestion, priced: Priced, known: Ownership, *, place
 
 def _what(cost: FleetCost, way: Placement) -> str:
     count = cost.peak_units * way.accelerators_per_unit
-    terms = terms_words(way.price.region, way.price.term)
-    return f"{count} x {way.price.accelerator} from {way.price.provider} ({terms})"
+    seller = with_terms(way.price.provider, way.price.region, way.price.term)
+    return f"{count} x {way.price.accelerator} from {seller}"
 
 
 def _cheapest(question: CostQuestion, plan: Planned, terms: tuple[str, ...]) -> Placement | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from advisor.decide.decision import Comparison, Counts, NotTaken, Rejected
-from advisor.decide.option import Option, terms_words
+from advisor.decide.option import Option, with_terms
 from advisor.decide.ownership import Tco
 from advisor.economics.api_bill import ApiCost
 from advisor.economics.break_even import BreakEven
@@ -34,7 +34,7 @@ class ProviderPrice:
     @property
     def source_words(self) -> str:
         """Provider with region and term, as those of an offer."""
-        return f"{self.provider} ({terms_words(self.region, self.term)})"
+        return with_terms(self.provider, self.region, self.term)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.decide.option import terms_words
+from advisor.decide.option import with_terms
 
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]
@@ -117,7 +117,7 @@ def test_owning_is_weighed_against_renting_what_the_load_needs(volume: dict[str,
     name = volume["owned"][0]["machine"]["accelerator"]
     row = next(row for row in volume["rows"] if row["machine"]["accelerator"] == name)
     offer = row["offer"]
-    source = f"{offer['provider']} ({terms_words(offer['region'], offer['term'])})"
+    source = with_terms(offer["provider"], offer["region"], offer["term"])
     rented = f"{row['machine']['num_accelerators']} x {name} from {source}"
     against = {crossing["second"] for crossing in volume["break_even"] if crossing["quantity"] == "months"}
     assert against == {f"renting {rented}"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.decide.option import terms_words
+from advisor.decide.option import with_terms
 from advisor.render.answer import (
     Answer,
     Axis,
@@ -84,7 +84,7 @@ def _cells(option: Document) -> tuple[str, ...]:
     return (
         f"{count} x {name}" if name else MISSING,
         str(words) if words else " ".join(str(each) for each in runs if each) or MISSING,
-        f"{provider} ({terms_words(str(region or ''), str(term or ''))})"
+        with_terms(str(provider), str(region or "any"), str(term or "on_demand"))
         if provider
         else "own"
         if option

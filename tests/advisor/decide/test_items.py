@@ -255,6 +255,6 @@ def test_a_safe_offer_that_costs_more_in_any_case_is_named_beside() -> None:
         found.options, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick
     )
     assert words == (
-        "the safe pick is 1 x l40s from runpod (on-demand) for $1.09/h, which costs 1.98 times as "
+        "the safe pick is 1 x l40s from runpod for $1.09/h, which costs 1.98 times as "
         "much as 1; 1 is the cheapest if its price still stands."
     )

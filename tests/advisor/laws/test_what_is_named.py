@@ -19,6 +19,7 @@ from advisor.catalog.regions import regions_of_places
 from advisor.catalog.units import plain_number
 from advisor.decide.candidates import usable_precisions
 from advisor.decide.offers import is_in_region
+from advisor.decide.option import with_terms
 
 MARKET = (
     Row("acme", "l40s", 1, 0.95, term="spot"),
@@ -43,7 +44,7 @@ def test_an_answer_names_terms_and_all_that_was_typed(
     taken = set()
     for option in found.options:
         offer = option["offer"]
-        assert f"{offer['provider']} ({offer['region']}, {offer['term'].replace('_', '-')})" in text
+        assert with_terms(offer["provider"], offer["region"], offer["term"]) in text
         taken |= {option["machine"]["accelerator"], offer["provider"], option["layout"]["engine"]}
     reasons = found.document["rejected"] + found.document["not_taken"]
     named = {each.get("accelerator") or each["name"]: each["text"] for each in reasons}
