@@ -53,7 +53,7 @@ def test_a_power_budget_holds_for_all_kinds_together(cli: Cli) -> None:
 def test_more_than_all_kinds_carry_is_told_with_what_they_do(cli: Cli) -> None:
     run = cli(f"{OWN} --rate 20")
     assert run.code == 3
-    told = float(run.err.split("--rate ")[1].split()[0])
+    told = float(run.err.split("--rate ")[1].split()[0].rstrip(","))
     assert 12.3 < told < 20.0
     assert cli(f"{OWN} --rate {told}").code == 0
 
