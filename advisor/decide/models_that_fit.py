@@ -32,7 +32,7 @@ _FORMATS: Final = ("bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4", "q8_0", "q6_
 """Formats that are tried besides a model's own, the widest first. Below four bits the cost in quality is not small."""
 _MOST_SPEEDS: Final = 40
 """Most models whose speed is computed."""
-_MOST_MACHINES: Final = 12
+_MOST_MACHINES: Final = 20
 """Most machines and formats of a model whose speed is held against the objectives."""
 
 
