@@ -173,11 +173,13 @@ def _as_typed(text: Any) -> Any:
 
 
 def _in_full(text: Any) -> Any:
-    """Return a whole number with its digits where it was typed with k, M, B or T; anything else as it was typed."""
-    if isinstance(text, str):
-        text = without_groups(text)
+    """Return a whole number with its digits alone where it was typed with k, M, B, T or signs between thousands;
+    anything else as it was typed."""
+    if not isinstance(text, str):
+        return text
+    text = without_groups(text)
     try:
-        number = parse_count(text, "") if isinstance(text, str) and text[-1:].isalpha() else math.nan
+        number = parse_count(text, "") if text[-1:].isalpha() else math.nan
     except AdvisorError:
         return text
     return str(round(number)) if number.is_integer() else text

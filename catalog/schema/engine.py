@@ -292,7 +292,7 @@ class KernelChoice(ReleaseSpan):
     needs_prefix_cache: bool = False
     shapes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Shapes of a rank's routed experts, by accelerator, to which the entry is limited: number x columns, `8x7168`.
-    None means that it is not limited."""
+    Empty means any shape."""
     except_shapes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Shapes that the entry leaves out, written as in shapes. If any are named, the entry holds only for models with
     others."""

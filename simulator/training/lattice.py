@@ -135,13 +135,10 @@ def _dense_degrees(
     for tp, cp, pp in product(tensor, context, stages):
         divides = num_accelerators % (tp * cp * pp) == 0 and shape.num_heads % tp == 0
         divides = divides and not any(heads % tp and tp % heads for heads in shape.key_heads)
-        is_one_copy = limits.whole_copies_alone and cp == 1 < tp * pp == num_accelerators
-        if (
-            divides
-            and pp <= shape.num_layers
-            and tp <= limits.domain
-            and not (is_one_copy and not limits.are_stated)
-        ):
+        # A plan that is stated is told which framework lacks it; a search leaves it out.
+        if limits.whole_copies_alone and not limits.are_stated and cp == 1 < tp * pp == num_accelerators:
+            continue
+        if divides and pp <= shape.num_layers and tp <= limits.domain:
             yield tp, pp, cp
 
 

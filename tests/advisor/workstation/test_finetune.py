@@ -1,0 +1,35 @@
+"""QLoRA on a workstation: which plans its memories hold."""
+
+import pytest
+
+from advisor.catalog import models
+from advisor.workstation.finetune import SIZES, best_tuning, tuning_bytes
+from advisor.workstation.hardware import Hardware
+
+GB = 1e9
+TOKENS = 1024
+
+
+@pytest.mark.parametrize("num", [1, 2, 4])
+@pytest.mark.parametrize("gpu", ["rtx-3090", "rtx-5090", "l40s"])
+def test_more_main_memory_loses_no_plan_and_no_speed(gpu: str, num: int) -> None:
+    for name in SIZES:
+        model = models.by_id(name)
+        speeds = []
+        for host_bytes in (0.0, 32 * GB, 128 * GB, 1024 * GB):
+            hardware = Hardware(gpu, num, host_capacity_bytes=host_bytes)
+            run = best_tuning(hardware, model, TOKENS)
+            card_bytes = hardware.record().memory_bytes
+            assert card_bytes is not None
+            assert (tuning_bytes(model, num, TOKENS, host_bytes) <= card_bytes) is (run is not None), name
+            speeds.append(run.output_tokens_per_s.value if run is not None else 0.0)
+        assert speeds == sorted(speeds), name
+
+
+def test_70b_on_two_cards_of_24_gb_takes_its_weights_from_main_memory() -> None:
+    """The example of the guides of FSDP-QLoRA: 4-bit weights of 70 billion parameters are 40 GB."""
+    model = models.by_id("llama-3.1-70b")
+    run = best_tuning(Hardware("rtx-3090", 2, host_capacity_bytes=128 * GB), model, TOKENS)
+    assert run is not None
+    assert "main memory" in run.split
+    assert best_tuning(Hardware("rtx-3090", 2, host_capacity_bytes=32 * GB), model, TOKENS) is None
