@@ -16,7 +16,13 @@ from advisor.simulator.memory import layer_weight_bytes
 from advisor.simulator.step_cost import StepSurface
 
 HOST_FRACTION: Final = 0.65
-"""Fraction of the modules' peak bandwidth at which a CPU reads weights. Own estimate; nothing here was measured."""
+"""Fraction of the modules' peak bandwidth at which a CPU reads weights in decoding: 0.57 to 0.82 on seven machines that
+were measured without cards, with dense models of at least 2 GB (docs/validation.md, Processors alone)."""
+HOST_SPREAD: Final = (0.57 / HOST_FRACTION, 0.82 / HOST_FRACTION)
+"""Factors between which those machines lie."""
+EXPERT_FRACTION: Final = 0.57
+"""Fraction of the modules' peak bandwidth at which a CPU reads chosen experts: two further experts a token take 9.0 ms
+with both sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""
 PCIE_FRACTION: Final = 0.8
 """Fraction of a link's rate that copies of weights reach. Own estimate."""
 USUAL_HOST_BYTES_PER_S: Final = 90.0 * GIGA
@@ -70,8 +76,8 @@ def with_host_layers(
 ) -> StepSurface:
     """Return the surface of a `part` of a model with the time that its other layers take in main memory.
 
-    decode: bytes of their active weights and cache / (bandwidth · 0.65); prompts: their weights sent to the accelerator
-    once a micro-batch, and the arithmetic of all layers on the accelerator
+    decode: bytes of their active weights and cache / (bandwidth · 0.65, experts 0.57); prompts: their weights sent to
+    the accelerator once a micro-batch, and the arithmetic of all layers on the accelerator
 
     Assumes: accelerator and host take turns; sequences share each reading of weights, experts apart.
     Source: own composition; llama.cpp, options --n-gpu-layers and --n-cpu-moe.
@@ -87,7 +93,9 @@ def with_host_layers(
     experts = every.active - held.active - dense
 
     def read_s(num_tokens: int) -> float:
-        return (dense + experts * distinct_experts(model, num_tokens)) * each / rate
+        return host_read_s(
+            dense * each, experts * distinct_experts(model, num_tokens) * each, host.bytes_per_s
+        )
 
     caches = (kv_bytes_per_token(one.model, whole.kv_dtype).full_bytes_per_token for one in (whole, part))
     cached_s = (next(caches) - next(caches)) / rate
@@ -106,6 +114,17 @@ def with_host_layers(
         mixed_base_ps=tuple(mixed_ps(tokens, own) for tokens, own in enumerate(surface.mixed_base_ps)),
         prefill_pair_ps=factor * surface.prefill_pair_ps,
         prefill_window_pair_ps=factor * surface.prefill_window_pair_ps,
+    )
+
+
+def host_read_s(dense_bytes: float, expert_bytes: float, host_bytes_per_s: float) -> float:
+    """Return the time in which a CPU reads weights or cache, and routed experts, for a decode iteration [s].
+
+    Assumes: reading alone takes time; no source states how waiting for other cores grows with their number.
+    Source: HOST_FRACTION, EXPERT_FRACTION.
+    """
+    return dense_bytes / (host_bytes_per_s * HOST_FRACTION) + expert_bytes / (
+        host_bytes_per_s * EXPERT_FRACTION
     )
 
 

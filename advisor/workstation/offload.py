@@ -10,9 +10,9 @@ from advisor.catalog.schema import Model
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
 from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 from advisor.simulator.host_layers import (
-    HOST_FRACTION,
     PCIE_FRACTION,
     distinct_experts,
+    host_read_s,
     num_expert_layers,
     with_layers,
     without_experts,
@@ -20,9 +20,6 @@ from advisor.simulator.host_layers import (
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.workstation.hardware import Hardware
 
-CPU_ALONE_FRACTION: Final = 0.5
-"""Fraction of the modules' peak bandwidth at which a CPU without cards decodes, attention and synchronisation included:
-a 671B model in eight bits at 6.2 tokens/s on an EPYC 9754 with 461 GB/s (inference.duchess.capital/epyc.html)."""
 PROMPT_TOKENS_PER_PASS: Final = 2048
 """Tokens of a prompt for which weights are sent to the cards once: llama.cpp's option --ubatch-size as people set it
 for models on the CPU (its default is 512)."""
@@ -39,8 +36,10 @@ class Offloaded:
     num_layers: int
     experts_alone: bool
     """Whether the CPU runs routed experts only, and the cards the rest of every layer."""
-    read_bytes: float
-    """Bytes that the CPU reads from main memory in one decode iteration."""
+    dense_bytes: float
+    """Bytes of weights and cache that the CPU reads from main memory in one decode iteration, routed experts apart."""
+    expert_bytes: float
+    """Bytes of routed experts that the CPU reads from main memory in one decode iteration."""
     prefill_s: float
     """Time to send the CPU's layers to a card, which each prompt needs [s]."""
     prefill_factor: float
@@ -48,7 +47,7 @@ class Offloaded:
 
     def step_s(self, host_bytes_per_s: float) -> float:
         """Time that the CPU's layers add to one decode iteration at a bandwidth of the main memory [s]."""
-        return self.read_bytes / (host_bytes_per_s * HOST_FRACTION)
+        return host_read_s(self.dense_bytes, self.expert_bytes, host_bytes_per_s)
 
     @property
     def split(self) -> str:
@@ -91,10 +90,10 @@ def offload_layers(
     whole = parameter_count(model)
     held = parameter_count(part)
     each = bytes_per_element(weights)
-    read_bytes = (
-        (whole.active - held.active) * each * (distinct_experts(model, num_streams) if experts_alone else 1.0)
+    dense = (
+        parameter_count(without_experts(model, 0)).active - parameter_count(without_experts(part, 0)).active
     )
-    read_bytes += _cache_bytes(model, part, context_tokens) * num_streams
+    experts = (whole.active - held.active - dense) * distinct_experts(model, num_streams)
     moved_bytes = (whole.total - held.total) * each
     lanes = PCIE_LANE_BYTES_PER_S[hardware.pcie_generation or 4] * (hardware.pcie_lanes or 16)
     passes = max(1, math.ceil(prompt_tokens / PROMPT_TOKENS_PER_PASS))
@@ -104,7 +103,8 @@ def offload_layers(
         cpu_layers=most - num,
         num_layers=most,
         experts_alone=experts_alone,
-        read_bytes=read_bytes,
+        dense_bytes=dense * each + _cache_bytes(model, part, context_tokens) * num_streams,
+        expert_bytes=experts * each,
         prefill_s=passes * moved_bytes / (lanes * PCIE_FRACTION),
         prefill_factor=whole.active / max(held.active, 1.0),
     )

@@ -14,7 +14,13 @@ from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.units import GB
 from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
-from advisor.simulator.host_layers import HOST_FRACTION, distinct_experts, without_experts
+from advisor.simulator.host_layers import (
+    HOST_FRACTION,
+    HOST_SPREAD,
+    distinct_experts,
+    host_read_s,
+    without_experts,
+)
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_memory
@@ -25,7 +31,7 @@ from advisor.simulator.surface import decode_breakdown_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.images import best_images
-from advisor.workstation.offload import CPU_ALONE_FRACTION, Offloaded, offload_layers
+from advisor.workstation.offload import Offloaded, offload_layers
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
 """Four-bit weight format that users run at home on each engine; taken if they name none."""
@@ -385,16 +391,16 @@ def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -
     weights and cache for every token.
 
     Assumes: the time to first token is not predicted, for no record states the arithmetic rate of a CPU.
-    Source: llama.cpp; own composition, CPU_ALONE_FRACTION.
+    Source: llama.cpp; own composition, host_read_s.
     """
     count = parameter_count(load.model)
     context = int(load.input_tokens + load.output_tokens / 2.0)
-    experts = parameter_count(without_experts(load.model, 0)).active
-    shared = distinct_experts(load.model, load.concurrency)
-    read_bytes = (experts + (count.active - experts) * shared) * bytes_per_element(weights)
-    read_bytes += kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
+    dense = parameter_count(without_experts(load.model, 0)).active
+    each = bytes_per_element(weights)
+    dense_bytes = dense * each + kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
+    expert_bytes = (count.active - dense) * distinct_experts(load.model, load.concurrency) * each
     return [
-        _run_on_cpu("all layers on the CPU", weights, load, read_bytes / (host * CPU_ALONE_FRACTION))
+        _run_on_cpu("all layers on the CPU", weights, load, host_read_s(dense_bytes, expert_bytes, host))
         for host in host_levels
     ]
 
@@ -415,7 +421,9 @@ def _run_on_cpu(
         engine=OFFLOADING,
         split=split,
         weight_dtype=weights,
-        output_tokens_per_s=with_interval(load.concurrency / step_s, "throughput", name, "assumed"),
+        output_tokens_per_s=with_interval(
+            load.concurrency / step_s, "throughput", name, "assumed", sampling=HOST_SPREAD
+        ),
         ttft_s=ttft_s,
         weight_bytes_per_card=replica.memory.weight_bytes if replica is not None else 0.0,
         kv_tokens=replica.memory.kv_capacity_tokens if replica is not None else 0,

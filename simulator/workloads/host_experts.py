@@ -9,9 +9,10 @@ from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import DenseFeedForward, LayerGroup, MoeFeedForward
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import parameter_count, routed_layers
+from advisor.simulator.host_layers import EXPERT_FRACTION
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
-from advisor.simulator.workloads.tiers import HAND_OVER_S, HOST_EFFICIENCY, ExpertOffload, expert_offload
+from advisor.simulator.workloads.tiers import HAND_OVER_S, ExpertOffload, expert_offload
 
 QUEUED_HAND_OVER_S: Final = 0.075e-3
 """Time of one layer's way to the processors and back where the host runs ahead of the accelerator (kt-kernel under
@@ -99,7 +100,7 @@ def hosted_decode(
         resident_choices=resident_choices,
     )
     rate = (deployment.accelerator.bandwidth_bytes_per_s or 0.0) * deployment.accelerators_per_replica
-    resident_s = found.resident_bytes_per_step / (rate * HOST_EFFICIENCY)
+    resident_s = found.resident_bytes_per_step / (rate * EXPERT_FRACTION)
     if found.resident_fraction > 0.0:
         resident_s += _EXPERT_KERNELS_S * sum(layers for layers, _ in routed_layers(deployment.model))
     return HostedDecode(own_s, resident_s, found)

@@ -10,6 +10,7 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB, HOUR_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, routed_layers
+from advisor.simulator.host_layers import EXPERT_FRACTION
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.step_cost import StepSurface, prefill_s
 
@@ -28,9 +29,6 @@ OFFLOAD_RANGE: Final = (0.8, 1.6)
 differ."""
 DEFAULT_HOST_BYTES_PER_S: Final = 614 * GB
 """Memory bandwidth of a two-socket server with eight channels of DDR5-4800 each [bytes/s]."""
-HOST_EFFICIENCY: Final = 0.57
-"""Fraction of the host bandwidth that experts on the processors reach: two further experts a token take 9.0 ms with
-both sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""
 FP8_HOST_EFFICIENCY: Final = 0.31
 """Fraction of the host bandwidth that fp8 experts reach, which vector units must widen: a further tenth of Qwen3-Next's
 experts takes the processors 0.79 ms (kt-kernel with two Xeon 6454S, experts placed uniformly)."""
@@ -173,9 +171,9 @@ class ExpertOffload:
 def host_efficiency(dtype: str) -> float:
     """Return the fraction of the host's memory bandwidth at which processors multiply one token by weights of a format.
 
-    Source: FP8_HOST_EFFICIENCY, HOST_EFFICIENCY.
+    Source: FP8_HOST_EFFICIENCY, EXPERT_FRACTION.
     """
-    return FP8_HOST_EFFICIENCY if dtype == "fp8" else HOST_EFFICIENCY
+    return FP8_HOST_EFFICIENCY if dtype == "fp8" else EXPERT_FRACTION
 
 
 def expert_offload(
