@@ -53,6 +53,8 @@ _OWN_OPERATORS: Final = ("mlx",)
 engine does."""
 _EXPANDS_LATENT: Final = ("mlx",)
 """Engines that compute prompt attention on keys and values expanded from the latent (mlx-lm, models/deepseek_v3.py)."""
+_GRAPHS_FROM: Final = 8.0
+"""Compute capability from which llama.cpp captures CUDA graphs."""
 _BACK_ENDS: Final = ("rocm", "vulkan", "cuda", "metal", "sycl")
 _VENDOR_BACK_END: Final = {"nvidia": "cuda", "apple": "metal", "amd": "rocm", "intel": "vulkan"}
 _FAMILIES: Final = {
@@ -158,15 +160,20 @@ def format_family(weight_dtype: str) -> str:
     return _FAMILIES.get(weight_dtype, "q4_k_m")
 
 
-def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = "") -> str:
+def kernel_level(engine: Engine, accelerator: Accelerator, *, version: str = "", date: str = "") -> str:
     """Return the name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
 
-    Source: own definition.
+    llama.cpp captures decode steps as CUDA graphs since 2025, on boards of compute capability 8 and later.
+
+    Source: own definition; llama.cpp, ggml-cuda.cu (use_cuda_graph).
     """
-    if engine.id not in _OWN_KERNELS:
-        return f"llama.cpp-{back_end(version, vendor)}"
-    levels = (entry.level for entry in engine.kernel_levels if entry.holds(version, date))
-    return next(levels, engine.id)
+    if engine.id in _OWN_KERNELS:
+        levels = (entry.level for entry in engine.kernel_levels if entry.holds(version, date))
+        return next(levels, engine.id)
+    end = back_end(version, accelerator.vendor)
+    has_graphs = end == "cuda" and float(accelerator.compute_capability or _GRAPHS_FROM) >= _GRAPHS_FROM
+    levels = (entry.level for entry in engine.kernel_levels if has_graphs and entry.holds(version, date))
+    return next(levels, f"llama.cpp-{end}")
 
 
 def default_micro_batch(engine: Engine) -> int:
@@ -186,7 +193,7 @@ def local_library(
     Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own composition.
     """
-    level = kernel_level(engine, accelerator.vendor, version=version, date=date)
+    level = kernel_level(engine, accelerator, version=version, date=date)
     return OperatorLibrary(device_of(accelerator), level)
 
 
@@ -214,10 +221,9 @@ class _Terms:
         """Time of all small operators in all layers, and of their sums over tensor-parallel accelerators [s]."""
         split = self.deployment.tensor_parallel - 1
         routed = sum(layers for layers, _ in self.weights.experts)
-        return (
-            self.num_layers * (self.decode.layer_s + self.decode.sync_s * split)
-            + routed * self.decode.expert_layer_s
-        )
+        layers_s = self.num_layers * self.decode.layer_s + routed * self.decode.expert_layer_s
+        clock = self.deployment.accelerator.power_fraction**self.decode.clock_exponent
+        return layers_s / clock + self.num_layers * self.decode.sync_s * split
 
 
 def build_local_surface(

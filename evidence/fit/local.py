@@ -25,6 +25,7 @@ from advisor.evidence.serving.deployment import deployment_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.local_surface import (
+    back_end,
     build_local_surface,
     format_family,
     kernel_level,
@@ -125,8 +126,9 @@ def read_points(options: Options) -> list[LocalPoint]:
             deployment = deployment_of(case)
         except AdvisorError:
             continue
-        vendor = deployment.accelerator.vendor
-        level = kernel_level(deployment.engine, vendor, version=case.engine_version, date=case.date)
+        level = kernel_level(
+            deployment.engine, deployment.accelerator, version=case.engine_version, date=case.date
+        )
         end = level.removeprefix("llama.cpp-")
         family = format_family(case.weight_dtype)
         batch = case.concurrency or 1
@@ -326,9 +328,11 @@ def others(operator: str, architecture: str, fitted: set[tuple[object, object]])
 def level_of(point: LocalPoint) -> str:
     """Return the engine of a record: the vendor's own back end, and an engine's newest era, stand for all."""
     engine = point.deployment.engine
-    vendor = point.deployment.accelerator.vendor
-    level = kernel_level(engine, vendor, version=point.case.engine_version, date=point.case.date)
-    return "any" if level == kernel_level(engine, vendor) else level
+    accelerator = point.deployment.accelerator
+    level = kernel_level(engine, accelerator, version=point.case.engine_version, date=point.case.date)
+    if engine.id == "llama.cpp":
+        return "any" if level == f"llama.cpp-{back_end('', accelerator.vendor)}" else level
+    return "any" if level == kernel_level(engine, accelerator) else level
 
 
 def blind_error(

@@ -48,6 +48,8 @@ class LocalDecodeEfficiency(Fitted):
     """Time per layer and further accelerator if each layer is split [s]; per hand-over if layers are divided."""
     expert_layer_s: float = 0.0
     """Time added to each layer with routed experts [s]."""
+    clock_exponent: float = 0.0
+    """Power of the clock that a power limit leaves with which small operators slow down."""
 
 
 @dataclass(frozen=True, slots=True)

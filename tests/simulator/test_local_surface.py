@@ -134,10 +134,25 @@ def test_formats_back_ends_and_micro_batches_go_by_their_names() -> None:
 def test_kernels_go_by_back_end_or_by_era() -> None:
     llama = engines.by_id("llama.cpp")
     exllama = engines.by_id("exllamav3")
-    assert kernel_level(llama, "amd", version="b9187 vulkan_radv") == "llama.cpp-vulkan"
-    assert kernel_level(exllama, "nvidia", version="0.0.43+cu128.torch2.8.0") == "exllamav3-v0"
-    assert kernel_level(exllama, "nvidia", date="2026-08-01") == kernel_level(exllama, "nvidia")
-    assert kernel_level(exllama, "nvidia") == "exllamav3-v1"
+    radeon, card, old = (accelerators.by_id(name) for name in ("rx-7900-xtx", "rtx-3090", "p40"))
+    assert kernel_level(llama, radeon, version="b9187 vulkan_radv") == "llama.cpp-vulkan"
+    assert kernel_level(exllama, card, version="0.0.43+cu128.torch2.8.0") == "exllamav3-v0"
+    assert kernel_level(exllama, card, date="2026-08-01") == kernel_level(exllama, card)
+    assert kernel_level(exllama, card) == "exllamav3-v1"
+    assert kernel_level(llama, card) == "llama.cpp-cuda-graphs"
+    assert kernel_level(llama, card, date="2024-05-01") == kernel_level(llama, old) == "llama.cpp-cuda"
+
+
+@pytest.mark.parametrize("gpu", ["rtx-3090", "rtx-4090", "a100-sxm-80gb", "l40s", "rtx-5090"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b", "gemma-4-26b-a4b"])
+def test_graphs_are_never_slower_than_single_launches(gpu: str, model: str) -> None:
+    def rate(date: str) -> float:
+        settings = EngineSettings(date=date, max_num_seqs=1)
+        deployment = named_deployment(model, gpu, "llama.cpp", weight_dtype="q4_k_m")
+        found = model_replica(deployment, mean_input_tokens=512, mean_output_tokens=64, settings=settings)
+        return decode_rate(found.surface, 512)
+
+    assert rate("2024-05-01") <= rate("2026-05-01") <= 2.0 * rate("2024-05-01")
 
 
 def test_fewer_bits_and_a_newer_era_decode_exl3_faster() -> None:
