@@ -70,7 +70,7 @@ def predicted_s(case: ServingCase, deployment: Deployment, changes: dict[str, fl
     return decode_iteration_s(surface, 1, context)
 
 
-def launched(architecture: str, family: str) -> LocalDecodeEfficiency:
+def without_graphs(architecture: str, family: str) -> LocalDecodeEfficiency:
     """Return the parameters of kernels that are launched one by one."""
     return LocalDecodeEfficiency.from_record(efficiency(architecture, "local_decode", family).record)
 
@@ -127,7 +127,7 @@ def run(options: Options) -> None:
                 family,
                 GRAPHS,
                 gpus,
-                asdict(replace(launched(architecture, family), clock_exponent=CLOCK_EXPONENT, **found)),
+                asdict(replace(without_graphs(architecture, family), clock_exponent=CLOCK_EXPONENT, **found)),
                 left,
             )
             for family in ("bf16", FAMILY)
@@ -136,7 +136,7 @@ def run(options: Options) -> None:
         write_records("local_decode", architecture, [*kept, *records], source, "local", options)
     for architecture, board in OWN.items():
         mine = [fact for fact in facts if fact[0].gpu == board]
-        middle = launched("ada", FAMILY)
+        middle = without_graphs("ada", FAMILY)
         part = fit_reading(mine, middle)
         values = asdict(replace(middle, memory_fraction=part))
         times = np.array([predicted_s(case, one, values) for case, one, _ in mine])
