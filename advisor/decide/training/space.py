@@ -110,8 +110,8 @@ class FrameworkRules:
     core/optimizer (Adam and SGD); huggingface/accelerate@16cb6eb, utils/deepspeed.py, which replaces every optimizer
     but Lion by DeepSpeed's CPU Adam with 32-bit moments; torchtitan has AdamW alone."""
     no_stages: bool = False
-    whole_copies_alone: bool = False
-    """Several whole copies of the states exclude other parallelism."""
+    cuts_with_fsdp: bool = False
+    """Layers are cut only where FSDP divides the states too."""
 
 
 RULES: Final[Mapping[str, FrameworkRules]] = {
@@ -123,7 +123,7 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "torchtitan": FrameworkRules(
         ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
         recompute_shares=(0.25, 0.5, 1.0), hybrid_sharding=True,
-        host=((True, True, ("zero3",)),), whole_copies_alone=True,
+        host=((True, True, ("zero3",)),), cuts_with_fsdp=True,
     ),
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(
@@ -672,7 +672,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     limits = LatticeLimits(
         domain=cluster.domain,
         sharding=shardings,
-        whole_copies_alone=rules.whole_copies_alone,
+        cuts_with_fsdp=rules.cuts_with_fsdp,
         schedules=rules.schedules,
         recompute=rules.recompute,
         offloads_checkpoints=offloads_checkpoints(job),
