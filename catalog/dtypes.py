@@ -5,6 +5,7 @@ from typing import Final, Literal, get_args
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.resolve import Resolution, near_misses, resolve
+from advisor.catalog.units import BITS_PER_BYTE
 
 Dtype = Literal[
     "fp32",
@@ -138,8 +139,6 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     **{name: float(name.removeprefix("exl3-").removesuffix("bpw")) for name in EXL3_DTYPES},
 }
 
-
-BITS_PER_BYTE: Final = 8.0
 
 _Q2_K_BITS: Final = 2.625
 _Q3_K_BITS: Final = 3.4375

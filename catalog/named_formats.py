@@ -18,7 +18,14 @@ from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf import gguf
 from advisor.catalog.hf.modules import matrices
-from advisor.catalog.hf.quantization import ModuleFormat, Rules, codebook_storage, exl_storage, integers
+from advisor.catalog.hf.quantization import (
+    WIDEST_INDEX,
+    ModuleFormat,
+    Rules,
+    codebook_storage,
+    exl_storage,
+    integers,
+)
 from advisor.catalog.hf.weights import weights_by_rules
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import PartFormat
@@ -464,12 +471,12 @@ def _by_codebooks(last: str, words: set[str]) -> NamedFormat | None:
     if "aqlm" in words and (found := _AQLM.search(last)):
         bits, books, index_bits = map(int, found.groups())
         vector = books * index_bits // bits if bits else 0
-        if vector and index_bits <= _WIDEST_INDEX:
+        if vector and index_bits <= WIDEST_INDEX:
             return _linear(f"AQLM {bits}-bit", codebook_storage(vector, *(index_bits,) * books))
     if found := _VPTQ.search(last):
         vector, *entries = map(int, found.groups())
         widths = [math.ceil(math.log2(count)) for count in entries if count > 1]
-        if vector and widths and max(widths) <= _WIDEST_INDEX:
+        if vector and widths and max(widths) <= WIDEST_INDEX:
             return _linear(f"VPTQ {sum(widths) / vector:g}-bit", codebook_storage(vector, *widths))
     width = _WIDTH.search(last)
     for method, group_size, scale_bits in (("hqq", _HQQ_GROUP, 32.0), ("higgs", _HIGGS_GROUP, 16.0)):
@@ -481,7 +488,6 @@ def _by_codebooks(last: str, words: set[str]) -> NamedFormat | None:
     return None
 
 
-_WIDEST_INDEX: Final = 24
 _HQQ_GROUP: Final = 64
 _HIGGS_GROUP: Final = 256
 

@@ -35,7 +35,7 @@ _FORMATS: Final = {
 }
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
 Origin = Literal["published", "pattern", "local", "quantised on loading", "convert first", "quantise first"]
-_SIXTEEN_BIT = ("bf16", "fp16")
+SIXTEEN_BIT = ("bf16", "fp16")
 
 
 class Checkpoint(NamedTuple):
@@ -305,7 +305,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
         known = {one.repository: one.is_seen for one in known_checkpoints(model)}
         is_seen = known.get(named.hf_id.partition(":")[0], True)
         return ServedCheckpoint(named.hf_id, dtype, "published" if is_seen else "pattern")
-    if named.weight_dtype == dtype or (dtype in _SIXTEEN_BIT and named.weight_dtype in _SIXTEEN_BIT):
+    if named.weight_dtype == dtype or (dtype in SIXTEEN_BIT and named.weight_dtype in SIXTEEN_BIT):
         return ServedCheckpoint(named.hf_id, dtype, "local" if model.folder else "published")
     found = [
         one
@@ -366,7 +366,7 @@ def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheck
             return ServedCheckpoint(
                 found[0].repository, dtype, "published" if found[0].is_seen else "pattern"
             )
-    is_same = dtype == named.weight_dtype or dtype in _SIXTEEN_BIT
+    is_same = dtype == named.weight_dtype or dtype in SIXTEEN_BIT
     return ServedCheckpoint(named.hf_id, named.weight_dtype, "convert first" if is_same else "quantise first")
 
 

@@ -1,4 +1,4 @@
-"""Powers of ten and of two, which no other module defines.
+"""Powers of ten and of two and sizes of numbers, which no other module defines.
 
 Everything inside the program is SI: seconds, bytes, flop, watts, dollars. Files and reports use the field's customary
 units; they are converted here, once when read and once when shown.
@@ -35,6 +35,8 @@ HOURS_PER_DAY: Final = 24.0
 DAYS_PER_MONTH: Final = 365.25 / 12.0
 HOURS_PER_MONTH: Final = HOURS_PER_DAY * DAYS_PER_MONTH
 BITS_PER_BYTE: Final = 8.0
+BF16_BYTES: Final = 2.0
+FP32_BYTES: Final = 4.0
 
 
 def plain_number(value: float, significant: int = 3) -> str:

@@ -8,7 +8,7 @@ from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import check_parameters, is_moe, layers_of, num_layers, routed_layers
 
-_OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
+OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 
 
 def check_generates(model: Model) -> None:
@@ -17,8 +17,8 @@ def check_generates(model: Model) -> None:
     Raises: AdvisorError: the model's record says that it does something else.
     Source: Model.workload; data/support/model_classes.csv.
     """
-    if model.workload in _OTHER_WORK:
-        work = _OTHER_WORK[model.workload]
+    if model.workload in OTHER_WORK:
+        work = OTHER_WORK[model.workload]
         raise AdvisorError(
             f"{model.id} answers with no text",
             why=f"its record says {model.workload}",

@@ -31,7 +31,7 @@ from advisor.simulator.collectives.operations import (
 from advisor.simulator.collectives.topology import Topology
 from advisor.simulator.quantity import Basis, Quantity
 
-_LARGE_BYTES: Final = 16 * MIB
+LARGE_BYTES: Final = 16 * MIB
 _STANDARD_DEVIATIONS_OF_80_PERCENT: Final = 1.2816
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
@@ -53,7 +53,7 @@ def interval_factor(operation: str, num_bytes: float, topology: Topology) -> flo
     within = "pcie" if topology.intra_fabric.startswith("pcie") else "node"
     known = _deviations()["network" if topology.num_nodes > 1 else within]
     own = known.get(operation, known)
-    sigma = float(own["large" if num_bytes >= _LARGE_BYTES else "small"])
+    sigma = float(own["large" if num_bytes >= LARGE_BYTES else "small"])
     if is_transferred(topology):
         sigma += float(_deviations()["transferred"]["added"])
     return math.exp(_STANDARD_DEVIATIONS_OF_80_PERCENT * sigma)

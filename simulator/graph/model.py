@@ -19,6 +19,7 @@ from advisor.catalog.dtypes import (
     gguf_row_bits,
 )
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.published import SIXTEEN_BIT
 from advisor.catalog.schema import FeedForward, LayerGroup, Mixer, Model
 from advisor.catalog.schema.model import Part, PartFormat
 from advisor.catalog.units import GIGA
@@ -30,7 +31,6 @@ EXPERT_OPERATORS: Final = 12
 sum."""
 _UNLIKE_PUBLISHED: Final = 0.05
 _FOUR_BIT_FLOATS: Final = ("nvfp4", "mxfp4")
-_SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +384,7 @@ def dense_dtype(model: Model, weight_dtype: str, part: Part = "mixer") -> str:
     listed = _listed_format(model, weight_dtype, part)
     if listed is not None:
         return listed.dtype
-    if weight_dtype in _SIXTEEN_BIT or not is_moe(model):
+    if weight_dtype in SIXTEEN_BIT or not is_moe(model):
         return weight_dtype
     only_experts = weight_dtype in _FOUR_BIT_FLOATS or (weight_dtype == "int4" and has_state(model))
     if only_experts or model.quantized_parts == "experts":

@@ -19,7 +19,6 @@ Floats = NDArray[np.float64]
 
 QUERY_TILE_ROWS: Final = 64
 """Number of query rows of one warpgroup; the M of the matrix instruction."""
-ACTIVATION_BYTES: Final = 2.0
 _NARROW_HEAD_FLOP: Final = 4.0 * 128.0
 _HOPPER_FLOP_PER_CYCLE: Final = 4096.0
 """Dense 16-bit FLOP of one SM of an H100 per clock, whose exponentials `scores_per_cycle` counts where a chip has no

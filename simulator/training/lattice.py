@@ -146,7 +146,7 @@ def states_allow_cuts(tp: int, pp: int, cp: int, dp: int, sharding: Sharding) ->
     """Whether torchtitan runs these degrees of parallelism with the states divided as `sharding`: tensor, pipeline and
     context parallelism need FSDP, which needs several ranks that hold the same layers.
 
-    DDP runs beside none of them, and without FSDP nothing sets number formats there: weights and products would be in
+    DDP combines with none of them, and without FSDP nothing sets number formats: weights and products would be in
     fp32 (maybe_enable_amp).
 
     Source: pytorch/torchtitan 0.2.0, distributed/parallel_dims.py, models/llama3/infra/parallelize.py.
