@@ -6,14 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from advisor.catalog.dtypes import (
-    BITS_PER_BYTE,
-    EXL3_HEAD_DTYPE,
-    GGUF_DTYPES,
-    bytes_per_element,
-    gguf_bits,
-    grouped_bits,
-)
+from advisor.catalog.dtypes import EXL3_HEAD_DTYPE, GGUF_DTYPES, bytes_per_element, gguf_bits, grouped_bits
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf import gguf
@@ -29,7 +22,7 @@ from advisor.catalog.hf.quantization import (
 from advisor.catalog.hf.weights import weights_by_rules
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import PartFormat
-from advisor.catalog.units import GIB
+from advisor.catalog.units import BITS_PER_BYTE, GIB
 
 _PARTS_FILE: Final = DATA_DIR / "support" / "checkpoint_parts.csv"
 _FILES_FILE: Final = DATA_DIR / "support" / "gguf_files.csv"

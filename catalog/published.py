@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.architectures import plugin_of
-from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import read_csv
 from advisor.catalog.models import all_ids, by_hf_id, by_id
 from advisor.catalog.named_formats import CHAT, base_repository, is_quantised, with_named_format
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.units import BITS_PER_BYTE
 
 Publisher = Literal["official", "vendor", "community"]
 _KINDS: Final = ("official", "vendor", "community")

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, bytes_per_element, grouped_bits
+from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, grouped_bits
 from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.hf.modules import FUSED, PREFIXES, canonical
+from advisor.catalog.units import BITS_PER_BYTE
 
 WIDE_BITS: Final = 16.0
 _SCALE_BITS: Final = 16.0

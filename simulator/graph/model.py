@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Final, TypeVar, cast
 
 from advisor.catalog.dtypes import (
-    BITS_PER_BYTE,
     EXL3_DTYPES,
     EXL3_HEAD_DTYPE,
     GGUF_BLOCK,
@@ -22,7 +21,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.published import SIXTEEN_BIT
 from advisor.catalog.schema import FeedForward, LayerGroup, Mixer, Model
 from advisor.catalog.schema.model import Part, PartFormat
-from advisor.catalog.units import GIGA
+from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.simulator.graph.feed_forward import feed_forward_operators
 from advisor.simulator.graph.operator import Attention, Experts, FeedForwardOperators, Layer, MixerOperators
 

@@ -9,7 +9,8 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.content import Contents
 from advisor.simulator.serving.fleet import Pool
-from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
+from advisor.simulator.serving.load import Arrival
+from advisor.simulator.serving.loop import BLOCK, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import NUM_FIELDS, Recorder, ServingResult
 from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.policy import UNLIMITED, Slo
