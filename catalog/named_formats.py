@@ -10,7 +10,7 @@ from advisor.catalog.dtypes import EXL3_HEAD_DTYPE, GGUF_DTYPES, bytes_per_eleme
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf import gguf
-from advisor.catalog.hf.modules import matrices
+from advisor.catalog.hf.modules import matrices_of
 from advisor.catalog.hf.quantization import (
     WIDEST_INDEX,
     ModuleFormat,
@@ -176,11 +176,7 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
     if said.is_gguf:
         update["part_formats"] = _gguf_parts(model, name, said)
     elif said.rules is not None:
-        layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
-        found = weights_by_rules(
-            said.rules,
-            matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings),
-        )
+        found = weights_by_rules(said.rules, matrices_of(model))
         update |= {
             "weights": found.dtype,
             "part_formats": found.by_part,
@@ -305,8 +301,7 @@ def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat,
         repository, file = f"unsloth/{alone['model']}-gguf", alone["file"]
     size = _gguf_files().get((repository, file))
     dtype = said.dtype
-    layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
-    found = list(matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings))
+    found = list(matrices_of(model))
     experts = [one for one in found if one.part == "experts"]
     if dtype == "mxfp4" or (model.weights == "mxfp4" and size is None and _keeps_mxfp4(model, dtype)):
         kept = (

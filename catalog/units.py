@@ -42,3 +42,8 @@ FP32_BYTES: Final = 4.0
 def plain_number(value: float, significant: int = 3) -> str:
     """Return a number with at most `significant` digits, thousands separated, never in exponents."""
     return f"{Decimal(f'{value:.{significant}g}'):,f}"
+
+
+def usd_words(usd: float) -> str:
+    """Return an amount in dollars, with cents below a hundred: nothing that costs something is $0."""
+    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"

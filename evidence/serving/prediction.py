@@ -123,7 +123,8 @@ def predict_row(
     engine has its release's defaults and the row's settings.
     """
     return predict_or_report(
-        row.get("case_id") or f"row-{row_number}",
+        row,
+        row_number,
         lambda: parse_case(row, row_number, view),
         lambda case: predict_case(case, seed=seed, calibration=calibration),
     )

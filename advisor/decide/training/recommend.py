@@ -13,10 +13,9 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
-from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S, plain_number
+from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S, plain_number, usd_words
 from advisor.decide.decision import Counts, Rejected
 from advisor.decide.offers import OWN, seller_words, stale_price_warnings
-from advisor.decide.purchase import usd_words
 from advisor.decide.reason import (
     CostsMore,
     FailsTooOften,
