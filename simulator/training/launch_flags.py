@@ -7,6 +7,7 @@ from typing import Final, Literal
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.training import defines_model, flavor_of, has_stages, model_words, recipe_of, tuners
 from advisor.simulator.graph.model import layers_of
+from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits, states_allow_cuts
 from advisor.simulator.training.launch_settings import settings_flags, settings_run
@@ -80,7 +81,7 @@ _FAMILIES: Final = {
     "megatron-lm": ("megatron",),
     "nemo": ("megatron",),
     "torchtitan": ("torchtitan", "fsdp"),
-    "trl": ("peft", "fsdp", "deepspeed"),
+    "trl": OF_TRANSFORMERS,
     "deepspeed": ("deepspeed",),
     "maxtext": ("maxtext",),
 }
@@ -166,7 +167,7 @@ def _all_flags(
             return {}  # Their programs load weights that exist.
         return {job.software: settings_flags(job, plan, node_size=node_size, num_steps=num_steps)}
     tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps, is_new=is_new)
-    if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
+    if job.mean_sequence_tokens and job.framework not in OF_TRANSFORMERS:
         return {}  # Data loaders of pre-training do not pad.
     if deepspeed_runs(job, plan):
         found["deepspeed"] = deepspeed_flags(job, plan, node_size, num_steps, is_new=is_new)

@@ -56,9 +56,10 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
-from advisor.decide.training.space import OF_TRANSFORMERS, RULES, training_job
+from advisor.decide.training.space import RULES, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
 from advisor.simulator.training.job import Method
 from advisor.simulator.training.plan_check import plan_words
