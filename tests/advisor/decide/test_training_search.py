@@ -18,7 +18,7 @@ from advisor.decide.reason import OverJobBudget, TakesTooLong
 from advisor.decide.training.market import firm_runs, search_training
 from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
 from advisor.decide.training.recommend import duration_words, recommend_training
-from advisor.decide.training.runs import run_of, trained_parameters
+from advisor.decide.training.runs import checkpoint_of, run_of, trained_parameters
 from advisor.decide.training.scenario import (
     MachineConditions,
     Reliability,
@@ -36,8 +36,9 @@ from advisor.decide.training.search import (
 )
 from advisor.decide.training.space import RULES, counts_of, limits_of, peak_flop_per_s, variants_of
 from advisor.decide.training.uncertainty import verdict_of
-from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.job import OPTIMIZERS, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.memory.formats import formats_of
 from advisor.simulator.training.plan import TrainingPlan
 
 DAY = datetime.date(2026, 11, 20)
@@ -321,3 +322,11 @@ def test_every_framework_has_rules_and_words_of_time() -> None:
     assert duration_words(2.0) == "2 days"
     assert duration_words(0.1) == "2.4 h"
     assert duration_words(0.01) == "14 min"
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("framework", ["megatron", "deepspeed"])
+def test_a_checkpoint_holds_the_states_that_memory_holds(optimizer: Optimizer, framework: str) -> None:
+    job = TrainingJob(models.get("llama-3.1-8b").record, 4096, 64, framework=framework, optimizer=optimizer)
+    state_bytes = checkpoint_of(job, 8, 1, Reliability()).state_bytes
+    assert state_bytes / trained_parameters(job) == pytest.approx(2.0 + formats_of(job).layers.optimizer)
