@@ -18,6 +18,7 @@ from advisor.simulator.replica_model import ReplicaModel
 
 METRICS: Final = ("ttft", "tpot", "throughput")
 FEW_SEQUENCES: Final = 16
+"""Most concurrent sequences of the class of few, whose residuals have intervals of their own."""
 
 
 @cache

@@ -1,13 +1,18 @@
 """Layouts that engines accept: heads, layers and experts must divide among accelerators."""
 
 from dataclasses import replace
+from typing import Final
 
 from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, output_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
+from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import check_parameters, is_moe, layers_of, num_layers, routed_layers
 
+WIDEST_TENSOR_PARALLEL: Final = ASSUMED_ACCELERATORS_PER_NODE
+"""Widest tensor parallelism that is tried for a serving replica: a wider one leaves most machines, and divides few
+models' heads of keys. One that is asked for is simulated."""
 OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 
 

@@ -114,8 +114,7 @@ class Routed(FeedForwardOperators):
         """Tensors kept for the backward pass.
 
         In addition to the activations: routed copies of the token in front of the experts, and the experts' outputs,
-        whose
-        weighting has a gradient.
+        whose weighting has a gradient.
         """
         routed = self.routed
         latent = 0 if routed.hidden_size == self.hidden else routed.hidden_size
@@ -130,8 +129,7 @@ class Routed(FeedForwardOperators):
         """Tensors kept when cheap modules are recomputed: routed copies and the inputs of the activation function.
 
         They are in 8 bits if matrices multiply in 8 bits; weights of experts are applied inside the function, so that
-        their
-        outputs have no use.
+        their outputs have no use.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.3; Megatron-Core, moe_act.
         """

@@ -21,6 +21,7 @@ from advisor.simulator.operators.attention_kernels import (
 )
 
 _OVERLAP_EXPONENT: Final = 4.0
+"""Exponent with which parts of a recurrence kernel overlap: 1 is one after the other, infinity perfect. Own choice."""
 
 
 @dataclass(frozen=True, slots=True)

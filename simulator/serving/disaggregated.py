@@ -119,8 +119,7 @@ def simulate_disaggregated(
 
     Assumes: routers take no time; a prompt's cache leaves the prefill worker without holding up the next prompts;
     decode workers set blocks aside for the whole output, and keep no prefixes; prefill workers keep them if their
-    policy
-    says so, and send whole prompts on. A prompt that no prefill worker could hold is refused.
+    policy says so, and send whole prompts on. A prompt that no prefill worker could hold is refused.
     Raises: AdvisorError: what `simulate` raises.
     Source: own design; DistServe (arXiv:2401.09670), Splitwise (arXiv:2311.18677).
     """

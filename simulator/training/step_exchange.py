@@ -112,8 +112,7 @@ class Exchanges:
         [s].
 
         Multiplications hide the pieces of their own operands that travel meanwhile: all except the first piece of a
-        gather
-        and the last of a scatter, if ranks write into each other's memory.
+        gather and the last of a scatter, if ranks write into each other's memory.
         """
         experts = layer.experts
         tp = self.lattice.tensor_parallel
@@ -192,10 +191,9 @@ class Exchanges:
     def _expert(self, layer: Layer, free_forward_s: FloatArray, free_backward_s: FloatArray) -> Exchange:
         """Time of tokens to their experts' ranks and back [s]; the backward pass sends the gradients the same ways.
 
-        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward and a
-        backward pass together, so that all of one's computation covers the other's exchange; elsewhere a part of the
-        layer's
-        own does. The kernels that move tokens take processors from those that compute.
+        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward and a backward
+        pass together, so that all of one's computation covers the other's exchange; elsewhere a part of the layer's own
+        does. The kernels that move tokens take processors from those that compute.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
         """

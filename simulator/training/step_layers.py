@@ -394,10 +394,8 @@ class LayerPricing:
         """Time of the operators around the matmuls of experts, forward and backward [s].
 
         These operators reorder tokens by expert and back, and clamp and bias their activations one tensor at a time. A
-        copy of a
-        token is read and written when it is sorted, after an exchange once more by local expert, and again on its way
-        back,
-        where the copies are summed; HybridEP writes them in order.
+        copy of a token is read and written when it is sorted, after an exchange once more by local expert, and again on
+        its way back, where the copies are summed; HybridEP writes them in order.
 
         Source: NVIDIA/Megatron-LM, core/transformer/moe: token_dispatcher.py (permutation 1 and 2),
             experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel);
@@ -425,8 +423,7 @@ class LayerPricing:
         """Time of routed experts as a dense matmul each [s].
 
         In 16 bits cuBLAS on several streams reaches the rate of one large matmul (tools/measure_experts.py); in MaxText
-        every
-        expert has equally many rows, and the excess is dropped.
+        every expert has equally many rows, and the excess is dropped.
 
         Source: TransformerEngine, nvte_multi_stream_cublas_gemm; grouped_gemm (CublasGroupedGemm) on Hopper; MaxText,
             layers/moe.py (dense_matmul) with sparse_matmul=False and a capacity factor.

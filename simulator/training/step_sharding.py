@@ -51,9 +51,8 @@ def sharding_times(
     """Time of data-parallel communication that computation does not hide, and of the optimizer step [s].
 
     The passes of one micro-batch through the busiest stage are the windows behind which gathers and sums hide.
-    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters if the optimizer is divided; with
-    divided parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. The part
-    that
+    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters if the optimizer is divided; with divided
+    parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. The part that
     exceeds its window is exposed, and at least one layer's share of it always is.
 
     If data ranks share the fabric of the layers' own communication, the windows are the computation without the time in

@@ -149,8 +149,7 @@ class Operators(MixerOperators):
         """Time of latent attention that depends on the tokens of a pass alone, by category [s].
 
         If attention runs absorbed, it contains the matmuls of queries into the latent space and of outputs out of it,
-        and the
-        kernels of chosen keys.
+        and the kernels of chosen keys.
         """
         if not self._runs_absorbed(at):
             return {}
@@ -179,8 +178,7 @@ class Operators(MixerOperators):
         """Return decode attention of one layer as lines in the summed context [s].
 
         Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
-        token
-        of the context, whatever the attention then reads.
+        token of the context, whatever the attention then reads.
         """
         record = self.record
         top_k = self.record.sparse_top_k

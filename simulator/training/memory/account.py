@@ -325,8 +325,7 @@ def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> f
     token].
 
     These are the inputs in front of attention and feed-forward part and of its last matrix; with those of the
-    micro-batch
-    before, if its graph still lives, also attention's output, which the graph itself has given back.
+    micro-batch before, if its graph still lives, also attention's output, which the graph itself has given back.
 
     Source: bitsandbytes before 0.43.3, MatMul4Bit.forward (`ctx.tensors = (A, B)`).
     """
