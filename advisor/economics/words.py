@@ -1,5 +1,6 @@
 """The answer about money in a sentence, and what may make it wrong."""
 
+from advisor.catalog.units import usd_words
 import datetime
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     cheapest = leading_ways(report.ways)
     best = next(iter(cheapest.values()))
     others = [
-        f"{name} {_dollars(cheapest[way].usd_per_month)}"
+        f"{name} {usd_words(cheapest[way].usd_per_month)}"
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
         if way in cheapest and way != best.way
     ]
@@ -34,7 +35,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
         verb = "own"
     return (
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
-        f"{_dollars(best.usd_per_month)} a month, ${plain_number(best.usd_per_million_tokens)} per million{against}"
+        f"{usd_words(best.usd_per_month)} a month, ${plain_number(best.usd_per_million_tokens)} per million{against}"
     )
 
 
@@ -67,10 +68,6 @@ def _deal(row: CostRow) -> str:
     offer = row.option.offer
     words = accelerator_words(row.option)
     return words if offer is None else f"{words} from {seller_words(offer)}"
-
-
-def _dollars(usd: float) -> str:
-    return f"${usd:,.0f}" if usd >= 100.0 else f"${usd:,.2f}"
 
 
 def _volume(tokens: float) -> str:
