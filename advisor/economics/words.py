@@ -1,12 +1,11 @@
 """The answer about money in a sentence, and what may make it wrong."""
 
-from advisor.catalog.units import usd_words
 import datetime
 from collections.abc import Sequence
 
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
-from advisor.catalog.units import GIGA, MILLION, plain_number
+from advisor.catalog.units import GIGA, MILLION, plain_number, usd_words
 from advisor.decide.offers import seller_words, stale_price_warnings
 from advisor.decide.served_option import accelerator_words, ages_days, spot_warning
 from advisor.economics.question import CostQuestion
