@@ -5,6 +5,7 @@ from typing import Final, Literal, get_args
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.resolve import Resolution, near_misses, resolve
+from advisor.catalog.units import BITS_PER_BYTE
 
 Dtype = Literal[
     "fp32",
@@ -64,6 +65,9 @@ GGUF_DTYPES: Final = tuple(
     name for name in DTYPES if name.startswith(("q2", "q3", "q4", "q5", "q6", "q8", "iq"))
 )
 """Formats of llama.cpp's files, which also cover input table and head."""
+GGUF_STEPS: Final = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
+"""Usual formats of those files, from the most bits to the fewest: one is named in place of another that does not
+fit."""
 EXL3_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("exl3-"))
 """Formats of exllamav3's files at the average widths that are usually published."""
 EXL3_HEAD_DTYPE: Final = "exl3-6.0bpw"
@@ -138,8 +142,6 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     **{name: float(name.removeprefix("exl3-").removesuffix("bpw")) for name in EXL3_DTYPES},
 }
 
-
-BITS_PER_BYTE: Final = 8.0
 
 _Q2_K_BITS: Final = 2.625
 _Q3_K_BITS: Final = 3.4375

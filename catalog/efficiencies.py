@@ -16,7 +16,7 @@ from advisor.catalog.schema.efficiency import EfficiencyRecord
 
 ANY_ENGINE: Final = "any"
 _FOLDER: Final = DATA_DIR / "efficiency"
-_OTHER_VENDOR_ERROR: Final = 0.3
+OTHER_VENDOR_ERROR: Final = 0.3
 
 # Nearest measured relatives, nearest first: the matrix unit's generation decides, then the kind of memory.
 _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
@@ -163,7 +163,7 @@ def transfer_error(operator: str, architecture: str = "hopper") -> float:
     on the one Intel part that was measured.
     """
     same_vendor = architecture.startswith(_NVIDIA)
-    return _transfer_errors().get(operator, _OTHER_VENDOR_ERROR) if same_vendor else _OTHER_VENDOR_ERROR
+    return _transfer_errors().get(operator, OTHER_VENDOR_ERROR) if same_vendor else OTHER_VENDOR_ERROR
 
 
 def is_measured(architecture: str) -> bool:

@@ -12,13 +12,13 @@ import yaml
 from advisor.catalog.architectures import plugin_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.legible import Line
+from advisor.catalog.published import SIXTEEN_BIT
 from advisor.catalog.releases import version_key
 from advisor.catalog.schema import Accelerator, Engine
 
 PORT: Final = 8000
 NODE_PORT: Final = 29500
 """Port at which the first machine of a replica waits for the others: the default of torch.distributed."""
-_SIXTEEN_BIT: Final = ("bf16", "fp16")
 _VISIBLE: Final = {
     "gaudi": "HABANA_VISIBLE_MODULES",
     "aws": "NEURON_RT_VISIBLE_CORES",
@@ -148,8 +148,8 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     if is_shared and settings.cache_tokens is not None:
         total = max(settings.max_model_len, min(total, settings.cache_tokens))
     ep = settings.ep
-    is_16_bit = settings.kv_dtype in _SIXTEEN_BIT
-    is_kv_said = not (is_16_bit and settings.own_kv_dtype in _SIXTEEN_BIT)
+    is_16_bit = settings.kv_dtype in SIXTEEN_BIT
+    is_kv_said = not (is_16_bit and settings.own_kv_dtype in SIXTEEN_BIT)
     values = {
         "model": model,
         "tp": settings.tp * dp if flags.tp_counts_dp_ranks else settings.tp,

@@ -524,13 +524,10 @@ def _of_a_size(core: str) -> frozenset[str] | None:
     targets = _targets_by_core().get(_core(_SIZE.sub("", core, count=1))) if stated else None
     if stated is None or targets is None or len(targets) != 1:
         return None
-    from advisor.catalog.hf.modules import matrices
+    from advisor.catalog.hf.modules import matrices_of
 
     (model_id,) = targets
-    model = by_id(model_id)
-    layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
-    found = matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings)
-    billions = sum(one.elements for one in found) / GIGA
+    billions = sum(one.elements for one in matrices_of(by_id(model_id))) / GIGA
     return targets if abs(billions / float(stated[1]) - 1.0) < _SIZE_TOLERANCE else None
 
 

@@ -6,23 +6,23 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from advisor.catalog.dtypes import (
-    BITS_PER_BYTE,
-    EXL3_HEAD_DTYPE,
-    GGUF_DTYPES,
-    bytes_per_element,
-    gguf_bits,
-    grouped_bits,
-)
+from advisor.catalog.dtypes import EXL3_HEAD_DTYPE, GGUF_DTYPES, bytes_per_element, gguf_bits, grouped_bits
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf import gguf
-from advisor.catalog.hf.modules import matrices
-from advisor.catalog.hf.quantization import ModuleFormat, Rules, codebook_storage, exl_storage, integers
+from advisor.catalog.hf.modules import matrices_of
+from advisor.catalog.hf.quantization import (
+    WIDEST_INDEX,
+    ModuleFormat,
+    Rules,
+    codebook_storage,
+    exl_storage,
+    integers,
+)
 from advisor.catalog.hf.weights import weights_by_rules
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import PartFormat
-from advisor.catalog.units import GIB
+from advisor.catalog.units import BITS_PER_BYTE, GIB
 
 _PARTS_FILE: Final = DATA_DIR / "support" / "checkpoint_parts.csv"
 _FILES_FILE: Final = DATA_DIR / "support" / "gguf_files.csv"
@@ -176,11 +176,7 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
     if said.is_gguf:
         update["part_formats"] = _gguf_parts(model, name, said)
     elif said.rules is not None:
-        layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
-        found = weights_by_rules(
-            said.rules,
-            matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings),
-        )
+        found = weights_by_rules(said.rules, matrices_of(model))
         update |= {
             "weights": found.dtype,
             "part_formats": found.by_part,
@@ -305,8 +301,7 @@ def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat,
         repository, file = f"unsloth/{alone['model']}-gguf", alone["file"]
     size = _gguf_files().get((repository, file))
     dtype = said.dtype
-    layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
-    found = list(matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings))
+    found = list(matrices_of(model))
     experts = [one for one in found if one.part == "experts"]
     if dtype == "mxfp4" or (model.weights == "mxfp4" and size is None and _keeps_mxfp4(model, dtype)):
         kept = (
@@ -464,12 +459,12 @@ def _by_codebooks(last: str, words: set[str]) -> NamedFormat | None:
     if "aqlm" in words and (found := _AQLM.search(last)):
         bits, books, index_bits = map(int, found.groups())
         vector = books * index_bits // bits if bits else 0
-        if vector and index_bits <= _WIDEST_INDEX:
+        if vector and index_bits <= WIDEST_INDEX:
             return _linear(f"AQLM {bits}-bit", codebook_storage(vector, *(index_bits,) * books))
     if found := _VPTQ.search(last):
         vector, *entries = map(int, found.groups())
         widths = [math.ceil(math.log2(count)) for count in entries if count > 1]
-        if vector and widths and max(widths) <= _WIDEST_INDEX:
+        if vector and widths and max(widths) <= WIDEST_INDEX:
             return _linear(f"VPTQ {sum(widths) / vector:g}-bit", codebook_storage(vector, *widths))
     width = _WIDTH.search(last)
     for method, group_size, scale_bits in (("hqq", _HQQ_GROUP, 32.0), ("higgs", _HIGGS_GROUP, 16.0)):
@@ -481,7 +476,6 @@ def _by_codebooks(last: str, words: set[str]) -> NamedFormat | None:
     return None
 
 
-_WIDEST_INDEX: Final = 24
 _HQQ_GROUP: Final = 64
 _HIGGS_GROUP: Final = 256
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.architectures import plugin_of
-from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import read_csv
 from advisor.catalog.models import all_ids, by_hf_id, by_id
 from advisor.catalog.named_formats import CHAT, base_repository, is_quantised, with_named_format
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.units import BITS_PER_BYTE
 
 Publisher = Literal["official", "vendor", "community"]
 _KINDS: Final = ("official", "vendor", "community")
@@ -35,7 +36,7 @@ _FORMATS: Final = {
 }
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
 Origin = Literal["published", "pattern", "local", "quantised on loading", "convert first", "quantise first"]
-_SIXTEEN_BIT = ("bf16", "fp16")
+SIXTEEN_BIT = ("bf16", "fp16")
 
 
 class Checkpoint(NamedTuple):
@@ -305,7 +306,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
         known = {one.repository: one.is_seen for one in known_checkpoints(model)}
         is_seen = known.get(named.hf_id.partition(":")[0], True)
         return ServedCheckpoint(named.hf_id, dtype, "published" if is_seen else "pattern")
-    if named.weight_dtype == dtype or (dtype in _SIXTEEN_BIT and named.weight_dtype in _SIXTEEN_BIT):
+    if named.weight_dtype == dtype or (dtype in SIXTEEN_BIT and named.weight_dtype in SIXTEEN_BIT):
         return ServedCheckpoint(named.hf_id, dtype, "local" if model.folder else "published")
     found = [
         one
@@ -366,7 +367,7 @@ def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheck
             return ServedCheckpoint(
                 found[0].repository, dtype, "published" if found[0].is_seen else "pattern"
             )
-    is_same = dtype == named.weight_dtype or dtype in _SIXTEEN_BIT
+    is_same = dtype == named.weight_dtype or dtype in SIXTEEN_BIT
     return ServedCheckpoint(named.hf_id, named.weight_dtype, "convert first" if is_same else "quantise first")
 
 

@@ -4,7 +4,7 @@ weights."""
 from string import Template
 from typing import Final
 
-SIXTEEN_BIT: Final = {"bf16": "bfloat16", "fp16": "float16"}
+TORCH_DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16"}
 """Names that PyTorch has for formats of 16 bits."""
 _PROGRAM: Final = """python - <<'EOF'
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -44,7 +44,7 @@ def resaving_program(source: str, target: str, weight_dtype: str, *, runs_code: 
         utils/quantization_config.py (dequantize of FineGrainedFP8Config, Mxfp4Config and CompressedTensorsConfig).
     """
     code = _CODE if runs_code else ""
-    if weight_dtype in SIXTEEN_BIT:
+    if weight_dtype in TORCH_DTYPES:
         config = {
             "module": "transformers.quantizers.auto",
             "config_class": "AutoQuantizationConfig",
@@ -60,7 +60,7 @@ def resaving_program(source: str, target: str, weight_dtype: str, *, runs_code: 
         config,
         source=repr(str(source)),
         target=repr(str(target)),
-        dtype=SIXTEEN_BIT.get(weight_dtype, "bfloat16"),
+        dtype=TORCH_DTYPES.get(weight_dtype, "bfloat16"),
         code=code,
     )
 

@@ -172,6 +172,11 @@ def tuners() -> Mapping[str, Tuner]:
     return {record.id: record for record in found}
 
 
+def loads_divided(software: str) -> bool:
+    """Whether a framework divides 4-bit weights over ranks as it reads them."""
+    return software in tuners() and tuners()[software].loads_divided
+
+
 @cache
 def chat_template_of(framework: str, repositories: tuple[str, ...]) -> str:
     """Return a framework's own name of the template for the first of the repositories that has one; empty without.

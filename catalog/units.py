@@ -1,4 +1,4 @@
-"""Powers of ten and of two, which no other module defines.
+"""Powers of ten and of two and sizes of numbers, which no other module defines.
 
 Everything inside the program is SI: seconds, bytes, flop, watts, dollars. Files and reports use the field's customary
 units; they are converted here, once when read and once when shown.
@@ -35,8 +35,15 @@ HOURS_PER_DAY: Final = 24.0
 DAYS_PER_MONTH: Final = 365.25 / 12.0
 HOURS_PER_MONTH: Final = HOURS_PER_DAY * DAYS_PER_MONTH
 BITS_PER_BYTE: Final = 8.0
+BF16_BYTES: Final = 2.0
+FP32_BYTES: Final = 4.0
 
 
 def plain_number(value: float, significant: int = 3) -> str:
     """Return a number with at most `significant` digits, thousands separated, never in exponents."""
     return f"{Decimal(f'{value:.{significant}g}'):,f}"
+
+
+def usd_words(usd: float) -> str:
+    """Return an amount in dollars, with cents below a hundred: nothing that costs something is $0."""
+    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"

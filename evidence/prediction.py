@@ -27,9 +27,14 @@ class Prediction:
 
 
 def predict_or_report(
-    case_id: str, parse: Callable[[], CaseT], predict: Callable[[CaseT], Prediction]
+    row: Mapping[str, str],
+    row_number: int,
+    parse: Callable[[], CaseT],
+    predict: Callable[[CaseT], Prediction],
 ) -> Prediction:
-    """Return the prediction of a row; the status says if the row cannot be read or is not modelled."""
+    """Return the prediction of a row; the status says if the row cannot be read or is not modelled. A row without a
+    name is called by its number."""
+    case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
     try:
         return predict(parse())
     except UnsupportedCaseError as error:

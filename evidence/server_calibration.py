@@ -11,9 +11,9 @@ from advisor.catalog.schema import Calibration, ServerCalibration
 from advisor.evidence.own_server import ServerComparison, ServerFigure, compare_server
 from advisor.evidence.serving.case import as_published, parse_case
 from advisor.evidence.serving.deployment import deployment_of
+from advisor.evidence.serving.prediction import RATES
 
 _DECODE: Final = ("tpot_ms_mean", "tpot_ms_p50", "decode_tok_s")
-_RATES: Final = ("output_tok_s", "total_tok_s", "req_s")
 _PREFILL: Final = ("ttft_ms_mean", "ttft_ms_p50", "prefill_tok_s")
 """Columns that a factor is fitted on, in the order of how directly they show it."""
 _MOST_ROUNDS: Final = 6
@@ -72,7 +72,7 @@ def fit_server(
     after = [before[number] for number in usable]
     for _ in range(_MOST_ROUNDS):
         assert calibration.server is not None
-        decode = _ratio(after, _DECODE) or _ratio(after, _RATES) or 0.0
+        decode = _ratio(after, _DECODE) or _ratio(after, RATES) or 0.0
         prefill = _ratio(after, _PREFILL)
         steps = (decode, decode if prefill is None else _DAMPING * prefill)
         if max(map(abs, steps)) < _CLOSE:

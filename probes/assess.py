@@ -29,9 +29,9 @@ def assess(
 ) -> list[Measurement]:
     """Return all checks of a machine: identity, health, every rate, and whether enough was measured for a verdict.
 
-    `measured`: measurements of the steps, judged or not. `network`: the network that was ordered, in words.
-    A machine passes only if every GPU's memory, matmuls,
-    sustained rate and host link were measured, and so were the copies and sums between GPUs.
+    `measured`: measurements of the steps, judged or not. `network`: the network that was ordered, in words. A machine
+    passes only if every GPU's memory, matmuls, sustained rate and host link were measured, and so were the copies and
+    sums between GPUs.
     """
     found = [remove_verdict(m) for m in measured]
     board = ordered or claimed_board(machine)

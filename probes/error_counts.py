@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from advisor.probes import nvml
+from advisor.probes.machine import UNCORRECTED, VOLATILE
 from advisor.probes.record import Gpu, Measurement, Status
 from advisor.probes.verdict import with_text
 
-_UNCORRECTED: Final = 1
-_VOLATILE: Final = 0
-"""Arguments NVML_MEMORY_ERROR_TYPE_UNCORRECTED and NVML_VOLATILE_ECC."""
 _NVLINK_FIELDS: Final = (
     "NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
     "NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
@@ -73,7 +71,7 @@ def read_counts(gpu: int) -> dict[str, int | None]:
         "pcie_replays": nvml.field("nvmlDeviceGetPcieReplayCounter", device),
         "nvlink_errors": sum(links) if links else None,
         "remapped_rows": remapped[0] + remapped[1] if remapped else None,
-        "uncorrected_errors": nvml.field("nvmlDeviceGetTotalEccErrors", device, _UNCORRECTED, _VOLATILE),
+        "uncorrected_errors": nvml.field("nvmlDeviceGetTotalEccErrors", device, UNCORRECTED, VOLATILE),
     }
 
 

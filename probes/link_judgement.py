@@ -11,7 +11,7 @@ from advisor.probes.record import Gpu, LinkTopology, Measurement, ProbedMachine,
 from advisor.probes.topology import parse
 from advisor.probes.verdict import WORST_FIRST, judge, verdict
 
-_STATUSES: Final[Mapping[str, Status]] = {
+STATUSES: Final[Mapping[str, Status]] = {
     "pass": "pass",
     "fail": "fail",
     "warn": "warn",
@@ -41,7 +41,7 @@ class JudgedLinks:
     @property
     def status(self) -> Status:
         """Worst status of all rates and checks; info if nothing was judged."""
-        found = {_STATUSES[check.status] for check in self.checks} | {verdict(self.measurements)}
+        found = {STATUSES[check.status] for check in self.checks} | {verdict(self.measurements)}
         return next((status for status in WORST_FIRST if status in found), "info")
 
 

@@ -22,8 +22,8 @@ _SMI_FIELDS: Final = (
     "clocks.max.sm,clocks.max.memory,temperature.gpu,driver_version"
 )
 _DOUBLE_BIT: Final = 1
-_UNCORRECTED = 1
-_VOLATILE = 0
+UNCORRECTED = 1
+VOLATILE = 0
 """Arguments NVML_MEMORY_ERROR_TYPE_UNCORRECTED and NVML_VOLATILE_ECC: errors since the driver was loaded, not over the
 lifetime."""
 _TIMEOUT_S: Final = 20.0
@@ -126,7 +126,7 @@ def _nvml_gpu(index: int) -> Gpu:
         power_min_w=_scale_value(limits[0], nvml.MILLIWATT) if limits else None,
         power_max_w=_scale_value(limits[1], nvml.MILLIWATT) if limits else None,
         ecc_enabled=_flag(ecc[0]) if ecc else None,
-        ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, _UNCORRECTED, _VOLATILE),
+        ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, UNCORRECTED, VOLATILE),
         rows_remap_pending=_flag(remapped[2]) if remapped else None,
         rows_remap_failed=_flag(remapped[3]) if remapped else None,
         num_retired_pages=None if retired is None else len(retired),

@@ -15,7 +15,7 @@ from advisor.catalog.units import GIB, MIB
 from advisor.probes.assess import claimed_board
 from advisor.probes.error_counts import check_errors
 from advisor.probes.identity_rules import check_conditions, check_machine
-from advisor.probes.link_judgement import excuse_sockets, measurement_of
+from advisor.probes.link_judgement import STATUSES, excuse_sockets, measurement_of
 from advisor.probes.machine import accelerator_of
 from advisor.probes.network import check_network
 from advisor.probes.pasted_network import is_pci_list, is_port_list, read_pci_list, read_port_list
@@ -46,7 +46,6 @@ from advisor.probes.verdict import judge, with_text
 
 _JUDGED_FROM_BYTES: Final = 128 * MIB
 """Size of a message from which on its bus bandwidth is judged as that of 1 GiB: H200s reach 94 % of it at 128 MiB."""
-_STATUSES: Final[dict[str, Status]] = {"pass": "pass", "fail": "fail", "warn": "warn", "skip": "not_measured"}
 _OUT_OF_BOUNDS: Final = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 _LOAD_TESTS: Final = ("bandwidth", "stress", "power", "diagnostic", "memtest", "pulse")
 """Words in the names of dcgmi's tests that load a GPU (levels 2 to 4)."""
@@ -276,7 +275,7 @@ def _sums(proof: PastedProof) -> list[Measurement]:
 def _health(check: HealthCheck) -> Measurement:
     name = re.sub(r"[^a-z0-9]+", "_", check.name.lower()).strip("_")
     how: dict[str, Any] = {"instrument": "dcgmi", "note": check.detail}
-    return Measurement.ruled(f"dcgm.{name}", check.status, "pass", _STATUSES[check.status], **how)
+    return Measurement.ruled(f"dcgm.{name}", check.status, "pass", STATUSES[check.status], **how)
 
 
 def _consistency(proof: PastedProof, machine: ProbedMachine) -> Measurement:

@@ -121,7 +121,7 @@ def power_limit(accelerator: Accelerator) -> PowerLimit | None:
 
 
 def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accelerator:
-    """Return the accelerator under a power limit: peaks, rates without a pause, clock and bandwidth times⏎(cap / rated
+    """Return the accelerator under a power limit: peaks, rates without a pause, clock and bandwidth times (cap / rated
     power)^(1/3), at most 1.
 
     If the machine was measured at several limits, the factor is the fraction of the highest limit's rates that it kept

@@ -291,9 +291,8 @@ def prompt_floor_s(deployment: Deployment, costs: EngineCosts, num_tokens: float
     [s].
 
     If an engine launches every layer of a prompt itself, the device has no other work until the launches are done:
-    decode
-    steps are captured, and at most one of them is queued. The time is 0 if the host runs ahead, or if the iteration is
-    replayed from a captured graph.
+    decode steps are captured, and at most one of them is queued. The time is 0 if the host runs ahead, or if the
+    iteration is replayed from a captured graph.
 
     Source: engine costs.
     """

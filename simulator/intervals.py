@@ -18,6 +18,7 @@ from advisor.simulator.replica_model import ReplicaModel
 
 METRICS: Final = ("ttft", "tpot", "throughput")
 FEW_SEQUENCES: Final = 16
+"""Most concurrent sequences of the class of few, whose residuals have intervals of their own."""
 
 
 @cache
@@ -135,7 +136,7 @@ def as_rate(value: float, latency: tuple[float, float], basis: Basis) -> Quantit
 
 
 LEVELS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_LEVEL_80: Final = 0.8
+LEVEL_80: Final = 0.8
 
 
 class PairErrors(Record):
@@ -211,7 +212,7 @@ def pair_errors(class_name: str, metric: str) -> PairErrors:
     known = [by_metric[metric] for by_metric in classes.values() if metric in by_metric]
     if not known:
         raise KeyError(metric)
-    return max(known, key=lambda errors: errors.quantiles[LEVELS.index(_LEVEL_80)])
+    return max(known, key=lambda errors: errors.quantiles[LEVELS.index(LEVEL_80)])
 
 
 def chance_above_one(log_ratio: float, class_name: str, metric: str) -> float:

@@ -1,14 +1,19 @@
 """Layouts that engines accept: heads, layers and experts must divide among accelerators."""
 
 from dataclasses import replace
+from typing import Final
 
 from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, output_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
+from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import check_parameters, is_moe, layers_of, num_layers, routed_layers
 
-_OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
+WIDEST_TENSOR_PARALLEL: Final = ASSUMED_ACCELERATORS_PER_NODE
+"""Widest tensor parallelism that is tried for a serving replica: a wider one leaves most machines, and divides few
+models' heads of keys. One that is asked for is simulated."""
+OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 
 
 def check_generates(model: Model) -> None:
@@ -17,8 +22,8 @@ def check_generates(model: Model) -> None:
     Raises: AdvisorError: the model's record says that it does something else.
     Source: Model.workload; data/support/model_classes.csv.
     """
-    if model.workload in _OTHER_WORK:
-        work = _OTHER_WORK[model.workload]
+    if model.workload in OTHER_WORK:
+        work = OTHER_WORK[model.workload]
         raise AdvisorError(
             f"{model.id} answers with no text",
             why=f"its record says {model.workload}",

@@ -71,7 +71,7 @@ _MIXED_FORMATS: Final = {"mxfp4": "q8_0", "q4_k_xl": "q8_0", "q5_k_xl": "q8_0"}
 files; Unsloth's dynamic ones)."""
 _ACTIVATION_BYTES: Final = 4.0
 """Bytes per activation: llama.cpp keeps activations in 32 bits."""
-_HOST_SUM_BYTES: Final = 2.0
+HOST_SUM_BYTES: Final = 2.0
 """Bytes per summed value: exllamav3 rounds sums to 16 bits (exllamav3_ext/parallel/all_reduce_cpu.cu)."""
 
 
@@ -397,7 +397,7 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
         if host is None:
             one_s = all_reduce_s(num_bytes, deployment.group(tp))
         else:
-            one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.value)
+            one_s = host_sum_s(values * HOST_SUM_BYTES, tp, host.value)
         seconds += 2.0 * layers * one_s
     return seconds
 

@@ -60,7 +60,7 @@ _WEIGHT_ONLY = {
 _SPARSE_FRACTION = 0.8
 """Fraction of a sparse unit's twofold rate over that of a dense one: large matrices gain 1.6 (Mishra et al. 2021,
 arXiv:2104.08378, figure 3)."""
-_MARLIN = "marlin"
+MARLIN = "marlin"
 _STREAMED_BYTES_PER_S = 3.35e12 / 132
 """Bandwidth per SM of the H100 on which kernels that unpack weights were measured [bytes/s]."""
 
@@ -260,7 +260,7 @@ class OperatorLibrary:
         """
         efficiency = self.parameters(MatmulEfficiency, kernel, dtype)
         plain = self.parameters(MatmulEfficiency, "matmul", "bf16")
-        device = of_one_warp(self.device) if kernel == _MARLIN else self.device
+        device = of_one_warp(self.device) if kernel == MARLIN else self.device
         streamed = _STREAMED_BYTES_PER_S * device.num_sms / device.bandwidth_bytes_per_s
         fraction = min(plain.memory_fraction, efficiency.memory_fraction * streamed)
         own_s = matmul_s(tokens, columns, depth, device, replace(efficiency, memory_fraction=fraction))

@@ -30,7 +30,7 @@ from advisor.simulator.host_layers import (
     with_offloaded_weights,
     with_wide_stage,
 )
-from advisor.simulator.layout import check_generates, check_layout
+from advisor.simulator.layout import WIDEST_TENSOR_PARALLEL, check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
@@ -521,7 +521,6 @@ def policy_of(
     )
 
 
-_WIDEST_TENSOR_PARALLEL = 8
 _MOST_STAGES = 16
 
 
@@ -535,7 +534,7 @@ def nearest_layout(deployment: Deployment, request_tokens: int) -> Deployment | 
     stages = deployment.pipeline_parallel
     widths = [width for width in (1, 2, 4, 8) if width > tensor]
     candidates = [replace(deployment, tensor_parallel=width) for width in widths]
-    widest = max(tensor, _WIDEST_TENSOR_PARALLEL)
+    widest = max(tensor, WIDEST_TENSOR_PARALLEL)
     number = 2 * stages
     while number <= _MOST_STAGES:
         candidates.append(replace(deployment, tensor_parallel=widest, pipeline_parallel=number))

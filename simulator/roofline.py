@@ -12,13 +12,12 @@ from typing import Final
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import Part
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.graph.model import feed_forward_part, layers_in, stored_element_bytes
 from advisor.simulator.graph.operator import Attention, Layer
 from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operators.attention_kernels import attended_pairs
 
-_BYTES = 2.0
-"""Bytes per activation: activations travel in 16 bits."""
 ElementBytes = Callable[[Model, str, Part], float]
 """Size of one weight by model, weight format and part [bytes]: as checkpoints store it, or as an engine's own files."""
 
@@ -86,7 +85,9 @@ def matmul_work(
     Source: definition of matrix multiplication.
     """
     moved = (
-        input_bytes * num_rows * depth + weight_bytes * depth * num_columns + _BYTES * num_rows * num_columns
+        input_bytes * num_rows * depth
+        + weight_bytes * depth * num_columns
+        + BF16_BYTES * num_rows * num_columns
     )
     return Work(2.0 * num_rows * num_columns * depth, moved)
 
@@ -98,7 +99,7 @@ def elementwise_work(num_elements: float, flop_per_element: float, accesses: flo
 
     Source: definition.
     """
-    return Work(num_elements * flop_per_element, num_elements * accesses * _BYTES)
+    return Work(num_elements * flop_per_element, num_elements * accesses * BF16_BYTES)
 
 
 def attention_prefill_work(
@@ -117,7 +118,7 @@ def attention_prefill_work(
     Source: FlashAttention, arXiv:2205.14135; pairs as `attended_pairs`.
     """
     pairs = float(attended_pairs(new_tokens, cached_tokens))
-    queries = 2.0 * new_tokens * num_heads * head_dim * _BYTES
+    queries = 2.0 * new_tokens * num_heads * head_dim * BF16_BYTES
     keys = 2.0 * (new_tokens + cached_tokens) * num_kv_heads * head_dim * kv_bytes
     return Work(4.0 * num_heads * head_dim * pairs, queries + keys)
 
@@ -174,7 +175,7 @@ def mlp_fusion_saved_bytes(
     """
     if fused not in ("activation", "whole"):
         raise ValueError(f"fused is 'activation' or 'whole', not {fused!r}")
-    result = num_tokens * intermediate_size * _BYTES
+    result = num_tokens * intermediate_size * BF16_BYTES
     wide = result * (2.0 if gated else 1.0)
     return 2.0 * wide + (2.0 * result if fused == "whole" else 0.0)
 
@@ -183,7 +184,6 @@ CACHE_PARTS: Final = ("attention", "state")
 _PARTS: Final = ("projections", "feed_forward", "experts", "head", *CACHE_PARTS)
 _STATE_FLOP_PER_ELEMENT: Final = 6.0
 """FLOP per element of a recurrent state: decay, update and read-out take a product and a sum each."""
-_WIDE: Final = 2.0
 
 
 def decode_step_work(
@@ -211,7 +211,9 @@ def decode_step_work(
         for name, matrices in _matrices(layer, decode=True):
             flop = 2.0 * batch_size * sum(matrix.elements for matrix in matrices)
             dense_bytes = element_bytes(model, weight_dtype, _dense_part(layer, name))
-            stored = sum(matrix.elements * (dense_bytes if matrix.low_bit else _WIDE) for matrix in matrices)
+            stored = sum(
+                matrix.elements * (dense_bytes if matrix.low_bit else BF16_BYTES) for matrix in matrices
+            )
             parts[name] += Work(flop, stored).times(layer.count)
         parts["experts"] += _experts(layer, batch_size, expert_bytes * expert_share)
         if layer.attention is not None:
@@ -247,13 +249,13 @@ def prefill_work(
         for name, matrices in _matrices(layer, decode=False):
             dense_bytes = element_bytes(model, weight_dtype, _dense_part(layer, name))
             for matrix in matrices:
-                stored = dense_bytes if matrix.low_bit else _WIDE
+                stored = dense_bytes if matrix.low_bit else BF16_BYTES
                 one = matmul_work(num_tokens, matrix.columns, matrix.depth, weight_bytes=stored)
                 parts[name] += one.times(layer.count)
         parts["experts"] += _experts(layer, num_tokens, expert_bytes)
         if layer.experts is not None:
             widths = 2.0 * layer.experts.hidden_size + 3.0 * layer.experts.intermediate_size
-            moved = _WIDE * num_tokens * layer.experts.per_token * widths
+            moved = BF16_BYTES * num_tokens * layer.experts.per_token * widths
             parts["experts"] += Work(0.0, moved).times(layer.count)
         if layer.attention is not None and layer.attention.in_prompts:
             parts["attention"] += _prompt_attention(layer.attention, num_tokens, kv_bytes).times(layer.count)
@@ -289,7 +291,7 @@ def _prompt_attention(attention: Attention, num_tokens: int, kv_bytes: float) ->
     seen = min(filter(None, (attention.window_tokens, attention.top_k)), default=None)
     pairs = float(attended_pairs(num_tokens, 0.0, seen)) if attention.causal else float(num_tokens) ** 2
     width = attention.key_dim + attention.value_dim
-    moved = num_tokens * width * (attention.num_heads * _WIDE + attention.num_kv_heads * kv_bytes)
+    moved = num_tokens * width * (attention.num_heads * BF16_BYTES + attention.num_kv_heads * kv_bytes)
     return Work(attention.prefill_pair_flop * pairs, moved)
 
 

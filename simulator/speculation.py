@@ -50,9 +50,9 @@ class Speculation:
     """Method of speculative decoding with its settings.
 
     draft_model runs `draft` for each draft token; mtp and eagle run one layer and the head for each; medusa proposes
-    all
-    positions with one head each from one hidden state; ngram looks the draft tokens up in the text (lookahead's n-grams
-    count as such). self drafts with a part of the target's own layers, whose weights and cache are there already.
+    all positions with one head each from one hidden state; ngram looks the draft tokens up in the text (lookahead's
+    n-grams count as such). self drafts with a part of the target's own layers, whose weights and cache are there
+    already.
 
     Source: Leviathan et al. 2023, arXiv:2211.17192; DeepSeek-V3, arXiv:2412.19437; EAGLE, arXiv:2401.15077; Medusa,
     arXiv:2401.10774; Fu et al. 2024 (lookahead), arXiv:2402.02057; Zhang et al. 2023 (Draft & Verify),

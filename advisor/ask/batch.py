@@ -12,7 +12,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.scenario import Scenario
 
-_DEFAULT_DEADLINE: Final = "24h"
+DEFAULT_DEADLINE: Final = "24h"
 _PROFILE: Final = "batch"
 
 
@@ -39,7 +39,7 @@ def batch_question(
     scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     job = BatchJob(
         num_requests=round(parse_count(asked.item.items or DEFAULT_ITEMS, "--items")),
-        deadline_s=parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline"),
+        deadline_s=parse_seconds(asked.training.deadline or DEFAULT_DEADLINE, "--deadline"),
         spot_losses_per_day=asked.training.spot_losses_per_day,
     )
     traffic = scenario.traffic

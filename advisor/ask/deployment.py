@@ -135,27 +135,27 @@ def usual_engine(model: str, gpu: str, precision: str | None, version: str = "")
     weights on the accelerator. Where none does, one that runs there is refused with the reason. A release without an
     engine is vLLM's where that runs."""
     accelerator = accelerators.get(gpu).record
-    if version and _USUAL_ENGINE in accelerator.engines:
-        return _USUAL_ENGINE, ""
+    if version and USUAL_ENGINE in accelerator.engines:
+        return USUAL_ENGINE, ""
     weights = known_dtype(precision)[0] or models.get(model).record.weights
 
     def is_served(name: str) -> bool:
         formats = weight_formats(engines.by_id(name), accelerator, version)
         return name in accelerator.engines and weights in formats
 
-    if is_served(_USUAL_ENGINE):
-        return _USUAL_ENGINE, ""
+    if is_served(USUAL_ENGINE):
+        return USUAL_ENGINE, ""
     found = next(filter(is_served, accelerator.engines), None)
     if found is None and weights in EXL3_DTYPES and accelerator.vendor in engines.by_id(_EXL_ENGINE).vendors:
         found = _EXL_ENGINE
     if found is None:
         runs = accelerator.engines
-        return (_USUAL_ENGINE if _USUAL_ENGINE in runs or not runs else runs[0]), ""
-    usual = engines.by_id(_USUAL_ENGINE).name
+        return (USUAL_ENGINE if USUAL_ENGINE in runs or not runs else runs[0]), ""
+    usual = engines.by_id(USUAL_ENGINE).name
     return found, f"engine {found}, as {usual} does not serve {weights} weights on {accelerator.id}"
 
 
-_USUAL_ENGINE: Final = "vllm"
+USUAL_ENGINE: Final = "vllm"
 _EXL_ENGINE: Final = "exllamav3"
 """Engine that alone reads EXL3 files: a deployment that names such files has it, and searches leave it out."""
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from typing import Final, cast
 
+from advisor.ask.batch import DEFAULT_DEADLINE
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_budget, parse_count, parse_rate, parse_seconds
 from advisor.ask.options import DEFAULT_ITEMS, ItemInput, SharedOptions
@@ -24,7 +25,6 @@ _DEFAULT_LATENCY_S: Final = {"diffusion": 10.0}
 """Largest p99 latency of an item where none is given [s]; 1 s for work that is not named."""
 _BACKLOG_LATENCY_S: Final = 60.0
 """Largest p99 latency of items that are there already [s]. Own choice: batches fill, and none waits for an hour."""
-_DEFAULT_DEADLINE: Final = "24h"
 DEFAULT_TEXT_TOKENS: Final = 512
 DEFAULT_QUERY_TOKENS: Final = 32
 
@@ -109,7 +109,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
         if waits
         else _DEFAULT_LATENCY_S.get(workload, 1.0)
     )
-    deadline_s = parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline")
+    deadline_s = parse_seconds(asked.training.deadline or DEFAULT_DEADLINE, "--deadline")
     count = parse_count(item.items or DEFAULT_ITEMS, "--items") if waits else None
     rate_per_s = parse_rate(asked.load.rate) if asked.load.rate else None
     if count is not None:
@@ -124,7 +124,7 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
         until = (
             ""
             if asked.training.deadline
-            else f"no deadline is told: {_DEFAULT_DEADLINE} is taken (--deadline)"
+            else f"no deadline is told: {DEFAULT_DEADLINE} is taken (--deadline)"
         )
         loose = (
             ""

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from advisor.ask.measures import parse_clients, parse_rate, parse_tokens, parse_watts
+from advisor.ask.measures import MOST_TOKENS, parse_clients, parse_rate, parse_tokens, parse_watts
 from advisor.ask.names import loads_of, names_of
 from advisor.ask.options import ExtraOptions as TypedBeside
 from advisor.ask.options import Levers, LoadOptions
@@ -22,7 +22,6 @@ from advisor.decide.split import boundaries
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
-MOST_TOKENS: Final = 10_000_000
 _CONFIG: Final = "adapter_config.json"
 _MOST_CONFIGS: Final = 10_000
 """Largest number of adapters that are read from a folder: 5,000 take 5 s of a processor."""

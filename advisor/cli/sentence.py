@@ -18,6 +18,7 @@ from advisor.catalog.formats.machine_listing import nodes_in
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MILLISECOND_S, MINUTE_S
 from advisor.catalog.use_cases import get_use_case
+from advisor.simulator.layout import OTHER_WORK
 from advisor.simulator.workloads.speech import SEGMENT_S
 
 _AMOUNT: Final = (
@@ -331,7 +332,7 @@ class _Reader:
         if known is None:
             return ""
         sees = known.vision is not None and re.search(rf"\b(?:{_any('items', 'images')})\b", self.typed)
-        return "vision" if sees else _WORKLOADS.get(known.workload, "")
+        return "vision" if sees else OTHER_WORK.get(known.workload, "")
 
     def _learns(self) -> bool:
         """Whether a model is trained or tuned."""
@@ -849,8 +850,6 @@ _PERIODS_OF_A_BACKLOG: Final = ("day", "week", "month")
 _BACKLOG_LATENCY: Final = "60s"
 _CHAT: Final = "chatbot"
 """Use case whose users chat, whatever else a question names: RAG, code, agents."""
-_WORKLOADS: Final = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
-"""Work by the kind of a model that makes no text."""
 _OF_ITEMS: Final = ("embed", "rerank", "speech", "diffusion")
 """Kinds of work whose items have one latency each."""
 _MEMORY_OF_A_CARD: Final = re.compile(

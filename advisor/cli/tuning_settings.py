@@ -17,6 +17,7 @@ from advisor.cli.engine_words import places_of_lone_words, plain_signs
 from advisor.cli.launch_files import is_answer, is_notebook, python_and_shell
 from advisor.cli.python_source import settings_of_python
 from advisor.cli.trainer_settings import options_of_training
+from advisor.simulator.training.launch_settings import QUANTITY
 
 Settings = Mapping[str, Any]
 _PYTHON: Final = "unsloth"
@@ -33,7 +34,6 @@ _OF_TRL: Final = {
 """Arguments of TRL's scripts that are none of its trainer's."""
 _LEAST_KNOWN: Final = 3
 _MOST_CHARACTERS: Final = 200_000
-_QUANTITY: Final = re.compile(r"\{(\w+)\}")
 _NOT_OF_A_PLAN: Final = re.compile(r"learning_rate|datasets?$|dataset\.(?!packed)")
 _OF_PLANS: Final = ("method", "optimizer", "precision", "sequences", "checkpointing", "sharding")
 """Parts of a plan that settings say; the others follow from the machines."""
@@ -232,7 +232,7 @@ def _quantities(tuner: Tuner, settings: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {}
     tables = (tuner.always, *tuner.task.values(), *tuner.method.values(), *tuner.length.values())
     for key, form in ((key, form) for table in tables for key, form in table.items()):
-        named = _QUANTITY.fullmatch(form) if isinstance(form, str) else None
+        named = QUANTITY.fullmatch(form) if isinstance(form, str) else None
         if named and settings.get(key) not in (None, "", "auto", -1, 0):
             found.setdefault(named[1], settings[key])
     return found
@@ -276,7 +276,7 @@ def _word_of(table: Mapping[str, Settings], settings: Settings) -> tuple[str, bo
         stated = False
         for key, value in constants[word].items():
             own = settings.get(key)
-            if isinstance(value, str) and _QUANTITY.fullmatch(value):
+            if isinstance(value, str) and QUANTITY.fullmatch(value):
                 score += own is not None
                 stated = stated or own is not None
             elif own is None:
@@ -386,7 +386,7 @@ def _unknown(tuner: Tuner, settings: Settings) -> Iterator[tuple[str, Any]]:
             known = [(value, word) for name, value, word in pairs if name == key]
             own = settings.get(key)
             is_said = isinstance(own, str | int | float) and not isinstance(own, bool)
-            is_quantity = any(_QUANTITY.fullmatch(str(value)) for value, _ in known)
+            is_quantity = any(QUANTITY.fullmatch(str(value)) for value, _ in known)
             if is_said and not is_quantity and not any(_agrees(own, value, word) for value, word in known):
                 yield key, own
 

@@ -35,14 +35,13 @@ from advisor.decide.reason import (
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
 from advisor.simulator.graph.model import is_moe
-from advisor.simulator.layout import check_layout
+from advisor.simulator.layout import WIDEST_TENSOR_PARALLEL, check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory, weight_bytes
 from advisor.simulator.replica_model import ReplicaModel, engine_defaults, token_budget
 from advisor.simulator.speculation import ChosenSpeculation
 
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
-_MAX_TENSOR_PARALLEL = 8
 
 
 @dataclass(frozen=True)
@@ -362,7 +361,7 @@ def _nearest_format(model: Model, accelerator: Accelerator, engine: Engine) -> s
 
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:
     """(tp, pp, dp, ep) worth considering inside one fast domain, small replicas first."""
-    widest = min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
+    widest = min(WIDEST_TENSOR_PARALLEL, accelerator.fast_group_size)
     mixture = is_moe(model)
     width = 1
     while width <= min(widest, largest):
@@ -378,7 +377,7 @@ def _staged_layouts(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Pipelines of full domains, or of any number of accelerators where an engine lets them hold layers `in_turn`, for
     models that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
-    widest = 1 if in_turn else min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
+    widest = 1 if in_turn else min(WIDEST_TENSOR_PARALLEL, accelerator.fast_group_size)
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1

@@ -86,6 +86,7 @@ _CLIENTS_SLACK: Final = 2.0
 """Times the clients that keep a replica busy by Little's law up to which numbers of clients are tried."""
 
 _SURE_FACTOR: Final = 2.0
+"""Clients held for each that is asked for, see `sure_clients`."""
 
 
 def busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -> float:

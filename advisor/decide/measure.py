@@ -42,7 +42,7 @@ _MOST_SHOWN: Final = 8
 """Seeds of a planning point, at most."""
 _SEED_BLOCK: Final = 16
 """Seeds that one question may use: the seeds of two questions do not overlap."""
-_GRID: Final = 0.97
+GRID: Final = 0.97
 """Ratio of neighbouring loads: finer than the sampling error of a settled capacity."""
 SHORT_REQUESTS: Final = 300
 """Requests of a screening run."""
@@ -274,7 +274,7 @@ class Measurements:
         if earlier is None:
             return most, 0.0, most
         start = _START[stage] * earlier.load * math.exp(self._error(earlier.load, stage))
-        return most, start, max(start / _GRID, _MOST_RISE[stage] * earlier.load)
+        return most, start, max(start / GRID, _MOST_RISE[stage] * earlier.load)
 
     def _crossing(
         self,
@@ -428,13 +428,13 @@ class _Grid:
 
     def load(self, place: int) -> float:
         """The load at a place of the grid, 0 being the highest."""
-        return self.most - place if self.whole else self.most * _GRID**place
+        return self.most - place if self.whole else self.most * GRID**place
 
     def nearest(self, load: float) -> int:
         """The place of the highest load of the grid that is not above a load."""
         if self.whole:
             return max(0, math.ceil(self.most - load - 1e-9))
-        return max(0, math.ceil(math.log(min(1.0, load / self.most)) / math.log(_GRID) - 1e-9))
+        return max(0, math.ceil(math.log(min(1.0, load / self.most)) / math.log(GRID) - 1e-9))
 
 
 def _next_place(
@@ -452,7 +452,7 @@ def _next_place(
         judged = missed[1]
         factor = least
         if math.isfinite(judged.strain) and not (stage == "screened" and judged.is_at_least):
-            factor = min(_GRID, max(least, judged.strain**-power))
+            factor = min(GRID, max(least, judged.strain**-power))
         lower = grid.nearest(grid.load(missed[0]) * factor**misses)
         return max(lower, missed[0] + 1)
     place, judged = held

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import GGUF_STEPS, bytes_per_element
 from advisor.catalog.engines import weight_formats
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.model_quality import Quality, read_quality
@@ -28,7 +28,10 @@ from advisor.simulator.step_cost import decode_iteration_s
 
 _SIZES: Final = (1, 2, 4, 8)
 """Numbers of accelerators that are tried together."""
-_FORMATS: Final = ("bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4", "q8_0", "q6_k", "q5_k_m", "q4_k_m")
+_FORMATS: Final = (
+    *("bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4"),
+    *(name for name in GGUF_STEPS if bytes_per_element(name) >= bytes_per_element("int4")),
+)
 """Formats that are tried besides a model's own, the widest first. Below four bits the cost in quality is not small."""
 _MOST_SPEEDS: Final = 40
 """Most models whose speed is computed."""

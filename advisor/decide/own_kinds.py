@@ -12,6 +12,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Model
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import LoadShare, SplitModel
+from advisor.decide.measure import GRID
 from advisor.decide.offers import ROUNDING, Placement
 from advisor.decide.purchase import Demand, demands_of, extra_usd_per_hour, purchase_on
 from advisor.decide.race import Race, Report, run_planning_point
@@ -21,8 +22,6 @@ from advisor.decide.trial import FleetPart, Found, Trial, UnlikeFleet
 
 LEVER: Final = "own kinds"
 """Name of the lever that makes a fleet of own boards of several kinds."""
-_STEP: Final = 0.97
-"""Part of the capacities with which counts are chosen again where a planning point misses an objective."""
 _MOST_STEPS: Final = 8
 
 
@@ -62,10 +61,10 @@ def serve_together(
         return None
     kinds = _kinds(scenario, model, trials, names, report)
     for step in range(_MOST_STEPS):
-        counts = _choose_counts(scenario, demand, kinds, _STEP**step)
+        counts = _choose_counts(scenario, demand, kinds, GRID**step)
         if counts is None or is_spent():
             return None
-        plan = _buy(scenario, demand, kinds, counts, _STEP**step)
+        plan = _buy(scenario, demand, kinds, counts, GRID**step)
         held = (
             None if plan is None else run_planning_point(scenario, plan, is_held=not scenario.screened_only)
         )

@@ -38,6 +38,7 @@ _ROUND: Final = 1024
 _TAIL_OVER_MEAN: Final = 2.0
 """Ratio of the p99 to the mean of a queueing delay when service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
+"""Least utilization by which pairs are compared: a lower one asks for more workers than runs need. Own choice."""
 _NEARLY_FULL: Final = 0.95
 """First tokens wait for decode workers if these are busier than this fraction of their capacity; else for prefill."""
 

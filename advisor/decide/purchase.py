@@ -9,7 +9,7 @@ from typing import Literal
 
 from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
-from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA
+from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA, usd_words
 from advisor.decide.load_runs import most_clients
 from advisor.decide.offers import OWN, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Bill, BillLine, UnknownCost
@@ -309,11 +309,6 @@ def bill_words(bill: Bill, which: str = "Option 1") -> str:
     if len(bill.lines) > 1:
         parts = ": " + ", ".join(f"{usd_words(line.usd_per_month)} {line.what}" for line in bill.lines)
     return _sentence(bill, f"{which} costs {usd_words(bill.usd_per_month)} a month{parts}")
-
-
-def usd_words(usd: float) -> str:
-    """Dollars with cents below a hundred: nothing that costs something is $0. Source: own definition."""
-    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
 
 
 def left_out(bill: Bill) -> str:

@@ -24,6 +24,7 @@ from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import strain
 from advisor.decide.measure import (
+    GRID,
     LEAST_SHOWN,
     LONG_REQUESTS,
     SIGMA,
@@ -87,7 +88,6 @@ _LEAST_GAIN: Final = 0.5
 to its bound a candidate is: left out above half of it, B300s cost twice as much for one question of three."""
 _MOST_GROWTH: Final = 8
 """Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most."""
-_STEP: Final = 0.97
 _LEAST_GAIN_OF_CHANCE: Final = 0.01
 """Gain of the chance to hold by a replica more, below which no further one is tried: the latency hardly depends on the
 load."""
@@ -832,7 +832,7 @@ def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
     if demand.kind in ("rate", "clients"):
         bought = with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count + 1)
         return None if bought is None else judge_purchase(scenario, demand, found.with_purchase(bought))
-    return buy_at_capacity(scenario, demand, found, capacity.scale(_STEP))
+    return buy_at_capacity(scenario, demand, found, capacity.scale(GRID))
 
 
 def cannot_be_had(scenario: Scenario) -> Reason:

@@ -20,7 +20,7 @@ from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, planned_load, purchase_on
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found
-from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors, prediction_class
+from advisor.simulator.intervals import LEVEL_80, LEVELS, factors, pair_class, pair_errors, prediction_class
 from advisor.simulator.quantity import Z80
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import class_of
@@ -30,8 +30,7 @@ CHEAPER_IF_BELOW: Final = 0.97
 """Call A cheaper than B only if it costs less than 97 % of B; smaller gaps are within the 5 % error of a capacity."""
 QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
-_QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
-_LEVEL_80: Final = 0.8
+QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
 SAMPLING_SIGMA: Final = 0.04
 """Standard error over seeds of the logarithm of a settled capacity: 1 to 7 % on nine deployments of three questions,
 mostly 3 to 5."""
@@ -128,7 +127,7 @@ def capacity_factors(found: Found) -> tuple[float, ...]:
     low, high = _throughput_factors(found)
     down = -math.log(low) / Z80
     up = math.log(high) / Z80
-    return tuple(math.exp(z * (up if z > 0 else down)) for z in _QUANTILE_Z)
+    return tuple(math.exp(z * (up if z > 0 else down)) for z in QUANTILE_Z)
 
 
 def _units_needed(purchase: Purchase, num_loads: float) -> float:
@@ -335,7 +334,7 @@ def log_error(first: Planned, other: Planned) -> float:
     if first.demand.kind in ("rate", "clients"):
         return math.hypot(sampled, Z80 * _log_sigma(first), Z80 * _log_sigma(other))
     name = pair_class(first.found.replica, other.found.replica)
-    width = pair_errors(name, "throughput").quantiles[LEVELS.index(_LEVEL_80)]
+    width = pair_errors(name, "throughput").quantiles[LEVELS.index(LEVEL_80)]
     return math.hypot(sampled, width, Z80 * first.price_spread.sigma, Z80 * other.price_spread.sigma)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.units import GB, KILO, plain_number
+from advisor.catalog.units import GB, KILO, plain_number, usd_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,17 +292,11 @@ class NothingCarries(Reason):
         return self.why or "nothing carries it"
 
 
-@dataclass(frozen=True, slots=True)
 class MissesObjectives(Reason):
     """Simulated runs miss an objective at every load that was tried."""
 
-    in_long_run: bool = False
-    """Whether short runs held the objectives and a long run did not."""
     code: ClassVar[str] = "misses_objectives"
-
-    @property
-    def text(self) -> str:
-        return f"misses the latency objectives {'in a long run' if self.in_long_run else 'at any load'}"
+    sentence: ClassVar[str] = "misses the latency objectives at any load"
 
 
 class NotTried(Reason):
@@ -618,11 +612,7 @@ class OverJobBudget(Reason):
     @property
     def text(self) -> str:
         where = "at best" if self.count is None else f"on {self.count}"
-        return f"costs {_usd(self.usd)} {where}, the budget is {_usd(self.budget_usd)}"
-
-
-def _usd(usd: float) -> str:
-    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
+        return f"costs {usd_words(self.usd)} {where}, the budget is {usd_words(self.budget_usd)}"
 
 
 class NoDeployment(Reason):

@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Price
-from advisor.catalog.units import plain_number
+from advisor.catalog.units import plain_number, usd_words
 from advisor.decide.certainty import LIKELY
 from advisor.decide.offers import price_spread_of
 from advisor.decide.option import Bill, Machine, Offer, Role
-from advisor.decide.purchase import usd_words
 from advisor.decide.ranking import CHEAPER_IF_BELOW, is_firm, move_to_front
 from advisor.decide.reason import AssumedKernels, MayNotHold, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity

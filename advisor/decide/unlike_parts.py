@@ -12,7 +12,7 @@ from advisor.catalog.schema import Accelerator, Price
 from advisor.decide.candidates import Candidate
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import Served, run_at, strain
-from advisor.decide.measure import SHORT_REQUESTS, Capacity, Measurements
+from advisor.decide.measure import GRID, SHORT_REQUESTS, Capacity, Measurements
 from advisor.decide.offers import Placement, placements, price_spread_of
 from advisor.decide.option import Share
 from advisor.decide.purchase import Demand, cheapest_purchase
@@ -37,9 +37,7 @@ _PER_WORKER: Final = 40
 _MOST_WITHIN_BUDGET: Final = 6
 """Pairs of counts of which a capacity is measured where a budget is given, those of the highest bounds."""
 
-_GRID: Final = 0.97
-"""Load of a grid over the next higher one, as `advisor.decide.measure` has it."""
-_MOST_RISE: Final = 1.35 / _GRID
+_MOST_RISE: Final = 1.35 / GRID
 """Confirmed capacity over the screened one, at most, as `advisor.decide.measure` has it, with a step of the grid."""
 
 Offers = Mapping[str, tuple[Price, ...]]
@@ -413,7 +411,7 @@ def _hold_parts(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> tuple[
     screened = measurements.capacity("screened")
     if cell is None or screened is None or _MOST_RISE * screened.load < asked.load:
         return None, measurements.binding
-    if measurements.holds(_GRID**2 * asked.load) is None:
+    if measurements.holds(GRID**2 * asked.load) is None:
         return None, measurements.binding  # two steps below the load: the capacity is below it
     capacity = _capacity(measurements)
     if capacity is None or capacity.load < asked.load:
@@ -425,7 +423,7 @@ def _capacity(measurements: Measurements) -> Capacity | None:
     """The capacity of parts, up to the step of the grid of loads by which it may be higher than it was found; what
     parts show at their planning point decides."""
     found = measurements.capacity("confirmed")
-    return None if found is None else found.scale(1.0 / _GRID)
+    return None if found is None else found.scale(1.0 / GRID)
 
 
 def _buy_parts(

@@ -21,7 +21,7 @@ from advisor.decide.offers import ROUNDING, market, pareto_placements, placement
 from advisor.decide.option import Option, with_terms
 from advisor.decide.purchase import Demand, purchase_on
 from advisor.decide.ranking import (
-    QUANTILES,
+    QUANTILE_Z,
     SAMPLING_SIGMA,
     capacity_factor,
     complexity,
@@ -46,7 +46,6 @@ LIMIT_FACTORS: Final = (0.5, 0.7, 1.0, 1.4, 2.0)
 SEARCHED_LIMITS: Final = (0.5, 1.0, 2.0)
 """Limits at which a search looks for deployments, over the limit that was asked for."""
 _NORMAL: Final = NormalDist()
-QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
 TERMS: Final = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 MOST_PER_ACCELERATOR: Final = 8
 """Deployments of one accelerator that a surface keeps."""

@@ -6,7 +6,7 @@ from string import Template
 from typing import Final
 
 from advisor.catalog.legible import Line
-from advisor.catalog.resaving import SIXTEEN_BIT, resaving_program
+from advisor.catalog.resaving import TORCH_DTYPES, resaving_program
 
 _HEADER: Final = """#!/usr/bin/env bash
 # $what
@@ -130,11 +130,11 @@ def recipe(
     elif engine == "mlx":
         body = _MLX
         values["scheme"] = _MLX_WORDS[weight_dtype]
-    elif weight_dtype in SIXTEEN_BIT or weight_dtype == "nf4":
+    elif weight_dtype in TORCH_DTYPES or weight_dtype == "nf4":
         return _header(values) + _resave(repository, target, stored, weight_dtype, runs_code)
     else:
         body = _calibration_values(weight_dtype, engine, values)
-        if stored not in SIXTEEN_BIT:
+        if stored not in TORCH_DTYPES:
             first = _resave(repository, _WIDENED, stored, "bf16", runs_code)
             return _header(values) + first + _fill(body, _WIDENED, target, values)
     return _header(values) + _fill(body, repository, target, values)
@@ -147,7 +147,7 @@ def _header(values: Mapping[str, str]) -> str:
 def _resave(source: str, target: str, stored: str, weight_dtype: str, runs_code: bool) -> str:
     """Return the lines that write a checkpoint in 16 bits, or in NF4 and, if it has fewer bits, in 16 bits before."""
     lines = "pip install transformers accelerate bitsandbytes" + "\n"
-    if weight_dtype == "nf4" and stored not in SIXTEEN_BIT:
+    if weight_dtype == "nf4" and stored not in TORCH_DTYPES:
         lines += resaving_program(source, _WIDENED, "bf16", runs_code=runs_code)
         source = _WIDENED
     return lines + resaving_program(source, target, weight_dtype, runs_code=runs_code)

@@ -4,6 +4,7 @@ import math
 from typing import Final, Protocol
 
 from advisor.catalog import units
+from advisor.catalog.units import usd_words
 from advisor.simulator.quantity import Basis, Quantity
 
 Ladder = tuple[tuple[float, str], ...]
@@ -72,7 +73,7 @@ def usd(value: float | None) -> str:
         return MISSING
     if abs(value) < 0.1:
         return f"${digits(value, 2)}"
-    return f"${value:,.2f}" if abs(value) < 100 else f"${value:,.0f}"
+    return usd_words(value)
 
 
 _LEAST_FRACTION = 1e-6

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-_WIDTH: Final = 360
+WIDTH: Final = 360
 """Width of the drawing in its own units; a phone shows about 340 pixels."""
-_WIDEST: Final = 560
+WIDEST: Final = 560
 """Width on a page that has more room [pixels]."""
 _COLUMNS: Final = 4
 _MOST_CELLS: Final = 8
@@ -15,7 +15,7 @@ _MOST_CELLS: Final = 8
 _MOST_NODES: Final = 2
 _CELL: Final = 30
 _GAP: Final = 8
-_FONT: Final = 11
+FONT: Final = 11
 _RANK_FONT: Final = 9
 """Size of a rank's number, of which six digits fit into a cell."""
 
@@ -85,14 +85,14 @@ def topology_svg(
     title = f"{what}{num_accelerators} x {accelerator} in {num_nodes} {node}{'s' if num_nodes > 1 else ''}"
     about = f"{title}. {'. '.join(legend)}."
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%" '
-        f'style="max-width:{_WIDEST}px" role="img" aria-label="{escape(about, quote=True)}" '
-        f'font-family="sans-serif" font-size="{_FONT}" fill="#1b1f24">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="100%" '
+        f'style="max-width:{WIDEST}px" role="img" aria-label="{escape(about, quote=True)}" '
+        f'font-family="sans-serif" font-size="{FONT}" fill="#1b1f24">',
         f"<title>{escape(title)}</title>",
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="8" y="18" font-size="13">{escape(title)}</text>',
     ]
-    left = (_WIDTH - len(shown) * box_width) // (len(shown) + 1)
+    left = (WIDTH - len(shown) * box_width) // (len(shown) + 1)
     for place, number in enumerate(shown):
         x = left + place * (box_width + left)
         parts += _node(
@@ -105,11 +105,11 @@ def topology_svg(
             )
     if num_nodes > 1:
         names = _names(between)
-        parts.append(f'<rect x="8" y="{network_y}" width="{_WIDTH - 16}" height="22" rx="4" fill="#b3541e"/>')
-        parts.append(_text(_WIDTH // 2, network_y + 15, f"network between {node}s{names}", "#ffffff"))
+        parts.append(f'<rect x="8" y="{network_y}" width="{WIDTH - 16}" height="22" rx="4" fill="#b3541e"/>')
+        parts.append(_text(WIDTH // 2, network_y + 15, f"network between {node}s{names}", "#ffffff"))
         if num_nodes > len(shown):
             middle_y = top + box_height // 2
-            parts.append(_text(_WIDTH // 2, middle_y, "…", "#1b1f24"))
+            parts.append(_text(WIDTH // 2, middle_y, "…", "#1b1f24"))
     parts += [
         f'<text x="8" y="{legend_y + 12 + 16 * line}">{escape(words)}</text>'
         for line, words in enumerate(legend)
@@ -121,7 +121,7 @@ def _names(exchanges: Sequence[RankGroups]) -> str:
     return f": {', '.join(each.name for each in exchanges)}" if exchanges else ""
 
 
-def _text(x: int, y: int, words: str, fill: str, *, size: int = _FONT) -> str:
+def _text(x: int, y: int, words: str, fill: str, *, size: int = FONT) -> str:
     return (
         f'<text x="{x}" y="{y}" text-anchor="middle" font-size="{size}" fill="{fill}">{escape(words)}</text>'
     )

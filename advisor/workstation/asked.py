@@ -26,8 +26,6 @@ USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
 SMALLER_MODELS: Final = ("gpt-oss-120b", *USUAL_MODELS)
 """Models that an answer names in place of one that does not fit, the largest first."""
-SMALLER_FORMATS: Final = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
-"""Formats that an answer names in place of one that does not fit, from the most bits to the fewest."""
 _BYTES_PER_WEIGHT: Final = 0.6
 """Bytes of a weight of four bits with its scales."""
 

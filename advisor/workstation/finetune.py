@@ -7,10 +7,11 @@ from typing import Final
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
+from advisor.catalog.training import loads_divided, tuners
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.peak import fits, peak_memory
+from advisor.simulator.training.memory.peak import fits, is_too_large_to_load, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.step import step_class, step_quantity, step_time
 from advisor.simulator.training.step_host import host_bytes
@@ -71,12 +72,15 @@ def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Hardw
     usable = [row for row, fit in enumerate(fits(peaks, memory) & held) if fit]
     if not usable:
         return None
+    program = _program(job, memory)
+    if not program:
+        return None
     row = min(usable, key=lambda r: float(steps[r]))
     seconds = _interval(float(steps[row]), step_class(job, cluster, hardware.num))
     tokens = job.tokens_per_step
     speed = type(seconds)(tokens / seconds.value, tokens / seconds.high, tokens / seconds.low, seconds.basis)
     return HardwareRun(
-        engine="peft",
+        engine=program,
         split=named[row][0],
         weight_dtype="nf4",
         output_tokens_per_s=speed,
@@ -84,6 +88,18 @@ def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Hardw
         weight_bytes_per_card=float(peaks.peak_bytes[row]),
         kv_tokens=0,
     )
+
+
+def _program(job: TrainingJob, memory_bytes: float) -> str:
+    """Return the framework that loads the job's model: PEFT's trainers where one card holds its 4-bit weights, else one
+    that divides them as it reads them; empty if there is none.
+
+    Source: catalog/data/training/tuners.toml.
+    """
+    if not is_too_large_to_load(job, memory_bytes):
+        return job.framework
+    able = (name for name in tuners() if loads_divided(name) and job.framework in tuners()[name].families)
+    return next(able, "")
 
 
 def _interval(seconds: float, class_name: str) -> Quantity:

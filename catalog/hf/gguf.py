@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from advisor.catalog.dtypes import BITS_PER_BYTE, DTYPES, bytes_per_element
+from advisor.catalog.dtypes import DTYPES, bytes_per_element
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema.model import Part, PartFormat
+from advisor.catalog.units import BITS_PER_BYTE
 
 _MAGIC: Final = b"GGUF"
 _VERSIONS: Final = (2, 3)

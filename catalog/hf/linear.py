@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from advisor.catalog.hf.fields import ConfigFields
-from advisor.catalog.schema import DenseFeedForward, FeedForward, Mixer
+from advisor.catalog.hf.modules import Layers
+from advisor.catalog.schema import DenseFeedForward
 from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
 
-_Layers = list[tuple[Mixer | None, FeedForward | None]]
 _GLA_DECAY_RANK: Final = 16
 """Rank of the decay projection of GLA: the layer's default (gate_low_rank_dim), which the file does not hold."""
 
 
-def rwkv7_layers(config: ConfigFields, hidden: int) -> _Layers:
+def rwkv7_layers(config: ConfigFields, hidden: int) -> Layers:
     """Return the layers of RWKV-7; the first has no mix with earlier values.
 
     Raises: InputFileError: a rank or size is missing, or heads do not divide.
@@ -33,11 +33,11 @@ def rwkv7_layers(config: ConfigFields, hidden: int) -> _Layers:
         config.optional_count("intermediate_size") or (config.optional_count("hidden_ratio") or 4) * hidden
     )
     part = DenseFeedForward(intermediate_size=width, gated=False)
-    layers: _Layers = [(first, part)]
+    layers: Layers = [(first, part)]
     return layers + [(others, part)] * (config.count("num_hidden_layers") - 1)
 
 
-def linear_layers(config: ConfigFields, hidden: int) -> _Layers:
+def linear_layers(config: ConfigFields, hidden: int) -> Layers:
     """Return the layers of gated linear attention or of RetNet, whose decay is a constant of the head.
 
     Raises: InputFileError: a size is missing, or heads do not divide.
@@ -75,7 +75,7 @@ def _head_width(config: ConfigFields, name: str, default: float, hidden: int, he
     return width // heads
 
 
-READERS: Final[Mapping[str, Callable[[ConfigFields, int], _Layers]]] = {
+READERS: Final[Mapping[str, Callable[[ConfigFields, int], Layers]]] = {
     "rwkv7": rwkv7_layers,
     "rwkv7_fla": rwkv7_layers,
     "gla": linear_layers,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from advisor.catalog.schema import FeedForward, Mixer
+from advisor.catalog.schema import FeedForward, Mixer, Model
 from advisor.catalog.schema.model import GatedLinearAttention, Part, Rwkv7
 
 Layers = list[tuple[Mixer | None, FeedForward | None]]
@@ -49,6 +49,12 @@ class NamedMatrix(NamedTuple):
     """Names that checkpoints give it, without the words in front of the layer."""
     num: int = 1
     """Matrices that it stands for: one for each routed expert."""
+
+
+def matrices_of(model: Model) -> Iterator[NamedMatrix]:
+    """Yield the weight matrices of a model of the catalog, as `matrices`."""
+    layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
+    return matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings)
 
 
 def matrices(

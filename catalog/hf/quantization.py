@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, bytes_per_element, grouped_bits
+from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, grouped_bits
 from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.hf.modules import FUSED, PREFIXES, canonical
+from advisor.catalog.units import BITS_PER_BYTE
 
 WIDE_BITS: Final = 16.0
 _SCALE_BITS: Final = 16.0
@@ -659,7 +660,7 @@ def codebook_storage(vector: int, *index_bits: int) -> ModuleFormat:
     )
 
 
-_WIDEST_INDEX: Final = 24
+WIDEST_INDEX: Final = 24
 _LONGEST_VECTOR: Final = 256
 
 
@@ -667,7 +668,7 @@ def _aqlm(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     width = quantization.count("nbits_per_codebook")
     vector = quantization.count("in_group_size") * (quantization.optional_count("out_group_size") or 1)
     books = quantization.count("num_codebooks")
-    if width > _WIDEST_INDEX or books > _MOST_BITS or vector > _LONGEST_VECTOR:
+    if width > WIDEST_INDEX or books > _MOST_BITS or vector > _LONGEST_VECTOR:
         quantization.fail("nbits_per_codebook", f"is {width} for {books} codebooks of {vector} weights")
     skipped = quantization.sequence("linear_weights_not_to_quantize", "modules_to_not_convert") or ()
     left = [str(name).removesuffix(".weight") for name in skipped]
@@ -692,11 +693,7 @@ def _vptq(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
         vector = last("vector_lens")
         main = last("num_centroids")
         residual = last("num_res_centroids")
-        if (
-            not 0 < vector <= _LONGEST_VECTOR
-            or not 1 < main <= 2**_WIDEST_INDEX
-            or residual > 2**_WIDEST_INDEX
-        ):
+        if not 0 < vector <= _LONGEST_VECTOR or not 1 < main <= 2**WIDEST_INDEX or residual > 2**WIDEST_INDEX:
             quantization.fail(
                 f"config_for_layers.{name}", f"has {main} centroids of vectors of {vector} weights"
             )

@@ -36,8 +36,7 @@ def predict_row(
         reason = f"assumed {', '.join(case.assumptions)}" if case.assumptions else ""
         return Prediction(case.case_id, "ok", reason, _basis(case), predict_case(case))
 
-    case_id = (row.get("case_id") or "").strip()
-    return predict_or_report(case_id, lambda: parse_case(row, row_number, calibration), predict)
+    return predict_or_report(row, row_number, lambda: parse_case(row, row_number, calibration), predict)
 
 
 def predict_case(case: CollectiveCase) -> dict[str, Quantity]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.catalog.accelerators import by_id
-from advisor.catalog.efficiencies import efficiency
+from advisor.catalog.efficiencies import ANY_ENGINE, OTHER_VENDOR_ERROR, efficiency
 from advisor.catalog.units import TERA
 from advisor.evidence.fit.base import Options
-from advisor.evidence.fit.kernels import ANY_ENGINE, OTHER_VENDOR_ERROR, Values, record_of, write_records
+from advisor.evidence.fit.kernels import Values, record_of, write_records
 from advisor.simulator.device import device_of
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
 

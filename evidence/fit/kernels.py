@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from advisor.catalog.accelerators import by_id
+from advisor.catalog.efficiencies import ANY_ENGINE
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.units import MICROSECOND_S, MILLISECOND_S
 from advisor.evidence.fit.base import FloatArray, Options
@@ -35,10 +36,7 @@ SYSTEMS = {
 }
 SGLANG_TRITON = KERNELS
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", SGLANG_TRITON: SGLANG_TRITON}
-ANY_ENGINE = "any"
 DTYPES = {"bfloat16": "bf16", "fp8": "fp8"}
-OTHER_VENDOR_ERROR = 0.3
-"""Median error of a record that crosses vendors: 25 to 32 % on Arc Pro B60; see also the anchored rates."""
 MOST_JUDGED = 15000
 
 Values = dict[str, float]

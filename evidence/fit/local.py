@@ -20,11 +20,13 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml, toml_names
 from advisor.evidence.fit.base import FloatArray, Options, cauchy, errors_in_words, published_rows
 from advisor.evidence.fit.kernels import EFFICIENCY_DIR, record_of, residual, write_records
+from advisor.evidence.own_server import LOCAL_ENGINES
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import deployment_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.local_surface import (
+    HOST_SUM_BYTES,
     back_end,
     build_local_surface,
     format_family,
@@ -39,7 +41,6 @@ from advisor.simulator.terms import TermCase, find
 
 TIERS = ("C2", "C3")
 LOADS = ("batch1", "static_batch")
-ENGINES = ("llama.cpp", "exllamav3")
 DECODE = {
     "memory_fraction": 0.75,
     "element_flop": 10.0,
@@ -76,8 +77,6 @@ SIGMA = dict.fromkeys(START, 0.8) | {
 ARCHITECTURE_SHARE = 0.5
 """Fraction of that deviation by which architectures of one back end differ."""
 ROBUST = 0.12
-HOST_SUM_BYTES = 2.0
-"""Bytes per element of exllamav3's sums: 16 bits."""
 SOURCE = {
     "kind": "measured",
     "title": "published llama-bench and exllamav3 runs, parameters fitted by evidence/fit/local.py",
@@ -116,7 +115,7 @@ def read_points(options: Options) -> list[LocalPoint]:
         engine = raw["engine"]
         if (
             raw["tier"] not in TIERS
-            or engine not in ENGINES
+            or engine not in LOCAL_ENGINES
             or raw["load"] not in LOADS
             or not options.wants(engine)
         ):
@@ -163,7 +162,7 @@ def host_sum_rates(points: list[LocalPoint]) -> FloatArray:
 
     ranks · bytes summed / (time over several ranks - time on one / ranks)
     """
-    on_host = [name for name in ENGINES if find("engine", "host_sum_bytes_per_s", TermCase(name))]
+    on_host = [name for name in LOCAL_ENGINES if find("engine", "host_sum_bytes_per_s", TermCase(name))]
     prompts = [point for point in points if point.case.engine in on_host and not point.is_decode]
     alone = defaultdict(list)
     for point in prompts:

@@ -20,7 +20,7 @@ from advisor.evidence.fit.kernels import residual
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import replica_of
 from advisor.simulator.collectives import operations
-from advisor.simulator.collectives.alpha_beta import AlphaBeta, curve_of
+from advisor.simulator.collectives.alpha_beta import PROTOCOLS, AlphaBeta, curve_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
@@ -30,7 +30,6 @@ START = (0.12, 0.25, 0.33)
 """Fractions of the link rate under LL, LL128 and large chunks from which the fit starts."""
 SIMPLE_OVER_BULK = 0.891
 """Ratio of the link rate of large chunks (simple) to that in bulk, from the same cards in full slots."""
-NAMES = ("ll", "ll128", "simple", "bulk")
 DECODE_WEIGHT = 0.5
 FORMATS = ("bf16", "fp8")
 """Cache formats whose attention is known."""
@@ -79,8 +78,8 @@ def curve(shares: FloatArray) -> AlphaBeta:
     full = collective(FULL_SLOT, "all_reduce", "nccl").record.parameters
     low, middle, bulk = (float(share) for share in shares)
     return AlphaBeta(
-        tuple(full[f"base_{name}_s"] for name in NAMES),
-        tuple(full[f"step_{name}_s"] for name in NAMES),
+        tuple(full[f"base_{name}_s"] for name in PROTOCOLS),
+        tuple(full[f"step_{name}_s"] for name in PROTOCOLS),
         (low, middle, SIMPLE_OVER_BULK * bulk, bulk),
     )
 
@@ -137,7 +136,7 @@ def run(options: Options) -> None:
     shares = fit(points)
     report("all", points, shares)
     fitted = curve(shares)
-    for name, *values in zip(NAMES, fitted.base_s, fitted.step_s, fitted.efficiency, strict=True):
+    for name, *values in zip(PROTOCOLS, fitted.base_s, fitted.step_s, fitted.efficiency, strict=True):
         kinds = zip(("base_{}_s", "step_{}_s", "efficiency_{}"), values, strict=True)
         print(", ".join(f"{kind.format(name)} = {value:.4g}" for kind, value in kinds))
     both = np.exp(np.concatenate(misses(points, shares)))

@@ -21,10 +21,10 @@ from advisor.evidence.fit.kernels import (
     sm_flop_per_cycle,
 )
 from advisor.evidence.fit.matmul import PARAMETERS, known_values, usual
+from advisor.simulator.operator_library import MARLIN
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, of_one_warp
 
 SYSTEM = "h100_sxm"
-MARLIN = "marlin"
 SGEMM = "sgemm"
 KERNELS = {
     MARLIN: "PyPI vllm 0.20.2 (Apache-2.0)",

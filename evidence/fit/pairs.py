@@ -21,17 +21,15 @@ from advisor.evidence.fit.base import Options, published_rows
 from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.accuracy import CORE_TIERS
 from advisor.evidence.serving.prediction import predict_row
-from advisor.simulator.intervals import LEVELS, class_of_pair
+from advisor.simulator.intervals import LEVEL_80, LEVELS, METRICS, class_of_pair
 from advisor.simulator.quantity import Basis
 
 TIERS = (*CORE_TIERS, "B1")
-METRICS = ("ttft", "tpot", "throughput")
 CLIENTS_OF = ("isl", "osl", "load", "concurrency", "request_rate", "length_dist", "num_requests")
 LEAST_CELLS = 5
 LINK_NOT_STATED = ("gh200-96gb", "gh200-144gb")
 """Superchips that are linked over NVLink or over a network; rows of several of them do not say which."""
 UNIFORM_MEAN = 0.9
-LEVEL_80 = 0.8
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pandas as pd
 
+from advisor.catalog.efficiencies import ANY_ENGINE
 from advisor.catalog.schema import GatedDeltaNet, Mamba2
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
-    ANY_ENGINE,
     KernelParameter,
     OperatorFit,
     Values,

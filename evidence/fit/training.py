@@ -26,12 +26,17 @@ from advisor.evidence.training.unstated import ResolvedCase, resolve_knobs
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
-from advisor.simulator.training.step import TORCHTITAN_ELSEWHERE, step_class, step_factors, step_time
+from advisor.simulator.training.step import (
+    INTERVALS_FILE,
+    TORCHTITAN_ELSEWHERE,
+    step_class,
+    step_factors,
+    step_time,
+)
 
 OWN_RUNS = DATA_DIR / "training" / "measured-h200-2026-11-20.csv"
 """File of steps measured with tools/measure_training.py; one more source."""
 OWN = "own-h200"
-INTERVALS_FILE = DATA_DIR / "training_intervals.toml"
 ROWS_PER_SOURCE = 40
 ROBUST_SCALE = 0.15
 """Logarithm of an error from which on a row counts less (Cauchy weights)."""

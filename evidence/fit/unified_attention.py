@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.accelerators import by_id
+from advisor.catalog.efficiencies import ANY_ENGINE
 from advisor.catalog.files import DATA_DIR, read_text
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
-    ANY_ENGINE,
     KernelParameter,
     Values,
     convert_table,

@@ -69,8 +69,7 @@ class ImageCase:
 
 def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
     """Return the prediction of one row; no content of a row raises an error."""
-    case_id = (row.get("case_id") or "").strip()
-    return predict_or_report(case_id, lambda: parse_case(row, row_number), _predict)
+    return predict_or_report(row, row_number, lambda: parse_case(row, row_number), _predict)
 
 
 def parse_case(row: Mapping[str, str], row_number: int) -> ImageCase:

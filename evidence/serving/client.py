@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.catalog import engines
 from advisor.catalog.errors import AdvisorError
-from advisor.evidence.serving.case import ServingCase
+from advisor.evidence.serving.case import BATCHES, ServingCase
 from advisor.evidence.serving.scripts import BenchmarkRecipe
 from advisor.simulator.serving import (
     ClosedLoop,
@@ -47,7 +47,7 @@ JITTER_SIGMA: Final = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
 _NO_SPREAD: Final = 1e-9
-_REQUESTS_PER_CLIENT: Final = 10
+REQUESTS_PER_CLIENT: Final = 10
 """Number of requests per concurrent client that the usual benchmark client sends."""
 
 CaseLengths = FixedLengths | UniformLengths | LognormalLengths
@@ -81,16 +81,12 @@ def lengths_of(case: ServingCase) -> CaseLengths:
     return FixedLengths(isl, osl)
 
 
-_IN_STEP: Final = ("static_batch", "batch1", "step")
-"""Loads whose sequences all have the same context."""
-
-
 def spread_of_contexts(case: ServingCase) -> float:
     """Standard deviation over mean of the contexts that decode together; 0 if all are in step.
 
     Raises: AdvisorError: no tokens in or out.
     """
-    if case.load in _IN_STEP:
+    if case.load in BATCHES:
         return 0.0
     return context_spread(lengths_of(case), case.shared_prefix_tokens)
 
@@ -157,7 +153,7 @@ def _num_requests(case: ServingCase, recipe: BenchmarkRecipe | None) -> int:
         return recipe.num_requests
     per_client = recipe.requests_per_client if recipe is not None else None
     clients = case.concurrency or 1
-    return max(case.num_requests or (per_client or _REQUESTS_PER_CLIENT) * clients, clients)
+    return max(case.num_requests or (per_client or REQUESTS_PER_CLIENT) * clients, clients)
 
 
 def client_lengths(case: ServingCase, recipe: BenchmarkRecipe | None) -> CaseLengths | None:

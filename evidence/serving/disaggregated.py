@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.client import mean_share, spread_of_contexts
+from advisor.evidence.serving.client import REQUESTS_PER_CLIENT, mean_share, spread_of_contexts
 from advisor.evidence.serving.columns import Measured, columns_of, sampling_of
 from advisor.evidence.serving.recipe import costs_of, decode_slots_for, recipe_for
 from advisor.simulator.deployment import Deployment
@@ -18,7 +18,6 @@ from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.lengths import Lengths
 
 _RECIPE_MEMORY_FRACTION = 0.95
-_REQUESTS_PER_CLIENT = 10
 _MOST_REQUESTS = 4000
 """Most requests to simulate, but never fewer than _LEAST_PER_CLIENT per client: a long run repeats itself."""
 _LEAST_PER_CLIENT = 3
@@ -75,7 +74,7 @@ def disaggregated_loop(case: ServingCase, model: DisaggregatedModel, lengths: Le
     """
     if case.load != "closed" or not case.concurrency:
         raise AdvisorError("disaggregated serving is simulated for closed loops of at least one client")
-    asked = case.num_requests or _REQUESTS_PER_CLIENT * case.concurrency
+    asked = case.num_requests or REQUESTS_PER_CLIENT * case.concurrency
     num_requests = min(asked, max(_MOST_REQUESTS, _LEAST_PER_CLIENT * case.concurrency))
     workload = Workload(ClosedLoop(case.concurrency), lengths, max(num_requests, case.concurrency))
     result = simulate_disaggregated(model.prefill, model.decode, model.link, workload, seed=seed)

@@ -58,7 +58,7 @@ _UNFILTERED = ("gpt-oss",)
 from all tokens, for which no kernel is compiled."""
 _WAITING_LOADS = ("closed", "batch1", "static_batch")
 """Loads in which a client sends its next request once it has its output."""
-_RATES = ("output_tok_s", "total_tok_s", "req_s")
+RATES = ("output_tok_s", "total_tok_s", "req_s")
 _MOST_RUNS = 16
 """Most runs of a short open-loop load with unpublished arrivals and lengths; their median is what the measured run
 most likely shows. 60 requests of widely spread lengths move throughput by 15 %, and the p99 TTFT by 40 %."""
@@ -123,7 +123,8 @@ def predict_row(
     engine has its release's defaults and the row's settings.
     """
     return predict_or_report(
-        row.get("case_id") or f"row-{row_number}",
+        row,
+        row_number,
         lambda: parse_case(row, row_number, view),
         lambda case: predict_case(case, seed=seed, calibration=calibration),
     )
@@ -175,7 +176,7 @@ def _rates_of_latencies(
     span = latency_factors(class_name, values["ttft_ms_mean"] / whole)
     found["e2e_ms_mean"] = Quantity(whole, whole * span[0], whole * span[1], basis)
     if case.load in _WAITING_LOADS:
-        found |= {name: as_rate(values[name], span, basis) for name in _RATES if name in values}
+        found |= {name: as_rate(values[name], span, basis) for name in RATES if name in values}
     return found
 
 

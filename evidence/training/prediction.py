@@ -29,8 +29,7 @@ _PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
 
 def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
     """Return the predicted metrics of one CSV row; no content of a row raises an error."""
-    case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
-    return predict_or_report(case_id, lambda: parse_case(row, row_number), predict_case)
+    return predict_or_report(row, row_number, lambda: parse_case(row, row_number), predict_case)
 
 
 def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Prediction:

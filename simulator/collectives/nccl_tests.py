@@ -10,13 +10,11 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.nccl_tests import CollectiveName, NcclTestsRow, NcclTestsRun, parse_nccl_tests
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import MIB
-from advisor.simulator.collectives.prediction import OPERATIONS, Operation, candidates_s, predict
+from advisor.simulator.collectives.prediction import LARGE_BYTES, OPERATIONS, Operation, candidates_s, predict
 from advisor.simulator.collectives.topology import Topology, place_accelerators
 from advisor.simulator.quantity import Quantity
 
 Verdict = Literal["as expected", "slow", "fast"]
-_LARGE_BYTES: Final = 16 * MIB
 _SOCKETS_BELOW: Final = 0.3
 """Suspect sockets instead of RDMA if a group over several nodes reaches less than this fraction of its expected
 bandwidth. Own choice: half of the ports, the next slower known fault, leaves half."""
@@ -73,7 +71,7 @@ def judge_nccl_tests(
     place, run = _as_set(place, run)
     predicted = _predicted_operation(run.operation)
     sizes = tuple(_verdict(predicted, row, place) for row in run.rows if row.bus_bytes_per_s > 0)
-    large = [size for size in sizes if size.num_bytes >= _LARGE_BYTES] or list(sizes)
+    large = [size for size in sizes if size.num_bytes >= LARGE_BYTES] or list(sizes)
     verdicts = [size.verdict for size in large]
     overall: Verdict = max(("as expected", "slow", "fast"), key=verdicts.count)
     explanations = _explanations(run, place) if overall == "slow" else ()

@@ -29,10 +29,9 @@ from advisor.simulator.collectives.operations import (
     send_recv_s,
 )
 from advisor.simulator.collectives.topology import Topology
-from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.quantity import Z80, Basis, Quantity
 
-_LARGE_BYTES: Final = 16 * MIB
-_STANDARD_DEVIATIONS_OF_80_PERCENT: Final = 1.2816
+LARGE_BYTES: Final = 16 * MIB
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 SWEEP_BYTES: Final = tuple((KIB * 4.0 ** np.arange(12)).tolist())
@@ -53,10 +52,10 @@ def interval_factor(operation: str, num_bytes: float, topology: Topology) -> flo
     within = "pcie" if topology.intra_fabric.startswith("pcie") else "node"
     known = _deviations()["network" if topology.num_nodes > 1 else within]
     own = known.get(operation, known)
-    sigma = float(own["large" if num_bytes >= _LARGE_BYTES else "small"])
+    sigma = float(own["large" if num_bytes >= LARGE_BYTES else "small"])
     if is_transferred(topology):
         sigma += float(_deviations()["transferred"]["added"])
-    return math.exp(_STANDARD_DEVIATIONS_OF_80_PERCENT * sigma)
+    return math.exp(Z80 * sigma)
 
 
 @cache

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.units import BF16_BYTES
 
-WIDE: Final = 2.0
-"""Bytes of an activation in 16 bits."""
-FP32: Final = 4.0
 SCORE_BYTES: Final = 5.0
 """Bytes that unfused attention keeps per score: softmax and its dropout output in 16 bits, and the mask (2205.05198,
 eq. 1)."""
@@ -67,9 +65,9 @@ class Style:
     splits_one_projection: bool = False
     score_tokens: int = 0
     """Number of keys of each query whose scores are stored; 0 if attention is fused."""
-    norm_bytes: float = WIDE
+    norm_bytes: float = BF16_BYTES
     """Bytes that an RMS norm keeps in addition to its output, per hidden value."""
-    layer_norm_bytes: float = WIDE
+    layer_norm_bytes: float = BF16_BYTES
     """Bytes that a LayerNorm keeps in addition to its output, per hidden value: one kernel, which keeps its 16-bit
     input."""
 
@@ -79,7 +77,7 @@ class Style:
         recomputed."""
         if self.frozen or self.compiled:
             return 0.0
-        return 1.0 if self.low_bit else WIDE
+        return 1.0 if self.low_bit else BF16_BYTES
 
 
 class Linear(NamedTuple):
@@ -169,7 +167,7 @@ class FeedForwardBackward:
     def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Part of `kept` if every second matmul is saved [bytes]. Source: torchtitan
         distributed/activation_checkpoint.py."""
-        return KeptTensors(WIDE * self.hidden, 0.0, 0.0, kept.expert / 2.0, kept.exchanged / 2.0)
+        return KeptTensors(BF16_BYTES * self.hidden, 0.0, 0.0, kept.expert / 2.0, kept.exchanged / 2.0)
 
     def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:
         """Part of `kept` if cheap modules are recomputed [bytes]. Source: Megatron-Core, --recompute-modules."""
@@ -187,7 +185,7 @@ def activation_bytes(width: int, gated: bool, style: Style) -> float:
     Source: Korthikanti et al. (arXiv:2205.05198) section 4.1; torch.compile's partitioner keeps the input of the last
     matrix too, though it could recompute it.
     """
-    before = WIDE * (2 if gated else 1)
-    between = WIDE if gated and not (style.fused or style.compiled) else 0.0
-    after = WIDE if style.compiled and style.adapts_last else style.input_bytes
+    before = BF16_BYTES * (2 if gated else 1)
+    between = BF16_BYTES if gated and not (style.fused or style.compiled) else 0.0
+    after = BF16_BYTES if style.compiled and style.adapts_last else style.input_bytes
     return width * (before + between + after)

@@ -1,7 +1,8 @@
 """Feed-forward parts: dense, and routed experts with shared ones, in the hidden size or a narrower space."""
 
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
-from advisor.simulator.graph.backward import FP32, WIDE, KeptTensors, Linear, Style, activation_bytes
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
+from advisor.simulator.graph.backward import KeptTensors, Linear, Style, activation_bytes
 from advisor.simulator.graph.operator import Experts, FeedForwardOperators
 from advisor.simulator.graph.weights import Block, Matrix
 
@@ -48,7 +49,7 @@ class Dense(FeedForwardOperators):
 
     def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Tensors kept when every second matmul is saved: those of the first and the last matrix."""
-        return KeptTensors(WIDE * self.hidden, WIDE * self.inner_size)
+        return KeptTensors(BF16_BYTES * self.hidden, BF16_BYTES * self.inner_size)
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
         if not every:
@@ -113,31 +114,29 @@ class Routed(FeedForwardOperators):
         """Tensors kept for the backward pass.
 
         In addition to the activations: routed copies of the token in front of the experts, and the experts' outputs,
-        whose
-        weighting has a gradient.
+        whose weighting has a gradient.
         """
         routed = self.routed
         latent = 0 if routed.hidden_size == self.hidden else routed.hidden_size
         return KeptTensors(
-            residual=2 * FP32 * routed.num_experts + WIDE * latent,
+            residual=2 * FP32_BYTES * routed.num_experts + BF16_BYTES * latent,
             sharded=activation_bytes(self.inner_size, self.gated, style),
             expert=routed.per_token * activation_bytes(routed.intermediate_size, self.gated, style),
-            exchanged=routed.per_token * routed.hidden_size * (style.input_bytes + WIDE),
+            exchanged=routed.per_token * routed.hidden_size * (style.input_bytes + BF16_BYTES),
         )
 
     def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:
         """Tensors kept when cheap modules are recomputed: routed copies and the inputs of the activation function.
 
         They are in 8 bits if matrices multiply in 8 bits; weights of experts are applied inside the function, so that
-        their
-        outputs have no use.
+        their outputs have no use.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.3; Megatron-Core, moe_act.
         """
         routed = self.routed
-        before = (style.input_bytes or WIDE) * (2 if self.gated else 1)
+        before = (style.input_bytes or BF16_BYTES) * (2 if self.gated else 1)
         return KeptTensors(
-            residual=2 * FP32 * routed.num_experts,
+            residual=2 * FP32_BYTES * routed.num_experts,
             sharded=self.inner_size * before,
             expert=routed.per_token * routed.intermediate_size * before,
             exchanged=routed.per_token * routed.hidden_size * style.input_bytes,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema.model import Part
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.collectives import all_gather_s, all_reduce_s, reduce_scatter_s
 from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, moe_dispatch_s
 from advisor.simulator.collectives.operations import Algorithm
@@ -45,7 +46,6 @@ CATEGORIES = (
 _ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
 """Level of the all-reduce fits by engine; other engines take the level over all engines."""
 _DENSE_PARTS: tuple[Part, ...] = ("mixer", "feed_forward", "shared_experts")
-_BYTES = 2.0  # Activations travel in 16 bits.
 _NORM_BYTES = 8.0  # Sums of squares of a token's queries and keys are fp32.
 
 
@@ -164,7 +164,7 @@ def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: Floa
     seconds = library.matmul_s(rows, -(-model.vocab_size // tp), model.hidden_size, "bf16")
     seconds = seconds + library.elementwise_s(rows * model.vocab_size * 8.0)
     if tp > 1:
-        seconds = seconds + all_gather_s(rows * model.vocab_size * _BYTES, deployment.group(tp))
+        seconds = seconds + all_gather_s(rows * model.vocab_size * BF16_BYTES, deployment.group(tp))
     return np.asarray(seconds)
 
 
@@ -289,7 +289,7 @@ class _Pricing:
             widths += [normed / tp, 2.0 * normed / tp]
             self._all_reduce(parts, _NORM_BYTES)
         _add(parts, "small_operators", self._small_s(widths))
-        self._all_reduce(parts, self.hidden * _BYTES)
+        self._all_reduce(parts, self.hidden * BF16_BYTES)
 
     def _feed_forward(self, part: FeedForwardOperators, parts: dict[str, FloatArray]) -> None:
         tp = self.deployment.tensor_parallel
@@ -303,7 +303,7 @@ class _Pricing:
             return
         if part.experts is not None:
             _add(parts, "experts", self._experts_s(part.experts))
-        self._all_reduce(parts, self.hidden * _BYTES)
+        self._all_reduce(parts, self.hidden * BF16_BYTES)
 
     def _matmuls_s(
         self, projections: tuple[Projection, ...], part: Part, *, core: bool = False
@@ -333,7 +333,7 @@ class _Pricing:
 
     def _small_s(self, widths: list[float]) -> FloatArray:
         """Time of small operators that read and write the given numbers of 16-bit values per token [s]."""
-        num_bytes = np.outer(widths, self.at.rank_tokens) * 2.0 * _BYTES
+        num_bytes = np.outer(widths, self.at.rank_tokens) * 2.0 * BF16_BYTES
         return np.asarray(self.library.elementwise_s(num_bytes).sum(axis=0))
 
     def _all_reduce(self, parts: dict[str, FloatArray], token_bytes: float) -> None:
@@ -353,7 +353,7 @@ class _Pricing:
         """
         tokens = self.at.tokens
         deployment = self.deployment
-        num_bytes = tokens * self.hidden * _BYTES
+        num_bytes = tokens * self.hidden * BF16_BYTES
         gathered_s = all_gather_s(num_bytes, self.stage_group) + reduce_scatter_s(num_bytes, self.stage_group)
         on_all_s = self._experts_s(experts)
         if deployment.expert_parallel < deployment.ranks_per_stage:

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Final, TypeVar, cast
 
 from advisor.catalog.dtypes import (
-    BITS_PER_BYTE,
     EXL3_DTYPES,
     EXL3_HEAD_DTYPE,
     GGUF_BLOCK,
@@ -19,9 +18,10 @@ from advisor.catalog.dtypes import (
     gguf_row_bits,
 )
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.published import SIXTEEN_BIT
 from advisor.catalog.schema import FeedForward, LayerGroup, Mixer, Model
 from advisor.catalog.schema.model import Part, PartFormat
-from advisor.catalog.units import GIGA
+from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.simulator.graph.feed_forward import feed_forward_operators
 from advisor.simulator.graph.operator import Attention, Experts, FeedForwardOperators, Layer, MixerOperators
 
@@ -30,7 +30,6 @@ EXPERT_OPERATORS: Final = 12
 sum."""
 _UNLIKE_PUBLISHED: Final = 0.05
 _FOUR_BIT_FLOATS: Final = ("nvfp4", "mxfp4")
-_SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +383,7 @@ def dense_dtype(model: Model, weight_dtype: str, part: Part = "mixer") -> str:
     listed = _listed_format(model, weight_dtype, part)
     if listed is not None:
         return listed.dtype
-    if weight_dtype in _SIXTEEN_BIT or not is_moe(model):
+    if weight_dtype in SIXTEEN_BIT or not is_moe(model):
         return weight_dtype
     only_experts = weight_dtype in _FOUR_BIT_FLOATS or (weight_dtype == "int4" and has_state(model))
     if only_experts or model.quantized_parts == "experts":

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model
-from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
+from advisor.catalog.units import BF16_BYTES
+from advisor.simulator.graph.backward import KeptTensors, Style
 from advisor.simulator.graph.model import layers_of, num_layers, parameter_count
 from advisor.simulator.graph.operator import Layer
 
@@ -214,7 +215,7 @@ def without_modules_per_token(layer: Layer, hidden: int, style: Style) -> KeptTe
     found = KeptTensors()
     for part in (layer.mixer, layer.feed_forward):
         if part is not None:
-            found += KeptTensors(residual=WIDE * hidden) + part.without_modules(
+            found += KeptTensors(residual=BF16_BYTES * hidden) + part.without_modules(
                 part.kept_tensors(style), style
             )
     return found
@@ -237,9 +238,9 @@ def selective_kept_tensors(
             return kept
         without = layer.mixer.kept_tensors(replace(style, score_tokens=0))
         return kept + without + layer.mixer.kept_tensors(style).times(-1.0)
-    found = KeptTensors(residual=WIDE * hidden)
+    found = KeptTensors(residual=BF16_BYTES * hidden)
     if style.compiled and layer.feed_forward is not None:
-        found += KeptTensors(residual=-WIDE * hidden)
+        found += KeptTensors(residual=-BF16_BYTES * hidden)
     found += (
         layer.mixer.every_second(kept) if layer.mixer is not None else KeptTensors(sharded=kept.sharded / 2.0)
     )

@@ -6,9 +6,9 @@ Heads are those of one accelerator, after tensor parallelism; times are of one l
 import numpy as np
 from numpy.typing import ArrayLike
 
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import (
-    ACTIVATION_BYTES,
     DecodeEfficiency,
     Floats,
     PrefillEfficiency,
@@ -48,7 +48,7 @@ def attention_prefill_s(
         np.asarray(batch_size, float) * kv_heads,
         group,
         4.0 * dim,
-        2.0 * ACTIVATION_BYTES * group * dim,
+        2.0 * BF16_BYTES * group * dim,
         2.0 * kv_bytes_per_element * dim,
         device,
         efficiency,
@@ -79,8 +79,8 @@ def attention_encoder_s(
         np.asarray(batch_size, float) * np.asarray(num_heads, float),
         1.0,
         4.0 * dim,
-        2.0 * ACTIVATION_BYTES * dim,
-        2.0 * ACTIVATION_BYTES * dim,
+        2.0 * BF16_BYTES * dim,
+        2.0 * BF16_BYTES * dim,
         device,
         efficiency,
         causal=False,
@@ -122,7 +122,7 @@ def attention_decode_s(
         heads / kv_heads,
         2.0 * keys * dim * kv_bytes_per_element,
         4.0 * keys * dim,
-        2.0 * ACTIVATION_BYTES * dim,
+        2.0 * BF16_BYTES * dim,
         device,
         efficiency,
         warm_l2=warm_l2,

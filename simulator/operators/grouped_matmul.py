@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.device import Device
 from advisor.simulator.operators.matmul import (
     FORMATS,
@@ -28,7 +29,6 @@ FloatArray = NDArray[np.float64]
 
 TILE_ROWS: Final = (16.0, 32.0, 64.0, 128.0)
 _TILE_COLUMNS: Final = (64.0, 128.0, 256.0)
-_ACTIVATION_BYTES: Final = 2.0
 _SHARPEST_NORM: Final = 32.0
 """Exponent that stands for perfect overlap where powers are taken."""
 TYPICAL_SKEW: Final = 0.7
@@ -205,7 +205,7 @@ def experts_s(
     own_rows = load.rows + load.padding_rows
     own = efficiency.row_passes * (own_rows * row_elements + 2.0 * tokens * hidden)
     foreign = efficiency.foreign_passes * foreign_rows * row_elements
-    activations_s = _ACTIVATION_BYTES * (own + foreign) / bandwidth
+    activations_s = BF16_BYTES * (own + foreign) / bandwidth
     fixed_s = efficiency.launch_s + efficiency.expert_s * shape.num_local_experts
     up_s = _grouped_s(shape.up_columns, hidden, load, device, efficiency)
     down_s = _grouped_s(hidden, inner, load, device, efficiency)

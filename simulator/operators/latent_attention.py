@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import (
-    ACTIVATION_BYTES,
     DecodeEfficiency,
     Floats,
     PrefillEfficiency,
@@ -82,8 +82,8 @@ def mla_prefill_s(
     Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; constants from catalog/data/efficiency/mla_prefill.
     """
     qk_dim = qk_nope_head_dim + qk_rope_head_dim
-    latent_bytes = ACTIVATION_BYTES * (kv_lora_rank + qk_rope_head_dim) / np.asarray(num_heads, float)
-    head_bytes = ACTIVATION_BYTES * (qk_dim + v_head_dim)
+    latent_bytes = BF16_BYTES * (kv_lora_rank + qk_rope_head_dim) / np.asarray(num_heads, float)
+    head_bytes = BF16_BYTES * (qk_dim + v_head_dim)
     return prefill_kernel_s(
         new_tokens,
         cached_tokens,
@@ -126,7 +126,7 @@ def mla_decode_s(
         num_heads,
         reads * keys * (kv_lora_rank + qk_rope_head_dim) * kv_bytes_per_element,
         2.0 * keys * (2.0 * kv_lora_rank + qk_rope_head_dim),
-        ACTIVATION_BYTES * (2.0 * kv_lora_rank + qk_rope_head_dim),
+        BF16_BYTES * (2.0 * kv_lora_rank + qk_rope_head_dim),
         device,
         efficiency,
         warm_l2=warm_l2,
@@ -181,7 +181,7 @@ def absorbed_product_s(
     deep = np.asarray(depth, float)
     wide = np.asarray(columns, float)
     weights = heads * efficiency.weight_bytes * deep * wide
-    activations = heads * efficiency.activation_passes * ACTIVATION_BYTES * tokens * (deep + wide)
+    activations = heads * efficiency.activation_passes * BF16_BYTES * tokens * (deep + wide)
     l2 = (device.l2_bytes * efficiency.l2_fraction, efficiency.l2_speedup)
     num_bytes = bytes_past_l2(weights + activations, *l2)
     if not warm_l2:

@@ -80,6 +80,8 @@ SPARSE_UNITS: Final = (
 )
 """Architectures whose matrix units skip those zeros, at twice the rate (NVIDIA A100 whitepaper and its successors)."""
 _LEAST_RELATIVE_RATE: Final = 0.25
+"""Least rate of an SM over the measured one for which feed and fill shrink. Own assumption: no
+slower SM was measured."""
 _PARTIAL_SUM_BYTES: Final = 4.0
 
 _TILES: Final = ((16, 64), (16, 128), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
@@ -90,6 +92,7 @@ _CANDIDATES: Final = np.array([(*tile, split) for tile in _TILES for split in _S
 
 _WARPGROUP_UNITS: Final = ("hopper", "blackwell", "blackwell-ultra", "rubin")
 _ONE_WARP: Final = 0.629
+"""Fraction of the peak that instructions of one warp reach, see `of_one_warp`."""
 _HOPPER_SM_FLOP_PER_CYCLE: Final = 4096.0
 """Dense 16-bit rate of one SM of an H100: 989.4 TFLOP/s over 132 SMs at 1.83 GHz."""
 
@@ -207,8 +210,8 @@ def choose_kernel(
 
 
 def of_one_warp(device: Device) -> Device:
-    """Return the device as seen by kernels with matrix instructions of one warp, Ampere's: later data-centre
-    units⏎reach their rate only with instructions of several warps.
+    """Return the device as seen by kernels with matrix instructions of one warp, Ampere's: later data-centre units
+    reach their rate only with instructions of several warps.
 
     Assumes: units that came after Hopper's behave as Hopper's.
     Source: Luo and others, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking (arXiv

@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.efficiencies import Fitted
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import (
-    ACTIVATION_BYTES,
     Floats,
     bytes_past_l2,
     overlap_norm_s,
 )
 
 _OVERLAP_EXPONENT: Final = 4.0
+"""Exponent with which parts of a recurrence kernel overlap: 1 is one after the other, infinity perfect. Own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def chunked_s(
     chain_s = efficiency.chunk_stream_cycles / device.clock_hz + chunks * shape.chunk_flop / sm_flop_per_s
     spread_s = sequences * shape.num_heads * chain_s / device.num_sms
     num_bytes = bytes_past_l2(
-        tokens * shape.token_elements * ACTIVATION_BYTES,
+        tokens * shape.token_elements * BF16_BYTES,
         device.l2_bytes * efficiency.chunk_l2_fraction,
         efficiency.chunk_l2_speedup,
     )
@@ -150,7 +151,7 @@ def recurrent_step_s(
     Source: own form.
     """
     sequences = np.asarray(num_sequences, float)
-    num_bytes = sequences * (2.0 * shape.state_bytes + shape.token_elements * ACTIVATION_BYTES)
+    num_bytes = sequences * (2.0 * shape.state_bytes + shape.token_elements * BF16_BYTES)
     if warm_l2:
         l2_bytes = 2.0 * device.l2_bytes * efficiency.step_l2_fraction
         num_bytes = bytes_past_l2(num_bytes, l2_bytes, efficiency.step_l2_speedup)
@@ -177,7 +178,7 @@ def convolution_s(
     sequences = np.asarray(num_sequences, float)
     fixed_cycles = sequences * shape.conv_channels * efficiency.conv_stream_cycles
     num_bytes = bytes_past_l2(
-        2.0 * ACTIVATION_BYTES * tokens * shape.conv_channels,
+        2.0 * BF16_BYTES * tokens * shape.conv_channels,
         device.l2_bytes * efficiency.conv_l2_fraction,
         efficiency.conv_l2_speedup,
     )
@@ -200,6 +201,6 @@ def convolution_step_s(
     Source: own form.
     """
     sequences = np.asarray(num_sequences, float)
-    num_bytes = ACTIVATION_BYTES * sequences * shape.conv_channels * 2.0 * shape.conv_kernel
+    num_bytes = BF16_BYTES * sequences * shape.conv_channels * 2.0 * shape.conv_kernel
     traffic_s = efficiency.conv_step_passes * num_bytes / device.bandwidth_bytes_per_s
     return np.asarray(efficiency.conv_step_launch_s + traffic_s)

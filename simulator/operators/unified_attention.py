@@ -92,8 +92,7 @@ def unified_decode_s(
     """Time of one decode step of attention for `batch_size` sequences of `context_tokens` each [s].
 
     The form is that of `unified_prefill_s`, and no faster than the cache is read. Few sequences have their cache
-    divided
-    among sixteen tiles; more have one tile per KV head, whose keys follow each other.
+    divided among sixteen tiles; more have one tile per KV head, whose keys follow each other.
 
     Assumes: equal contexts, capped at the window (version 0.11 reads past it while it divides caches).
     Error: see `residual` of the catalog record.

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError, positive, whole
 from advisor.catalog.units import DAY_S, PICOSECONDS_PER_S
+from advisor.simulator.serving.lengths import CHUNK
 
-_CHUNK = 4096
-"""Number of requests drawn at once: bounds memory, and fixes the order in which the generator is used."""
 _DAY_STEPS = 96
 """Number of steps of a daily swing: a quarter of an hour each."""
 _LONGEST_S = 2.0e6
@@ -64,7 +63,7 @@ class Poisson:
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield ascending arrival instants [ps], in chunks, without end."""
-        return _accumulate_instants(lambda: rng.standard_exponential(_CHUNK), 1.0 / self.rate_per_s)
+        return _accumulate_instants(lambda: rng.standard_exponential(CHUNK), 1.0 / self.rate_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +83,7 @@ class Gamma:
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield ascending arrival instants [ps], in chunks, without end."""
         shape = 1.0 / self.cv**2
-        return _accumulate_instants(
-            lambda: rng.standard_gamma(shape, _CHUNK), 1.0 / (shape * self.rate_per_s)
-        )
+        return _accumulate_instants(lambda: rng.standard_gamma(shape, CHUNK), 1.0 / (shape * self.rate_per_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +126,7 @@ class Weibull:
         """Yield ascending arrival instants [ps], in chunks, without end."""
         shape = self.shape
         scale_s = 1.0 / (math.gamma(1.0 + 1.0 / shape) * self.rate_per_s)
-        return _accumulate_instants(lambda: rng.weibull(shape, _CHUNK), scale_s)
+        return _accumulate_instants(lambda: rng.weibull(shape, CHUNK), scale_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +150,8 @@ class TraceArrivals:
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield arrival instants [ps], in chunks."""
         times = np.asarray(self.times_s, dtype=np.float64)
-        for start in range(0, len(times), _CHUNK):
-            yield np.rint(times[start : start + _CHUNK] * PICOSECONDS_PER_S).astype(np.int64)
+        for start in range(0, len(times), CHUNK):
+            yield np.rint(times[start : start + CHUNK] * PICOSECONDS_PER_S).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +197,7 @@ class VaryingRate:
             )
             return instants
 
-        return _accumulate_instants(lambda: rng.standard_gamma(shape, _CHUNK) / shape, 1.0, rescale)
+        return _accumulate_instants(lambda: rng.standard_gamma(shape, CHUNK) / shape, 1.0, rescale)
 
 
 def diurnal(

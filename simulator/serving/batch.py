@@ -37,9 +37,8 @@ class MicroBatch:
     """Sequences that decode together, and the run of iterations that is under way.
 
     Every decode iteration adds one token to every sequence, so the batch counts ticks, and a sequence is stored with
-    the
-    tick at which it ends; sums over the batch are updated, never recomputed. `context_sum` is the sum over sequences
-    of the tokens that the *next* iteration attends to, including the token that it processes.
+    the tick at which it ends; sums over the batch are updated, never recomputed. `context_sum` is the sum over
+    sequences of the tokens that the *next* iteration attends to, including the token that it processes.
     """
 
     block_tokens: int

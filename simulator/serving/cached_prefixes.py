@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
-_BLOCKS_TOKENS: Final = (16, 32, 64, 128, 256, 512, 1024)
+BLOCKS_TOKENS: Final = (16, 32, 64, 128, 256, 512, 1024)
 """Sizes of blocks that are tried [tokens]: vLLM's smallest one and its multiples; OpenAI's interface counts in 128."""
 
 
@@ -21,7 +21,7 @@ def hash_ids_of_cached(
     Error: a prompt shares whole blocks, so up to one block less than recorded.
     Source: own definition.
     """
-    blocks = [size for size in _BLOCKS_TOKENS if sum(-(-tokens // size) for tokens in inputs) <= most_ids]
+    blocks = [size for size in BLOCKS_TOKENS if sum(-(-tokens // size) for tokens in inputs) <= most_ids]
     if not blocks or not any(cached):
         return None
     common = math.gcd(*cached)

@@ -14,13 +14,11 @@ class CachingReplica(Replica):
 
     Admission looks up the longest cached prefix of a prompt; at least one token is computed again. The blocks of a
     chunk can be hit from the moment at which it is scheduled; the blocks of an output that a later request continues,
-    once
-    the output is complete. Idle blocks count as free and are evicted when their room is taken. A prompt is admitted
-    only if all of it fits, without counting hits that other requests use.
+    once the output is complete. Idle blocks count as free and are evicted when their room is taken. A prompt is
+    admitted only if all of it fits, without counting hits that other requests use.
 
     Batches count the blocks of every sequence in full. `overlap` of these blocks are counted more often than they
-    exist,
-    and the ledger's capacity is larger by as many.
+    exist, and the ledger's capacity is larger by as many.
 
     Assumes: a preempted request keeps its prompt in the cache until another request takes the room, but loses its
     output; one whose cache host memory kept comes back without sharing blocks; of two prompts that compute the same

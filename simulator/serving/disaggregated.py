@@ -9,7 +9,8 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.content import Contents
 from advisor.simulator.serving.fleet import Pool
-from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
+from advisor.simulator.serving.load import Arrival
+from advisor.simulator.serving.loop import BLOCK, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import NUM_FIELDS, Recorder, ServingResult
 from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.policy import UNLIMITED, Slo
@@ -118,8 +119,7 @@ def simulate_disaggregated(
 
     Assumes: routers take no time; a prompt's cache leaves the prefill worker without holding up the next prompts;
     decode workers set blocks aside for the whole output, and keep no prefixes; prefill workers keep them if their
-    policy
-    says so, and send whole prompts on. A prompt that no prefill worker could hold is refused.
+    policy says so, and send whole prompts on. A prompt that no prefill worker could hold is refused.
     Raises: AdvisorError: what `simulate` raises.
     Source: own design; DistServe (arXiv:2401.09670), Splitwise (arXiv:2311.18677).
     """

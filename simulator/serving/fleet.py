@@ -45,8 +45,7 @@ class Scaling:
 
     rate: requests per second; outstanding: unfinished requests; kv: used fraction of the cache. Wanted = ceil(current ×
     metric / target), untouched within the tolerance; the largest number wanted in the last down_window_s counts, so
-    that a
-    short lull does not shrink the fleet.
+    that a short lull does not shrink the fleet.
 
     Source: the Kubernetes horizontal pod autoscaler's algorithm (ratio, tolerance 0.1, stabilisation window 300 s).
     """

@@ -5,8 +5,8 @@ from typing import Literal
 
 from advisor.simulator.serving.fleet import Fleet, Pool
 from advisor.simulator.serving.fleet_recorder import FleetRecorder
-from advisor.simulator.serving.load import FleetLoad, seconds_to_ps
-from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
+from advisor.simulator.serving.load import Arrival, FleetLoad, seconds_to_ps
+from advisor.simulator.serving.loop import BLOCK, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import END, INDEX, NUM_FIELDS
 from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.pipeline import NEVER, step_tables

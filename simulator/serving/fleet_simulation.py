@@ -31,12 +31,11 @@ from advisor.simulator.serving.fleet_result import (
 from advisor.simulator.serving.load import Arrival, FleetLoad, arrivals_of, seconds_to_ps
 from advisor.simulator.serving.loop import BLOCK, EventLoop, Site
 from advisor.simulator.serving.pipeline import NEVER, step_tables
+from advisor.simulator.serving.workload import AHEAD
 
 _INTERVALS = 48
 """Approximate number of rows of a timeline, unless the user gives the interval."""
 _MOST_INTERVALS = 100_000
-_AHEAD = 1024
-"""Number of requests handed to a replica at once."""
 _Share = tuple[Fleet, FleetLoad, NDArray[np.int64], range, float | None, bool]
 """Share of a simulation: (fleet, load, routed requests in order of arrival, replicas, interval [s], whether to keep
 records)."""
@@ -200,7 +199,7 @@ def _upcoming(arrivals: Iterator[Arrival], api_ps: int) -> list[Request]:
     """Return the next requests of a replica, as its scheduler sees them."""
     return [
         (sent_ps + api_ps, index, input_tokens, output_tokens)
-        for sent_ps, index, input_tokens, output_tokens in islice(arrivals, _AHEAD)
+        for sent_ps, index, input_tokens, output_tokens in islice(arrivals, AHEAD)
     ]
 
 

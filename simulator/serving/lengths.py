@@ -13,8 +13,8 @@ from advisor.catalog.errors import AdvisorError, whole
 
 LengthChunk = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Input and output tokens of consecutive requests."""
-_CHUNK = 4096
-_LONGEST_TOKENS = 100_000_000
+CHUNK = 4096
+LONGEST_TOKENS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FixedLengths:
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
         """Yield lengths of consecutive requests, in chunks, without end."""
         while True:
-            yield np.full(_CHUNK, self.input_tokens, np.int64), np.full(_CHUNK, self.output_tokens, np.int64)
+            yield np.full(CHUNK, self.input_tokens, np.int64), np.full(CHUNK, self.output_tokens, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class UniformLengths:
         low_output = max(1, int(self.low_fraction * self.output_tokens))
         while True:
             yield (
-                inputs.integers(low_input, self.input_tokens, _CHUNK, endpoint=True),
-                outputs.integers(low_output, self.output_tokens, _CHUNK, endpoint=True),
+                inputs.integers(low_input, self.input_tokens, CHUNK, endpoint=True),
+                outputs.integers(low_output, self.output_tokens, CHUNK, endpoint=True),
             )
 
 
@@ -89,13 +89,13 @@ class LognormalLengths:
             (self.input_tokens, self.max_input_tokens),
             (self.output_tokens, self.max_output_tokens),
         ):
-            if largest is not None and not mean < largest <= _LONGEST_TOKENS:
+            if largest is not None and not mean < largest <= LONGEST_TOKENS:
                 raise AdvisorError(f"a largest length of {largest} does not allow a mean of {mean} tokens")
 
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
         """Yield lengths of consecutive requests, in chunks, without end."""
-        max_input = self.max_input_tokens or _LONGEST_TOKENS
-        max_output = self.max_output_tokens or _LONGEST_TOKENS
+        max_input = self.max_input_tokens or LONGEST_TOKENS
+        max_output = self.max_output_tokens or LONGEST_TOKENS
         output_sigma = self.output_sigma or self.sigma
         input_location = lognormal_location(self.input_tokens, self.sigma, max_input)
         output_location = lognormal_location(self.output_tokens, output_sigma, max_output)
@@ -132,12 +132,12 @@ class EmpiricalLengths:
         """Yield lengths of consecutive requests, in chunks; without end unless replayed in order."""
         table = self._table
         if self.in_order:
-            for start in range(0, len(table), _CHUNK):
-                part = table[start : start + _CHUNK]
+            for start in range(0, len(table), CHUNK):
+                part = table[start : start + CHUNK]
                 yield part[:, 0], part[:, 1]
             return
         while True:
-            part = table[inputs.integers(0, len(table), _CHUNK)]
+            part = table[inputs.integers(0, len(table), CHUNK)]
             yield part[:, 0], part[:, 1]
 
 
@@ -196,7 +196,7 @@ def _normal_cdf(x: float) -> float:
 
 
 def _lognormal(rng: np.random.Generator, location: float, sigma: float, largest: int) -> NDArray[np.int64]:
-    drawn = np.exp(location + sigma * rng.standard_normal(_CHUNK))
+    drawn = np.exp(location + sigma * rng.standard_normal(CHUNK))
     tokens: NDArray[np.int64] = np.rint(np.clip(drawn, 1.0, largest)).astype(np.int64)
     return tokens
 
@@ -205,9 +205,9 @@ def _are_lengths(tokens: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which numbers can be lengths."""
     if not np.issubdtype(tokens.dtype, np.integer):
         return np.zeros(tokens.shape, dtype=np.bool_)
-    return np.asarray((tokens > 0) & (tokens <= _LONGEST_TOKENS))
+    return np.asarray((tokens > 0) & (tokens <= LONGEST_TOKENS))
 
 
 def _check_tokens(input_tokens: int, output_tokens: int) -> None:
-    whole("input_tokens", input_tokens, most=_LONGEST_TOKENS)
-    whole("output_tokens", output_tokens, most=_LONGEST_TOKENS)
+    whole("input_tokens", input_tokens, most=LONGEST_TOKENS)
+    whole("output_tokens", output_tokens, most=LONGEST_TOKENS)

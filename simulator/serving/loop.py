@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from advisor.simulator.serving.batch import Request
+from advisor.simulator.serving.load import Arrival
 from advisor.simulator.serving.pipeline import NEVER
 from advisor.simulator.serving.replica import Replica
 
 BLOCK = 1 << 15
 """Number of integers that replicas collect before a recorder takes them in."""
-Arrival = tuple[int, int, int, int]
-"""Arrival of a request: (instant at which it is sent [ps], index, input tokens, output tokens)."""
 _NO_ARRIVAL: Arrival = (NEVER, -1, 0, 0)
 
 

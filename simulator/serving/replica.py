@@ -357,8 +357,7 @@ class Replica:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last.
 
         A prompt that comes in chunks is admitted once all of it has room: a prompt that is admitted for its first chunk
-        and
-        evicted for its second would be computed over and over. While `free` blocks suffice, the ledger need not be
+        and evicted for its second would be computed over and over. While `free` blocks suffice, the ledger need not be
         asked.
         """
         inbox = self.inbox

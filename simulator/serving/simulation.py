@@ -8,8 +8,9 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.batch import Request
 from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.content import Contents
+from advisor.simulator.serving.load import Arrival
 from advisor.simulator.serving.lone_replica import is_usual, serve_alone
-from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
+from advisor.simulator.serving.loop import BLOCK, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import Recorder, ServingResult
 from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.pipeline import NEVER, step_tables

@@ -14,7 +14,7 @@ from advisor.catalog.formats.named_requests import NAMED_INPUTS, NAMED_OUTPUTS, 
 from advisor.catalog.formats.trace_layouts import MOONCAKE_BLOCK, TraceLayout, block_of, layout_of
 from advisor.catalog.formats.trace_rows import trace_rows
 from advisor.catalog.units import HOUR_S
-from advisor.simulator.serving.cached_prefixes import hash_ids_of_cached
+from advisor.simulator.serving.cached_prefixes import BLOCKS_TOKENS, hash_ids_of_cached
 
 LONGEST_GAP_S: Final = HOUR_S
 """Longest gap between two requests of one recording [s]; longer gaps are holes, over which rates and caches mean
@@ -305,9 +305,6 @@ def _check_step(step_s: float, name: str, where: str) -> None:
         )
 
 
-_BLOCKS: Final = (16, 32, 64, 128, 256, 512, 1024)
-
-
 def _hash_ids(value: Any, input_tokens: int, reading: _Reading, where: str) -> tuple[int, ...] | None:
     """Return the ids of the blocks of one prompt; None if an excerpt abridges them."""
     try:
@@ -319,7 +316,7 @@ def _hash_ids(value: Any, input_tokens: int, reading: _Reading, where: str) -> t
         return ids
     if reading.layout.may_abridge_ids and ids:
         return None
-    fitting = [block for block in _BLOCKS if ids and len(ids) == -(-input_tokens // block)]
+    fitting = [block for block in BLOCKS_TOKENS if ids and len(ids) == -(-input_tokens // block)]
     fix = (
         f'"block_size": {fitting[0]} in each row' if fitting else f"{expected} whole numbers, or no hash_ids"
     )

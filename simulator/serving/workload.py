@@ -17,7 +17,7 @@ from advisor.simulator.serving.lengths import EmpiricalLengths, LengthChunk, Len
 from advisor.simulator.serving.metrics import Recorder
 from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy, Slo
 
-_AHEAD = 1024
+AHEAD = 1024
 """Number of open-loop requests handed over at once."""
 _ARRIVAL_STREAM = 0
 _INPUT_STREAM = 1
@@ -215,8 +215,8 @@ class Client:
         api_ps = self.api_ps
         largest = self._largest
         largest_prompt = self._largest_prompt
-        while len(found) < _AHEAD:
-            drawn = list(islice(zip(self._drawn, self._instants, strict=False), _AHEAD - len(found)))
+        while len(found) < AHEAD:
+            drawn = list(islice(zip(self._drawn, self._instants, strict=False), AHEAD - len(found)))
             if not drawn:
                 break
             before = len(found)

@@ -4,6 +4,8 @@ from typing import Final
 
 from advisor.catalog.resolve import drop_separators
 
+OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
+"""Families of trainers that run a model of Transformers."""
 _FAMILIES: Final = (
     ("maxtext", ("maxtext", "jax", "pax", "t5x", "saxml", "levanter", "easylm")),
     ("torchtitan", ("torchtitan", "titan")),

@@ -144,9 +144,8 @@ def expected_wall_s(work_s: float, interval_s: float, model: FailureModel) -> fl
 
     Every interval τ and its stall δ must pass without a failure; a failure costs the restart R, which can fail too,
     and the work that was not yet safe. With synchronous checkpoints, M e^{R/M} (e^{(τ + δ)/M} − 1) per interval. A
-    checkpoint that is being written during computation when a failure strikes (w beyond the stall) is lost as well: w /
-    M
-    more per interval.
+    checkpoint that is being written during computation when a failure strikes (w beyond the stall) is lost as well:
+    w / M more per interval.
 
     Assumes: exponential failures of mean M; a checkpoint is complete before the next begins.
     Raises: ValueError: an interval that is not positive.
@@ -221,10 +220,9 @@ def elastic_goodput(
 ) -> Goodput:
     """Return the fraction of the time that becomes progress if training goes on without the lost replica [fraction].
 
-    A failure costs a reshaping and, until the node is back, the data-parallel replica it belongs to: on average
-    rate · replacement time nodes are out, each taking a whole replica. No work is lost except the step under way, as
-    the
-    other replicas hold the state.
+    A failure costs a reshaping and, until the node is back, the data-parallel replica it belongs to: on average rate ·
+    replacement time nodes are out, each taking a whole replica. No work is lost except the step under way, as the other
+    replicas hold the state.
 
     Assumes: at least one whole replica remains; losses are few enough not to meet in one replica.
     Source: Little's law for the nodes that are out; elastic data parallelism as in TorchFT.

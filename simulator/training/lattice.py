@@ -47,9 +47,8 @@ class LatticeLimits:
     offloads_checkpoints: bool = False
     """Whether inputs of recomputed layers are in host memory."""
     sharding: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
-    whole_copies_alone: bool = False
-    """Whether whole copies of the states exclude tensor and pipeline parallelism, and several of them context
-    parallelism too."""
+    cuts_with_fsdp: bool = False
+    """Whether layers are cut only where FSDP divides the states too (`states_allow_cuts`)."""
     schedules: tuple[Schedule, ...] = ("1f1b", "interleaved")
     shard_groups: tuple[int, ...] = (0,)
     offload: tuple[bool, ...] = (False,)
@@ -135,11 +134,25 @@ def _dense_degrees(
     for tp, cp, pp in product(tensor, context, stages):
         divides = num_accelerators % (tp * cp * pp) == 0 and shape.num_heads % tp == 0
         divides = divides and not any(heads % tp and tp % heads for heads in shape.key_heads)
+        dp = num_accelerators // (tp * pp * cp)
         # A plan that is stated is told which framework lacks it; a search leaves it out.
-        if limits.whole_copies_alone and not limits.are_stated and cp == 1 < tp * pp == num_accelerators:
+        if limits.cuts_with_fsdp and not limits.are_stated and not states_allow_cuts(tp, pp, cp, dp, "zero3"):
             continue
         if divides and pp <= shape.num_layers and tp <= limits.domain:
             yield tp, pp, cp
+
+
+def states_allow_cuts(tp: int, pp: int, cp: int, dp: int, sharding: Sharding) -> bool:
+    """Whether torchtitan runs these degrees of parallelism with the states divided as `sharding`: tensor, pipeline and
+    context parallelism need FSDP, which needs several ranks that hold the same layers.
+
+    DDP combines with none of them, and without FSDP nothing sets number formats: weights and products would be in
+    fp32 (maybe_enable_amp).
+
+    Source: pytorch/torchtitan 0.2.0, distributed/parallel_dims.py, models/llama3/infra/parallelize.py.
+    """
+    is_cut = max(tp, pp, cp) > 1
+    return not is_cut or (sharding != "none" and dp * cp > 1)
 
 
 def _outer_layers(num_layers: int, stages: int) -> int:
@@ -272,12 +285,12 @@ def _block(
     what: tuple[_Choices, list[int], _Choices],
     limits: LatticeLimits,
 ) -> _Block:
-    tp, pp, cp, dp = degrees
+    tp, _, cp, dp = degrees
     experts, micro_batches, recomputes = what
     alone = ("none", "zero3") if any(limits.offload_parameters) and any(limits.offload) else ("none",)
     shardings = [s for s in limits.sharding if s in alone or dp * cp > 1] or ["none"]
-    if limits.whole_copies_alone and dp * cp > 1 and max(tp, pp, cp) > 1:
-        shardings = [s for s in shardings if s != "none"] or shardings
+    if limits.cuts_with_fsdp:
+        shardings = [s for s in shardings if states_allow_cuts(*degrees, s)] or shardings
     groups = [g for g in limits.shard_groups if g == 0 or (1 < g < dp * cp and dp * cp % g == 0)] or [0]
     # Weights in host memory are divided over the ranks: no framework keeps a whole copy there for each.
     held = [

@@ -7,8 +7,9 @@ from typing import Final, Literal
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.training import defines_model, flavor_of, has_stages, model_words, recipe_of, tuners
 from advisor.simulator.graph.model import layers_of
+from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.lattice import model_limits
+from advisor.simulator.training.lattice import model_limits, states_allow_cuts
 from advisor.simulator.training.launch_settings import settings_flags, settings_run
 from advisor.simulator.training.launch_start import (
     has_mamba_layers,
@@ -80,7 +81,7 @@ _FAMILIES: Final = {
     "megatron-lm": ("megatron",),
     "nemo": ("megatron",),
     "torchtitan": ("torchtitan", "fsdp"),
-    "trl": ("peft", "fsdp", "deepspeed"),
+    "trl": OF_TRANSFORMERS,
     "deepspeed": ("deepspeed",),
     "maxtext": ("maxtext",),
 }
@@ -166,7 +167,7 @@ def _all_flags(
             return {}  # Their programs load weights that exist.
         return {job.software: settings_flags(job, plan, node_size=node_size, num_steps=num_steps)}
     tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps, is_new=is_new)
-    if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
+    if job.mean_sequence_tokens and job.framework not in OF_TRANSFORMERS:
         return {}  # Data loaders of pre-training do not pad.
     if deepspeed_runs(job, plan):
         found["deepspeed"] = deepspeed_flags(job, plan, node_size, num_steps, is_new=is_new)
@@ -247,24 +248,20 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether torchtitan has options for all of a plan.
 
     Host memory takes weights, gradients and optimizer together or none of them; AdamW is the only optimizer that is an
-    option; layers are recomputed all, or one in a fixed number. Whole copies of the states exclude other parallelism;
-    expert ranks take whole groups of context and tensor ranks; models with FlexAttention have no context ranks.
+    option; layers are recomputed all, or one in a fixed number. Expert ranks take whole groups of context and tensor
+    ranks; models with FlexAttention have no context ranks.
 
-    Source: pytorch/torchtitan 0.2.0, distributed/parallel_dims.py, models/llama3/infra/parallelize.py.
+    Source: as `states_allow_cuts`.
     """
     parts = (plan.offload_optimizer, plan.offload_parameters)
-    whole = plan.sharding == "none" and plan.data_parallel * plan.context_parallel > 1
-    if whole and max(plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel) > 1:
+    degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel, plan.data_parallel)
+    if not states_allow_cuts(*degrees, plan.sharding):
         return False
     shared = plan.context_parallel * (1 if plan.expert_tensor_parallel > 1 else plan.tensor_parallel)
     if plan.expert_parallel > 1 and plan.expert_parallel % shared:
         return False
     if plan.context_parallel > 1 and job.model.family in _FLEX_ATTENTION:
         return False
-    is_cut = max(plan.tensor_parallel, plan.pipeline_parallel) > 1
-    divides = plan.sharding != "none" and plan.data_parallel > 1
-    if is_cut and not divides and plan.context_parallel == 1:
-        return False  # FSDP alone sets number formats there: weights and products would be in fp32 (maybe_enable_amp)
     if plan.pipeline_parallel > 1 and not has_stages("torchtitan", job.model.family):
         return False
     if any(heads % plan.tensor_parallel for heads in model_limits(job.model).key_heads):

@@ -31,7 +31,7 @@ PARTS: Final = (
     *("checkpointing", "sharding", "ranks", "code", "template", "length", "recipe"),
 )
 """Parts of a plan for which every framework has words, in the order in which its settings say them."""
-_QUANTITY: Final = re.compile(r"\{(\w+)\}")
+QUANTITY: Final = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +194,10 @@ def settings_flags(
 def _fill(value: Any, quantities: Mapping[str, Any]) -> Any:
     """Return a value with the quantities of a plan in place of their names; a quantity alone keeps its type."""
     if isinstance(value, str):
-        whole = _QUANTITY.fullmatch(value)
+        whole = QUANTITY.fullmatch(value)
         if whole:
             return quantities[whole[1]]
-        return _QUANTITY.sub(lambda found: str(quantities.get(found[1], found[0])), value)
+        return QUANTITY.sub(lambda found: str(quantities.get(found[1], found[0])), value)
     if isinstance(value, Mapping):
         return {key: _fill(inner, quantities) for key, inner in value.items()}
     return [_fill(inner, quantities) for inner in value] if isinstance(value, list | tuple) else value

@@ -9,7 +9,7 @@ from typing import Any, Final
 from advisor.catalog.architectures import class_of, needs_repository_code
 from advisor.catalog.named_formats import CHAT
 from advisor.catalog.published import checkpoint_for, checkpoint_format, loadable_checkpoints
-from advisor.catalog.resaving import SIXTEEN_BIT, new_weights_program, resaving_program
+from advisor.catalog.resaving import TORCH_DTYPES, new_weights_program, resaving_program
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.training import attention_of, software_of
@@ -62,7 +62,7 @@ def wide_weights(model: Model, task: str = "sft") -> tuple[str, str]:
         answering = checkpoint_for(model, model.weights).hf_id
         name = answering if has_template(answering) else name
     stored = model.weights if model.folder else checkpoint_format(name) or model.weights
-    if stored in SIXTEEN_BIT or not name:
+    if stored in TORCH_DTYPES or not name:
         return name, ""
     published = [one for one in loadable_checkpoints(model, "bf16") if one.format == "bf16"]
     if published and not model.folder:

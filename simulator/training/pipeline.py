@@ -85,8 +85,7 @@ class PipelineRun:
         """Longest time between a stage's own first start and last end [s].
 
         The period is the time of a step if stages do not wait for each other between steps (optimizer post-validation
-        of the
-        zero-bubble schedules).
+        of the zero-bubble schedules).
         """
         return max(stage[-1].end_at_s - stage[0].start_at_s for stage in self.slots)
 

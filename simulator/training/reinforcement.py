@@ -144,8 +144,7 @@ def colocated_sync_s(
     """Time to hand new weights to an engine on the same accelerators [s].
 
     Each accelerator gathers its part of the engine's weights over the scale-up fabric or network, and the training
-    state
-    goes to host memory and comes back: 2 · state / host link.
+    state goes to host memory and comes back: 2 · state / host link.
 
     Assumes: training states and the engine's cache do not fit side by side.
     Source: verl's hybrid engine (arXiv:2409.19256, section 5.2); own composition.

@@ -13,6 +13,7 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import device_of
 from advisor.simulator.graph.model import is_moe
+from advisor.simulator.layout import WIDEST_TENSOR_PARALLEL
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import (
@@ -34,7 +35,6 @@ added."""
 _Z99_9 = 3.09
 _SHARED_FRACTION = 0.95
 """Fraction of the mean prompt that all samples of a prompt surely share, as drawn prompts vary a little."""
-_MAX_TENSOR_PARALLEL = 8
 _PROMPT_SIGMA = 0.01
 """Log-standard-deviation of prompt lengths: prompts are assumed alike, but drawn lengths need some spread."""
 
@@ -151,7 +151,7 @@ def rollout(
 
 def _degrees(accelerator: Accelerator, num_accelerators: int) -> Iterator[int]:
     degree = 1
-    while degree <= min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size, num_accelerators):
+    while degree <= min(WIDEST_TENSOR_PARALLEL, accelerator.fast_group_size, num_accelerators):
         if num_accelerators % degree == 0:
             yield degree
         degree *= 2

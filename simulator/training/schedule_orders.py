@@ -210,8 +210,7 @@ def dualpipe_order(num_stages: int, num_micro_batches: int) -> ScheduleOrder:
     """Return the DualPipe order: half of the micro-batches enter at each end of the pipeline.
 
     A forward pass of one direction overlaps a backward pass of the other. Every stage holds its chunk of both
-    directions,
-    so parameters are stored twice.
+    directions, so parameters are stored twice.
 
     Raises: AdvisorError: odd numbers, or fewer than two micro-batches per stage.
     Source: DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1 and figure 5; phases of deepseek-ai/DualPipe.

@@ -113,8 +113,7 @@ def tables_as_layers(num_layers: int, num_parts: int) -> int:
     """Number of parts of the pipeline that input table and loss fill by themselves.
 
     The loss, or both, fill a part if the model has one or two layers fewer than there are parts; 0 if layers fill all
-    parts
-    or too many would stay empty.
+    parts or too many would stay empty.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
     """
@@ -126,8 +125,7 @@ def chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last:
     """Number of layers of each chunk in forward order.
 
     If the first stage has fewer layers than its chunks' even share, its first chunk has fewer; of the last stage, its
-    last
-    chunk. A chunk that a table fills has none.
+    last chunk. A chunk that a table fills has none.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split.
     """

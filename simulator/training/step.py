@@ -18,11 +18,12 @@ from advisor.simulator.training.framework_costs import FrameworkCosts, at_power,
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
 from advisor.simulator.training.pipeline import bubbles_s
-from advisor.simulator.training.plan import SCHEDULES, FloatArray, PlanLattice
+from advisor.simulator.training.plan import FloatArray, PlanLattice
+from advisor.simulator.training.step_exchange import DUALPIPE
 from advisor.simulator.training.step_host import launch_times
 from advisor.simulator.training.step_sharding import sharding_times
 
-_FILE: Final = DATA_DIR / "training_intervals.toml"
+INTERVALS_FILE: Final = DATA_DIR / "training_intervals.toml"
 _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft", "torchtitan", "deepspeed")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
 TORCHTITAN_ELSEWHERE: Final = "torchtitan_elsewhere"
@@ -31,7 +32,6 @@ to 2.7 times as long as predicted."""
 _SMALL_JOB: Final = 8
 """Largest number of accelerators at which a run counts as one node among the residuals, whatever its nodes hold. The
 classes of training_intervals.toml were fitted with this boundary; it is no fact about hardware."""
-_DUALPIPE: Final = SCHEDULES.index("dualpipe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _exposed_send_s(
     No schedule passes micro-batches faster than the slowest hop carries their sends.
     """
     both_ways = 2.0 * np.maximum(lattice.virtual_stages, 1.0)
-    waits = np.where(lattice.schedule == _DUALPIPE, 0.0, both_ways * (passes.send_s + sync_s))
+    waits = np.where(lattice.schedule == DUALPIPE, 0.0, both_ways * (passes.send_s + sync_s))
     beyond = both_ways * passes.slowest_send_s - busiest_s
     return np.where(lattice.pipeline_parallel > 1, np.maximum(waits, beyond), 0.0)
 
@@ -210,4 +210,4 @@ def step_factors(class_name: str) -> tuple[float, float]:
 
 @cache
 def _classes() -> dict[str, tuple[float, float]]:
-    return dict(read_toml(_FILE)["step_time"])
+    return dict(read_toml(INTERVALS_FILE)["step_time"])

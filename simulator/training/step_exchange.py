@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from advisor.catalog.training import software_of
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.device import device_of
 from advisor.simulator.graph.operator import Layer
 from advisor.simulator.training.cluster import Groups, TrainingCluster
@@ -14,9 +15,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import SCHEDULES, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import LayerTimes
 
-_BYTES: Final = 2.0
-_FP32: Final = 4.0
-_DUALPIPE: Final = SCHEDULES.index("dualpipe")
+DUALPIPE: Final = SCHEDULES.index("dualpipe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +105,19 @@ class Exchanges:
     def activation_bytes(self) -> FloatArray:
         """Size of the output of a layer on one accelerator [bytes]."""
         split = np.where(self.lattice.sequence_parallel == 1, self.lattice.tensor_parallel, 1)
-        return self.rows * self.job.model.hidden_size * _BYTES / split
+        return self.rows * self.job.model.hidden_size * BF16_BYTES / split
 
     def _tensor(self, layer: Layer, times: LayerTimes) -> Exchange:
         """Time of sums of the outputs of attention and feed-forward part, or of gather and scatter along the sequence
         [s].
 
         Multiplications hide the pieces of their own operands that travel meanwhile: all except the first piece of a
-        gather
-        and the last of a scatter, if ranks write into each other's memory.
+        gather and the last of a scatter, if ranks write into each other's memory.
         """
         experts = layer.experts
         tp = self.lattice.tensor_parallel
         parts = layer.num_parts - (experts is not None)
-        num_bytes = self.rows * self.job.model.hidden_size * _BYTES
+        num_bytes = self.rows * self.job.model.hidden_size * BF16_BYTES
         divided = self.lattice.sequence_parallel == 1
         scattered_s = self.tensor.all_gather_s(num_bytes) + self.tensor.reduce_scatter_s(num_bytes)
         whole_s = np.where(divided, scattered_s, self.tensor.all_reduce_s(num_bytes))
@@ -162,20 +160,20 @@ class Exchanges:
             return Exchange(zero, zero, zero, zero)
         tp = self.lattice.tensor_parallel
         if attention is None or "ulysses_sp" in self.job.features:
-            num_bytes = 2.0 * self.rows * self.job.model.hidden_size * _BYTES / tp
+            num_bytes = 2.0 * self.rows * self.job.model.hidden_size * BF16_BYTES / tp
             seconds = 2.0 * self.context.all_to_all_s(num_bytes)
             return Exchange(seconds, seconds, zero, zero)
         at_once = software_of(self.job.framework, self.job.software).gathers_ring
         heads = attention.num_heads if at_once else attention.num_kv_heads
         width = np.maximum(1.0, heads / tp) * (attention.key_dim + attention.value_dim)
         # A ring of cp − 1 sends moves as many bytes as one gather.
-        ring_s = self.context.all_gather_s(self.rows * width * _BYTES * cp)
+        ring_s = self.context.all_gather_s(self.rows * width * BF16_BYTES * cp)
         parts = cp if at_once else 1.0
         shown = 1.0 - self.costs.context_overlap
         gradient_s = self.costs.attention_backward * times.core_s
         forward = np.maximum(ring_s - times.core_s / parts, shown * ring_s)
         if at_once:
-            last_s = np.where(cp > 1, self.context.send_recv_s(self.rows * width * _FP32), 0.0)
+            last_s = np.where(cp > 1, self.context.send_recv_s(self.rows * width * FP32_BYTES), 0.0)
             backward = np.maximum(ring_s - gradient_s / parts, shown * ring_s) + last_s
         else:
             backward = np.maximum(2.0 * ring_s - gradient_s, shown * 2.0 * ring_s)
@@ -193,10 +191,9 @@ class Exchanges:
     def _expert(self, layer: Layer, free_forward_s: FloatArray, free_backward_s: FloatArray) -> Exchange:
         """Time of tokens to their experts' ranks and back [s]; the backward pass sends the gradients the same ways.
 
-        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward and a
-        backward pass together, so that all of one's computation covers the other's exchange; elsewhere a part of the
-        layer's
-        own does. The kernels that move tokens take processors from those that compute.
+        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward and a backward
+        pass together, so that all of one's computation covers the other's exchange; elsewhere a part of the layer's own
+        does. The kernels that move tokens take processors from those that compute.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
         """
@@ -207,7 +204,7 @@ class Exchanges:
         split = np.where(self.lattice.sequence_parallel == 1, self.lattice.tensor_parallel, 1)
         tokens = self.rows / split
         if "alltoall_dispatcher" in self.job.features:
-            num_bytes = tokens * experts.per_token * experts.hidden_size * _BYTES
+            num_bytes = tokens * experts.per_token * experts.hidden_size * BF16_BYTES
             both_ways = 2.0 * self.expert.all_to_all_s(num_bytes)
         else:
             both_ways = self.expert.expert_exchange_s(
@@ -219,7 +216,7 @@ class Exchanges:
             )
             if "hybrid_dispatcher" in self.job.features:
                 both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
-        covered = (self.lattice.schedule == _DUALPIPE) | ("overlapped_experts" in self.job.features)
+        covered = (self.lattice.schedule == DUALPIPE) | ("overlapped_experts" in self.job.features)
         share = np.where(covered, 1.0, self.costs.expert_overlap)
         hidden_f = np.minimum(both_ways, share * free_forward_s)
         hidden_b = np.minimum(both_ways, share * free_backward_s)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model
+from advisor.catalog.units import FP32_BYTES
 from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
 from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
@@ -16,7 +17,6 @@ from advisor.simulator.training.memory.peak import MemoryColumns, kept_activatio
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
-_FP32: Final = 4.0
 LAUNCH_NORM: Final = 5.0
 """Exponent with which launches and kernels of a pass overlap: 1 is one after the other, infinity perfect. Chosen of 2,
 3, 5 and infinity with vtrain-single in sight (6.7 % against 7.2 at infinity); megatron-bridge, which was not, has 6.1
@@ -140,7 +140,7 @@ def host_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
         activations = lattice.offload_activations * kept_activation_bytes(job, lattice)
     size = formats_of(job)
     trained = size.adapters if size.frozen else size.layers
-    states = held.optimizer_bytes * (1.0 + _FP32 / max(trained.optimizer, _FP32))
+    states = held.optimizer_bytes * (1.0 + FP32_BYTES / max(trained.optimizer, FP32_BYTES))
     return np.asarray(
         lattice.offload_parameters * held.weight_bytes + lattice.offload_optimizer * states + activations
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.training import software_of
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.device import Device
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.graph.operator import Attention, Experts, Layer, MixerOperators
@@ -40,7 +41,6 @@ OPERATOR_DTYPES: Final = {
 """Matrix format whose measured kernels represent a compute format."""
 BLOCK_SCALED: Final = ("mxfp8", "nvfp4")
 SIXTEEN_BIT: Final = ("bf16", "fp16", "fp32", "tf32")
-_BYTES: Final = 2.0
 _AUTOCAST_BYTES: Final = 6.0
 """Bytes moved per weight by autocast in the forward pass, fp32 to 16 bits, and again for its gradient, 16 bits to
 fp32."""
@@ -300,7 +300,7 @@ class LayerPricing:
         peaks = self.device.peak_flop_per_s
         peak = peaks["bf16"]
         if "whole_matrix_adapters" in job.features:
-            peak = peaks.get("fp32", peak) if size > _BYTES else peak
+            peak = peaks.get("fp32", peak) if size > BF16_BYTES else peak
             beside = self.stream_s(_REBUILT_PASSES * size * elements) + 2.0 * elements * s.rows / (0.5 * peak)
         else:
             beside = self.stream_s(size * travel * s.rows) + 2.0 * job.lora_rank * travel * s.rows / (
@@ -352,11 +352,11 @@ class LayerPricing:
         # Per token: a norm reads and writes, a residual reads two and writes one; backward reads about twice as much.
         # Under autocast the residual stream and the outputs of norms and rotary embedding are fp32.
         wide = 2.0 if is_autocast(self.job) else 1.0
-        whole = wide * layer.num_parts * 5.0 * self.hidden * _BYTES * s.rows / s.sequence_split
+        whole = wide * layer.num_parts * 5.0 * self.hidden * BF16_BYTES * s.rows / s.sequence_split
         widths = wide * layer.mixer.rotary_values if layer.mixer is not None else 0.0
         if layer.feed_forward is not None:
             widths += (3.0 if layer.feed_forward.gated else 2.0) * layer.feed_forward.inner_size
-        inner = widths / tp * _BYTES * s.rows
+        inner = widths / tp * BF16_BYTES * s.rows
         routed = 4.0 * (layer.experts.num_experts if layer.experts else 0) * s.rows / s.sequence_split
         passes = elementwise_passes(self.job, self.costs)
         return passes * self.stream_s(whole + inner + routed), passes * self.stream_s(
@@ -394,10 +394,8 @@ class LayerPricing:
         """Time of the operators around the matmuls of experts, forward and backward [s].
 
         These operators reorder tokens by expert and back, and clamp and bias their activations one tensor at a time. A
-        copy of a
-        token is read and written when it is sorted, after an exchange once more by local expert, and again on its way
-        back,
-        where the copies are summed; HybridEP writes them in order.
+        copy of a token is read and written when it is sorted, after an exchange once more by local expert, and again on
+        its way back, where the copies are summed; HybridEP writes them in order.
 
         Source: NVIDIA/Megatron-LM, core/transformer/moe: token_dispatcher.py (permutation 1 and 2),
             experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel);
@@ -419,14 +417,13 @@ class LayerPricing:
             weighed = _BIAS_WEIGHED["fp32" if "alltoall_dispatcher" not in features else "bf16"]
             forward = forward + own[0] * inner + weighed[0] * h
             backward = backward + own[1] * inner + weighed[1] * h
-        return self.stream_s(_BYTES * copies * forward), self.stream_s(_BYTES * copies * backward)
+        return self.stream_s(BF16_BYTES * copies * forward), self.stream_s(BF16_BYTES * copies * backward)
 
     def _dense_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Time of routed experts as a dense matmul each [s].
 
         In 16 bits cuBLAS on several streams reaches the rate of one large matmul (tools/measure_experts.py); in MaxText
-        every
-        expert has equally many rows, and the excess is dropped.
+        every expert has equally many rows, and the excess is dropped.
 
         Source: TransformerEngine, nvte_multi_stream_cublas_gemm; grouped_gemm (CublasGroupedGemm) on Hopper; MaxText,
             layers/moe.py (dense_matmul) with sparse_matmul=False and a capacity factor.

@@ -7,25 +7,18 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.training import software_of
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.formats import moment_bytes
 from advisor.simulator.training.passes import PassColumns, StageParameters
 from advisor.simulator.training.plan import SHARDINGS, FloatArray, PlanLattice
 
-_PARAMETER_BYTES: Final = 2.0
-_OPTIMIZER_BYTES: Final = {
-    "adamw": 30.0,
-    "adamw_bf16": 22.0,
-    "adamw_8bit": 18.0,
-    "adafactor": 20.0,
-    "lion": 22.0,
-    "muon": 24.0,
-    "sgd": 18.0,
-    "lora_fa": 30.0,
-}
-"""Bytes read and written per parameter, by optimizer: gradient, fp32 master copy, moments, 16-bit copy."""
+_EXTRA_BYTES: Final = {"adafactor": 6.0, "muon": 2.0}
+"""Bytes that an update moves per parameter besides gradient, states and 16-bit copy, by optimizer: Adafactor reads
+gradient and update again for their means, Muon multiplies a momentum in 16 bits."""
 _SHORT_OPTIMIZER_BYTES: Final = {"adamw": 22.0, "sgd": 6.0}
 """Bytes read and written per parameter if everything is in 16 bits, by optimizer; Adam's 14 bytes are stretched, as its
 update computes in fp32 and fused kernels reach less of the bandwidth (measured on an H200)."""
@@ -58,9 +51,8 @@ def sharding_times(
     """Time of data-parallel communication that computation does not hide, and of the optimizer step [s].
 
     The passes of one micro-batch through the busiest stage are the windows behind which gathers and sums hide.
-    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters if the optimizer is divided; with
-    divided parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. The part
-    that
+    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters if the optimizer is divided; with divided
+    parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. The part that
     exceeds its window is exposed, and at least one layer's share of it always is.
 
     If data ranks share the fabric of the layers' own communication, the windows are the computation without the time in
@@ -96,9 +88,7 @@ def sharding_times(
     total = np.where(is_full, rounds * (2.0 * gather + reduce), sums * reduce + gather_once)
     hidden = np.maximum(0.0, total - exchange)
     # Gathered parameters are copied apart in both passes, gradients put together in the one format that is summed.
-    moved = 2.0 * 2.0 * _PARAMETER_BYTES + parameters.trained_fraction * (
-        _PARAMETER_BYTES + gradient_bytes(job, costs)
-    )
+    moved = 2.0 * 2.0 * BF16_BYTES + parameters.trained_fraction * (BF16_BYTES + gradient_bytes(job, costs))
     copies = costs.shard_copies * moved * (parameters.dense + parameters.expert)
     copies = np.where(is_full, rounds * copies, 0.0) / (
         device.bandwidth_bytes_per_s * common_term("stream_fraction")
@@ -147,8 +137,8 @@ def _communication_s(
         count * gradient_bytes(job, costs) * parameters.trained_fraction
         for count in (parameters.dense, parameters.expert)
     )
-    weight = parameters.dense * (1.0 if "fp8_allgather" in job.features else _PARAMETER_BYTES)
-    expert_weight = parameters.expert * _PARAMETER_BYTES
+    weight = parameters.dense * (1.0 if "fp8_allgather" in job.features else BF16_BYTES)
+    expert_weight = parameters.expert * BF16_BYTES
     scattered = sharded.reduce_scatter_s(gradient) + replicas.all_reduce_s(gradient / shard)
     scattered = scattered + experts.reduce_scatter_s(expert_gradient)
     summed = everyone.all_reduce_s(gradient) + experts.all_reduce_s(expert_gradient)
@@ -180,6 +170,12 @@ def _exposed_time_s(seconds: FloatArray, window_s: FloatArray, alone: FloatArray
     return np.maximum(seconds - window_s, seconds * alone)
 
 
+def _update_bytes(job: TrainingJob) -> float:
+    """Bytes that an update reads and writes per parameter: gradient, fp32 master copy and moments, 16-bit copy."""
+    states = FP32_BYTES + moment_bytes(job, FP32_BYTES)
+    return FP32_BYTES + 2.0 * states + BF16_BYTES + _EXTRA_BYTES.get(job.optimizer, 0.0)
+
+
 def _optimizer_s(
     job: TrainingJob, lattice: PlanLattice, costs: FrameworkCosts, device: Device, parameters: StageParameters
 ) -> FloatArray:
@@ -187,7 +183,7 @@ def _optimizer_s(
     shard = np.where(lattice.sharding == SHARDINGS.index("none"), 1, lattice.shard_ranks)
     copies = np.where(lattice.sharding == SHARDINGS.index("none"), 1.0, lattice.expert_copies)
     owned = parameters.trained_fraction * (parameters.dense / shard + parameters.expert / copies)
-    num_bytes = _OPTIMIZER_BYTES[job.optimizer] + _NORM_BYTES
+    num_bytes = _update_bytes(job) + _NORM_BYTES
     if "bf16_states" in job.features and job.optimizer in _SHORT_OPTIMIZER_BYTES:
         num_bytes = _SHORT_OPTIMIZER_BYTES[job.optimizer] + 0.5 * _NORM_BYTES
     moved = owned * num_bytes * costs.optimizer_passes
@@ -197,7 +193,7 @@ def _optimizer_s(
             0.6 * device.peak_flop_per_s["bf16"]
         )
     host = owned * (
-        2.0 * _PARAMETER_BYTES / common_term("host_copy_bytes_per_s")
-        + _OPTIMIZER_BYTES["adamw"] / common_term("host_update_bytes_per_s")
+        2.0 * BF16_BYTES / common_term("host_copy_bytes_per_s")
+        + _update_bytes(job) / common_term("host_update_bytes_per_s")
     )
     return np.asarray(np.where(lattice.offload_optimizer == 1, host, seconds))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.catalog.diffusion import DiffusionPipeline
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.units import GB
+from advisor.catalog.units import BF16_BYTES, GB
 from advisor.simulator.collectives import all_gather_s, send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.convolution import decoder_convolutions, deep_decoder_convolutions
@@ -33,8 +33,9 @@ _MODULATION_WIDTHS = 4.0
 a language model's layer."""
 _ROUND_S = 6.0e-6
 """Time of starting a transfer and the attention of a round [s]."""
-_BYTES = 2.0
 _MEMORY_FRACTION = 0.92
+"""Part of an accelerator's memory for weights and images. Own assumption; libraries take
+the other part."""
 _UNET_BLOCKS = range(20)
 """Blocks of a U-Net that are offloaded one by one: residual and transformer blocks of its levels."""
 _LATENT_SHARE = 3.0
@@ -261,7 +262,7 @@ def transformer_step(
     layers = sum(group.count for group in deployment.model.layers if group.mixer is not None)
     rows = sequences * tokens / ranks
     modulation = layers * library.elementwise_s(
-        rows * hidden * (_MODULATION_WIDTHS * 2.0 + mixing_widths) * _BYTES
+        rows * hidden * (_MODULATION_WIDTHS * 2.0 + mixing_widths) * BF16_BYTES
     )
     return replace(cost, seconds={**cost.seconds, "modulation": modulation * runtime.kernel_scale})
 
@@ -321,9 +322,9 @@ def largest_batch(
     weights = resident_weight_bytes(deployment, pipeline, job, parallel or Parallel())
     # Videos are decoded in tiles of space and time, an image at most at once.
     pixels = job.width * job.height
-    decoding = _LATENT_SHARE * pixels * 256 * _BYTES
+    decoding = _LATENT_SHARE * pixels * 256 * BF16_BYTES
     tokens = image_tokens(pipeline, job) * (2 if job.guided else 1)
-    activations = tokens * deployment.model.hidden_size * 12.0 * _BYTES
+    activations = tokens * deployment.model.hidden_size * 12.0 * BF16_BYTES
     fits = int((memory - weights) / (decoding + activations))
     if fits < 1:
         raise InfeasibleError(
@@ -394,7 +395,7 @@ def _travelling_s(
     ranks = parallel.sequence
     topology = topology_of(deployment.accelerator, ranks)
     layers = sum(group.count for group in model.layers if group.mixer is not None)
-    chunk = sequences * tokens / ranks * 2.0 * model.hidden_size * _BYTES
+    chunk = sequences * tokens / ranks * 2.0 * model.hidden_size * BF16_BYTES
     if parallel.split == "pipefusion":
         hop_s = send_recv_s(chunk / 2.0, topology)
         return np.asarray(np.maximum(0.0, ranks * hop_s - computed_s))

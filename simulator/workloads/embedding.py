@@ -15,7 +15,8 @@ from advisor.simulator.workloads.encoder_pass import RUNTIMES, PassCost, Runtime
 FloatArray = NDArray[np.float64]
 HOST_S = 0.5e-3
 """Host time of a batch [s]: tokenising in parallel, copies to and fro, pooling and the response."""
-_MEMORY_FRACTION = 0.9
+MEMORY_FRACTION = 0.9
+"""Part of an accelerator's memory for weights and a batch. Own assumption; libraries take the rest."""
 _LIVE_WIDTHS = 12.0
 """Number of live values per token and hidden width: residual, queries to values, and the feed-forward part's inner
 width."""
@@ -70,7 +71,7 @@ def largest_text_batch(deployment: Deployment, texts: Texts) -> int:
     Source: own derivation; engines' default client batches.
     """
     model = deployment.model
-    memory = (deployment.accelerator.memory_bytes or 0.0) * _MEMORY_FRACTION
+    memory = (deployment.accelerator.memory_bytes or 0.0) * MEMORY_FRACTION
     weights = parameter_count(model).total * bytes_per_element(deployment.weight_dtype)
     each = texts.tokens_per_pass * model.hidden_size * _LIVE_WIDTHS * bytes_per_element("bf16")
     count = min(MAX_BATCH, int((memory - weights) / each))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.collectives import all_to_all_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import Device
@@ -21,7 +22,6 @@ from advisor.simulator.operators.attention_kernels import PrefillEfficiency
 from advisor.simulator.operators.matmul import with_one_warp_limit
 
 FloatArray = NDArray[np.float64]
-_BYTES = 2.0  # activations travel in 16 bits
 EAGER_LAUNCH_S: Final = 40.0e-6
 """Python and driver time of one operator in PyTorch [s], its small companions (reshapes, casts, copies) included."""
 
@@ -198,6 +198,6 @@ def pass_flop(deployment: Deployment, tokens_per_sequence: float) -> float:
 def _exchange_s(deployment: Deployment, rank_tokens: FloatArray, ranks: int) -> FloatArray:
     """Time of the four all-to-alls by which queries, keys, values and outputs of every layer change their split [s]."""
     topology = topology_of(deployment.accelerator, ranks)
-    num_bytes = rank_tokens * deployment.model.hidden_size * _BYTES / deployment.tensor_parallel
+    num_bytes = rank_tokens * deployment.model.hidden_size * BF16_BYTES / deployment.tensor_parallel
     layers = sum(group.count for group in deployment.model.layers if group.mixer is not None)
     return np.asarray(4.0 * layers / deployment.pipeline_parallel * all_to_all_s(num_bytes, topology))

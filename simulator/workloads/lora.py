@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
-from advisor.catalog.units import GB, PICOSECONDS_PER_S
+from advisor.catalog.units import BF16_BYTES, GB, PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.graph.operator import Layer
@@ -21,7 +21,6 @@ from advisor.simulator.replica_model import ReplicaModel
 FloatArray = NDArray[np.float64]
 _KERNELS: Final = 2
 """Number of kernels per adapted matrix: shrink to the rank and expand from it."""
-_BYTES: Final = 2.0
 USUAL_RANK: Final = 16
 MOST_SLOTS: Final = 64
 """Number of adapters in the accelerators' memory at once if the user gives none: more hardly fit into one batch."""
@@ -157,7 +156,7 @@ def adapter_step_s(
         for matrix in layer.local(tp):
             for width in (matrix.depth, matrix.columns):
                 moved = distinct * adapters.rank * width + num_tokens * (width + adapters.rank)
-                total += layer.count * library.elementwise_s(moved * _BYTES)
+                total += layer.count * library.elementwise_s(moved * BF16_BYTES)
     return np.asarray(total / deployment.pipeline_parallel)
 
 

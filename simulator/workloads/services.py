@@ -16,7 +16,7 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.workloads.batch_queue import batch_within
 from advisor.simulator.workloads.diffusion import ImageJob, Parallel, images_s, largest_batch
-from advisor.simulator.workloads.embedding import Texts, embedding_s, largest_text_batch
+from advisor.simulator.workloads.embedding import MAX_BATCH, Texts, embedding_s, largest_text_batch
 from advisor.simulator.workloads.encoder_pass import Runtime, runtime_of
 from advisor.simulator.workloads.speech import RANGE as SPEECH_RANGE
 from advisor.simulator.workloads.speech import SEGMENT_S, TOKENS_PER_S, largest_segment_batch, transcription_s
@@ -35,7 +35,6 @@ DEFAULT_RUNTIME: Mapping[ItemWorkload, str] = {
     "rerank": "tensorrt",
     "speech": "torch-compile",
 }
-_MAX_BATCH = 256
 _VENDORS: Mapping[str, tuple[str, ...]] = {"tensorrt": ("nvidia",)}
 _TORCH_VENDORS = ("nvidia", "amd")
 _KERNELS_OF = "vllm"
@@ -51,7 +50,7 @@ class ItemJob:
     image: ImageJob | None = None
     texts: Texts | None = None
     tokens_per_segment: float | None = None
-    max_batch: int = _MAX_BATCH
+    max_batch: int = MAX_BATCH
 
     @property
     def unit(self) -> str:

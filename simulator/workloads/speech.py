@@ -13,6 +13,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.forward_pass import decode_lines, head_s, token_costs
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, num_operators, parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.workloads.embedding import MEMORY_FRACTION
 from advisor.simulator.workloads.encoder_pass import RUNTIMES, Runtime, as_run, encoder_pass
 
 FloatArray = NDArray[np.float64]
@@ -25,7 +26,6 @@ PROMPT_TOKENS = 4
 RANGE = (0.55, 2.4)
 """Range that contains 80 % of the ratios of published to predicted time: three published runs,
 test_published_speech.py."""
-_MEMORY_FRACTION = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def largest_segment_batch(deployment: Deployment) -> int:
     Source: graph.model.kv_bytes_per_token.
     """
     model = deployment.model
-    memory = (deployment.accelerator.memory_bytes or 0.0) * _MEMORY_FRACTION
+    memory = (deployment.accelerator.memory_bytes or 0.0) * MEMORY_FRACTION
     weights = parameter_count(model).total * bytes_per_element(deployment.weight_dtype)
     footprint = kv_bytes_per_token(model)
     positions = _positions(model)

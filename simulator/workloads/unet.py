@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.diffusion import DiffusionPipeline, UNet
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.collectives import all_gather_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.convolution import Convolution
@@ -14,7 +15,6 @@ from advisor.simulator.operators.attention_kernels import PrefillEfficiency
 from advisor.simulator.workloads.encoder_pass import PassCost, Runtime, as_run, attending_library
 
 FloatArray = NDArray[np.float64]
-_BYTES = 2.0
 CONVOLUTION_PASSES = 3.0
 """Reads and writes of a convolution's output by group norm, activation and residual around it."""
 _BLOCK_VALUES = 27.0
@@ -72,7 +72,7 @@ def convolutions_s(
     Assumes: values of 32 bits are multiplied at half the rate of 16 bits (TF32) and are twice the traffic.
     Source: operators.matmul, operators.elementwise; TF32 rates: NVIDIA A100 and H100 datasheets.
     """
-    total = _products_s(library, parts, images, "bf16") * (bytes_per_value / _BYTES)
+    total = _products_s(library, parts, images, "bf16") * (bytes_per_value / BF16_BYTES)
     width = 2.0 * CONVOLUTION_PASSES * bytes_per_value
     for part in parts:
         total += part.count * library.elementwise_s(images * part.pixels * part.outputs * width)
@@ -113,11 +113,13 @@ def _small_s(
     total = np.zeros_like(images)
     for part in operators.convolutions:
         rows = images * part.pixels
-        total += part.count * library.elementwise_s(rows * part.outputs * 2.0 * CONVOLUTION_PASSES * _BYTES)
+        total += part.count * library.elementwise_s(
+            rows * part.outputs * 2.0 * CONVOLUTION_PASSES * BF16_BYTES
+        )
     for block in operators.attention:
         if not block.is_cross:
             width = block.num_heads * block.head_dim
-            moved = images * block.queries * width * _BLOCK_VALUES * _BYTES
+            moved = images * block.queries * width * _BLOCK_VALUES * BF16_BYTES
             # About seven kernels share the traffic of a block.
             total += block.count * 7.0 * library.elementwise_s(moved / 7.0)
     return total
@@ -144,6 +146,6 @@ def _moved_s(
     total = np.zeros_like(images)
     for part in parts:
         if not part.is_cross:
-            num_bytes = images * part.keys * 2.0 * part.num_heads * part.head_dim * _BYTES
+            num_bytes = images * part.keys * 2.0 * part.num_heads * part.head_dim * BF16_BYTES
             total += part.count * all_gather_s(num_bytes, topology)
     return total

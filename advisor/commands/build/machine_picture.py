@@ -5,19 +5,15 @@ from html import escape
 from typing import Final
 
 from advisor.render.numbers import BINARY_SIZE, POWER, show
+from advisor.render.topology import FONT, WIDEST, WIDTH
 from advisor.workstation.assembly import Assembly
 from advisor.workstation.wiring import CardWiring, wire
 
-_WIDTH: Final = 360
-"""Width of the drawing in its own units; a phone shows about 340 pixels."""
-_WIDEST: Final = 560
-"""Width on a page that has more room [pixels]."""
 _LEFT: Final = 8
 _RIGHT: Final = 326
 """Right edge of the boxes; the supplies' lines run beyond it."""
 _BOX: Final = 24
 _ROW: Final = 46
-_FONT: Final = 11
 _CHARACTERS: Final = 47
 """Characters of this size that a box holds."""
 _BUS_GAP: Final = 8
@@ -53,11 +49,11 @@ def machine_svg(name: str, machine: Assembly) -> str:
         f"{name}. {' '.join(f'Card {n}: {_slot(card)}; {_cables(card)}.' for n, card in enumerate(cards, 1))}"
     )
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%" '
-        f'style="max-width:{_WIDEST}px" role="img" aria-label="{escape(about, quote=True)}" '
-        f'font-family="sans-serif" font-size="{_FONT}" fill="{_INK}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="100%" '
+        f'style="max-width:{WIDEST}px" role="img" aria-label="{escape(about, quote=True)}" '
+        f'font-family="sans-serif" font-size="{FONT}" fill="{_INK}">',
         f"<title>{escape(name)}</title>",
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="{_LEFT}" y="18" font-size="13">{escape(_cut(name))}</text>',
         f'<rect x="{_LEFT}" y="{board_y}" width="{_RIGHT - _LEFT}" height="{cards_y - board_y - 6}" rx="6" '
         'fill="#f4f6f8" stroke="#8a949e"/>',

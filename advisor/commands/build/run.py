@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.ask.options import SharedOptions
 from advisor.catalog import models
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import GGUF_STEPS, bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.catalog.part_prices import PriceBook, price_book
@@ -76,7 +76,7 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
 
 def _instead(listing: "Listing", question: Question, book: PriceBook) -> "list[tuple[Verdict, Question]]":
     """Return the verdicts by the largest format of the model that a machine runs, and by the largest usual model."""
-    from advisor.workstation.asked import SMALLER_FORMATS, SMALLER_MODELS
+    from advisor.workstation.asked import SMALLER_MODELS
     from advisor.workstation.verdict import judge_listing
 
     load = question.load
@@ -84,7 +84,7 @@ def _instead(listing: "Listing", question: Question, book: PriceBook) -> "list[t
     smaller = (models.get(name).record for name in SMALLER_MODELS)
     size = parameter_count(load.model).total
     tries: tuple[list[MachineLoad], ...] = (
-        [replace(load, precision=name) for name in SMALLER_FORMATS if bytes_per_element(name) < bits],
+        [replace(load, precision=name) for name in GGUF_STEPS if bytes_per_element(name) < bits],
         [replace(load, model=one, precision=None) for one in smaller if parameter_count(one).total < size],
     )
     asked = ((replace(question, load=one) for one in loads) for loads in tries)

@@ -6,12 +6,12 @@ from typing import Final
 from advisor.ask.options import SharedOptions
 from advisor.ask.topology import check_network
 from advisor.catalog import accelerators, models
-from advisor.catalog.dtypes import BITS_PER_BYTE, DTYPES, bytes_per_element, grouped_bits, known_dtype
+from advisor.catalog.dtypes import DTYPES, bytes_per_element, grouped_bits, known_dtype
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.interconnects import all_interconnects
 from advisor.catalog.regions import get_region
 from advisor.catalog.schema import Accelerator, Interconnect
-from advisor.catalog.units import GB, JOULES_PER_KWH, KILO, MILLION, TERA
+from advisor.catalog.units import BITS_PER_BYTE, GB, JOULES_PER_KWH, KILO, MILLION, TERA
 from advisor.commands.catalog.options import BitsInput, EfficiencyInput, InterconnectsInput
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import fields_of

@@ -11,9 +11,9 @@ from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import MISSING, digits, show_in
 from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 from advisor.simulator.roofline import decode_step_work, total_work
+from advisor.simulator.serving.lengths import LONGEST_TOKENS
 
 _CONTEXTS: Final = (1024, 8192, 65_536, 262_144)
-_LONGEST_TOKENS: Final = 100_000_000
 
 
 def compare_models(first: str, second: str) -> Answer:
@@ -94,11 +94,11 @@ def _crossing(difference: Callable[[int], float]) -> tuple[int | None, bool]:
     Assumes: the order changes once.
     """
     starts = difference(1) > 0
-    ends = difference(_LONGEST_TOKENS) > 0
+    ends = difference(LONGEST_TOKENS) > 0
     if starts == ends:
         return None, not ends
     low = 1
-    high = _LONGEST_TOKENS
+    high = LONGEST_TOKENS
     while high - low > 1:
         middle = (low + high) // 2
         if (difference(middle) > 0) == starts:

@@ -5,7 +5,7 @@ from typing import Final
 from advisor.ask.measures import parse_budget
 from advisor.ask.models import scenarios_of
 from advisor.ask.options import SharedOptions
-from advisor.catalog.units import HOURS_PER_MONTH
+from advisor.catalog.units import HOURS_PER_MONTH, usd_words
 from advisor.cli.notes import progress
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.serving import check_emission, with_emitted
@@ -13,7 +13,7 @@ from advisor.commands.recommend.tables import start_command, start_words
 from advisor.commands.recommend.view import ENVELOPE_FIELDS
 from advisor.decide.decision import Decision
 from advisor.decide.option import Option, SharedPurchase
-from advisor.decide.purchase import bill_words, usd_words
+from advisor.decide.purchase import bill_words
 from advisor.decide.scenario import Objectives
 from advisor.decide.several.result import recommend_several, saving
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns

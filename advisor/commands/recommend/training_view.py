@@ -7,6 +7,7 @@ from typing import Final
 from advisor.catalog.units import DAY_S, GB, KILO
 from advisor.commands.recommend.nodes import draw_training_nodes
 from advisor.commands.recommend.tables import rejected_tables
+from advisor.commands.recommend.view import ENVELOPE_FIELDS
 from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
 from advisor.decide.safe_picks import safe_pick_words
@@ -47,8 +48,6 @@ from advisor.render.training_charts import days_chart, stage_chart, waterfall_ch
 from advisor.simulator.training.goodput import SNAPSHOT_S
 from advisor.simulator.training.launch_start import explain_command
 from advisor.simulator.training.reinforcement import RULES
-
-ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
 
 def training_answer(

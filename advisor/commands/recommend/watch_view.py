@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from advisor.catalog.units import usd_words
 from advisor.commands.recommend.watch import Finding, WatchedOption, WatchedPlan, exit_code_of
-from advisor.decide.purchase import usd_words
 from advisor.render.answer import Answer, Block, Paragraph, Table, bullet_list, columns
 from advisor.render.comparison_view import comparison_fields, comparison_words
 from advisor.render.document import fields_of

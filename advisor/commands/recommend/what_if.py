@@ -10,12 +10,11 @@ from advisor.catalog.units import HOURS_PER_MONTH, MILLISECOND_S
 from advisor.cli.notes import progress
 from advisor.decide.certainty import LIKELY
 from advisor.decide.option import Option
-from advisor.decide.ranking import SAMPLING_SIGMA
+from advisor.decide.ranking import QUANTILE_Z, SAMPLING_SIGMA
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Scenario
 from advisor.decide.what_if import (
     LOAD_FACTORS,
-    QUANTILE_Z,
     WhatIfRow,
     WhatIfSetting,
     WhatIfSurface,

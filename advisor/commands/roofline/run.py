@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import Final
 
 from advisor.ask.acts import option_of
+from advisor.ask.deployment import USUAL_ENGINE
 from advisor.ask.measures import parse_bytes
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
@@ -25,7 +26,6 @@ from advisor.simulator.memory import weight_bytes
 from advisor.simulator.occupancy import limits_of, occupancy
 from advisor.simulator.step_roofline import PassRoofline, roofline_passes
 
-_USUAL_ENGINE = "vllm"
 _MODES: Final[dict[str, tuple[str, ...]]] = {
     "--occupancy": ("threads", "registers", "shared_memory"),
     "--op": ("shape", "dtype", "kv_heads", "causal", "tile", "gpus"),
@@ -109,7 +109,7 @@ def _mode(asked: RooflineInput, given: frozenset[str]) -> str:
 def _answer_model(asked: RooflineInput, model: str, shared: SharedOptions) -> Answer:
     weight_dtype, format_note = known_dtype(asked.weight_dtype, "weight-dtype")
     record, note = accelerators.get(asked.gpu)
-    engine = _USUAL_ENGINE if _USUAL_ENGINE in record.engines or not record.engines else record.engines[0]
+    engine = USUAL_ENGINE if USUAL_ENGINE in record.engines or not record.engines else record.engines[0]
     planned = named_deployment(model, record.id, engine, weight_dtype=weight_dtype)
     calibration = given_calibration(shared.calibration)
     deployment = calibrated_deployment(planned, calibration)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from advisor.ask.deployment import DEFAULT_REQUESTS
 from advisor.catalog import profiles
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Model
@@ -26,7 +27,6 @@ from advisor.simulator.serving.sessions import Sessions, draw_sessions
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import fit_trace, replay, synthetic
 
-DEFAULT_REQUESTS = 2000
 _NO_SPREAD = 1e-3
 """A lognormal needs a spread; this one stays within a token."""
 

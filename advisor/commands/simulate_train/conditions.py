@@ -14,9 +14,9 @@ from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
 from advisor.decide.training.conditions import check_power_cap, cluster_of, network_words
 from advisor.decide.training.scenario import MachineConditions
 from advisor.decide.training.search import does_fit, evaluate_plan
-from advisor.decide.training.space import OF_TRANSFORMERS
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
+from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.releases import missing_features

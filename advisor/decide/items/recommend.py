@@ -219,7 +219,7 @@ def _services(
             for parallel in _ways_to_split(scenario):
                 try:
                     service = item_service(model, chip, scenario.job, weight_dtype=weights, parallel=parallel)
-                except (InfeasibleError, AdvisorError) as error:
+                except AdvisorError as error:
                     if parallel.num_accelerators == 1:
                         reasons[name] = DoesNotFit(f"{error.what}: {error.why}" if error.why else error.what)
                     continue

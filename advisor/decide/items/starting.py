@@ -9,6 +9,7 @@ from advisor.catalog.architectures import class_support, needs_repository_code
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
 from advisor.catalog.published import ServedCheckpoint
+from advisor.catalog.resaving import TORCH_DTYPES
 from advisor.catalog.schema.model import CrossAttention
 from advisor.decide.option import Launch, Option
 from advisor.decide.reason import NoStartCommand, Reason
@@ -16,7 +17,6 @@ from advisor.simulator.workloads.services import ItemJob, ItemService
 
 ENGINE: Final = "vllm"
 """Engine whose command is printed: the only one of the catalog that serves vectors, scores and transcripts."""
-_DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16"}
 _LENGTH_STEP: Final = 1024
 """Multiple to which the longest item is rounded up, as context limits are."""
 _SCORES: Final = "rerank"
@@ -41,7 +41,7 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
     architecture = deployment.accelerator.architecture
     if engines.support(ENGINE, architecture, dtype).verdict == "no":
         return NoStartCommand(f"{_engine_words()} has no {dtype} kernels for {architecture}")
-    if deployment.weight_dtype not in _DTYPES:
+    if deployment.weight_dtype not in TORCH_DTYPES:
         return NoStartCommand(
             f"no {deployment.weight_dtype} checkpoint of {model.id} for {job.unit}s is known"
         )
@@ -51,7 +51,7 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
     if isinstance(repository, Reason):
         return repository
     tokens, length = _sizes(service, job, max_batch)
-    values = {"model": shlex.quote(repository), "dtype": _DTYPES[dtype], "batch": max_batch}
+    values = {"model": shlex.quote(repository), "dtype": TORCH_DTYPES[dtype], "batch": max_batch}
     # Sentence transformers may read less than the positions of their model: the engine finds that limit itself.
     fills_window = length >= (model.max_context_tokens or math.inf)
     length_flag = "" if fills_window else engine.flags.items_length.format(length=length)

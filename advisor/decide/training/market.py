@@ -146,6 +146,13 @@ def offers_of(
     return offers_by_accelerator(limits, scenario.as_of)
 
 
+def _variants(
+    scenario: TrainingScenario, model: Model, accelerator: Accelerator, *, whole: bool = True
+) -> tuple[list[Variant], Reason | None]:
+    """The jobs to consider on an accelerator under the conditions that the question states, or why there are none."""
+    return variants_of(accelerator, model, scenario.task, scenario.conditions, whole=whole)
+
+
 def _bounds(
     scenario: TrainingScenario,
     model: Model,
@@ -156,7 +163,7 @@ def _bounds(
     """(least dollars that perfect computation could cost, accelerator), where it could run at all."""
     found = []
     for name, accelerator in records.items():
-        variants, reason = variants_of(accelerator, model, scenario.task, scenario.conditions)
+        variants, reason = _variants(scenario, model, accelerator)
         lowest_w = lowest_power_w(accelerator)
         if (scenario.conditions.power_cap_w or math.inf) < lowest_w - 1.0:
             outcome.reasons[name] = NotSupported(f"its power is limited to {lowest_w:.0f} W or more")
@@ -204,7 +211,7 @@ def _search_accelerator(
 ) -> None:
     """Runs on one accelerator that keep the limits: cluster sizes upwards until larger ones only cost more, or, if only
     money is limited, until more speed is worth nothing."""
-    variants, _ = variants_of(accelerator, model, scenario.task, scenario.conditions, whole=False)
+    variants, _ = _variants(scenario, model, accelerator, whole=False)
     limits = scenario.limits
     name = accelerator.id
     reason: Reason | None = None
@@ -417,24 +424,25 @@ def is_electricity_all(scenario: TrainingScenario) -> bool:
     return bool(limits.own) and limits.budget_usd is None and limits.deadline_s is None
 
 
-def energy_times_time(usd_per_hour: float, seconds: float) -> float:
-    """Electricity of a run times its time [USD s²/h]: twice the machines are better if they take less than 71 % of the
-    time.
+def order_key(scenario: TrainingScenario) -> Callable[[TrainingRun], tuple[float, float]]:
+    """Return the sort key of runs that keep the limits."""
+    return lambda run: goal_of(scenario, run.usd, run.wall_s, run.offer.usd_per_hour)
+
+
+def goal_of(
+    scenario: TrainingScenario, usd: float, wall_s: float, usd_per_hour: float
+) -> tuple[float, float]:
+    """Return what a question wants to be small: dollars; if only money is limited, time as far as it is worth money,
+    then dollars; on machines of one's own without limits, electricity times time [USD s²/h], by which twice the
+    machines are better if they take less than 71 % of the time.
 
     Source: energy-delay product (Gonzalez and Horowitz 1996, doi:10.1109/4.535411).
     """
-    return usd_per_hour * seconds**2
-
-
-def order_key(scenario: TrainingScenario) -> Callable[[TrainingRun], tuple[float, float]]:
-    """Return the sort key of runs that keep the limits: dollars; if only money is limited, time as far as it is
-    worth money, then dollars; on machines of one's own without limits, electricity times time."""
     if is_electricity_all(scenario):
-        return lambda run: (energy_times_time(run.offer.usd_per_hour, run.wall_s), run.wall_s)
+        return usd_per_hour * wall_s**2, wall_s
     if is_fastest_wanted(scenario):
-        least_s = SHORTEST_WORTH_S[scenario.workload]
-        return lambda run: (max(run.wall_s, least_s), run.usd)
-    return lambda run: (run.usd, run.wall_s)
+        return max(wall_s, SHORTEST_WORTH_S[scenario.workload]), usd
+    return usd, wall_s
 
 
 def ranked_runs(scenario: TrainingScenario, outcome: MarketOutcome) -> list[list[TrainingRun]]:
@@ -465,7 +473,7 @@ def firm_runs(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) 
         if best.num_accelerators == outcome.runs[best.found.cluster.accelerator.id][0].num_accelerators:
             yield best
             continue
-        variants, _ = variants_of(best.found.cluster.accelerator, model, scenario.task)
+        variants, _ = _variants(scenario, model, best.found.cluster.accelerator)
         again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
         yield best if again.infeasible or misses(scenario, again) else again
 
@@ -487,7 +495,7 @@ def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, pr
         if len(known) >= width and min(map(least, runs)) >= sorted(known)[width - 1]:
             break
         accelerator = runs[0].found.cluster.accelerator
-        variants, _ = variants_of(accelerator, model, scenario.task, scenario.conditions)
+        variants, _ = _variants(scenario, model, accelerator)
         refined: list[TrainingRun] = []
         left = list(runs)
         while left:

@@ -16,7 +16,8 @@ from advisor.decide.offers import OWN, Placement, offers_by_accelerator, placeme
 from advisor.decide.scenario import Market
 
 BUSY_POWER_FRACTION: Final = 0.85
-"""Power drawn as a fraction of the board limit, averaged over a training step with its communication."""
+"""Power drawn as a fraction of the board limit, averaged over a training step with its communication. Own assumption:
+electricity and carbon of a run are proportional to it."""
 
 
 @dataclass(frozen=True, slots=True)

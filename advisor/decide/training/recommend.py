@@ -13,10 +13,9 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
-from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S, plain_number
+from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S, plain_number, usd_words
 from advisor.decide.decision import Counts, Rejected
 from advisor.decide.offers import OWN, seller_words, stale_price_warnings
-from advisor.decide.purchase import usd_words
 from advisor.decide.reason import (
     CostsMore,
     FailsTooOften,
@@ -36,14 +35,11 @@ from advisor.decide.reason import (
 from advisor.decide.safe_picks import SAFE, is_doubtful, order_by_trust, trust_of, with_safest
 from advisor.decide.training.fixed_layout import batch_near, check_layout
 from advisor.decide.training.market import (
-    SHORTEST_WORTH_S,
     MarketOutcome,
     Progress,
     candidates,
-    energy_times_time,
     firm_runs,
-    is_electricity_all,
-    is_fastest_wanted,
+    goal_of,
     misses,
     offers_of,
     ranked_runs,
@@ -60,9 +56,10 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
-from advisor.decide.training.space import OF_TRANSFORMERS, RULES, training_job
+from advisor.decide.training.space import RULES, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
 from advisor.simulator.training.job import Method
 from advisor.simulator.training.plan_check import plan_words
@@ -194,15 +191,10 @@ def _with_safest(
 
 
 def _goal(scenario: TrainingScenario, option: TrainingOption) -> tuple[float, float]:
-    """Sort key of a plan, as of `order_key`, rounded to 9 digits: a plan is not better by an error of rounding."""
-    usd = float(f"{option.usd.value:.9g}")
-    days = float(f"{option.performance.days.value:.9g}")
-    if is_fastest_wanted(scenario):
-        return max(days, SHORTEST_WORTH_S[scenario.workload] / DAY_S), usd
-    if is_electricity_all(scenario):
-        per_hour = option.usd_per_accelerator_hour * option.machine.num_accelerators
-        return float(f"{energy_times_time(per_hour, days * DAY_S):.9g}"), days
-    return usd, days
+    """Sort key of a plan, rounded to 9 digits: a plan is not better by an error of rounding."""
+    per_hour = option.usd_per_accelerator_hour * option.machine.num_accelerators
+    first, second = goal_of(scenario, option.usd.value, option.performance.days.value * DAY_S, per_hour)
+    return float(f"{first:.9g}"), float(f"{second:.9g}")
 
 
 def _option(

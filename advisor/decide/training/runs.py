@@ -1,12 +1,11 @@
 """A plan carried through at an offer: steps, stragglers, failures, checkpoints; days and dollars."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from advisor.catalog.prices import committed_hours
-from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.catalog.units import BF16_BYTES, DAY_S, FP32_BYTES, HOUR_S
 from advisor.decide.offers import OWN
 from advisor.decide.purchase import job_usd
 from advisor.decide.reason import FailsTooOften, NotWorthCommitting, Reason, TakesTooLong
@@ -27,7 +26,7 @@ from advisor.simulator.training.goodput import (
 )
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import adapter_parameters
-from advisor.simulator.training.memory.formats import formats_of
+from advisor.simulator.training.memory.formats import formats_of, moment_bytes
 
 LEAST_GOODPUT = 0.5
 """Fraction of the time that failures must leave for useful work."""
@@ -36,17 +35,6 @@ LONGEST_DAYS = 5.0 * 365.0
 LEAST_OF_COMMITMENT = 0.1
 ESTIMATED_RESERVATION = "reserved_1y_estimate"
 """Term of a bill that rests on the usual discount, because no provider lists the price of such a commitment."""
-_CHECKPOINT_BYTES: Mapping[str, float] = {
-    "adamw": 14.0,
-    "adamw_bf16": 10.0,
-    "lion": 10.0,
-    "adamw_8bit": 8.0,
-    "adafactor": 6.1,
-    "muon": 10.0,
-    "sgd": 10.0,
-    "lora_fa": 14.0,
-}
-"""Bytes per trained parameter: a 16-bit copy, the fp32 master, and the moments that the optimizer keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +144,7 @@ def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliabi
     Source: sizes of mixed-precision optimizers (ZeRO, arXiv:1910.02054, section 3.1).
     """
     return CheckpointMethod(
-        state_bytes=trained_parameters(job) * _CHECKPOINT_BYTES[job.optimizer],
+        state_bytes=trained_parameters(job) * (BF16_BYTES + FP32_BYTES + moment_bytes(job, FP32_BYTES)),
         num_nodes=nodes,
         num_accelerators=count,
         asynchronous=reliability.asynchronous_checkpoints,

@@ -15,12 +15,13 @@ from advisor.decide.reason import NoLayout
 from advisor.decide.training.conditions import MOST_HOST_BYTES
 from advisor.decide.training.fixed_layout import layout_options, least_plan
 from advisor.decide.training.scenario import FixedLayout
-from advisor.decide.training.space import Variant, is_too_large_to_load, limits_of
+from advisor.decide.training.space import Variant, limits_of
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.memory import MemoryColumns, fits, peak_factors, peak_memory
+from advisor.simulator.training.memory.peak import is_too_large_to_load
 from advisor.simulator.training.passes import pass_times
 from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
@@ -393,7 +394,9 @@ def unlayable(
     why = f"the smallest plan needs {peak / GB:.0f} GB per accelerator{beside}, it has {memory / GB:.0f}"
     if in_host_bytes > (held_bytes := variants[0].cluster.host_bytes):
         why += f", and {in_host_bytes / GB:.0f} GB of host memory for each, of {held_bytes / GB:.0f}"
-    if all(is_too_large_to_load(variant.job, variant.cluster) for variant in variants):
+    if all(
+        is_too_large_to_load(variant.job, variant.cluster.accelerator.memory_bytes) for variant in variants
+    ):
         why += "; Transformers loads the whole 4-bit model on each accelerator before ranks divide it"
         return NoLayout(why, f"a --gpu with more than {peak / GB:.0f} GB, or a smaller --model")
     return NoLayout(why)

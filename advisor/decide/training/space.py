@@ -12,14 +12,14 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.models import all_ids, by_id
 from advisor.catalog.resolve import drop_separators, known_value
 from advisor.catalog.schema import Accelerator, Model
-from advisor.catalog.training import has_stages, tuner_named, tuners
+from advisor.catalog.training import has_stages, loads_divided, tuner_named, tuners
 from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRanked, NoUnits, Reason
 from advisor.decide.training.conditions import cluster_of
 from advisor.decide.training.fixed_layout import fixed_limits, least_plan
 from advisor.decide.training.scenario import MachineConditions, TrainingTask
 from advisor.simulator.graph.model import num_layers, parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.families import family_by_whole_name
+from advisor.simulator.training.families import OF_TRANSFORMERS, family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
@@ -31,8 +31,8 @@ from advisor.simulator.training.launch_start import (
     megatron_builds,
 )
 from advisor.simulator.training.launch_tuning import stores_scores, trl_runs, weights_of
-from advisor.simulator.training.memory.peak import peak_memory
-from advisor.simulator.training.plan import PlanLattice, Recompute, Schedule, Sharding, TrainingPlan
+from advisor.simulator.training.memory.peak import is_too_large_to_load
+from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
 from advisor.simulator.training.releases import (
@@ -110,8 +110,8 @@ class FrameworkRules:
     core/optimizer (Adam and SGD); huggingface/accelerate@16cb6eb, utils/deepspeed.py, which replaces every optimizer
     but Lion by DeepSpeed's CPU Adam with 32-bit moments; torchtitan has AdamW alone."""
     no_stages: bool = False
-    whole_copies_alone: bool = False
-    """Several whole copies of the states exclude other parallelism."""
+    cuts_with_fsdp: bool = False
+    """Layers are cut only where FSDP divides the states too."""
 
 
 RULES: Final[Mapping[str, FrameworkRules]] = {
@@ -123,7 +123,7 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "torchtitan": FrameworkRules(
         ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
         recompute_shares=(0.25, 0.5, 1.0), hybrid_sharding=True,
-        host=((True, True, ("zero3",)),), whole_copies_alone=True,
+        host=((True, True, ("zero3",)),), cuts_with_fsdp=True,
     ),
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(
@@ -149,8 +149,6 @@ class Variant:
 _PLANS_TO_TRY: Final = (TrainingPlan(), TrainingPlan(data_parallel=2, sharding="zero3"))
 _LOOP_FRAMEWORKS: Final = ("verl", "openrlhf")
 """Frameworks whose commands are printed for loops of generation and training, and which train nothing else here."""
-OF_TRANSFORMERS: Final = ("peft", "fsdp", "deepspeed")
-"""Families of trainers that run a model of Transformers."""
 
 
 def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, str]:
@@ -395,7 +393,7 @@ def variants_of(
     cluster = cluster_of(accelerator, conditions)
     found: list[Variant] = []
     jobs = _jobs_with_commands(model, task, frameworks, dtypes, accelerator.architecture)
-    if jobs and all(is_too_large_to_load(job, cluster) for job in jobs):
+    if jobs and all(is_too_large_to_load(job, cluster.accelerator.memory_bytes) for job in jobs):
         jobs += _jobs_that_load(model, task, frameworks, dtypes, accelerator.architecture)
     if (
         not jobs
@@ -645,7 +643,7 @@ def host_layouts(job: TrainingJob, cluster: TrainingCluster, limits: LatticeLimi
     """
     rules = RULES[job.framework]
     held = rules.host if job.method == "full" else ()
-    if job.method == "qlora" and _loads_divided(job.software):
+    if job.method == "qlora" and loads_divided(job.software):
         held = _FROZEN_IN_HOST
     if job.optimizer not in rules.host_optimizers:
         return
@@ -668,11 +666,12 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     Source: RULES; a first look takes fewer chunks and micro-batches.
     """
     rules = RULES.get(job.framework, RULES["megatron"])
-    shardings: tuple[Sharding, ...] = ("none",) if is_too_large_to_load(job, cluster) else rules.shardings
+    too_large = is_too_large_to_load(job, cluster.accelerator.memory_bytes)
+    shardings: tuple[Sharding, ...] = ("none",) if too_large else rules.shardings
     limits = LatticeLimits(
         domain=cluster.domain,
         sharding=shardings,
-        whole_copies_alone=rules.whole_copies_alone,
+        cuts_with_fsdp=rules.cuts_with_fsdp,
         schedules=rules.schedules,
         recompute=rules.recompute,
         offloads_checkpoints=offloads_checkpoints(job),
@@ -717,22 +716,6 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
 
 _FROZEN_IN_HOST: Final[tuple[tuple[bool, bool, tuple[Sharding, ...]], ...]] = ((False, True, ("zero3",)),)
 """FSDP's offload_params holds a model's frozen weights in host memory."""
-
-
-def _loads_divided(software: str) -> bool:
-    return software in tuners() and tuners()[software].loads_divided
-
-
-def is_too_large_to_load(job: TrainingJob, cluster: TrainingCluster) -> bool:
-    """Whether no accelerator holds a model whose layers become 4-bit weights as they are read: their quantiser puts all
-    on each rank's accelerator before ranks divide them. Routed experts keep 16 bits.
-
-    Source: transformers 5.24.0, quantizers/quantizer_bnb_4bit.py, update_device_map.
-    """
-    if job.framework not in OF_TRANSFORMERS or job.method != "qlora" or _loads_divided(job.software):
-        return False
-    weights = float(peak_memory(job, PlanLattice.of([TrainingPlan()])).weight_bytes[0])
-    return weights > (cluster.accelerator.memory_bytes or math.inf)
 
 
 def _coarse_shardings(job: TrainingJob, shardings: tuple[Sharding, ...]) -> tuple[Sharding, ...]:

@@ -4,7 +4,8 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GatedDeltaNet
-from advisor.simulator.graph.backward import FP32, WIDE, KeptTensors, Style
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
+from advisor.simulator.graph.backward import KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -56,8 +57,8 @@ class Operators(MixerOperators):
         values = record.num_value_heads * record.value_head_dim
         channels = 2 * record.num_key_heads * record.key_head_dim + values
         outputs = values * (1 if style.compiled else 2)
-        chunk = record.num_value_heads * (CHUNK_TOKENS + FP32)
-        return KeptTensors(sharded=WIDE * (2 * channels + values + outputs + chunk))
+        chunk = record.num_value_heads * (CHUNK_TOKENS + FP32_BYTES)
+        return KeptTensors(sharded=BF16_BYTES * (2 * channels + values + outputs + chunk))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return delta_net_shape(self.record, tensor_parallel)

@@ -2,7 +2,8 @@
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import GatedLinearAttention
-from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
+from advisor.catalog.units import BF16_BYTES
+from advisor.simulator.graph.backward import KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -60,7 +61,8 @@ class Operators(MixerOperators):
         projected = record.num_heads * record.key_head_dim + keys * (2 if record.decay_rank else 1) + values
         passes = (1 if style.compiled else 2) + record.output_gate
         return KeptTensors(
-            residual=WIDE * (record.decay_rank or 0), sharded=WIDE * (projected + passes * outputs)
+            residual=BF16_BYTES * (record.decay_rank or 0),
+            sharded=BF16_BYTES * (projected + passes * outputs),
         )
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:

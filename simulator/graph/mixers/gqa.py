@@ -4,8 +4,9 @@ import numpy as np
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GroupedQueryAttention
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, KeptTensors, Linear, Style
+from advisor.simulator.graph.backward import SCORE_BYTES, KeptTensors, Linear, Style
 from advisor.simulator.graph.operator import (
     Attention,
     AttentionLine,
@@ -94,29 +95,29 @@ class Operators(MixerOperators):
         query = record.num_heads * record.head_dim
         # In compiled layers the transposed output is written out for the matrix behind it.
         outputs = output * (2 if style.compiled and not style.frozen else 1)
-        kept = WIDE * (query + outputs) + FP32 * record.num_heads
+        kept = BF16_BYTES * (query + outputs) + FP32_BYTES * record.num_heads
         if record.output_gate:
-            kept += WIDE * 2 * output
+            kept += BF16_BYTES * 2 * output
         if style.low_bit:
             kept += 1.0 * output
         keys = record.num_kv_heads * record.head_dim
         values = record.num_kv_heads * (record.v_head_dim or record.head_dim)
         if style.splits_one_projection and record.num_kv_heads == record.num_heads:
-            kept += WIDE * query
+            kept += BF16_BYTES * query
             keys *= 2
         elif style.repeats_key_value:
-            kept += WIDE * (query + output)
+            kept += BF16_BYTES * (query + output)
             keys = values = 0
         kept += SCORE_BYTES * record.num_heads * style.score_tokens
-        return KeptTensors(sharded=kept, key_value=WIDE * (keys + values))
+        return KeptTensors(sharded=kept, key_value=BF16_BYTES * (keys + values))
 
     def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Tensors kept when every second matmul is saved: queries and values of the projections, and attention's
         output."""
         record = self.record
         return KeptTensors(
-            sharded=WIDE * 2 * record.num_heads * record.head_dim + FP32 * record.num_heads,
-            key_value=WIDE * record.num_kv_heads * (record.v_head_dim or record.head_dim),
+            sharded=BF16_BYTES * 2 * record.num_heads * record.head_dim + FP32_BYTES * record.num_heads,
+            key_value=BF16_BYTES * record.num_kv_heads * (record.v_head_dim or record.head_dim),
         )
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:

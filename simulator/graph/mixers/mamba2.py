@@ -5,7 +5,8 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Mamba2
-from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
+from advisor.catalog.units import BF16_BYTES
+from advisor.simulator.graph.backward import KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -58,7 +59,7 @@ class Operators(MixerOperators):
         record = self.record
         inner = record.num_heads * record.head_dim
         projected = 2 * inner + 2 * record.num_groups * record.state_dim + record.num_heads
-        return KeptTensors(sharded=WIDE * (projected + inner + (0 if style.compiled else inner)))
+        return KeptTensors(sharded=BF16_BYTES * (projected + inner + (0 if style.compiled else inner)))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return mamba2_shape(self.record, tensor_parallel)

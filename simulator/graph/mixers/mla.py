@@ -9,8 +9,9 @@ import numpy as np
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, KeptTensors, Style
+from advisor.simulator.graph.backward import SCORE_BYTES, KeptTensors, Style
 from advisor.simulator.graph.operator import (
     Attention,
     AttentionLine,
@@ -117,21 +118,21 @@ class Operators(MixerOperators):
         rope = record.qk_rope_head_dim
         value = record.v_head_dim
         down = (record.q_lora_rank or 0) + record.kv_lora_rank
-        sums = heads * (FP32 + SCORE_BYTES * style.score_tokens)
+        sums = heads * (FP32_BYTES + SCORE_BYTES * style.score_tokens)
         if record.latent_only:
             query = heads * (record.kv_lora_rank + rope)
-            return KeptTensors(WIDE * (2 * down + rope), WIDE * (query + heads * value) + sums)
+            return KeptTensors(BF16_BYTES * (2 * down + rope), BF16_BYTES * (query + heads * value) + sums)
         attention = heads * (2 * (nope + rope) + (nope + value) + value)
         latent = down if style.compiled else 2 * down
-        return KeptTensors(WIDE * (latent + rope), WIDE * attention + sums)
+        return KeptTensors(BF16_BYTES * (latent + rope), BF16_BYTES * attention + sums)
 
     def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:
         """Tensors kept when cheap modules are recomputed: latents in front of their norms and attention's output;
         queries, keys and values are projected again."""
         record = self.record
         down = (record.q_lora_rank or 0) + record.kv_lora_rank
-        output = record.num_heads * (WIDE * record.v_head_dim + FP32)
-        return KeptTensors(WIDE * (down + record.qk_rope_head_dim), output)
+        output = record.num_heads * (BF16_BYTES * record.v_head_dim + FP32_BYTES)
+        return KeptTensors(BF16_BYTES * (down + record.qk_rope_head_dim), output)
 
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
         projections = self.local(at.deployment.tensor_parallel)
@@ -148,8 +149,7 @@ class Operators(MixerOperators):
         """Time of latent attention that depends on the tokens of a pass alone, by category [s].
 
         If attention runs absorbed, it contains the matmuls of queries into the latent space and of outputs out of it,
-        and the
-        kernels of chosen keys.
+        and the kernels of chosen keys.
         """
         if not self._runs_absorbed(at):
             return {}
@@ -178,8 +178,7 @@ class Operators(MixerOperators):
         """Return decode attention of one layer as lines in the summed context [s].
 
         Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
-        token
-        of the context, whatever the attention then reads.
+        token of the context, whatever the attention then reads.
         """
         record = self.record
         top_k = self.record.sparse_top_k

@@ -2,7 +2,8 @@
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import Rwkv7
-from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
+from advisor.catalog.units import BF16_BYTES
+from advisor.simulator.graph.backward import KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -58,7 +59,8 @@ class Operators(MixerOperators):
         ranks = record.decay_rank + record.rate_rank + (record.value_rank or 0) + record.gate_rank
         taken = 8 if style.compiled else 9
         return KeptTensors(
-            residual=5.0 * style.input_bytes * self.hidden + WIDE * ranks, sharded=WIDE * taken * width
+            residual=5.0 * style.input_bytes * self.hidden + BF16_BYTES * ranks,
+            sharded=BF16_BYTES * taken * width,
         )
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:

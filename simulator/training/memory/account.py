@@ -6,6 +6,7 @@ from typing import Final, Self
 import numpy as np
 
 from advisor.catalog.schema.training_software import TrainingSoftware
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.graph.backward import KeptTensors, Linear, Style
 from advisor.simulator.graph.operator import Layer
 from advisor.simulator.graph.training import (
@@ -23,8 +24,6 @@ _ZERO1, _ZERO2, _ZERO3 = (SHARDINGS.index(name) for name in ("zero1", "zero2", "
 _SELECTIVE: Final = RECOMPUTES.index("selective")
 _FULL: Final = RECOMPUTES.index("full")
 _MODULES: Final = RECOMPUTES.index("modules")
-_BF16: Final = 2.0
-_FP32: Final = 4.0
 _LOW_BIT: Final = ("fp8", "mxfp8", "nvfp4")
 
 
@@ -93,7 +92,7 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
         adapters = _adapters(layer, job, formats, shape) / tp
         extra = states_of(formats.adapters, adapters, dense, none, expert)
         copies = formats.quantized_copy * (own + experts)
-        casts = _BF16 * (own + experts) if formats.autocast else np.zeros_like(own)
+        casts = BF16_BYTES * (own + experts) if formats.autocast else np.zeros_like(own)
         whole = own * formats.layers.gathered + experts * formats.experts.gathered
         whole = whole + adapters * formats.adapters.gathered
         rows["weights"].append((states[0] + extra[0]) * (1 - lattice.offload_parameters) + copies)
@@ -101,7 +100,7 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
         rows["optimizer"].append(states[2] + extra[2])
         rows["step"].append(states[3] + extra[3])
         rows["gathered"].append(whole * sharded)
-        rows["placeholder"].append(_BF16 * own)
+        rows["placeholder"].append(BF16_BYTES * own)
         rows["casts"].append(casts)
         for name, values in _activations(layer, job, formats, lattice).items():
             rows[name].append(values)
@@ -159,9 +158,9 @@ def style_of(job: TrainingJob, formats: Formats) -> Style:
     )
     fused = software.activations == "fused"
     norm_bytes = software.frozen_norm_bytes if formats.frozen else software.norm_bytes
-    layer_norm_bytes = min(norm_bytes, _BF16)
+    layer_norm_bytes = min(norm_bytes, BF16_BYTES)
     if formats.autocast or compiled:
-        norm_bytes = layer_norm_bytes = _FP32 if formats.autocast else _BF16
+        norm_bytes = layer_norm_bytes = FP32_BYTES if formats.autocast else BF16_BYTES
     return Style(
         fused=fused,
         compiled=compiled,
@@ -224,7 +223,7 @@ def _activations(
     selected = spread(
         selective_kept_tensors(layer, job.model.hidden_size, style, everything, every_second=every_second)
     )
-    inputs = (_FP32 if formats.wide_residual else _BF16) * hidden * residual_tokens
+    inputs = (FP32_BYTES if formats.wide_residual else BF16_BYTES) * hidden * residual_tokens
     kept = np.where(lattice.recompute == _SELECTIVE, selected, whole)
     kept = np.where(lattice.recompute == _FULL, inputs, kept)
     if (lattice.recompute == _MODULES).any():
@@ -234,10 +233,10 @@ def _activations(
     width = layer.feed_forward.gradient_values if layer.feed_forward is not None else 0.0
     gathered_sequence = (lattice.sequence_parallel > 0) & (tp > 1)
     workspace = (
-        2.0 * _BF16 * hidden * residual_tokens
-        + 2.0 * _BF16 * width * sharded_tokens / tiles
+        2.0 * BF16_BYTES * hidden * residual_tokens
+        + 2.0 * BF16_BYTES * width * sharded_tokens / tiles
         + spread(tiled) / tiles
-        + _BF16 * hidden * tokens * gathered_sequence
+        + BF16_BYTES * hidden * tokens * gathered_sequence
         + _dequantized_bytes(layer, job) / tp
     )
     return {"kept": kept, "again": again, "workspace": workspace}
@@ -266,7 +265,7 @@ def _dequantized_bytes(layer: Layer, job: TrainingJob) -> float:
     if job.method not in ("qlora", "dora"):
         return 0.0
     width = layer.feed_forward.matrix_width if layer.feed_forward is not None else job.model.hidden_size
-    return _BF16 * job.model.hidden_size * width
+    return BF16_BYTES * job.model.hidden_size * width
 
 
 def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> float:
@@ -302,22 +301,22 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
     software = formats.software
     size = formats.adapters.weights
     if job.method == "ia3":
-        return _BF16 * scaled_width(layer)
+        return BF16_BYTES * scaled_width(layer)
     if "other_adapter" in job.features:
         return size * job.model.hidden_size
     targets = adapted_matrices(layer, job, formats.software)
     # DoRA scales the sum of both outputs: its magnitudes need them.
-    outputs = 2.0 * _BF16 * sum(width for _, _, width in targets) if job.method == "dora" else 0.0
+    outputs = 2.0 * BF16_BYTES * sum(width for _, _, width in targets) if job.method == "dora" else 0.0
     if software.splits_one_projection and not adapts_every_matrix(job, software):
-        outputs += _BF16 * sum(width for tensor, _, width in targets if tensor == "mixer")
+        outputs += BF16_BYTES * sum(width for tensor, _, width in targets if tensor == "mixer")
     inputs = [(tensor, width) for tensor, width, _ in targets]
     if not software.casts_adapter_inputs:
         # Attention keeps its output itself, and the result of the activation function is computed again.
         shared = (width for tensor, width in dict.fromkeys(inputs) if tensor in ("mixer", "feed_forward"))
-        return outputs + _BF16 * sum(shared)
+        return outputs + BF16_BYTES * sum(shared)
     if software.adapter_dropout:
         return outputs + (size + 1.0) * sum(width for _, width in dict.fromkeys(inputs))
-    kept = inputs if size > _BF16 else dict.fromkeys(inputs)
+    kept = inputs if size > BF16_BYTES else dict.fromkeys(inputs)
     return outputs + size * sum(width for _, width in kept)
 
 
@@ -326,8 +325,7 @@ def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> f
     token].
 
     These are the inputs in front of attention and feed-forward part and of its last matrix; with those of the
-    micro-batch
-    before, if its graph still lives, also attention's output, which the graph itself has given back.
+    micro-batch before, if its graph still lives, also attention's output, which the graph itself has given back.
 
     Source: bitsandbytes before 0.43.3, MatMul4Bit.forward (`ctx.tensors = (A, B)`).
     """
@@ -340,7 +338,7 @@ def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> f
         attended = layer.mixer.attended_values
     if layer.feed_forward is not None and layer.experts is None:
         inputs += job.model.hidden_size + layer.feed_forward.inner_size
-    return _BF16 * (inputs + (inputs + attended if software.keeps_last_graph else 0))
+    return BF16_BYTES * (inputs + (inputs + attended if software.keeps_last_graph else 0))
 
 
 def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:

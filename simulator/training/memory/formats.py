@@ -127,7 +127,7 @@ def formats_of(job: TrainingJob) -> Formats:
         quantized = nf4_bytes_per_parameter(double_quantization=double)
         layers = ParameterBytes(quantized, quantized, 0.0, 0.0, 0.0) if job.method == "qlora" else held
         states = software.adapter_states
-        moments = _moments(job, states.moment)
+        moments = moment_bytes(job, states.moment)
         adapters = ParameterBytes(
             states.weights, states.gathered, states.gradients, states.master + moments, states.step
         )
@@ -160,7 +160,7 @@ def _trained_parameter_bytes(job: TrainingJob, software: TrainingSoftware) -> Pa
     fused = "fused_optimizer" in job.features or job.optimizer not in ("adamw", "muon")
     states = software.states
     if "bf16_states" in job.features:
-        return ParameterBytes(2.0, 2.0, 2.0, _moments(job, 2.0), 0.0 if fused else 2.0)
+        return ParameterBytes(2.0, 2.0, 2.0, moment_bytes(job, 2.0), 0.0 if fused else 2.0)
     weights = 4.0 if job.features & {"fp32_params", "autocast"} else states.weights
     gradients = 4.0 if job.features & {"fp32_grad_reduce", "autocast"} else states.gradients
     gradients = min(gradients, 2.0) if "bf16_grad_reduce" in job.features else gradients
@@ -169,25 +169,27 @@ def _trained_parameter_bytes(job: TrainingJob, software: TrainingSoftware) -> Pa
         weights=weights,
         gathered=states.gathered,
         gradients=gradients,
-        optimizer=master + _moments(job, states.moment),
+        optimizer=master + moment_bytes(job, states.moment),
         step=0.0 if fused else states.step,
     )
 
 
-def _moments(job: TrainingJob, moment_bytes: float) -> float:
-    """Size of the optimizer state per parameter [bytes]: two moments, or fewer and smaller ones.
+def moment_bytes(job: TrainingJob, element_bytes: float) -> float:
+    """Size of the moments that an optimizer keeps per parameter, in elements of that size [bytes]: two moments, or
+    fewer and smaller ones.
 
     Source: AdamW; 8-bit blocks of 256 with an fp32 scale (arXiv:2110.02861); Adafactor keeps a row and a column per
-    matrix (arXiv:1804.04235); Muon and Lion (arXiv:2302.06675) keep one momentum, plain SGD nothing.
+    matrix (arXiv:1804.04235); Muon and Lion (arXiv:2302.06675) keep one momentum, plain SGD nothing. Megatron's SGD has
+    a momentum of 0.9 by default (megatron-core 0.16.0, optimizer_config.py).
     """
     if job.optimizer == "adamw_8bit":
         return 2.0 * grouped_bits(8.0, _EIGHT_BIT_GROUP, 32.0) / BITS_PER_BYTE
     if job.optimizer == "adafactor":
         return 2.0 * 4.0 / job.model.hidden_size
     if job.optimizer == "sgd":
-        return 0.0
+        return element_bytes if job.framework == "megatron" else 0.0
     if job.optimizer == "adamw_bf16":
         return 4.0
     if job.optimizer in ("muon", "lion"):
-        return moment_bytes
-    return 2.0 * moment_bytes
+        return element_bytes
+    return 2.0 * element_bytes

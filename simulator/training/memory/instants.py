@@ -6,6 +6,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.graph.training import ModelShape, head_parameters, table_parameters
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import LayerBytes, Shards, states_of
@@ -19,8 +20,6 @@ backwards; the last layer to run backwards, with all gradients; the step of the 
 Bytes = TypeVar("Bytes", float, FloatArray)
 _ZERO1, _ZERO2, _ZERO3 = (SHARDINGS.index(name) for name in ("zero1", "zero2", "zero3"))
 _NO_RECOMPUTE: Final = RECOMPUTES.index("none")
-_BF16: Final = 2.0
-_FP32: Final = 4.0
 _FORWARD_LOSS_BYTES: Final = 8.0
 _OFFLOADED_LAYERS: Final = 2.0
 """Number of layers whose activations are on the accelerator while others travel to the host."""
@@ -209,10 +208,10 @@ def _tables(formats: Formats, shape: ModelShape, lattice: PlanLattice, stages: S
     weights, gradients, optimizer, step = states_of(formats.tables, parameters, shards, none, shards)
     first = has_embedding * (shape.embedding + shape.extra) / tp
     head = stages.has_head * head_parameters(shape, tp, has_embedding)
-    weights = weights + formats.table_copies * _BF16 * first - formats.head_saved * head
+    weights = weights + formats.table_copies * BF16_BYTES * first - formats.head_saved * head
     sharded = lattice.sharding >= _ZERO3
     gathered = formats.tables.gathered * parameters * sharded
-    wide_head = _BF16 * stages.has_head * head_parameters(shape, tp, np.zeros_like(parameters))
+    wide_head = BF16_BYTES * stages.has_head * head_parameters(shape, tp, np.zeros_like(parameters))
     return _Tables(weights, gradients, optimizer, step, gathered, wide_head)
 
 
@@ -256,7 +255,7 @@ def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArra
         whole = divided = software.fused_loss_bytes
     if "linear_ce" in job.features:
         # The number of chunks is vocabulary over hidden size; memory holds one chunk's logits and their gradient.
-        whole = divided = 2.0 * _FP32 * job.model.hidden_size / job.model.vocab_size
+        whole = divided = 2.0 * FP32_BYTES * job.model.hidden_size / job.model.vocab_size
     if software.keeps_last_graph and job.method == "qlora":
         # The loss buffer is freed before the backward pass, so the peak is logits plus log-softmax.
         whole = divided = min(whole, _FORWARD_LOSS_BYTES)
@@ -265,7 +264,7 @@ def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArra
     size = np.where(tp > 1, divided, whole)
     outputs = 1 if "scalar_head" in job.features else job.model.vocab_size
     residual_tokens = np.where(lattice.sequence_parallel > 0, tokens / tp, tokens)
-    return tokens * size * outputs / tp + residual_tokens * 2.0 * _BF16 * job.model.hidden_size
+    return tokens * size * outputs / tp + residual_tokens * 2.0 * BF16_BYTES * job.model.hidden_size
 
 
 def _head_gradient(job: TrainingJob, formats: Formats, tables: _Tables) -> FloatArray:
@@ -276,8 +275,8 @@ def _head_gradient(job: TrainingJob, formats: Formats, tables: _Tables) -> Float
     """
     if "tiled_head" not in job.features or formats.frozen:
         return np.zeros_like(tables.head)
-    copied = formats.tables.gathered if formats.tables.gathered < _FP32 else 0.0
-    return tables.head * ((_FP32 + copied) / _BF16)
+    copied = formats.tables.gathered if formats.tables.gathered < FP32_BYTES else 0.0
+    return tables.head * ((FP32_BYTES + copied) / BF16_BYTES)
 
 
 def _buffers(

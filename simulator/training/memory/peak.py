@@ -1,5 +1,6 @@
 """Peak memory of every plan of a lattice at once, and of every stage of one plan for display."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema.training_software import TrainingSoftware
-from advisor.catalog.training import allocator
+from advisor.catalog.training import allocator, loads_divided
 from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import layer_bytes
 from advisor.simulator.training.memory.formats import formats_of, shape_of
@@ -89,11 +91,10 @@ def peak_memory(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
     """Return the memory of the fullest accelerator of each plan, as the maximum over pipeline stages and instants
     [bytes].
 
-    loss: weights + gradients* + optimizer + activations of all micro-batches in flight + logits
-    backward: the same without logits, with the running layer's workspace and recomputed activations; or all gradients
-    with the activations of one layer
-    optimizer: weights + gradients + optimizer + temporaries of the step
-    * if they outlive the step, or an earlier micro-batch left them.
+    loss: weights + gradients* + optimizer + activations of all micro-batches in flight + logits backward: the same
+    without logits, with the running layer's workspace and recomputed activations; or all gradients with the activations
+    of one layer optimizer: weights + gradients + optimizer + temporaries of the step * if they outlive the step, or an
+    earlier micro-batch left them.
 
     reserved = allocated · factor; peak = reserved + context + communicators.
 
@@ -269,3 +270,15 @@ def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
         stage=stage,
         instant=instant,
     )
+
+
+def is_too_large_to_load(job: TrainingJob, memory_bytes: float | None) -> bool:
+    """Whether an accelerator's memory does not hold a model whose layers become 4-bit weights as they are read: their
+    quantiser puts all on each rank's accelerator before ranks divide them. Routed experts keep 16 bits.
+
+    Source: transformers 5.24.0, quantizers/quantizer_bnb_4bit.py, update_device_map.
+    """
+    if job.framework not in OF_TRANSFORMERS or job.method != "qlora" or loads_divided(job.software):
+        return False
+    weights = float(peak_memory(job, PlanLattice.of([TrainingPlan()])).weight_bytes[0])
+    return weights > (memory_bytes or math.inf)

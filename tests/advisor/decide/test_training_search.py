@@ -15,11 +15,17 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.decide.reason import OverJobBudget, TakesTooLong
-from advisor.decide.training.market import search_training
+from advisor.decide.training.market import firm_runs, search_training
 from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
 from advisor.decide.training.recommend import duration_words, recommend_training
-from advisor.decide.training.runs import run_of, trained_parameters
-from advisor.decide.training.scenario import Reliability, TrainingLimits, TrainingScenario, TrainingTask
+from advisor.decide.training.runs import checkpoint_of, run_of, trained_parameters
+from advisor.decide.training.scenario import (
+    MachineConditions,
+    Reliability,
+    TrainingLimits,
+    TrainingScenario,
+    TrainingTask,
+)
 from advisor.decide.training.search import (
     Tally,
     best_plans,
@@ -30,8 +36,9 @@ from advisor.decide.training.search import (
 )
 from advisor.decide.training.space import RULES, counts_of, limits_of, peak_flop_per_s, variants_of
 from advisor.decide.training.uncertainty import verdict_of
-from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.job import OPTIMIZERS, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.memory.formats import formats_of
 from advisor.simulator.training.plan import TrainingPlan
 
 DAY = datetime.date(2026, 11, 20)
@@ -138,6 +145,25 @@ def test_a_deadline_is_kept_by_the_cheapest_cluster() -> None:
     assert runs
     assert all(run.wall_s <= 10 * DAY_S for run in runs)
     assert "l40s" in {**outcome.reasons, **outcome.bounds}
+
+
+def test_a_run_at_a_firm_price_has_the_network_that_the_question_states() -> None:
+    """A cluster that is looked at again, since another one of its accelerator is better, is as if asked for alone."""
+    name = "a100-sxm-80gb"
+    conditions = MachineConditions(network="Ethernet 1x10Gb")
+    asked = scenario(accelerators=(name,)).model_copy(update={"conditions": conditions})
+    model = models.get("llama-3.1-8b").record
+    outcome = search_training(asked, model, lambda message: None)
+    first, *others = outcome.runs[name]
+    run = next(each for each in others if each.num_accelerators > 8)
+    firm = run.offer.price.model_copy(update={"observed_on": DAY, "kind": "list"})
+    outcome.offers = {(name, each.num_accelerators): [] for each in (first, *others)}
+    outcome.offers[name, run.num_accelerators] = [replace(run.offer, price=firm)]
+    (again,) = firm_runs(asked, model, outcome)
+    alone = search_training(
+        asked.with_limits(num_accelerators=run.num_accelerators), model, lambda message: None
+    )
+    assert again.step_s == pytest.approx(alone.runs[name][0].step_s)
 
 
 def test_a_budget_buys_the_fastest_run() -> None:
@@ -296,3 +322,11 @@ def test_every_framework_has_rules_and_words_of_time() -> None:
     assert duration_words(2.0) == "2 days"
     assert duration_words(0.1) == "2.4 h"
     assert duration_words(0.01) == "14 min"
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("framework", ["megatron", "deepspeed"])
+def test_a_checkpoint_holds_the_states_that_memory_holds(optimizer: Optimizer, framework: str) -> None:
+    job = TrainingJob(models.get("llama-3.1-8b").record, 4096, 64, framework=framework, optimizer=optimizer)
+    state_bytes = checkpoint_of(job, 8, 1, Reliability()).state_bytes
+    assert state_bytes / trained_parameters(job) == pytest.approx(2.0 + formats_of(job).layers.optimizer)

@@ -3,7 +3,8 @@
 import pytest
 
 from advisor.catalog import models
-from advisor.workstation.finetune import SIZES, best_tuning, tuning_bytes
+from advisor.simulator.training.memory.peak import is_too_large_to_load
+from advisor.workstation.finetune import SIZES, best_tuning, tuning_bytes, tuning_job
 from advisor.workstation.hardware import Hardware
 
 GB = 1e9
@@ -13,6 +14,7 @@ TOKENS = 1024
 @pytest.mark.parametrize("num", [1, 2, 4])
 @pytest.mark.parametrize("gpu", ["rtx-3090", "rtx-5090", "l40s"])
 def test_more_main_memory_loses_no_plan_and_no_speed(gpu: str, num: int) -> None:
+    """A model that no card holds whole is started by the framework that divides it while it is read."""
     for name in SIZES:
         model = models.by_id(name)
         speeds = []
@@ -22,6 +24,9 @@ def test_more_main_memory_loses_no_plan_and_no_speed(gpu: str, num: int) -> None
             card_bytes = hardware.record().memory_bytes
             assert card_bytes is not None
             assert (tuning_bytes(model, num, TOKENS, host_bytes) <= card_bytes) is (run is not None), name
+            if run is not None:
+                divided = is_too_large_to_load(tuning_job(model, TOKENS), card_bytes)
+                assert run.engine == ("axolotl" if divided else "peft"), name
             speeds.append(run.output_tokens_per_s.value if run is not None else 0.0)
         assert speeds == sorted(speeds), name
 

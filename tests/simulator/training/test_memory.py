@@ -224,6 +224,7 @@ def _layers(model: Model, count: int) -> LayerGroup:
         ("adamw_8bit", "deepspeed", 2 + 2 + 4 + 2 * (1 + 4 / 256)),
         ("muon", "deepspeed", 2 + 2 + 4 + 4),
         ("sgd", "deepspeed", 2 + 2 + 4),
+        ("sgd", "megatron", 2 + 4 + 4 + 4),
         ("adafactor", "deepspeed", 2 + 2 + 4 + 8 / 4096),
     ],
 )

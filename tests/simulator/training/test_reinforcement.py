@@ -75,7 +75,7 @@ def test_equal_shares_of_a_step_are_simulated_once(monkeypatch: pytest.MonkeyPat
         return simulate(*given, **options)
 
     monkeypatch.setattr("advisor.simulator.training.rollout.simulate", count)
-    monkeypatch.setattr("advisor.simulator.training.rollout._MAX_TENSOR_PARALLEL", 1)
+    monkeypatch.setattr("advisor.simulator.training.rollout.WIDEST_TENSOR_PARALLEL", 1)
     load = RolloutLoad(96, 64, 32, 0.25)
     few = rollout(QWEN, H100, 1, load)
     many = rollout(QWEN, H100, 8, replace(load, num_samples=8 * 96))
