@@ -124,6 +124,10 @@ def row_of(
         **_load(result, stated),
     }
     row = {name: value for name, value in found.items() if value} | dict(stated)
+    settings = {name: value for name, value in (result.settings or {}).items() if name not in row}
+    if settings:
+        assumed.append(f"settings in the file: {', '.join(' '.join(pair) for pair in settings.items())}")
+        row = settings | row
     added = {name: value for name, value in around.items() if name not in row}
     if added:
         assumed.append(
@@ -145,8 +149,16 @@ def row_of(
         assumed.append(f"the engine is taken as {_USUAL_ENGINE}; --engine says it")
     row = _published_format(row["model"], row["engine"]) | row
     if not (row.get("tp") or row.get("pp") or row.get("dp")):
-        row["tp"] = "1"
-        assumed.append("one accelerator is taken; --tp says how many share the model")
+        row["tp"] = row.get("n_gpus") or "1"
+        assumed.append(
+            "one accelerator is taken; --tp says how many share the model"
+            if row["tp"] == "1"
+            else f"its {row['tp']} accelerators are taken to share the model (--tp)"
+        )
+    replicas, rest = divmod(int(row.get("n_gpus") or 0), _accelerators_of(row))
+    if replicas > 1 and not rest and "dp" not in row:
+        row["dp"] = str(replicas)
+        assumed.append(f"its {row['n_gpus']} accelerators are taken as {replicas} copies of the model (--dp)")
     if not row.get("length_dist"):
         is_nominal = all(_is_round(float(row[name])) for name in ("isl", "osl"))
         row["length_dist"] = "fixed" if is_nominal else "mean"
@@ -156,6 +168,11 @@ def row_of(
             else "the file states mean lengths, not their spread"
         )
     return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+def _accelerators_of(row: Mapping[str, str]) -> int:
+    """Return the number of accelerators of a row's layout."""
+    return math.prod(int(float(row.get(name) or 1)) for name in ("tp", "pp", "dp"))
 
 
 def _is_round(tokens: float) -> bool:
@@ -311,6 +328,10 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
             f"the prompt ran in steps of {test.micro_batch_tokens} tokens (-ub), the prediction is for "
             f"{_USUAL_MICRO_BATCH}: mixtures of experts gain most from larger steps",
         )
+    layers = sum(group.count for group in models.get(row["model"]).record.layers)
+    if test.num_gpu_layers and test.num_gpu_layers < layers:
+        assumed += (f"{test.num_gpu_layers} of {layers} layers ran on the GPU, the prediction is for all on it",)
+    assumed += test.stated.notes
     lengths = {"isl": str(test.num_prompt_tokens), "osl": str(test.num_output_tokens)}
     metric = "prefill_tok_s" if test.num_prompt_tokens else "decode_tok_s"
     what = f"pp{test.num_prompt_tokens}" if test.num_prompt_tokens else f"tg{test.num_output_tokens}"
@@ -321,6 +342,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         "case_id": " ".join((what + depth, *(word for pair in test.settings for word in pair))),
         **fixed,
         **shared,
+        **test.stated.columns,
         **row,
         **lengths,
         "context_depth": str(test.depth_tokens),

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
+from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.formats.stated_settings import cache_format, weight_format
 from advisor.catalog.published import checkpoint_format
 from advisor.evidence.own_server import accelerator_id, device_words
 from advisor.simulator.deployment import Deployment, named_deployment
@@ -17,39 +18,6 @@ from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan, expert_padding_bytes
 from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
-_FORMATS: Final[Mapping[str, str]] = {
-    "fp8": "fp8",
-    "fbgemm_fp8": "fp8",
-    "modelopt": "fp8",
-    "compressed-tensors-fp8": "fp8",
-    "w8a8_fp8": "fp8",
-    "modelopt_fp4": "nvfp4",
-    "nvfp4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "quark-mxfp4": "mxfp4",
-    "awq": "int4",
-    "awq_marlin": "int4",
-    "gptq": "int4",
-    "gptq_marlin": "int4",
-    "moe_wna16": "int4",
-    "w8a8_int8": "int8",
-    "bitsandbytes": "int4",
-}
-"""Weight format by the engines' word for it; words that stand for several formats (compressed-tensors) are not here."""
-_CACHE_FORMATS: Final[Mapping[str, str]] = {
-    "fp8": "fp8",
-    "fp8_e4m3": "fp8",
-    "fp8_e5m2": "fp8",
-    "fp8_ds_mla": "fp8",
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "fp8",
-    "bfloat16": "bf16",
-    "float16": "bf16",
-    "half": "bf16",
-    "nvfp4": "nvfp4",
-    "f16": "bf16",
-    "q8_0": "q8_0",
-}
 _CLOSE: Final = 0.08
 """Largest relative difference that counts as equal: in the median, logs of published servers differ by less."""
 
@@ -199,12 +167,12 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
             fix="--model ID",
             hint=error.hint,
         ) from None
-    weights = stated.get("weight_dtype") or _weight_format(log) or checkpoint_format(model)
+    weights = stated.get("weight_dtype") or weight_format(log.weight_dtype) or checkpoint_format(model)
     if not weights and log.weight_dtype:
         assumed.append(
             f"quantisation {log.weight_dtype!r} stands for several formats; --precision says which"
         )
-    cache = stated.get("kv_dtype") or _CACHE_FORMATS.get(log.kv_dtype.lower(), "")
+    cache = stated.get("kv_dtype") or cache_format(log.kv_dtype)
     if log.kv_dtype and not cache:
         assumed.append(f"cache format {log.kv_dtype!r} is not known: bf16 is taken; --kv-precision says it")
     tp = int(stated.get("tp") or log.tensor_parallel or 1)
@@ -227,11 +195,6 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         expert_parallel=int(stated.get("ep") or log.expert_parallel or 1),
         kv_dtype=cache or ("bf16" if log.kv_dtype else None),
     )
-
-
-def _weight_format(log: ServerLog) -> str:
-    word = log.weight_dtype.lower()
-    return _FORMATS.get(word, word if word in GGUF_DTYPES else "")
 
 
 def _settings(

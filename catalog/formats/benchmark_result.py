@@ -84,6 +84,8 @@ class BenchmarkResult:
     """Sequences of one iteration; None if the file does not say it."""
     weight_dtype: str = ""
     date: str = ""
+    settings: Mapping[str, str] | None = None
+    """Further settings of server and client by column of a case; None if they were not looked for."""
     notes: tuple[str, ...] = ()
     """Sentences about what the file leaves open and how it was read."""
 

@@ -5,7 +5,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from advisor.catalog.formats.benchmark_result import number_of, whole_of
 from advisor.catalog.formats.documents import json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.formats.stated_settings import StatedSettings, settings_among
 from advisor.catalog.units import GIB, GIGA, MEGA, MIB, MILLISECOND_S, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
@@ -123,6 +124,8 @@ class LlamaBenchRow:
     """Engine whose timings these are; Ollama, KoboldCpp and LM Studio run llama.cpp."""
     settings: tuple[tuple[str, str], ...] = ()
     """Options of the test in which the tests of one output differ, with their values."""
+    stated: StatedSettings = field(default_factory=StatedSettings)
+    """Further settings of the test by column of a case, and those that no prediction reads."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
@@ -176,6 +179,18 @@ def _settings_in(cells: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((option, str(cells[name])) for name, option in _SETTINGS.items() if name in cells)
 
 
+_LOCAL_COLUMNS: Final = ("kv_dtype", "power_cap_w")
+"""Columns of a case that a test of llama-bench states and no other field of it has."""
+
+
+def _stated_in(cells: Mapping[str, Any]) -> StatedSettings:
+    """Return the settings of a test that count beside its own fields: the format of the cache, and what is not used."""
+    found = settings_among(cells.items())
+    return replace(
+        found, columns={name: found.columns[name] for name in _LOCAL_COLUMNS if name in found.columns}
+    )
+
+
 def _csv(text: str) -> Iterator[Mapping[str, Any]]:
     head = text.index("build_commit")
     start = text.rfind("\n", 0, head) + 1
@@ -221,6 +236,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
         settings=_settings_in(one),
+        stated=_stated_in(one),
     )
 
 
@@ -323,6 +339,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
         settings=_settings_in(cells),
+        stated=_stated_in(cells),
     )
 
 

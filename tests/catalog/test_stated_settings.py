@@ -1,0 +1,129 @@
+"""Every setting that a result states becomes a condition of its prediction, or is named as not used."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.documents import document_of
+from advisor.catalog.formats.llama_bench import LlamaBenchRow
+from advisor.catalog.formats.prometheus_text import ServerMetrics
+from advisor.catalog.formats.registry import read
+from advisor.catalog.formats.stated_settings import settings_among
+from advisor.evidence.own_server import rows_of
+
+FOLDER: Final = Path(__file__).parent / "formats"
+BROUGHT: Final = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "brought_files.jsonl").read_text(encoding="utf-8").splitlines()
+]
+STATED: Final[dict[str, tuple[Any, str]]] = {
+    "pipeline_parallel_size": (2, "pp 2"),
+    "kv_cache_dtype": ("fp8_e5m2", "kv_dtype fp8"),
+    "vllm_version": ("0.11.0", "engine_version 0.11.0"),
+    "gpu_memory_utilization": (0.85, "memory_fraction 0.85"),
+    "enforce_eager": ("True", "enforce_eager 1"),
+    "disable_radix_cache": ("true", "prefix_cache 0"),
+    "random_prefix_len": (512, "shared_prefix_len 512"),
+    "speculative_algorithm": ("EAGLE3", "spec_decode eagle"),
+    "power_limit": ("300W", "power_cap_w 300"),
+    "max_model_len": (32768, "not used: max_model_len 32768"),
+    "burstiness": (0.5, "not used: burstiness 0.5"),
+    "prefix_cache_hit_rate": (0.4, "not used: prefix_cache_hit_rate 0.4"),
+    "enable_lora": ("True", "not used: enable_lora True"),
+    "quantization": ("compressed-tensors", "not used: quantization compressed-tensors"),
+}
+"""Settings by their names in files: a value, and words by which a reader of the answer knows what became of it."""
+NEEDED: Final = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "isl": "1000", "osl": "200", "load": "closed"}
+
+
+def remarks(text: str) -> str:
+    """Everything that an answer says of how a file was read; empty for a file of another kind."""
+    _, found = read(text, "file")
+    results = (found.result,) if isinstance(found, ServerMetrics) else found
+    if not isinstance(results, tuple) or not isinstance(results[0], BenchmarkResult):
+        return ""
+    rows = rows_of(results, NEEDED | {"concurrency": "4"}, {}, is_local=False)
+    return " | ".join(sentence for _, assumed in rows for sentence in assumed)
+
+
+def with_settings(text: str) -> str:
+    """The text with all settings: as keys in each of its objects, or in a line behind it."""
+    added = {name: value for name, (value, _) in STATED.items()}
+    document = document_of(text)
+    if document is None:
+        return f"{text}\nNamespace({', '.join(f'{name}={value!r}' for name, value in added.items())})\n"
+    if isinstance(document, list):
+        return "\n".join(json.dumps(added | one) for one in document)
+    return json.dumps(added | document)
+
+
+def of_servers() -> list[Any]:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.iterdir())}
+    texts |= {
+        row["name"]: row["text"] for row in BROUGHT if row["kind"] == "results" and "loads" in row["expected"]
+    }
+    return [pytest.param(text, id=name) for name, text in texts.items() if remarks_or_nothing(text)]
+
+
+def remarks_or_nothing(text: str) -> str:
+    try:
+        return remarks(text)
+    except InputFileError:
+        return ""
+
+
+@pytest.mark.parametrize("text", of_servers())
+def test_a_stated_setting_counts_or_is_said_to_be_unused(text: str) -> None:
+    said = f"{remarks(text)} {remarks(with_settings(text))}"
+    silent = [
+        name
+        for name, (value, words) in STATED.items()
+        if words not in said and f"not used: {name} {value} (" not in said
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("burstiness", 1.0),
+        ("enable_lora", False),
+        ("kv_cache_dtype", "auto"),
+        ("quantization", None),
+        ("disable_radix_cache", False),
+    ],
+)
+def test_a_setting_with_its_usual_value_says_nothing(name: str, value: Any) -> None:
+    found = settings_among([(name, value)])
+    assert (found.columns, found.notes) == ({}, ())
+
+
+def test_a_setting_with_several_values_is_not_used_and_each_is_named() -> None:
+    found = settings_among([("a.kv_cache_dtype", "fp8"), ("b.kv_cache_dtype", "bfloat16")])
+    assert found.columns == {}
+    assert len(found.notes) == 2
+
+
+def test_each_object_of_a_file_has_its_own_settings() -> None:
+    one = json.loads((FOLDER / "vllm_bench.json").read_text(encoding="utf-8"))
+    text = "\n".join(json.dumps({**one, "tp": tensor}) for tensor in (1, 2))
+    assert [result.settings["tp"] for result in read(text, "file")[1]] == ["1", "2"]
+
+
+def test_what_llama_bench_keeps_in_main_memory_is_said() -> None:
+    """The prediction is for a model that lies on the accelerator as a whole."""
+    test = {
+        "build_commit": "a", "gpu_info": "NVIDIA GeForce RTX 4090", "model_filename": "Qwen3-32B-Q4_K_M.gguf",
+        "model_type": "qwen3 32B Q4_K - Medium", "type_k": "q8_0", "n_gpu_layers": 40, "n_cpu_moe": 4,
+        "n_prompt": 0, "n_gen": 128, "n_depth": 0, "avg_ts": 12.5,
+    }  # fmt: skip
+    _, found = read(json.dumps([test]), "file")
+    assert isinstance(found[0], LlamaBenchRow)
+    ((row, assumed),) = rows_of(found, {}, {}, is_local=True)
+    assert row["kv_dtype"] == "q8_0"
+    assert any(words.startswith("40 of 64 layers") for words in assumed)
+    assert any(words.startswith("not used: n_cpu_moe 4") for words in assumed)
