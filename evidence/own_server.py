@@ -51,11 +51,15 @@ class ServerFigure:
     measured: float
     predicted: Quantity
     verdict: Verdict
+    within: tuple[float, float] | None = None
+    """Bounds between which the measured value lies, where it is interpolated; None where it was measured itself."""
 
     @property
     def log_ratio(self) -> float:
-        """Logarithm of how many times slower the server is than predicted; negative if it is faster."""
-        ratio = math.log(self.measured / self.predicted.value)
+        """Logarithm of how many times slower the server is than predicted; negative if it is faster. A value that is
+        known by bounds alone is taken where it is nearest to the prediction."""
+        low, high = self.within or (self.measured, self.measured)
+        ratio = math.log(max(low, min(high, self.predicted.value)) / self.predicted.value)
         return ratio if self.metric.startswith(_LATENCIES) else -ratio
 
 
@@ -250,6 +254,10 @@ def _text(value: float | None) -> str:
     return "" if value is None else repr(round(value, 3)).removesuffix(".0")
 
 
+_WITHIN: Final = "_within"
+"""End of the name of a column with the two bounds of an interpolated value."""
+
+
 def _figure_columns(result: BenchmarkResult) -> dict[str, str]:
     """Return the measured values by column of a case."""
     found: dict[str, float | None] = {
@@ -260,7 +268,13 @@ def _figure_columns(result: BenchmarkResult) -> dict[str, str]:
     }
     for name, times in (("ttft", result.ttft), ("tpot", result.tpot)):
         found |= {f"{name}_ms_{part}": value for part, value in _statistics(times).items()}
-    return {name: repr(value) for name, value in found.items() if value}
+    bounds = {
+        f"{name}_ms_{part}{_WITHIN}": " ".join(f"{each / MILLISECOND_S:.6g}" for each in within)
+        for name, times in (("ttft", result.ttft), ("tpot", result.tpot))
+        for part, within in (("p50", times.p50_within_s), ("p99", times.p99_within_s))
+        if within
+    }
+    return {name: repr(value) for name, value in found.items() if value} | bounds
 
 
 def _statistics(times: MeasuredTimes) -> dict[str, float | None]:
@@ -330,7 +344,9 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         )
     layers = sum(group.count for group in models.get(row["model"]).record.layers)
     if test.num_gpu_layers and test.num_gpu_layers < layers:
-        assumed += (f"{test.num_gpu_layers} of {layers} layers ran on the GPU, the prediction is for all on it",)
+        assumed += (
+            f"{test.num_gpu_layers} of {layers} layers ran on the GPU, the prediction is for all on it",
+        )
     assumed += test.stated.notes
     lengths = {"isl": str(test.num_prompt_tokens), "osl": str(test.num_output_tokens)}
     metric = "prefill_tok_s" if test.num_prompt_tokens else "decode_tok_s"
@@ -434,17 +450,26 @@ def _figures(row: Mapping[str, str], prediction: Prediction) -> tuple[ServerFigu
         if not (measured > 0 and predicted.value > 0):
             continue
         is_latency = metric.startswith(_LATENCIES)
+        bounds = tuple(map(float, row.get(f"{metric}{_WITHIN}", "").split()))
+        within = (bounds[0], bounds[1]) if len(bounds) == 2 else None
+        lowest, highest = within or (measured, measured)
         verdict: Verdict = "as expected"
-        if measured > predicted.high:
+        if lowest > predicted.high:
             verdict = "slower" if is_latency else "faster"
-        elif measured < predicted.low:
+        elif highest < predicted.low:
             verdict = "faster" if is_latency else "slower"
-        found.append(ServerFigure(metric, measured, predicted, verdict))
+        found.append(ServerFigure(metric, measured, predicted, verdict, within))
     return tuple(found)
 
 
+def exact(figures: Sequence[ServerFigure]) -> Sequence[ServerFigure]:
+    """Return the figures that were measured themselves; all if each is known by bounds alone."""
+    return [figure for figure in figures if figure.within is None] or figures
+
+
 def _error(figures: Sequence[ServerFigure]) -> float:
-    return math.fsum(abs(figure.log_ratio) for figure in figures) / len(figures) if figures else 0.0
+    known = exact(figures)
+    return math.fsum(abs(figure.log_ratio) for figure in known) / len(known) if known else 0.0
 
 
 def _causes(

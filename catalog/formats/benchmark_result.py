@@ -33,6 +33,9 @@ class MeasuredTimes:
     mean_s: float | None = None
     p50_s: float | None = None
     p99_s: float | None = None
+    p50_within_s: tuple[float, float] | None = None
+    """Bounds between which the median lies, where it is interpolated between those of a bucket; None if it is not."""
+    p99_within_s: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         """Refuse statistics that contradict each other. Raises: InputFileError: the median exceeds the percentile."""

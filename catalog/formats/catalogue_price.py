@@ -10,6 +10,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.price import Term
+from advisor.catalog.units import with_decimal_point
 
 _MEMORY_TOLERANCE: Final = 0.15
 """Tolerance between two statements of an accelerator's memory, as for refreshed lists."""
@@ -123,6 +124,6 @@ def number_of(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def dollars_of(text: str) -> float:
-    """Return a number whose comma divides thousands if three digits follow it, and else decimals."""
-    return number_of(re.sub(r",(?=\d{3}(?:\D|$))", "", text).replace(",", ".")) or 0.0
+def dollars_of(text: str) -> float | None:
+    """Return a number of dollars, however its thousands and decimals are divided; None if it is none."""
+    return number_of(with_decimal_point(text))

@@ -183,8 +183,8 @@ _LOCAL_COLUMNS: Final = ("kv_dtype", "power_cap_w")
 """Columns of a case that a test of llama-bench states and no other field of it has."""
 
 
-def _stated_in(cells: Mapping[str, Any]) -> StatedSettings:
-    """Return the settings of a test that count beside its own fields: the format of the cache, and what is not used."""
+def _further_settings(cells: Mapping[str, Any]) -> StatedSettings:
+    """Return the settings of a test that its own fields do not have: the format of the cache, and what is not used."""
     found = settings_among(cells.items())
     return replace(
         found, columns={name: found.columns[name] for name in _LOCAL_COLUMNS if name in found.columns}
@@ -236,7 +236,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
         settings=_settings_in(one),
-        stated=_stated_in(one),
+        stated=_further_settings(one),
     )
 
 
@@ -339,7 +339,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
         settings=_settings_in(cells),
-        stated=_stated_in(cells),
+        stated=_further_settings(cells),
     )
 
 

@@ -119,7 +119,7 @@ def _of_part(
             sku="",
             region="",
             term=term_of(words) or term_in(period, "on_demand"),
-            usd_per_hour=repr(dollars_of(amount[1]) / period),
+            usd_per_hour=repr((dollars_of(amount[1]) or 0.0) / period),
             num_accelerators=str(named[0]),
             gpu=named[1],
             memory_bytes=None,

@@ -135,7 +135,8 @@ def _settings() -> tuple[tuple[Setting, re.Pattern[str], re.Pattern[str]], ...]:
 @functools.lru_cache(maxsize=4096)
 def _setting_named(name: str) -> Setting | None:
     above, _, own = name.rpartition(".")
-    words, higher = plain_words(own), plain_words(above)
+    words = plain_words(own)
+    higher = plain_words(above)
     return next(
         (
             one

@@ -117,10 +117,18 @@ def test_each_object_of_a_file_has_its_own_settings() -> None:
 def test_what_llama_bench_keeps_in_main_memory_is_said() -> None:
     """The prediction is for a model that lies on the accelerator as a whole."""
     test = {
-        "build_commit": "a", "gpu_info": "NVIDIA GeForce RTX 4090", "model_filename": "Qwen3-32B-Q4_K_M.gguf",
-        "model_type": "qwen3 32B Q4_K - Medium", "type_k": "q8_0", "n_gpu_layers": 40, "n_cpu_moe": 4,
-        "n_prompt": 0, "n_gen": 128, "n_depth": 0, "avg_ts": 12.5,
-    }  # fmt: skip
+        "build_commit": "a",
+        "gpu_info": "NVIDIA GeForce RTX 4090",
+        "model_filename": "Qwen3-32B-Q4_K_M.gguf",
+        "model_type": "qwen3 32B Q4_K - Medium",
+        "type_k": "q8_0",
+        "n_gpu_layers": 40,
+        "n_cpu_moe": 4,
+        "n_prompt": 0,
+        "n_gen": 128,
+        "n_depth": 0,
+        "avg_ts": 12.5,
+    }
     _, found = read(json.dumps([test]), "file")
     assert isinstance(found[0], LlamaBenchRow)
     ((row, assumed),) = rows_of(found, {}, {}, is_local=True)
