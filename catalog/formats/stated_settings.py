@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from advisor.catalog import accelerators
+from advisor.catalog import accelerators, engines
 from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, named_records, read_toml
 from advisor.catalog.formats.accelerator_names import boards_in
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, number_of, whole_of
@@ -22,6 +23,7 @@ from advisor.catalog.schema.record import Record
 Holds = Literal[
     "whole",
     "accelerator",
+    "engine",
     "weights",
     "cache",
     "version",
@@ -236,6 +238,16 @@ def _accelerator(text: str) -> str | None:
     return f"{id_}*{count}" if count else id_
 
 
+def _engine(text: str) -> str:
+    """Return the id of the engine that a word or its first part names; empty for an interface that many have."""
+    for name in (text, re.split(r"[-_ ]", text.strip())[0]):
+        try:
+            return engines.get(name).record.id
+        except AdvisorError:
+            continue
+    return ""
+
+
 def _version(text: str) -> str:
     found = _VERSION.search(text)
     return found[1] if found else ""
@@ -254,6 +266,7 @@ def _watts(text: str) -> str | None:
 _READERS: Final[Mapping[str, Callable[[str], str | None]]] = {
     "whole": _whole,
     "accelerator": _accelerator,
+    "engine": _engine,
     "weights": lambda text: weight_format(text) or None,
     "cache": lambda text: cache_format(text) or None,
     "version": _version,

@@ -30,14 +30,14 @@ def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration
 
     Raises: InputFileError: it is in no known format, or lacks what a prediction needs.
     """
-    answer, accelerators_of = _judged(asked, text, seed, calibration)
+    answer, accelerators_of = _answer_of(asked, text, seed, calibration)
     if calibration is not None and not accelerators_of:
         unused = "the calibration is not used: nothing in this file is held against a prediction of speed"
         return replace(answer, warnings=(*answer.warnings, unused))
     return with_calibration(answer, calibration, accelerators_of)
 
 
-def _judged(
+def _answer_of(
     asked: FileInput, text: str, seed: int, calibration: Calibration | None
 ) -> tuple[Answer, frozenset[str]]:
     """Return the verdict on a text, and the ids of the accelerators whose speed was predicted for it."""
