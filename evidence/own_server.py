@@ -14,9 +14,10 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
+from advisor.catalog.formats.catalogue_price import board_with_memory
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.schema import Calibration
-from advisor.catalog.units import MILLISECOND_S
+from advisor.catalog.units import GIB, MILLISECOND_S
 from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.quantity import Quantity
@@ -129,9 +130,11 @@ def row_of(
     }
     row = {name: value for name, value in found.items() if value} | dict(stated)
     settings = {name: value for name, value in (result.settings or {}).items() if name not in row}
+    if "load" in row:
+        settings.pop("concurrency", None)
     if settings:
         assumed.append(f"settings in the file: {', '.join(' '.join(pair) for pair in settings.items())}")
-        row = settings | row
+        row = settings | ({"load": "closed"} if "concurrency" in settings else {}) | row
     added = {name: value for name, value in around.items() if name not in row}
     if added:
         assumed.append(
@@ -141,6 +144,7 @@ def row_of(
     row = stored_formats(row.get("model", "")) | row
     if "gpu" in row:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
+        assumed += _with_memory(row, result.gpu, is_typed="gpu" in stated)
     missing = [words for names, words in _NEEDED.items() if not any(row.get(name) for name in names)]
     if missing:
         raise InputFileError(
@@ -172,6 +176,25 @@ def row_of(
             else "the file states mean lengths, not their spread"
         )
     return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+_SAME_MEMORY: Final = 0.15
+"""Relative difference of two statements of an accelerator's memory that count as equal: sellers round, drivers reserve."""
+
+
+def _with_memory(row: dict[str, str], name: str, *, is_typed: bool) -> list[str]:
+    """Take the board of a row's accelerator that has the memory which the row states, out of the row; return a sentence
+    where the accelerator has another and no board of its name has that."""
+    gib = float(row.pop("memory_gib", 0.0))
+    record = accelerators.by_id(row["gpu"])
+    if not gib or not record.memory_bytes or abs(gib * GIB / record.memory_bytes - 1.0) <= _SAME_MEMORY:
+        return []
+    family = re.sub(r"-\d+gb$", "", row["gpu"])
+    board = None if is_typed else board_with_memory(name or family, gib * GIB)
+    if board is not None and board.id != record.id:
+        row["gpu"] = board.id
+        return [f"{name or record.id} with {gib:g} GB is taken as {board.id}"]
+    return [f"not used: memory of {gib:g} GB ({record.id} is planned with {record.memory_bytes / GIB:.0f} GiB)"]
 
 
 def _accelerators_of(row: Mapping[str, str]) -> int:
@@ -314,8 +337,11 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     # Parts that are published in few bits stay so in files that are named by another type.
     published = _published_format(row["model"], test.engine) or stored_formats(row["model"])
     row["weight_dtype"] = row["weight_dtype"] or published.get("weight_dtype", "")
+    assumed: tuple[str, ...] = ()
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
+        row |= {name: value for name, value in test.stated.columns.items() if name == "memory_gib"}
+        assumed = tuple(_with_memory(row, test.device, is_typed="gpu" in stated))
     example = "exl3-4.0bpw" if test.engine == "exllamav3" else "q4_k_m"
     wanted = {"model": "--model ID", "gpu": "--gpu ID", "weight_dtype": f"--precision {example}"}
     if missing := [name for name in wanted if not row[name]]:
@@ -334,11 +360,10 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
             why="TabbyAPI printed them, whose engine reads EXL3",
             fix=f"--precision {example}",
         )
-    assumed: tuple[str, ...] = ()
     if test.num_gpu_layers == 0:
-        assumed = ("the test ran without a GPU (ngl 0), the prediction is for one",)
+        assumed += ("the test ran without a GPU (ngl 0), the prediction is for one",)
     elif test.num_prompt_tokens and (test.micro_batch_tokens or _USUAL_MICRO_BATCH) != _USUAL_MICRO_BATCH:
-        assumed = (
+        assumed += (
             f"the prompt ran in steps of {test.micro_batch_tokens} tokens (-ub), the prediction is for "
             f"{_USUAL_MICRO_BATCH}: mixtures of experts gain most from larger steps",
         )
@@ -358,7 +383,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         "case_id": " ".join((what + depth, *(word for pair in test.settings for word in pair))),
         **fixed,
         **shared,
-        **test.stated.columns,
+        **{name: value for name, value in test.stated.columns.items() if name != "memory_gib"},
         **row,
         **lengths,
         "context_depth": str(test.depth_tokens),

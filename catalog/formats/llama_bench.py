@@ -179,11 +179,11 @@ def _settings_in(cells: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((option, str(cells[name])) for name, option in _SETTINGS.items() if name in cells)
 
 
-_LOCAL_COLUMNS: Final = ("kv_dtype", "power_cap_w")
+_LOCAL_COLUMNS: Final = ("kv_dtype", "power_cap_w", "memory_gib")
 """Columns of a case that a test of llama-bench states and no other field of it has."""
 
 
-def _further_settings(cells: Mapping[str, Any]) -> StatedSettings:
+def further_settings(cells: Mapping[str, Any]) -> StatedSettings:
     """Return the settings of a test that its own fields do not have: the format of the cache, and what is not used."""
     found = settings_among(cells.items())
     return replace(
@@ -236,7 +236,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
         settings=_settings_in(one),
-        stated=_further_settings(one),
+        stated=further_settings(one),
     )
 
 
@@ -339,7 +339,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
         settings=_settings_in(cells),
-        stated=_further_settings(cells),
+        stated=further_settings(cells),
     )
 
 

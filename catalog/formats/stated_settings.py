@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from advisor.catalog import accelerators, engines
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, named_records, read_toml
@@ -24,6 +24,7 @@ Holds = Literal[
     "whole",
     "accelerator",
     "engine",
+    "model",
     "weights",
     "cache",
     "version",
@@ -33,6 +34,7 @@ Holds = Literal[
     "kept",
     "speculation",
     "watts",
+    "gib",
 ]
 """Kind of value: flags that are on, that turn something off, or that keep it where they are not false; and others."""
 
@@ -188,6 +190,7 @@ _UNREAD: Final[Mapping[str, str]] = {
     "cache": "it stands for no format that is planned: --kv-precision says which",
     "speculation": "the method is not modelled",
     "accelerator": "it names no accelerator of the catalog: --gpu says which",
+    "engine": "the program has no plan: vllm is taken; --engine NAME says another",
     "version": "it names no release",
 }
 """Reasons for values that are not understood, by their kind."""
@@ -238,8 +241,20 @@ def _accelerator(text: str) -> str | None:
     return f"{id_}*{count}" if count else id_
 
 
-def _engine(text: str) -> str:
-    """Return the id of the engine that a word or its first part names; empty for an interface that many have."""
+def unplanned_engine(text: str) -> str:
+    """Return the one serving program without a plan that a text names; empty if it names none, or several."""
+    names = _formats()["not_planned"].items()
+    found = {
+        name for word, name in names if re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text.lower())
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
+def _engine(text: str) -> str | None:
+    """Return the id of the engine that a word or its first part names; empty for an interface that many have, None for
+    a program without a plan."""
+    if unplanned_engine(text):
+        return None
     for name in (text, re.split(r"[-_ ]", text.strip())[0]):
         try:
             return engines.get(name).record.id
@@ -258,8 +273,9 @@ def _speculation(text: str) -> str | None:
     return "" if word in _FALSE else next((own for part, own in _DRAFTS if part in word), None)
 
 
-def _watts(text: str) -> str | None:
-    found = number_of(text.lower().removesuffix("watts").removesuffix("w").strip())
+def _number_before(text: str, *units: str) -> str | None:
+    """Return the number of a text that may have one of some units behind it."""
+    found = number_of(re.sub(rf"\s*(?:{'|'.join(units)})$", "", text.strip().lower()))
     return None if found is None else f"{found:g}"
 
 
@@ -267,6 +283,7 @@ _READERS: Final[Mapping[str, Callable[[str], str | None]]] = {
     "whole": _whole,
     "accelerator": _accelerator,
     "engine": _engine,
+    "model": lambda text: text if models.find(models.name_in_path(text)) else "",
     "weights": lambda text: weight_format(text) or None,
     "cache": lambda text: cache_format(text) or None,
     "version": _version,
@@ -275,7 +292,8 @@ _READERS: Final[Mapping[str, Callable[[str], str | None]]] = {
     "off": lambda text: "" if text.lower() in _FALSE else "0",
     "kept": lambda text: "0" if text.lower() in _FALSE else "",
     "speculation": _speculation,
-    "watts": _watts,
+    "watts": lambda text: _number_before(text, "watts", "w"),
+    "gib": lambda text: _number_before(text, "gib", "gb"),
 }
 """Readers by kind of value."""
 
