@@ -14,7 +14,6 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
-from advisor.catalog.formats.catalogue_price import board_with_memory
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import GIB, MILLISECOND_S
@@ -190,7 +189,7 @@ def _with_memory(row: dict[str, str], name: str, *, is_typed: bool) -> list[str]
     if not gib or not record.memory_bytes or abs(gib * GIB / record.memory_bytes - 1.0) <= _SAME_MEMORY:
         return []
     family = re.sub(r"-\d+gb$", "", row["gpu"])
-    board = None if is_typed else board_with_memory(name or family, gib * GIB)
+    board = None if is_typed else accelerators.find(f"{family}-{gib:g}gb")
     if board is not None and board.id != record.id:
         row["gpu"] = board.id
         return [f"{name or record.id} with {gib:g} GB is taken as {board.id}"]

@@ -3,7 +3,7 @@
 import datetime
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import accelerators
@@ -93,11 +93,6 @@ def _board_with_memory(name: str, memory_bytes: float) -> Accelerator | None:
         and abs(memory_bytes - board.memory_bytes) <= _MEMORY_TOLERANCE * board.memory_bytes
     ]
     return max(able, key=lambda board: "sxm" in board.id, default=None)
-
-
-def board_with_memory(name: str, memory_bytes: float) -> Accelerator | None:
-    """Return the accelerator of a name that has a memory, of those that share the name; None if none has."""
-    return accelerator_of(replace(_row_of(name), memory_bytes=memory_bytes))[0]
 
 
 def is_accelerator(name: str) -> bool:

@@ -135,3 +135,27 @@ def test_what_llama_bench_keeps_in_main_memory_is_said() -> None:
     assert row["kv_dtype"] == "q8_0"
     assert any(words.startswith("40 of 64 layers") for words in assumed)
     assert any(words.startswith("not used: n_cpu_moe 4") for words in assumed)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "memory", "taken"),
+    [("NVIDIA A100", 40, "a100-sxm-40gb"), ("M3 Pro", 18, "m3-pro-18gb"), ("NVIDIA H100", 80, "h100-sxm")],
+)
+def test_the_memory_beside_a_name_tells_the_board(gpu: str, memory: int, taken: str) -> None:
+    one = {
+        "gpu": gpu,
+        "vram_gb": memory,
+        "model": "qwen3-8b",
+        "users": 8,
+        "isl": 1000,
+        "osl": 200,
+        "tpot_ms": 14,
+    }
+    ((row, _),) = rows_of(read(json.dumps(one), "file")[1], {}, {}, is_local=False)
+    assert row["gpu"] == taken
+
+
+def test_a_program_without_a_plan_is_named() -> None:
+    text = "# TGI 3.3.4, Llama-3.1-8B-Instruct, 1x H100\n\n| Users | TTFT (ms) | TPOT (ms) |\n|---|---|---|\n| 8 | 90 | 11 |\n"
+    for brought in (text, json.dumps({"backend": "tgi", "users": 8, "ttft_ms": 90, "tpot_ms": 11})):
+        assert "plan" in remarks(brought)
