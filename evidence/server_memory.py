@@ -15,7 +15,7 @@ from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.host_layers import HostLayers
 from advisor.simulator.layout import check_generates, check_layout
-from advisor.simulator.memory import MemoryPlan, expert_padding_bytes
+from advisor.simulator.memory import MemoryPlan, TooLittleMemoryError, expert_padding_bytes
 from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
 _CLOSE: Final = 0.08
@@ -74,7 +74,13 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         settings = replace(settings, max_num_batched_tokens=max(window, _FEWEST_BATCHED_TOKENS))
     check_generates(deployment.model)
     check_layout(deployment)
-    plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
+    try:
+        plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
+    except TooLittleMemoryError as error:
+        if log.has_failed or not (log.kv_bytes or log.kv_tokens):
+            raise
+        plan = error.plan
+        assumed.append(f"by the plan it does not fit ({error.why or error.what}), and the log says that it does")
     figures = []
     if log.weight_bytes:
         held = plan.weight_bytes + expert_padding_bytes(deployment)
@@ -84,12 +90,16 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
         planned = slots * footprint.bytes_of(log.kv_tokens // slots)
         figures.append(MemoryFigure("KV cache and states of all slots", "bytes", log.kv_bytes, planned))
+    elif log.loaded_bytes and log.kv_tokens:
+        cache = kv_bytes_per_token(deployment.model, deployment.kv_dtype).bytes_of(log.kv_tokens)
+        planned = plan.weight_bytes + cache + plan.activation_bytes
+        figures.append(MemoryFigure("all that is loaded", "bytes", log.loaded_bytes, planned))
     elif log.kv_bytes and log.sizes_by_context:
         assumed.append("the log does not say the context of its cache: the size of the cache is not compared")
     elif log.kv_bytes:
         held = plan.kv_bytes - plan.state_pool_bytes
         figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, held))
-    if log.kv_tokens and not log.sizes_by_context:
+    if log.kv_tokens and not log.sizes_by_context and plan.kv_bytes > 0.0:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
         tokens = _printed_tokens(deployment, plan, log, settings, window, assumed)

@@ -53,6 +53,8 @@ class Setting(Record):
     """Values that say nothing."""
     why: str = ""
     """Reason why no prediction reads it."""
+    memory: str = ""
+    """What the memory plan of a start-up log lacks where the setting is on; empty if nothing."""
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class StatedSettings:
     """Name in the file by column."""
     unused: dict[str, str] = field(default_factory=dict)
     """Reasons by what the file says and no prediction reads."""
+    unplanned: dict[str, str] = field(default_factory=dict)
+    """What a memory plan lacks, by what the file says."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -82,13 +86,16 @@ _MOST_LISTED: Final = 64
 """Longest list whose items may be settings; longer ones hold a figure of each request."""
 _LONGEST_VALUE: Final = 400
 """Characters of the longest value that is a setting."""
+_LONGEST_SHOWN: Final = 80
+"""Characters of a setting that a note shows."""
 _DEEPEST: Final = 12
 _NOTHING: Final = ("", "none", "null", "n/a", "na", "-", "unknown", "unset", "not set", "default")
 _FALSE: Final = ("false", "0", "off", "no")
 _WITHIN: Final = re.compile(
-    r"(?<![\w-])--([a-z][\w-]*)(?:[ =]+([^\s-][^\s,;)]*))?|(?<![\w.])([A-Za-z_]\w*)=('[^']*'|\"[^\"]*\"|[^\s,;)]+)"
+    r"(?<![\w-])--([a-z][\w-]*)(?:[ =]+([^\s-][^\s,;)]*))?"
+    r"|(?<![\w.])(?:([A-Za-z_]\w*)=|['\"]([A-Za-z_]\w*)['\"]: ?)('[^']*'|\"[^\"]*\"|\{[^{}]{0,300}\}|[^\s,;(){}]+)"
 )
-"""Option of a command, or a setting between commas."""
+"""Option of a command, or a setting between commas, `name=value` or as Python prints a dictionary."""
 _PAIR: Final = re.compile(
     r"^\s*(?:[-*|•]\s*)?[\"']?([A-Za-z][\w ./()-]{0,50}?)[\"']?\s*(?::|\s=)\s+"
     r"[\"']?([^\s\"',|][^\"'|]{0,80}?)[\"',|]*\s*$"
@@ -171,7 +178,9 @@ def settings_among(fields: Iterable[tuple[str, Any]]) -> StatedSettings:
         read = {value for value in values.values() if value is not None}
         for text, (setting, name) in stated.items():
             parts = name.split(".")[-2:] if setting.below else [name.rpartition(".")[2]]
-            shown = f"{' '.join(parts)} {text}"
+            shown = f"{' '.join(parts)} {text}"[:_LONGEST_SHOWN]
+            if setting.memory and values[text] != "":
+                found.unplanned[shown] = setting.memory
             if setting.why:
                 found.unused[shown] = setting.why
             elif values[text] is None:
@@ -304,6 +313,12 @@ def with_settings(results: tuple[BenchmarkResult, ...], text: str) -> tuple[Benc
     return tuple(_with(one, found) for one, found in zip(results, around, strict=True))
 
 
+def memory_notes(text: str) -> tuple[str, ...]:
+    """Return sentences on the settings of a start-up log that take memory for which there is no plan."""
+    found = settings_among(_pairs(text))
+    return tuple(f"not planned: {lacks} ({said})" for said, lacks in found.unplanned.items())
+
+
 def _with(one: BenchmarkResult, found: StatedSettings) -> BenchmarkResult:
     """Return a result with settings of the text that holds it, and those named that its own contradict."""
     own = one.settings or {}
@@ -357,5 +372,5 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _within(text: str) -> Iterator[tuple[str, str]]:
-    for option, value, name, said in _WITHIN.findall(text):
-        yield (option, value or "true") if option else (name, said.strip("'\""))
+    for option, value, name, key, said in _WITHIN.findall(text):
+        yield (option, value or "true") if option else (name or key, said.strip("'\""))

@@ -242,7 +242,7 @@ def memory_answer(
                 figure.name,
                 _size(figure, figure.logged),
                 _size(figure, figure.planned),
-                f"{figure.ratio:.2f}" if figure.logged > 0 else "-",
+                f"{figure.ratio:.2f}" if figure.logged > 0 and figure.planned > 0 else "-",
             )
             for figure in found.figures
         )
