@@ -178,7 +178,7 @@ def row_of(
 
 
 _SAME_MEMORY: Final = 0.15
-"""Relative difference of two statements of an accelerator's memory that count as equal: sellers round, drivers reserve."""
+"""Relative difference of two statements of a memory that count as equal: sellers round, drivers reserve."""
 
 
 def _with_memory(row: dict[str, str], name: str, *, is_typed: bool) -> list[str]:

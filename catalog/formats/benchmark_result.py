@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
@@ -33,9 +33,10 @@ class MeasuredTimes:
     mean_s: float | None = None
     p50_s: float | None = None
     p99_s: float | None = None
-    p50_within_s: tuple[float, float] | None = None
+    p50_within_s: tuple[float, float] | None = field(default=None, kw_only=True)
     """Bounds between which the median lies, where it is interpolated between those of a bucket; None if it is not."""
-    p99_within_s: tuple[float, float] | None = None
+    p99_within_s: tuple[float, float] | None = field(default=None, kw_only=True)
+    """Bounds of the 99th percentile likewise."""
 
     def __post_init__(self) -> None:
         """Refuse statistics that contradict each other. Raises: InputFileError: the median exceeds the percentile."""

@@ -250,7 +250,7 @@ def _histogram(samples: _Samples, prefix: str, names: tuple[str, ...]) -> Measur
             buckets = samples.buckets.get(name, {})
             (p50, p50_within), (p99, p99_within) = (_percentile(buckets, part) for part in (0.5, 0.99))
             mean = ratio_of(samples.totals.get(f"{name}_sum"), count)
-            return MeasuredTimes(mean, p50, p99, p50_within, p99_within)
+            return MeasuredTimes(mean, p50, p99, p50_within_s=p50_within, p99_within_s=p99_within)
     return MeasuredTimes()
 
 

@@ -54,7 +54,7 @@ class Setting(Record):
     why: str = ""
     """Reason why no prediction reads it."""
     memory: str = ""
-    """What the memory plan of a start-up log lacks where the setting is on; empty if nothing."""
+    """Part of the memory that a plan lacks where the setting is on; empty if it lacks none."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class StatedSettings:
     unused: dict[str, str] = field(default_factory=dict)
     """Reasons by what the file says and no prediction reads."""
     unplanned: dict[str, str] = field(default_factory=dict)
-    """What a memory plan lacks, by what the file says."""
+    """Parts of the memory that a plan lacks, by what the file says."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.registry import read
 from advisor.catalog.formats.stated_settings import settings_among
 from advisor.evidence.own_server import rows_of
+from advisor.simulator.serving.trace_files import read_trace
 
 FOLDER: Final = Path(__file__).parent / "formats"
 BROUGHT: Final = [
@@ -156,3 +157,28 @@ def test_a_program_without_a_plan_is_named() -> None:
     text = "# TGI 3.3.4, 1x H100\n\n| Users | TTFT (ms) | TPOT (ms) |\n|---|---|---|\n| 8 | 90 | 11 |\n"
     for brought in (text, json.dumps({"backend": "tgi", "users": 8, "ttft_ms": 90, "tpot_ms": 11})):
         assert "plan" in remarks(brought)
+
+
+@pytest.mark.parametrize("name", ["arrived_at_s", "created"])
+def test_a_trace_says_which_columns_bear_on_a_request_and_are_not_used(name: str, tmp_path: Path) -> None:
+    """A log of calls, whatever it is of, and a trace of own columns."""
+    lengths = (
+        ("prompt_tokens", "completion_tokens") if name == "created" else ("input_tokens", "output_tokens")
+    )
+    path = tmp_path / "trace.jsonl"
+    rows = [
+        {
+            name: 1741569952 + place,
+            lengths[0]: 90,
+            lengths[1]: 9,
+            "model": f"m{place}",
+            "priority": "low",
+            "num_images": 0,
+        }
+        for place in range(2)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    notes = " ".join(read_trace(path).notes)
+    assert "column model is not used" in notes
+    assert "column priority is not used" in notes
+    assert "images" not in notes

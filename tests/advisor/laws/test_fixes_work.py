@@ -29,18 +29,21 @@ VALUES: Final = {
     "xID": "xh100-sxm",
     "--precision FORMAT": "--precision q4_k_m",
 }
-"""What a person types for the placeholders of fixes."""
+"""Options as a person types them for the placeholders of fixes."""
 OPTIONS: Final = re.compile(r"(?:--[a-z][\w-]*(?: (?!--)[^\s,;:]+)? ?)+")
 REPLACED: Final = {"instead of the trace": "--trace", "--gpu": "--gpu"}
 """Option whose value a fix takes the place of, by words of the fix."""
 TYPED: Final = {
-    "no accelerator, no model": ("results", '{"max_concurrency": 4, "mean_ttft_ms": 90, "total_input_tokens": 4000, '
-    '"total_output_tokens": 400, "completed": 8, "output_throughput": 300}'),
+    "no accelerator, no model": (
+        "results",
+        '{"max_concurrency": 4, "mean_ttft_ms": 90, "total_input_tokens": 4000, '
+        '"total_output_tokens": 400, "completed": 8, "output_throughput": 300}',
+    ),
     "rates alone": ("results", "| TTFT (ms) | TPOT (ms) |\n|---|---|\n| 90 | 11 |\n"),
     "a trace without times": ("traffic", '{"input_length": 100, "output_length": 10}\n' * 5),
     "a sheet without a provider": ("prices", "GPU,GPUs,Price per hour\nH100 SXM,8,19.92\n"),
     "a count without a name": ("machine", "Total number of GPUs: 4\n"),
-}  # fmt: skip
+}
 """Further refused files, with their kinds."""
 
 
