@@ -62,7 +62,10 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "availability|interruptible|spot",
     ),
     "years": ("reservation term|lease contract length|commitment(?: length| period)?",),
-    "unit": ("(?:pricing |usage |consumed )?unit(?: of measure)?|billing (?:unit|period)|per",),
+    "unit": ("(?:pricing |usage |consumed )?unit(?: of measure)?|billing unit|per",),
+    "period": (
+        "billing(?: (?:period|interval|cycle|frequency))?|(?:price |payment )?(?:period|interval|frequency)",
+    ),
     "system": ("operating system|os|product name|platform",),
 }
 """Names of fields in plain words by what they hold; the first name that fits counts."""

@@ -59,9 +59,6 @@ _PRICE: Final = re.compile(
     r"(?:usd|us\$|\$)?\s*([\d.,'’\s]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
     re.IGNORECASE,
 )
-_LONG_PERIOD_HOURS: Final = 24.0
-"""Shortest period whose prices are sums of dollars and cents; those of an hour have more decimals."""
-_THREE_DECIMALS: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 _HOURS_PER_YEAR: Final = 8760.0
 _OTHER_MONEY: Final = re.compile(
     r"[€£¥₹₩₽]|(?<![A-Za-z])(?!US)[A-Z]{1,2}\$(?= ?\d)"
@@ -204,13 +201,7 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
     if catalogue == "lines":
         yield from priced_lines(text)
         return
-    titles = _header(text)
-    is_csv = (
-        columns_of(tuple(titles)).is_priced and len(titles) > 1 and text == read_text(path, MOST_PRICES_BYTES)
-    )
-    rows: Iterator[tuple[int, Record]] = (
-        iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
-    )
+    is_csv, rows = _rows_of(path, text)
     known: dict[tuple[str, ...], PriceColumns] = {}
     found = list[CataloguePrice]()
     for number, record in rows:
@@ -222,13 +213,24 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
     yield from (replace(one, gpu=named, num_accelerators="1") for one in found) if named else found
 
 
+def _rows_of(path: Path, text: str) -> tuple[bool, Iterator[tuple[int, Record]]]:
+    """Return whether a list is CSV with its titles in the first row, and its records with their numbers.
+
+    Raises: InputFileError: a row is no CSV.
+    """
+    titles = _header(text)
+    is_csv = (
+        columns_of(tuple(titles)).is_priced and len(titles) > 1 and text == read_text(path, MOST_PRICES_BYTES)
+    )
+    return is_csv, iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
+
+
 def unread_columns(path: Path) -> tuple[tuple[str, ...], bool]:
     """Return the names of columns that hold numbers and are not read, and whether the number of accelerators is stated.
 
     Raises: InputFileError: the file cannot be read.
     """
-    text = _text_in(path)
-    records = read_records(text)
+    records = [record for _, record in _rows_of(path, _text_in(path))[1]]
     columns = columns_of(tuple(records[0])) if records else PriceColumns()
     unread = tuple(
         title
@@ -303,6 +305,8 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     """Return the cells of a record by what they hold, all names of its machine as `names`; None for a record without
     an accelerator, or with the price of a licence too."""
     cells = {what: _first_text(record, names) for what, names in columns.fields.items()}
+    if "term" in cells:  # a model and a commitment may both be columns of that name
+        cells["term"] = " ".join(filter(None, (_text_of(record[name]) for name in columns.names_of("term"))))
     if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(
         f"{cells.get('system', '')} {cells.get('description', '')}"
     ):
@@ -311,6 +315,7 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     is_of_a_period = period_hours(plain_words(cells.get("unit", "")).split()) is not None
     if is_of_a_period and all(map(_IS_QUANTITY.fullmatch, counts)):
         cells.pop("count", None)  # an invoice counts the hours that were rented
+    cells["unit"] = cells.get("unit", "") or cells.get("period", "")
     machines = [_text_of(record[name]) for name in sorted(columns.names_of("sku"), key=_is_vague)]
     in_words = _INSTANCE.search(cells.get("description", ""))
     cells["sku"] = next(filter(None, machines), in_words[0] if in_words else "")
@@ -423,7 +428,8 @@ def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
     stated = conditions_of(cell)
     found = _PRICE.fullmatch(stated.rest)
     unit = set(re.findall(r"[a-z]+", found[3].lower())) if found else {""}
-    usd = dollars_of(found[1]) if found else None
+    hours = period_hours(unit) or kind.hours
+    usd = dollars_of(found[1], hours) if found else None
     if found is None or usd is None or not unit <= UNIT_WORDS:
         raise InputFileError(
             f"{where}: price {cell!r}",
@@ -431,9 +437,6 @@ def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
             fix="write the number of dollars per hour",
         )
     is_each = kind.is_each or bool(unit & ONE_ACCELERATOR)
-    hours = period_hours(unit) or kind.hours
-    if hours >= _LONG_PERIOD_HOURS and _THREE_DECIMALS.fullmatch(found[1].strip()):
-        usd *= 1000.0  # sums have two decimals: the point divides thousands
     usd /= 100.0 if found[2] else 1.0
     return _Amount(usd, is_each, hours, stated.term, stated.smallest_order, stated.is_lower_bound)
 

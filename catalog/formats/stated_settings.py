@@ -39,7 +39,7 @@ Holds = Literal[
 """Kind of value: flags that are on, that turn something off, or that keep it where they are not false; and others."""
 
 
-class Setting(Record):
+class NamedSetting(Record):
     """One setting: names under which programs write it, and what becomes of its value."""
 
     names: tuple[str, ...]
@@ -135,16 +135,16 @@ def _formats() -> Mapping[str, Mapping[str, str]]:
 
 
 @functools.cache
-def _settings() -> tuple[tuple[Setting, re.Pattern[str], re.Pattern[str]], ...]:
+def _settings() -> tuple[tuple[NamedSetting, re.Pattern[str], re.Pattern[str]], ...]:
     """Return the settings with the patterns of their names and of those above them."""
     return tuple(
         (one, re.compile("|".join(one.names)), re.compile(rf"\b(?:{one.below})\b"))
-        for one in named_records(Setting, "stated_settings.toml").values()
+        for one in named_records(NamedSetting, "stated_settings.toml").values()
     )
 
 
 @functools.lru_cache(maxsize=4096)
-def _setting_named(name: str) -> Setting | None:
+def _setting_named(name: str) -> NamedSetting | None:
     above, _, own = name.rpartition(".")
     words = plain_words(own)
     higher = plain_words(above)
@@ -160,7 +160,7 @@ def _setting_named(name: str) -> Setting | None:
 
 def settings_among(fields: Iterable[tuple[str, Any]]) -> StatedSettings:
     """Return the settings among named values; one that is stated with several values is not used."""
-    said: dict[str, dict[str, tuple[Setting, str]]] = {}
+    said: dict[str, dict[str, tuple[NamedSetting, str]]] = {}
     for name, value in fields:
         setting = _setting_named(name)
         text = str(value).strip().strip("'\"")
@@ -222,7 +222,7 @@ def _as_columns(found: StatedSettings) -> StatedSettings:
     return found
 
 
-def _value(setting: Setting, text: str) -> str | None:
+def _value(setting: NamedSetting, text: str) -> str | None:
     """Return a value as a case has it; empty for one that says nothing, None for one that is not understood."""
     return _READERS[setting.holds](text)
 
