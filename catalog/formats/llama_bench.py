@@ -12,10 +12,10 @@ from typing import Any, Final
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import number_of, whole_of
-from advisor.catalog.formats.documents import json_objects
+from advisor.catalog.formats.documents import document_of, json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.formats.stated_settings import StatedSettings, settings_among
+from advisor.catalog.formats.stated_settings import StatedSettings, settings_among, settings_in_lines
 from advisor.catalog.units import GIB, GIGA, MEGA, MIB, MILLISECOND_S, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
@@ -185,7 +185,18 @@ _LOCAL_COLUMNS: Final = ("kv_dtype", "power_cap_w", "memory_gib")
 
 def further_settings(cells: Mapping[str, Any]) -> StatedSettings:
     """Return the settings of a test that its own fields do not have: the format of the cache, and what is not used."""
-    found = settings_among(cells.items())
+    return _without_own(settings_among(cells.items()))
+
+
+def with_settings_around(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBenchRow, ...]:
+    """Return tests with the settings that the lines and commands around them state; a document's are in its objects."""
+    if document_of(text) is not None:
+        return rows
+    around = _without_own(settings_in_lines(text))
+    return tuple(replace(row, stated=row.stated.with_those_of(around)) for row in rows)
+
+
+def _without_own(found: StatedSettings) -> StatedSettings:
     return replace(
         found, columns={name: found.columns[name] for name in _LOCAL_COLUMNS if name in found.columns}
     )

@@ -30,6 +30,7 @@ from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.formats.link_report import LinkReport
+from advisor.catalog.formats.llama_bench import LlamaBenchRow, with_settings_around
 from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.stated_settings import with_settings
 from advisor.catalog.formats.surroundings import complete
@@ -89,6 +90,8 @@ def _with_settings(held: Any, text: str) -> Any:
     """Return the results of serving benchmarks with the settings that their text states; anything else as it is."""
     if isinstance(held, ServerMetrics):
         return dataclasses.replace(held, result=with_settings((held.result,), text)[0])
+    if isinstance(held, tuple) and all(isinstance(one, LlamaBenchRow) for one in held):
+        return with_settings_around(held, text)
     is_result = isinstance(held, tuple) and all(isinstance(one, BenchmarkResult) for one in held)
     return with_settings(held, text) if is_result else held
 

@@ -53,6 +53,10 @@ class NamedSetting(Record):
     """Values that say nothing."""
     why: str = ""
     """Reason why no prediction reads it."""
+    called: str = ""
+    """Name under which a setting is told that people write in prose."""
+    prose: tuple[str, ...] = ()
+    """Regular expressions of the setting in prose; their group is the value."""
     memory: str = ""
     """Part of the memory that a plan lacks where the setting is on; empty if it lacks none."""
 
@@ -90,7 +94,7 @@ _LONGEST_SHOWN: Final = 80
 """Characters of a setting that a note shows."""
 _DEEPEST: Final = 12
 _NOTHING: Final = ("", "none", "null", "n/a", "na", "-", "unknown", "unset", "not set", "default")
-_FALSE: Final = ("false", "0", "off", "no")
+_FALSE: Final = ("false", "0", "off", "no", "disabled")
 _WITHIN: Final = re.compile(
     r"(?<![\w-])--([a-z][\w-]*)(?:[ =]+([^\s-][^\s,;)]*))?"
     r"|(?<![\w.])(?:([A-Za-z_]\w*)=|['\"]([A-Za-z_]\w*)['\"]: ?)('[^']*'|\"[^\"]*\"|\{[^{}]{0,300}\}|[^\s,;(){}]+)"
@@ -313,9 +317,14 @@ def with_settings(results: tuple[BenchmarkResult, ...], text: str) -> tuple[Benc
     return tuple(_with(one, found) for one, found in zip(results, around, strict=True))
 
 
+def settings_in_lines(text: str) -> StatedSettings:
+    """Return the settings that lines, commands and headings of a text state."""
+    return settings_among(_pairs(text))
+
+
 def memory_notes(text: str) -> tuple[str, ...]:
     """Return sentences on the settings of a start-up log that take memory for which there is no plan."""
-    found = settings_among(_pairs(text))
+    found = settings_in_lines(text)
     return tuple(f"not planned: {lacks} ({said})" for said, lacks in found.unplanned.items())
 
 
@@ -369,6 +378,15 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         if (found := _PAIR.match(line)) is not None:
             yield found[1], found[2].partition(" (")[0]
         yield from _within(line)
+        if "|" not in line and len(line) <= _LONGEST_VALUE:
+            for name, form in _prose():
+                yield from ((name, found[1]) for found in form.finditer(line))
+
+
+@functools.cache
+def _prose() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the settings that people write in prose, each by its name, with the pattern of one form."""
+    return tuple((one.called, re.compile(form)) for one, _, _ in _settings() for form in one.prose)
 
 
 def _within(text: str) -> Iterator[tuple[str, str]]:

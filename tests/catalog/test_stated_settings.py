@@ -182,3 +182,31 @@ def test_a_trace_says_which_columns_bear_on_a_request_and_are_not_used(name: str
     assert "column model is not used" in notes
     assert "column priority is not used" in notes
     assert "images" not in notes
+
+
+@pytest.mark.parametrize(
+    ("heading", "column", "value"),
+    [
+        ("Qwen3-8B on 1x H100 (vLLM 0.10.2)", "engine_version", "0.10.2"),
+        ("Qwen3-8B on 1x H100, prefix caching off", "prefix_cache", "0"),
+        ("Qwen3-8B on 1x H100, fp8 KV cache", "kv_dtype", "fp8"),
+        ("Qwen3-8B on 1x H100, KV cache: fp8", "kv_dtype", "fp8"),
+        ("Qwen3-8B on 4x H100, TP2 PP2", "pp", "2"),
+        ("Qwen3-8B on 1x H100 with EAGLE-3", "spec_decode", "eagle"),
+        ("Qwen3-8B on 1x H100, limited to 400 W", "power_cap_w", "400"),
+        ("Qwen3-8B on 1x H100, 512-token shared prefix", "shared_prefix_len", "512"),
+    ],
+)
+def test_settings_in_a_heading_count(heading: str, column: str, value: str) -> None:
+    titles = "| Users | ISL | OSL | TTFT (ms) | TPOT (ms) |\n|---|---|---|---|---|"
+    table = f"# {heading}\n\n{titles}\n| 8 | 1024 | 128 | 90 | 11 |\n"
+    ((row, _),) = rows_of(read(table, "file")[1], {}, {}, is_local=False)
+    assert row[column] == value
+
+
+def test_settings_around_a_table_of_a_local_run_count() -> None:
+    heading = "# Qwen3-14B Q4_K_M, llama.cpp, KV cache q8_0\nRTX 3090, --n-cpu-moe 10"
+    text = f"{heading}\n\n| Context | Decode (tok/s) |\n|---|---|\n| 1024 | 60 |\n"
+    ((row, assumed),) = rows_of(read(text, "file")[1], {}, {}, is_local=True)
+    assert row["kv_dtype"] == "q8_0"
+    assert any(words.startswith("not used: n-cpu-moe 10") for words in assumed)
