@@ -71,18 +71,23 @@ class StatedSettings:
     """Name in the file by column."""
     unused: dict[str, str] = field(default_factory=dict)
     """Reasons by what the file says and no prediction reads."""
+    differing: dict[str, str] = field(default_factory=dict)
+    """Reasons by what the file says and contradicts elsewhere."""
     unplanned: dict[str, str] = field(default_factory=dict)
     """Parts of the memory that a plan lacks, by what the file says."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what is not used."""
-        return tuple(f"not used: {said} ({why})" for said, why in self.unused.items())
+        return tuple(f"not used: {said} ({why})" for said, why in (self.unused | self.differing).items())
 
     def with_those_of(self, other: "StatedSettings") -> "StatedSettings":
         """Return these settings and those of another part of the same text, of which these count first."""
         return StatedSettings(
-            {**other.columns, **self.columns}, {**other.names, **self.names}, {**other.unused, **self.unused}
+            {**other.columns, **self.columns},
+            {**other.names, **self.names},
+            {**other.unused, **self.unused},
+            {**other.differing, **self.differing},
         )
 
 
@@ -190,14 +195,13 @@ def settings_among(fields: Iterable[tuple[str, Any]]) -> StatedSettings:
             elif values[text] is None:
                 found.unused[shown] = _UNREAD.get(setting.holds, "its value is not understood")
             elif len(read) > 1:
-                found.unused[shown] = _SEVERAL
+                found.differing[shown] = "it is stated with several values"
             elif values[text]:
                 found.columns[column] = str(values[text])
                 found.names[column] = name.rpartition(".")[2]
     return _as_columns(found)
 
 
-_SEVERAL: Final = "it is stated with several values"
 _UNREAD: Final[Mapping[str, str]] = {
     "weights": "it stands for no one format: --precision says which",
     "cache": "it stands for no format that is planned: --kv-precision says which",
@@ -313,8 +317,30 @@ _READERS: Final[Mapping[str, Callable[[str], str | None]]] = {
 
 def with_settings(results: tuple[BenchmarkResult, ...], text: str) -> tuple[BenchmarkResult, ...]:
     """Return results with the settings that their text states; those that a reader found in a record count first."""
-    around = map(settings_among, fields_of(text, document_of(text), len(results)))
-    return tuple(_with(one, found) for one, found in zip(results, around, strict=True))
+    document = document_of(text)
+    around = map(settings_among, fields_of(text, document, len(results)))
+    return tuple(
+        _with(one, found, is_document=document is not None)
+        for one, found in zip(results, around, strict=True)
+    )
+
+
+def _with(one: BenchmarkResult, found: StatedSettings, *, is_document: bool) -> BenchmarkResult:
+    """Return a result with settings of the text that holds it, and those named that its own contradict."""
+    own = one.settings or {}
+    others = {
+        f"{found.names[column]} {value}": f"the record of the result says {own[column]}"
+        for column, value in found.columns.items()
+        if own.get(column, value) != value and column in found.names
+    }
+    # A document's settings that differ from record to record are in each of these.
+    differing = {} if is_document and own else found.differing
+    notes = StatedSettings(unused=found.unused | others, differing=differing).notes
+    return replace(
+        one,
+        settings={**found.columns, **own},
+        notes=(*one.notes, *(note for note in notes if note not in one.notes)),
+    )
 
 
 def settings_in_lines(text: str) -> StatedSettings:
@@ -326,25 +352,6 @@ def memory_notes(text: str) -> tuple[str, ...]:
     """Return sentences on the settings of a start-up log that take memory for which there is no plan."""
     found = settings_in_lines(text)
     return tuple(f"not planned: {lacks} ({said})" for said, lacks in found.unplanned.items())
-
-
-def _with(one: BenchmarkResult, found: StatedSettings) -> BenchmarkResult:
-    """Return a result with settings of the text that holds it, and those named that its own contradict."""
-    own = one.settings or {}
-    others = {
-        f"{found.names[column]} {value}": f"the record of the result says {own[column]}"
-        for column, value in found.columns.items()
-        if own.get(column, value) != value and column in found.names
-    }
-    # A document's settings that differ from record to record are in each of these.
-    differing = {said for said, why in found.unused.items() if why == _SEVERAL} if one.settings else set()
-    left = {said: why for said, why in found.unused.items() if said not in differing}
-    notes = StatedSettings(unused=left | others).notes
-    return replace(
-        one,
-        settings={**found.columns, **own},
-        notes=(*one.notes, *(note for note in notes if note not in one.notes)),
-    )
 
 
 def fields_of(text: str, document: Any, num_results: int) -> list[list[tuple[str, Any]]]:
