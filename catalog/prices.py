@@ -31,7 +31,13 @@ from advisor.catalog.files import (
     read_toml,
 )
 from advisor.catalog.formats.catalogue_price import CataloguePrice, accelerator_of, whole_count
-from advisor.catalog.formats.price_rows import TITLES, PriceCatalogue, catalogue_of, catalogue_prices
+from advisor.catalog.formats.price_rows import (
+    TITLES,
+    PriceCatalogue,
+    catalogue_of,
+    catalogue_prices,
+    unread_columns,
+)
 from advisor.catalog.formats.rental_terms import period_name
 from advisor.catalog.listing import make_callable
 from advisor.catalog.products import product_by_rule
@@ -187,7 +193,7 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
     """
     catalogue = catalogue_of(path)
     if catalogue is None:
-        return ()
+        return _doubted_counts(read_file(path, latest=max(as_of, datetime.date.today(), newest_reading())))
     found = _catalogue_rows(path, catalogue, providers, as_of)
     num_undated = sum(not price.is_dated for price in found.prices)
     undated = f", {num_undated:,} without a date" if num_undated else ""
@@ -201,9 +207,47 @@ def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str]
             f"of {found.num_lower_bounds} of {len(found.prices):,} prices only the lowest is stated (from, a range): "
             "ask for yours"
         )
+    unread, is_counted = unread_columns(path) if catalogue == "sheet" else ((), True)
+    if unread:
+        one = "" if is_counted else "; a row without a number of accelerators is the price of one"
+        notes.append(f"columns of numbers that are not read: {', '.join(unread)}{one}")
     if found.unknown:
         notes.append(f"rows without an accelerator of the catalog are left out: {', '.join(found.unknown)}")
-    return tuple(notes)
+    return (*notes, *_doubted_counts(found.prices))
+
+
+_MOST_DOUBTED: Final = 3
+"""Number of doubted prices that a note lists."""
+_FAR_FROM_OTHERS: Final = 2.0
+"""Ratio to all bundled prices of an accelerator from which a price is doubted. Own choice: half of the lowest that is
+known, or twice the highest."""
+
+
+def _doubted_counts(own: Sequence[Price]) -> tuple[str, ...]:
+    """Return sentences on prices that look like those of one accelerator on rows of several, or the reverse: each is
+    far from all that are known of the accelerator."""
+    known: dict[str, list[float]] = {}
+    for one in bundled_prices():
+        known.setdefault(one.accelerator, []).append(one.usd_per_accelerator_hour)
+    doubted: dict[str, list[str]] = {"of one accelerator": [], "of several": []}
+    for one in own:
+        others = known.get(one.accelerator)
+        if not others:
+            continue
+        low = min(others) / _FAR_FROM_OTHERS
+        high = max(others) * _FAR_FROM_OTHERS
+        each = one.usd_per_accelerator_hour
+        whole = one.usd_per_hour
+        said = f"{one.num_accelerators} x {one.accelerator} at ${whole:g} (${each:.3g} each)"
+        if each < low <= whole <= high:
+            doubted["of one accelerator"].append(said)
+        elif each > high:
+            doubted["of several"].append(said)
+    return tuple(
+        f"prices that look like those {what}: {', '.join(said[:_MOST_DOUBTED])}; correct the number or the price if so"
+        for what, said in doubted.items()
+        if said
+    )
 
 
 def _catalogue_rows(
@@ -324,9 +368,13 @@ def _catalogue_price(
     return _own_price(values, where, day)
 
 
+_AS_OFTEN: Final = 0.9
+"""Part of the ratio of two numbers of accelerators by which the price of each may not grow: larger orders cost less."""
+
+
 def _check_grows(path: Path, own: Sequence[Price]) -> None:
-    """Refuse a row that asks no more for several accelerators than another row for fewer: the price of one, on a row
-    of several.
+    """Refuse a row that asks no more for several accelerators than another row for fewer, the price of one on a row of
+    several; and one whose price of each grows as their number does, the price of all multiplied by it once more.
 
     Raises: InputFileError: there is one, with the number of accelerators.
     """
@@ -351,6 +399,17 @@ def _check_grows(path: Path, own: Sequence[Price]) -> None:
                     f"no more than for {fewer.num_accelerators}",
                     why="usd_per_hour is the price of the whole SKU; this looks like the price of one",
                     fix=f"${count * fewer.usd_per_accelerator_hour:g} for the {count}, or leave the row out",
+                )
+            ratio = more.num_accelerators / fewer.num_accelerators
+            if (
+                ratio > 1
+                and more.usd_per_accelerator_hour >= _AS_OFTEN * ratio * fewer.usd_per_accelerator_hour
+            ):
+                raise InputFileError(
+                    f"{path}: {more.sku or 'a row'} asks ${more.usd_per_accelerator_hour:g} for each of "
+                    f"{more.num_accelerators} x {more.accelerator}, {ratio:g} times that of {fewer.num_accelerators}",
+                    why="this looks like the price of the whole row, multiplied by its number once more",
+                    fix="write the price of one accelerator in a column price_per_gpu, or of all in a column price",
                 )
 
 

@@ -4,6 +4,7 @@ Everything inside the program is SI: seconds, bytes, flop, watts, dollars. Files
 units; they are converted here, once when read and once when shown.
 """
 
+import re
 from decimal import Decimal
 from typing import Final
 
@@ -37,6 +38,23 @@ HOURS_PER_MONTH: Final = HOURS_PER_DAY * DAYS_PER_MONTH
 BITS_PER_BYTE: Final = 8.0
 BF16_BYTES: Final = 2.0
 FP32_BYTES: Final = 4.0
+
+
+def with_decimal_point(digits: str) -> str:
+    """Return a number with a point before its decimals and nothing between its thousands: `2.450,00` is `2450.00`.
+
+    A comma alone divides thousands if three digits follow it, and a point alone divides decimals, unless there are
+    several.
+    """
+    plain = re.sub(r"(?<=\d)['’\s](?=\d{3}(?!\d))", "", digits)
+    comma = plain.rfind(",")
+    point = plain.rfind(".")
+    if comma >= 0 and point >= 0:
+        divider, decimal = (",", ".") if point > comma else (".", ",")
+        plain = plain.replace(divider, "").replace(decimal, ".")
+    elif plain.count(".") > 1 and re.fullmatch(r"\d{1,3}(?:\.\d{3})+", plain):
+        plain = plain.replace(".", "")
+    return re.sub(r",(?=\d{3}(?:\D|$))", "", plain).replace(",", ".")
 
 
 def plain_number(value: float, significant: int = 3) -> str:

@@ -16,7 +16,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.schema import Calibration
-from advisor.catalog.units import MILLISECOND_S
+from advisor.catalog.units import GIB, MILLISECOND_S
 from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.quantity import Quantity
@@ -51,11 +51,15 @@ class ServerFigure:
     measured: float
     predicted: Quantity
     verdict: Verdict
+    within: tuple[float, float] | None = None
+    """Bounds between which the measured value lies, where it is interpolated; None where it was measured itself."""
 
     @property
     def log_ratio(self) -> float:
-        """Logarithm of how many times slower the server is than predicted; negative if it is faster."""
-        ratio = math.log(self.measured / self.predicted.value)
+        """Logarithm of how many times slower the server is than predicted; negative if it is faster. A value that is
+        known by bounds alone is taken where it is nearest to the prediction."""
+        low, high = self.within or (self.measured, self.measured)
+        ratio = math.log(max(low, min(high, self.predicted.value)) / self.predicted.value)
         return ratio if self.metric.startswith(_LATENCIES) else -ratio
 
 
@@ -124,6 +128,12 @@ def row_of(
         **_load(result, stated),
     }
     row = {name: value for name, value in found.items() if value} | dict(stated)
+    settings = {name: value for name, value in (result.settings or {}).items() if name not in row}
+    if "load" in row:
+        settings.pop("concurrency", None)
+    if settings:
+        assumed.append(f"settings in the file: {', '.join(' '.join(pair) for pair in settings.items())}")
+        row = settings | ({"load": "closed"} if "concurrency" in settings else {}) | row
     added = {name: value for name, value in around.items() if name not in row}
     if added:
         assumed.append(
@@ -133,6 +143,7 @@ def row_of(
     row = stored_formats(row.get("model", "")) | row
     if "gpu" in row:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
+        assumed += _with_memory(row, result.gpu, is_typed="gpu" in stated)
     missing = [words for names, words in _NEEDED.items() if not any(row.get(name) for name in names)]
     if missing:
         raise InputFileError(
@@ -145,8 +156,16 @@ def row_of(
         assumed.append(f"the engine is taken as {_USUAL_ENGINE}; --engine says it")
     row = _published_format(row["model"], row["engine"]) | row
     if not (row.get("tp") or row.get("pp") or row.get("dp")):
-        row["tp"] = "1"
-        assumed.append("one accelerator is taken; --tp says how many share the model")
+        row["tp"] = row.get("n_gpus") or "1"
+        assumed.append(
+            "one accelerator is taken; --tp says how many share the model"
+            if row["tp"] == "1"
+            else f"its {row['tp']} accelerators are taken to share the model (--tp)"
+        )
+    replicas, rest = divmod(int(row.get("n_gpus") or 0), _accelerators_of(row))
+    if replicas > 1 and not rest and "dp" not in row:
+        row["dp"] = str(replicas)
+        assumed.append(f"its {row['n_gpus']} accelerators are taken as {replicas} copies of the model (--dp)")
     if not row.get("length_dist"):
         is_nominal = all(_is_round(float(row[name])) for name in ("isl", "osl"))
         row["length_dist"] = "fixed" if is_nominal else "mean"
@@ -156,6 +175,30 @@ def row_of(
             else "the file states mean lengths, not their spread"
         )
     return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+_SAME_MEMORY: Final = 0.15
+"""Relative difference of two statements of a memory that count as equal: sellers round, drivers reserve."""
+
+
+def _with_memory(row: dict[str, str], name: str, *, is_typed: bool) -> list[str]:
+    """Take the board of a row's accelerator that has the memory which the row states, out of the row; return a sentence
+    where the accelerator has another and no board of its name has that."""
+    gib = float(row.pop("memory_gib", 0.0))
+    record = accelerators.by_id(row["gpu"])
+    if not gib or not record.memory_bytes or abs(gib * GIB / record.memory_bytes - 1.0) <= _SAME_MEMORY:
+        return []
+    family = re.sub(r"-\d+gb$", "", row["gpu"])
+    board = None if is_typed else accelerators.find(f"{family}-{gib:g}gb")
+    if board is not None and board.id != record.id:
+        row["gpu"] = board.id
+        return [f"{name or record.id} with {gib:g} GB is taken as {board.id}"]
+    return [f"not used: memory of {gib:g} GB ({record.id} is planned with {record.memory_bytes / GIB:.0f} GiB)"]
+
+
+def _accelerators_of(row: Mapping[str, str]) -> int:
+    """Return the number of accelerators of a row's layout."""
+    return math.prod(int(float(row.get(name) or 1)) for name in ("tp", "pp", "dp"))
 
 
 def _is_round(tokens: float) -> bool:
@@ -233,6 +276,10 @@ def _text(value: float | None) -> str:
     return "" if value is None else repr(round(value, 3)).removesuffix(".0")
 
 
+_WITHIN: Final = "_within"
+"""End of the name of a column with the two bounds of an interpolated value."""
+
+
 def _figure_columns(result: BenchmarkResult) -> dict[str, str]:
     """Return the measured values by column of a case."""
     found: dict[str, float | None] = {
@@ -243,7 +290,13 @@ def _figure_columns(result: BenchmarkResult) -> dict[str, str]:
     }
     for name, times in (("ttft", result.ttft), ("tpot", result.tpot)):
         found |= {f"{name}_ms_{part}": value for part, value in _statistics(times).items()}
-    return {name: repr(value) for name, value in found.items() if value}
+    bounds = {
+        f"{name}_ms_{part}{_WITHIN}": " ".join(f"{each / MILLISECOND_S:.6g}" for each in within)
+        for name, times in (("ttft", result.ttft), ("tpot", result.tpot))
+        for part, within in (("p50", times.p50_within_s), ("p99", times.p99_within_s))
+        if within
+    }
+    return {name: repr(value) for name, value in found.items() if value} | bounds
 
 
 def _statistics(times: MeasuredTimes) -> dict[str, float | None]:
@@ -283,8 +336,11 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     # Parts that are published in few bits stay so in files that are named by another type.
     published = _published_format(row["model"], test.engine) or stored_formats(row["model"])
     row["weight_dtype"] = row["weight_dtype"] or published.get("weight_dtype", "")
+    assumed: tuple[str, ...] = ()
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
+        row |= {name: value for name, value in test.stated.columns.items() if name == "memory_gib"}
+        assumed = tuple(_with_memory(row, test.device, is_typed="gpu" in stated))
     example = "exl3-4.0bpw" if test.engine == "exllamav3" else "q4_k_m"
     wanted = {"model": "--model ID", "gpu": "--gpu ID", "weight_dtype": f"--precision {example}"}
     if missing := [name for name in wanted if not row[name]]:
@@ -303,14 +359,19 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
             why="TabbyAPI printed them, whose engine reads EXL3",
             fix=f"--precision {example}",
         )
-    assumed: tuple[str, ...] = ()
     if test.num_gpu_layers == 0:
-        assumed = ("the test ran without a GPU (ngl 0), the prediction is for one",)
+        assumed += ("the test ran without a GPU (ngl 0), the prediction is for one",)
     elif test.num_prompt_tokens and (test.micro_batch_tokens or _USUAL_MICRO_BATCH) != _USUAL_MICRO_BATCH:
-        assumed = (
+        assumed += (
             f"the prompt ran in steps of {test.micro_batch_tokens} tokens (-ub), the prediction is for "
             f"{_USUAL_MICRO_BATCH}: mixtures of experts gain most from larger steps",
         )
+    layers = sum(group.count for group in models.get(row["model"]).record.layers)
+    if test.num_gpu_layers and test.num_gpu_layers < layers:
+        assumed += (
+            f"{test.num_gpu_layers} of {layers} layers ran on the GPU, the prediction is for all on it",
+        )
+    assumed += test.stated.notes
     lengths = {"isl": str(test.num_prompt_tokens), "osl": str(test.num_output_tokens)}
     metric = "prefill_tok_s" if test.num_prompt_tokens else "decode_tok_s"
     what = f"pp{test.num_prompt_tokens}" if test.num_prompt_tokens else f"tg{test.num_output_tokens}"
@@ -321,6 +382,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         "case_id": " ".join((what + depth, *(word for pair in test.settings for word in pair))),
         **fixed,
         **shared,
+        **{name: value for name, value in test.stated.columns.items() if name != "memory_gib"},
         **row,
         **lengths,
         "context_depth": str(test.depth_tokens),
@@ -412,17 +474,26 @@ def _figures(row: Mapping[str, str], prediction: Prediction) -> tuple[ServerFigu
         if not (measured > 0 and predicted.value > 0):
             continue
         is_latency = metric.startswith(_LATENCIES)
+        bounds = tuple(map(float, row.get(f"{metric}{_WITHIN}", "").split()))
+        within = (bounds[0], bounds[1]) if len(bounds) == 2 else None
+        lowest, highest = within or (measured, measured)
         verdict: Verdict = "as expected"
-        if measured > predicted.high:
+        if lowest > predicted.high:
             verdict = "slower" if is_latency else "faster"
-        elif measured < predicted.low:
+        elif highest < predicted.low:
             verdict = "faster" if is_latency else "slower"
-        found.append(ServerFigure(metric, measured, predicted, verdict))
+        found.append(ServerFigure(metric, measured, predicted, verdict, within))
     return tuple(found)
 
 
+def exact(figures: Sequence[ServerFigure]) -> Sequence[ServerFigure]:
+    """Return the figures that were measured themselves; all if each is known by bounds alone."""
+    return [figure for figure in figures if figure.within is None] or figures
+
+
 def _error(figures: Sequence[ServerFigure]) -> float:
-    return math.fsum(abs(figure.log_ratio) for figure in figures) / len(figures) if figures else 0.0
+    known = exact(figures)
+    return math.fsum(abs(figure.log_ratio) for figure in known) / len(known) if known else 0.0
 
 
 def _causes(

@@ -5,51 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
+from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.formats.stated_settings import cache_format, weight_format
 from advisor.catalog.published import checkpoint_format
 from advisor.evidence.own_server import accelerator_id, device_words
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.host_layers import HostLayers
 from advisor.simulator.layout import check_generates, check_layout
-from advisor.simulator.memory import MemoryPlan, expert_padding_bytes
+from advisor.simulator.memory import MemoryPlan, TooLittleMemoryError, expert_padding_bytes
 from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
-_FORMATS: Final[Mapping[str, str]] = {
-    "fp8": "fp8",
-    "fbgemm_fp8": "fp8",
-    "modelopt": "fp8",
-    "compressed-tensors-fp8": "fp8",
-    "w8a8_fp8": "fp8",
-    "modelopt_fp4": "nvfp4",
-    "nvfp4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "quark-mxfp4": "mxfp4",
-    "awq": "int4",
-    "awq_marlin": "int4",
-    "gptq": "int4",
-    "gptq_marlin": "int4",
-    "moe_wna16": "int4",
-    "w8a8_int8": "int8",
-    "bitsandbytes": "int4",
-}
-"""Weight format by the engines' word for it; words that stand for several formats (compressed-tensors) are not here."""
-_CACHE_FORMATS: Final[Mapping[str, str]] = {
-    "fp8": "fp8",
-    "fp8_e4m3": "fp8",
-    "fp8_e5m2": "fp8",
-    "fp8_ds_mla": "fp8",
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "fp8",
-    "bfloat16": "bf16",
-    "float16": "bf16",
-    "half": "bf16",
-    "nvfp4": "nvfp4",
-    "f16": "bf16",
-    "q8_0": "q8_0",
-}
 _CLOSE: Final = 0.08
 """Largest relative difference that counts as equal: in the median, logs of published servers differ by less."""
 
@@ -106,7 +74,13 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         settings = replace(settings, max_num_batched_tokens=max(window, _FEWEST_BATCHED_TOKENS))
     check_generates(deployment.model)
     check_layout(deployment)
-    plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
+    try:
+        plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
+    except TooLittleMemoryError as error:
+        if log.has_failed or not (log.kv_bytes or log.kv_tokens):
+            raise
+        plan = error.plan
+        assumed.append(f"by the plan it does not fit ({error.why or error.what}), and the log says that it does")
     figures = []
     if log.weight_bytes:
         held = plan.weight_bytes + expert_padding_bytes(deployment)
@@ -116,12 +90,16 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
         planned = slots * footprint.bytes_of(log.kv_tokens // slots)
         figures.append(MemoryFigure("KV cache and states of all slots", "bytes", log.kv_bytes, planned))
+    elif log.loaded_bytes and log.kv_tokens:
+        cache = kv_bytes_per_token(deployment.model, deployment.kv_dtype).bytes_of(log.kv_tokens)
+        planned = plan.weight_bytes + cache + plan.activation_bytes
+        figures.append(MemoryFigure("all that is loaded", "bytes", log.loaded_bytes, planned))
     elif log.kv_bytes and log.sizes_by_context:
         assumed.append("the log does not say the context of its cache: the size of the cache is not compared")
     elif log.kv_bytes:
         held = plan.kv_bytes - plan.state_pool_bytes
         figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, held))
-    if log.kv_tokens and not log.sizes_by_context:
+    if log.kv_tokens and not log.sizes_by_context and plan.kv_bytes > 0.0:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
         tokens = _printed_tokens(deployment, plan, log, settings, window, assumed)
@@ -199,12 +177,12 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
             fix="--model ID",
             hint=error.hint,
         ) from None
-    weights = stated.get("weight_dtype") or _weight_format(log) or checkpoint_format(model)
+    weights = stated.get("weight_dtype") or weight_format(log.weight_dtype) or checkpoint_format(model)
     if not weights and log.weight_dtype:
         assumed.append(
             f"quantisation {log.weight_dtype!r} stands for several formats; --precision says which"
         )
-    cache = stated.get("kv_dtype") or _CACHE_FORMATS.get(log.kv_dtype.lower(), "")
+    cache = stated.get("kv_dtype") or cache_format(log.kv_dtype)
     if log.kv_dtype and not cache:
         assumed.append(f"cache format {log.kv_dtype!r} is not known: bf16 is taken; --kv-precision says it")
     tp = int(stated.get("tp") or log.tensor_parallel or 1)
@@ -227,11 +205,6 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         expert_parallel=int(stated.get("ep") or log.expert_parallel or 1),
         kv_dtype=cache or ("bf16" if log.kv_dtype else None),
     )
-
-
-def _weight_format(log: ServerLog) -> str:
-    word = log.weight_dtype.lower()
-    return _FORMATS.get(word, word if word in GGUF_DTYPES else "")
 
 
 def _settings(

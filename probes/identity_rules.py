@@ -195,9 +195,10 @@ def check_bandwidth_peak(gpu: Gpu, accelerator: Accelerator) -> Measurement | No
 
 def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     """Check the enforced power limit against the usual limit of the board; a default that a host has lowered is no
-    reference."""
-    known = find_expectation(accelerator, "identity.power_limit")
-    sheet = known.value if known else accelerator.tdp_w
+    reference. A board that is another than the ordered one has its own default as reference."""
+    is_other = _is_other_board(gpu, accelerator) or gpu.accelerator not in ("", accelerator.id)
+    known = None if is_other else find_expectation(accelerator, "identity.power_limit")
+    sheet = None if is_other else known.value if known else accelerator.tdp_w
     wanted = sheet or gpu.power_default_w
     if gpu.power_limit_w is None or wanted is None:
         return None
@@ -207,7 +208,11 @@ def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     note = f"this board's own default is {gpu.power_default_w:.0f} W" if lowered else ""
     source = known.source if known else "catalog" if sheet else "the board's default"
     told: dict[str, Any] = {"unit": "W", "source": source, "note": note}
-    return _compare("power_limit", gpu, gpu.power_limit_w, wanted, status, required=required, **told)
+    found = _compare("power_limit", gpu, gpu.power_limit_w, wanted, status, required=required, **told)
+    if status == "fail" and gpu.power_max_w is not None and gpu.power_max_w < required:
+        most = f"The board itself allows at most {gpu.power_max_w:.0f} W: ask the provider which board it is."
+        return found.model_copy(update={"remediation": most})
+    return found
 
 
 def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog import accelerators
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 from advisor.catalog.formats.machine_listing import ListedMachine, read_machine
 
@@ -49,7 +50,12 @@ def listed_machine(typed: str, option: str) -> ListedMachine | None:
     from advisor.catalog.prices import rented_machines
 
     rented = {sku.lower(): (count, id_) for (_, sku), (id_, count) in rented_machines().items()}
-    found = read_machine(text, name, rented)
+    try:
+        found = read_machine(text, name, rented)
+    except InputFileError as error:
+        # The reader names the option of searches; another command takes the same value behind its own.
+        fix = error.fix.replace("--own ", f"{option} ")
+        raise InputFileError(error.what, why=error.why, fix=fix, hint=error.hint) from None
     words = ", ".join(f"{count} x {id_}" for count, id_ in found.counts)
     return ListedMachine(found.counts, (f"{name} lists {words}", *found.notes))
 

@@ -46,7 +46,8 @@ _CURRENCY: Final = (
     r"(?:us\s?\$|[$€£¥]|\b(?:usd|us\s?dollars?|dollars?|bucks|eur|euros?|gbp|pounds?|chf|cad|aud|inr)\b)"
 )
 _BUDGET: Final = re.compile(
-    rf"(?:\b(?:budget(?: is| of|:)?|for|under|below|less than|up to|max) )?"
+    rf"(?:\b(?:budget(?: is| of|:)?|for|under|below|less than|up to|at most"
+    r"|(?:no|not) more than|within|max(?:imum|imal|\.)?(?: of)?|h(?:ö|oe)chstens|au plus|como m[áa]ximo|al massimo) )?"
     rf"(?P<budget>(?P<money>{_CURRENCY}\s*{_MONEY}|{_MONEY}\s*{_CURRENCY}|(?<=budget ){_MONEY}|(?<=budget of ){_MONEY})"
     r"(?:(?:\s*/\s*|\s+(?:per|an?|pro|par|por|al|im|je|each)\s+)(?P<period>\w+)|\s+(?P<adverb>(?:hour|dai|month|year)ly))?)"
 )

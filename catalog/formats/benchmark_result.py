@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
@@ -33,6 +33,10 @@ class MeasuredTimes:
     mean_s: float | None = None
     p50_s: float | None = None
     p99_s: float | None = None
+    p50_within_s: tuple[float, float] | None = field(default=None, kw_only=True)
+    """Bounds between which the median lies, where it is interpolated between those of a bucket; None if it is not."""
+    p99_within_s: tuple[float, float] | None = field(default=None, kw_only=True)
+    """Bounds of the 99th percentile likewise."""
 
     def __post_init__(self) -> None:
         """Refuse statistics that contradict each other. Raises: InputFileError: the median exceeds the percentile."""
@@ -84,6 +88,8 @@ class BenchmarkResult:
     """Sequences of one iteration; None if the file does not say it."""
     weight_dtype: str = ""
     date: str = ""
+    settings: Mapping[str, str] | None = None
+    """Further settings of server and client by column of a case; None if they were not looked for."""
     notes: tuple[str, ...] = ()
     """Sentences about what the file leaves open and how it was read."""
 

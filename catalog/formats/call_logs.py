@@ -10,7 +10,7 @@ from advisor.catalog.files import parsed_json
 from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.records import flat_fields
-from advisor.catalog.formats.trace_layouts import clock_s, milliseconds
+from advisor.catalog.formats.trace_layouts import UNUSED_COLUMNS, clock_s, milliseconds
 
 Row = Mapping[str, Any]
 _STARTS: Final = (
@@ -82,6 +82,7 @@ def call_of(row: Row) -> Row | None:
         ),
         "completion_tokens": (outputs or 0.0) + (number_of(usage.get(_THOUGHT)) or 0.0),
         "call_id": next((layer["requestId"] for layer in layers if "requestId" in layer), None),
+        **{name: whole[name] for name in UNUSED_COLUMNS if name in whole},
     }
 
 

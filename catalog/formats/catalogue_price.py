@@ -10,6 +10,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.price import Term
+from advisor.catalog.units import with_decimal_point
 
 _MEMORY_TOLERANCE: Final = 0.15
 """Tolerance between two statements of an accelerator's memory, as for refreshed lists."""
@@ -123,6 +124,16 @@ def number_of(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def dollars_of(text: str) -> float:
-    """Return a number whose comma divides thousands if three digits follow it, and else decimals."""
-    return number_of(re.sub(r",(?=\d{3}(?:\D|$))", "", text).replace(",", ".")) or 0.0
+_LONG_PERIOD_HOURS: Final = 24.0
+"""Shortest period whose prices are sums of dollars and cents; those of an hour have more decimals."""
+_THREE_DECIMALS: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+
+
+def dollars_of(text: str, period_hours: float = 1.0) -> float | None:
+    """Return the dollars for a period, however their thousands and decimals are divided; None if the text is no number.
+
+    A point before three digits divides thousands in the sum of a day or longer: sums have two decimals.
+    """
+    found = number_of(with_decimal_point(text))
+    is_sum = period_hours >= _LONG_PERIOD_HOURS and _THREE_DECIMALS.fullmatch(text.strip())
+    return found * 1000.0 if found is not None and is_sum else found

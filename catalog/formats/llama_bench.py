@@ -5,16 +5,17 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.benchmark_result import number_of, whole_of
-from advisor.catalog.formats.documents import json_objects
+from advisor.catalog.formats.documents import document_of, json_objects
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.formats.stated_settings import StatedSettings, settings_among, settings_in_lines
 from advisor.catalog.units import GIB, GIGA, MEGA, MIB, MILLISECOND_S, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
@@ -123,6 +124,8 @@ class LlamaBenchRow:
     """Engine whose timings these are; Ollama, KoboldCpp and LM Studio run llama.cpp."""
     settings: tuple[tuple[str, str], ...] = ()
     """Options of the test in which the tests of one output differ, with their values."""
+    stated: StatedSettings = field(default_factory=StatedSettings)
+    """Further settings of the test by column of a case, and those that no prediction reads."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
@@ -176,6 +179,29 @@ def _settings_in(cells: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((option, str(cells[name])) for name, option in _SETTINGS.items() if name in cells)
 
 
+_LOCAL_COLUMNS: Final = ("kv_dtype", "power_cap_w", "memory_gib")
+"""Columns of a case that a test of llama-bench states and no other field of it has."""
+
+
+def further_settings(cells: Mapping[str, Any]) -> StatedSettings:
+    """Return the settings of a test that its own fields do not have: the format of the cache, and what is not used."""
+    return _without_own(settings_among(cells.items()))
+
+
+def with_settings_around(rows: tuple[LlamaBenchRow, ...], text: str) -> tuple[LlamaBenchRow, ...]:
+    """Return tests with the settings that the lines and commands around them state; a document's are in its objects."""
+    if document_of(text) is not None:
+        return rows
+    around = _without_own(settings_in_lines(text))
+    return tuple(replace(row, stated=row.stated.with_those_of(around)) for row in rows)
+
+
+def _without_own(found: StatedSettings) -> StatedSettings:
+    return replace(
+        found, columns={name: found.columns[name] for name in _LOCAL_COLUMNS if name in found.columns}
+    )
+
+
 def _csv(text: str) -> Iterator[Mapping[str, Any]]:
     head = text.index("build_commit")
     start = text.rfind("\n", 0, head) + 1
@@ -221,6 +247,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
         settings=_settings_in(one),
+        stated=further_settings(one),
     )
 
 
@@ -323,6 +350,7 @@ def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int, file_stem: s
         num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
         settings=_settings_in(cells),
+        stated=further_settings(cells),
     )
 
 

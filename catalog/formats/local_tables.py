@@ -10,7 +10,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.accelerator_names import one_accelerator
 from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.file_format import FileFormat
-from advisor.catalog.formats.llama_bench import LlamaBenchRow, format_of
+from advisor.catalog.formats.llama_bench import LlamaBenchRow, format_of, further_settings
 from advisor.catalog.formats.meanings import plain_words
 from advisor.catalog.formats.records import Record, read_records
 
@@ -22,6 +22,8 @@ _NAME: Final = re.compile(
     rf"(?: ?(?:at|@)? ?d ?(?P<depth>\d+))?(?P<unit> (?:{_PER_S}))?"
 )
 """Name of a speed: pp512, tg128 @ d4096, Prefill (tok/s), Decode tok/s, token generation."""
+_TEST: Final = re.compile(r"(?:pp|tg) ?\d+(?: ?(?:at|@)? ?d ?\d+)?")
+_PER_SECOND: Final = re.compile(rf"(?:{_PER_S})(?: mean| avg)?|speed|rate|throughput")
 _COUNT: Final = re.compile(r"(?:pp|tg) ?(\d+)")
 _DEPTH: Final = re.compile(
     r"(?:prompt|input|context|ctx|depth)(?: (?:tokens?|length|size|depth|window))?|(?:prompt )?tokens?|n depth"
@@ -102,6 +104,7 @@ def _rows(text: str) -> Iterator[LlamaBenchRow]:
                 tokens_per_s=rate,
                 num_gpu_layers=None,
                 engine=engine,
+                stated=further_settings(record),
             )
 
 
@@ -110,7 +113,17 @@ def _records(text: str) -> Iterator[Record]:
     for record in read_records(text, around=True):
         first = str(next(iter(record.values()), ""))
         if plain_words(first) not in _SUMS:
-            yield record
+            yield _with_test_as_name(record)
+
+
+def _with_test_as_name(record: Record) -> Record:
+    """Return a row that names its test in a cell, `test: pp512, t/s: 980`, with that as the name of the rate."""
+    tests = [name for name, cell in record.items() if _TEST.fullmatch(plain_words(str(cell)))]
+    rates = [name for name in record if _PER_SECOND.fullmatch(plain_words(name))]
+    if len(tests) != 1 or not rates:
+        return record
+    rest = {name: cell for name, cell in record.items() if name not in (tests[0], rates[0])}
+    return {**rest, str(record[tests[0]]): record[rates[0]]}
 
 
 def _speeds(record: Mapping[str, Any]) -> Iterator[tuple[re.Match[str], float]]:

@@ -137,7 +137,7 @@ def read_machine(
         raise InputFileError(
             f"{name}: a list of prices, not of a machine",
             why="it has prices by the hour",
-            fix=f"--price-file {name} --provider NAME",
+            fix=f"advisor catalog prices --price-file {name} --provider NAME",
         )
     if not seen:
         raise _no_accelerator(plain, name, max(totals, default=0), tuple(left_out))

@@ -1,9 +1,12 @@
 """Meanings of the names of fields, whichever program wrote them: one vocabulary for figures of serving benchmarks."""
 
+import functools
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.units import HOUR_S, MICROSECOND_S, MILLISECOND_S, MINUTE_S, NANOSECOND_S
 
 Quantity = Literal[
@@ -270,15 +273,33 @@ class Meaning:
 
 
 def plain_words(name: str) -> str:
-    """Return a name in lower-case words: `outputTokensPerSecond (tok/s)` is `output tokens per second tok per s`."""
+    """Return a name in lower-case English words: `outputTokensPerSecond` is `output tokens per second`,
+    `Preis pro Monat` is `price per month`."""
     text = re.sub(
         r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])", " ", name[:_LONGEST_NAME]
     )
     text = text.replace("%", " percent ").replace("#/", "requests/").lower().replace("μ", "µ")
     text = re.sub(r"\btput\b", "throughput", text.replace("_", " "))
     text = re.sub(r"(?<=\w)\s*/\s*(?=\w)", " per ", text)
-    words = re.findall(r"[a-z0-9µ]+", text)
+    words = re.findall(r"[a-z0-9µ]+", text if text.isascii() else _without_accents(text))
+    words = [_title_words().get(word, word) for word in words]
     return re.sub(r"\b(tok(?:en)?s?|req(?:uest)?s?|t) (?:s|sec|second)\b", r"\1 per s", " ".join(words))
+
+
+@functools.cache
+def _title_words() -> dict[str, str]:
+    """Return the words of titles in other languages by what they mean in English."""
+    tables = read_toml(DATA_DIR / "title_words.toml")
+    return {word: meaning for words in tables.values() for word, meaning in words.items()}
+
+
+def _without_accents(text: str) -> str:
+    """Return a text without accents, its words in other scripts in English."""
+    foreign = (word for word in _title_words() if not word.isascii())
+    for word in sorted(foreign, key=len, reverse=True):
+        text = text.replace(word, f" {_title_words()[word]} ")
+    apart = unicodedata.normalize("NFKD", text.replace("µ", "\0").replace("ß", "ss"))
+    return "".join(sign for sign in apart if not unicodedata.combining(sign)).replace("\0", "µ")
 
 
 def contradicts_itself(name: str) -> bool:

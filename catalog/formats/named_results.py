@@ -23,6 +23,7 @@ from advisor.catalog.formats.meanings import (
     plain_words,
 )
 from advisor.catalog.formats.records import FieldsAround, Record, read_records
+from advisor.catalog.formats.stated_settings import StatedSettings, settings_among
 
 _CELL: Final = re.compile(
     r"^[~≈$]?\s*([\d.,]*\d(?:e[-+]?\d+)?)\s*(?:±\s*[\d.]+\s*)?[\[(]?([a-zA-Zµμ/]*)", re.IGNORECASE
@@ -102,6 +103,8 @@ class _Reading:
     """Names of times and rates by statistics that predictions do not have."""
     per_gpu: set[tuple[Quantity, Statistic]] = field(default_factory=set)
 
+    settings: StatedSettings = field(default_factory=StatedSettings)
+    """Settings of server and client."""
     num_listed: int = 0
     """Number of requests of a list over which the numbers are means and percentiles."""
     num_instants: int = 1
@@ -172,6 +175,7 @@ def _read(record: Record, known: dict[str, Meaning | None]) -> _Reading:
     general = next(
         (str(record[name]) for name in record if re.fullmatch(r"(?:time_?)?units?", name, re.I)), ""
     )
+    found.settings = settings_among(record.items())
     for name, cell in _apart(record, known):
         meaning = known[name]
         if meaning is not None and meaning.quantity == "tokens_per_s" and isinstance(cell, str):
@@ -281,6 +285,8 @@ def _of_requests(requests: list[_Reading]) -> _Reading:
             found.numbers[quantity, "p99"] = values[min(len(values) - 1, int(0.99 * len(values)))]
     found.numbers["num_requests", ""] = float(len(requests))
     found.unit_less = requests[0].unit_less
+    for one in requests:
+        found.settings = found.settings.with_those_of(one.settings)
     return found
 
 
@@ -296,10 +302,12 @@ def _join(readings: list[_Reading]) -> list[_Reading]:
         if not (reading.figures or reading.unit_less):
             shared.numbers |= reading.numbers
             shared.words |= reading.words
+            shared.settings = shared.settings.with_those_of(reading.settings)
             continue
         for place, number in shared.numbers.items():
             reading.numbers.setdefault(place, number)
         reading.words = {**shared.words, **reading.words}
+        reading.settings = reading.settings.with_those_of(shared.settings)
         twin = next((one for one in found if one.may_be_of(reading)), None)
         if twin is not None and "date" in reading.words and set(twin.figures) == set(reading.figures):
             twin.add_instant(reading)
@@ -309,6 +317,7 @@ def _join(readings: list[_Reading]) -> list[_Reading]:
             twin.names |= reading.names
             twin.per_gpu |= reading.per_gpu
             twin.unit_less |= reading.unit_less
+            twin.settings = twin.settings.with_those_of(reading.settings)
         elif not reading.is_around:
             found.append(reading)
     return found
@@ -377,7 +386,8 @@ def _result(reading: _Reading) -> BenchmarkResult:
         ttft=_times(reading, "ttft"),
         tpot=_token_times(reading),
         e2e=_times(reading, "e2e"),
-        notes=tuple(notes),
+        settings=reading.settings.columns,
+        notes=(*notes, *reading.settings.notes),
         **fields,
     )
 

@@ -30,8 +30,9 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "count": (
         "(?:num(?:ber)?(?: of)?|no of|n|max|min(?:imum)?)? ?(?:gpus|accelerators|cards)",
         rf"{_GPU}s? (?:count|num(?:ber)?|quantity)",
+        rf"(?:num(?:ber)?|quantity|count) (?:(?:of|de|di|d|von|der|van|av) )?(?:{_GPU}|board|device)s?|boards|devices",
         r"gpus per \w+",
-        "count|quantity|qty|n|max gpu count",
+        "count|quantity|qty|n|number|max gpu count",
     ),
     "used": ("(?:usage|used|consumed|billed) (?:amount|quantity|hours)|hours(?: used| billed)?|gpu hours",),
     "provider": ("(?:provider|vendor|cloud|company|seller|host)(?: name)?",),
@@ -61,7 +62,10 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "availability|interruptible|spot",
     ),
     "years": ("reservation term|lease contract length|commitment(?: length| period)?",),
-    "unit": ("(?:pricing |usage |consumed )?unit(?: of measure)?|billing (?:unit|period)|per",),
+    "unit": ("(?:pricing |usage |consumed )?unit(?: of measure)?|billing unit|per",),
+    "period": (
+        "billing(?: (?:period|interval|cycle|frequency))?|(?:price |payment )?(?:period|interval|frequency)",
+    ),
     "system": ("operating system|os|product name|platform",),
 }
 """Names of fields in plain words by what they hold; the first name that fits counts."""
@@ -86,6 +90,11 @@ _PRICE_WORDS: Final = MEANS_A_PRICE | {
     ),
 }
 """Words that the name of a price of machines may have; one of storage or of a month has another."""
+_OF_THE_HOST: Final = re.compile(
+    r"\b(?:v?cpus?|v?cores?|threads?|rams?|memory|mem|disks?|storage|ssd|hdd|nvme|local|network|bandwidth|traffic|egress"
+    r"|ingress|ports?|ids?|index|urls?|links?|uuid|version|scores?|reliability|latitude|longitude|uptime|tflops|gbps)\b"
+)
+"""Words of columns that say nothing of the price of the accelerators."""
 _DURATIONS: Final = frozenset(("seconds", "minutes", "milliseconds"))
 """Units of measured times: a price is for one second or one minute."""
 
@@ -111,6 +120,8 @@ class PriceColumns:
     prices: dict[PriceKind, list[str]] = field(default_factory=dict)
     accelerators: list[str] = field(default_factory=list)
     """Names that are those of accelerators, whose cells are prices."""
+    unread: list[str] = field(default_factory=list)
+    """Names that are not known and may bear on a price: no part of the machine but its accelerators is priced."""
 
     @property
     def is_priced(self) -> bool:
@@ -136,12 +147,21 @@ def columns_of(titles: tuple[str, ...]) -> PriceColumns:
             found.fields.setdefault(what, []).append(title)
         if kind := _price_kind(own, above) or _price_kind(nested, above):
             found.prices.setdefault(kind, []).append(title)
+        elif not what and own and not _OF_THE_HOST.search(own):
+            found.unread.append(title)
     named = [] if found.is_priced else [title for title in titles if is_accelerator(own_name(title))]
     return replace(found, accelerators=named) if len(named) > 1 else found
 
 
+def unknown_words(title: str) -> list[str]:
+    """Return the words of a title that no name of a price has."""
+    known = _PRICE_WORDS | ONE_ACCELERATOR | PERIOD_HOURS.keys()
+    return [word for word in plain_words(title.replace("$", " usd ")).split() if word not in known]
+
+
 def own_name(title: str) -> str:
     """Return the last of the names that a title joins with dots, or with slashes: `product/instanceType`."""
+    title = title.rstrip(". ")
     return title.rpartition("/" if _PATH.fullmatch(title) else ".")[2]
 
 

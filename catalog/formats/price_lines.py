@@ -26,6 +26,10 @@ _IN_LINE: Final = re.compile(
     rf"((?:[\s/-]*\b(?:{'|'.join(sorted(UNIT_WORDS, key=len, reverse=True))})\b)*)",
     re.IGNORECASE,
 )
+_CODE: Final = re.compile(
+    r"(?<![\w.,$])(\d[\d.,]*\d|\d)\s?(?:USD|US dollars?)\b|\bUSD\s?(?=\d)", re.IGNORECASE
+)
+"""Amount with the code of dollars behind or in front of it."""
 _MARKS: Final = re.compile(r"^\s*[-*•]\s+|\*\*|`")
 """Bullets and emphasis of Markdown."""
 _BEFORE_PRICE: Final = re.compile(
@@ -44,7 +48,7 @@ def priced_lines(text: str) -> Iterator[CataloguePrice]:
     """Yield the prices of lines and parts of sentences that name an accelerator and an amount of dollars."""
     above: tuple[int, str] | None = None
     for number, line in enumerate(with_minutes(text).splitlines(), 1):
-        line = _MARKS.sub("", line[:_LONGEST_LINE])
+        line = _CODE.sub(lambda found: f"${found[1] or ''}", _MARKS.sub("", line[:_LONGEST_LINE]))
         amounts = list(_IN_LINE.finditer(line))
         if not amounts:
             above = accelerator_named(line) or above
@@ -119,7 +123,7 @@ def _of_part(
             sku="",
             region="",
             term=term_of(words) or term_in(period, "on_demand"),
-            usd_per_hour=repr(dollars_of(amount[1]) / period),
+            usd_per_hour=repr((dollars_of(amount[1], period) or 0.0) / period),
             num_accelerators=str(named[0]),
             gpu=named[1],
             memory_bytes=None,

@@ -17,7 +17,14 @@ from advisor.catalog.files import MOST_PRICES_BYTES, read_csv, read_text, with_c
 from advisor.catalog.formats.accelerator_names import LONGEST_NAME, boards_in, one_accelerator
 from advisor.catalog.formats.catalogue_price import CataloguePrice, dollars_of, is_accelerator, number_of
 from advisor.catalog.formats.meanings import plain_words
-from advisor.catalog.formats.price_columns import MEANS_A_PRICE, PriceColumns, PriceKind, columns_of, own_name
+from advisor.catalog.formats.price_columns import (
+    MEANS_A_PRICE,
+    PriceColumns,
+    PriceKind,
+    columns_of,
+    own_name,
+    unknown_words,
+)
 from advisor.catalog.formats.price_lines import priced_lines
 from advisor.catalog.formats.records import Record, read_records
 from advisor.catalog.formats.rental_terms import (
@@ -29,7 +36,7 @@ from advisor.catalog.formats.rental_terms import (
     term_of,
 )
 from advisor.catalog.schema.price import Term
-from advisor.catalog.units import GIB, MIB
+from advisor.catalog.units import GIB, MIB, with_decimal_point
 
 PriceCatalogue = Literal["skypilot", "gpuhunt", "sheet", "lines"]
 TITLES: Final[Mapping[PriceCatalogue, str]] = {
@@ -49,7 +56,7 @@ _UNTITLED: Final[Mapping[str, str]] = {
 """Titles of lists without them, by how these begin. Source: AWS CLI, describe-spot-price-history, text output."""
 _OWN_COLUMNS: Final = ({"usd_per_hour"}, {"accelerator", "num_accelerators"})
 _PRICE: Final = re.compile(
-    r"(?:usd|us\$|\$)?\s*([\d.,]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
+    r"(?:usd|us\$|\$)?\s*([\d.,'’\s]*\d)\s*(¢|cents?)?\s*(?:usd|\$)?\s*((?:(?:/|per )?\s*(?:1 )?[a-z]+\b\s*)*)",
     re.IGNORECASE,
 )
 _HOURS_PER_YEAR: Final = 8760.0
@@ -141,8 +148,10 @@ def _check_dollars(titles: list[str], text: str, path: Path) -> None:
     if other and "gpu" in columns_of(tuple(titles)).fields:
         raise InputFileError(
             f"{path}: column {other[0]!r} is no price in dollars per hour",
-            why="other currencies are not converted",
-            fix="write the number of dollars per hour in a column price",
+            why=f"prices are known by their names, and this one has other words: {', '.join(words)}"
+            if (words := unknown_words(other[0]))
+            else "no row has a price in it",
+            fix="name the column price, with dollars per hour",
         )
 
 
@@ -192,13 +201,7 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
     if catalogue == "lines":
         yield from priced_lines(text)
         return
-    titles = _header(text)
-    is_csv = (
-        columns_of(tuple(titles)).is_priced and len(titles) > 1 and text == read_text(path, MOST_PRICES_BYTES)
-    )
-    rows: Iterator[tuple[int, Record]] = (
-        iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
-    )
+    is_csv, rows = _rows_of(path, text)
     known: dict[tuple[str, ...], PriceColumns] = {}
     found = list[CataloguePrice]()
     for number, record in rows:
@@ -208,6 +211,38 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
         found += _of_record(record, known[names], number, f"{path}: row {number}")
     named = "" if is_csv or any(one.gpu or one.sku for one in found) else one_accelerator(text)
     yield from (replace(one, gpu=named, num_accelerators="1") for one in found) if named else found
+
+
+def _rows_of(path: Path, text: str) -> tuple[bool, Iterator[tuple[int, Record]]]:
+    """Return whether a list is CSV with its titles in the first row, and its records with their numbers.
+
+    Raises: InputFileError: a row is no CSV.
+    """
+    titles = _header(text)
+    is_csv = (
+        columns_of(tuple(titles)).is_priced and len(titles) > 1 and text == read_text(path, MOST_PRICES_BYTES)
+    )
+    return is_csv, iter(read_csv(path, (), tuple(titles))) if is_csv else enumerate(read_records(text), 1)
+
+
+def unread_columns(path: Path) -> tuple[tuple[str, ...], bool]:
+    """Return the names of columns that hold numbers and are not read, and whether the number of accelerators is stated.
+
+    Raises: InputFileError: the file cannot be read.
+    """
+    records = [record for _, record in _rows_of(path, _text_in(path))[1]]
+    columns = columns_of(tuple(records[0])) if records else PriceColumns()
+    unread = tuple(
+        title
+        for title in columns.unread
+        if (
+            cells := [
+                cell for record in records if (cell := _text_of(record.get(title))).lower() not in _NO_CELL
+            ]
+        )
+        and all(number_of(with_decimal_point(cell)) is not None for cell in cells)
+    )
+    return unread, "count" in columns.fields
 
 
 def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -> Iterator[CataloguePrice]:
@@ -270,6 +305,8 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     """Return the cells of a record by what they hold, all names of its machine as `names`; None for a record without
     an accelerator, or with the price of a licence too."""
     cells = {what: _first_text(record, names) for what, names in columns.fields.items()}
+    if "term" in cells:  # a model and a commitment may both be columns of that name
+        cells["term"] = " ".join(filter(None, (_text_of(record[name]) for name in columns.names_of("term"))))
     if ("gpu" in cells and cells["gpu"].lower() in _NO_PRICE) or _IS_WINDOWS.search(
         f"{cells.get('system', '')} {cells.get('description', '')}"
     ):
@@ -278,6 +315,7 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     is_of_a_period = period_hours(plain_words(cells.get("unit", "")).split()) is not None
     if is_of_a_period and all(map(_IS_QUANTITY.fullmatch, counts)):
         cells.pop("count", None)  # an invoice counts the hours that were rented
+    cells["unit"] = cells.get("unit", "") or cells.get("period", "")
     machines = [_text_of(record[name]) for name in sorted(columns.names_of("sku"), key=_is_vague)]
     in_words = _INSTANCE.search(cells.get("description", ""))
     cells["sku"] = next(filter(None, machines), in_words[0] if in_words else "")
@@ -390,15 +428,16 @@ def _amount_in(cell: str, kind: PriceKind, where: str) -> _Amount:
     stated = conditions_of(cell)
     found = _PRICE.fullmatch(stated.rest)
     unit = set(re.findall(r"[a-z]+", found[3].lower())) if found else {""}
-    if found is None or not unit <= UNIT_WORDS:
+    hours = period_hours(unit) or kind.hours
+    usd = dollars_of(found[1], hours) if found else None
+    if found is None or usd is None or not unit <= UNIT_WORDS:
         raise InputFileError(
             f"{where}: price {cell!r}",
             why="a price is an amount of US dollars and its period; a number of accelerators has a column of its own",
             fix="write the number of dollars per hour",
         )
-    usd = dollars_of(found[1]) / (100.0 if found[2] else 1.0)
     is_each = kind.is_each or bool(unit & ONE_ACCELERATOR)
-    hours = period_hours(unit) or kind.hours
+    usd /= 100.0 if found[2] else 1.0
     return _Amount(usd, is_each, hours, stated.term, stated.smallest_order, stated.is_lower_bound)
 
 

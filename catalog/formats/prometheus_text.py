@@ -248,34 +248,36 @@ def _histogram(samples: _Samples, prefix: str, names: tuple[str, ...]) -> Measur
         count = samples.totals.get(f"{name}_count")
         if count:
             buckets = samples.buckets.get(name, {})
-            return MeasuredTimes(
-                mean_s=ratio_of(samples.totals.get(f"{name}_sum"), count),
-                p50_s=_percentile(buckets, 0.5),
-                p99_s=_percentile(buckets, 0.99),
-            )
+            (p50, p50_within), (p99, p99_within) = (_percentile(buckets, part) for part in (0.5, 0.99))
+            mean = ratio_of(samples.totals.get(f"{name}_sum"), count)
+            return MeasuredTimes(mean, p50, p99, p50_within_s=p50_within, p99_within_s=p99_within)
     return MeasuredTimes()
 
 
-def _percentile(buckets: Mapping[float, float], fraction: float) -> float | None:
-    """Percentile of a histogram, linear within its bucket; None if it lies beyond the last finite bound.
+def _percentile(
+    buckets: Mapping[float, float], fraction: float
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Return a percentile of a histogram, linear within its bucket, and the bounds of that bucket; None twice if it
+    lies beyond the last finite bound.
 
     Source: Prometheus, histogram_quantile.
     """
     bounds = sorted(buckets)
     if not bounds or not buckets[bounds[-1]]:
-        return None
+        return None, None
     wanted = fraction * buckets[bounds[-1]]
     below = 0.0
     count = 0.0
     for bound in bounds:
         if buckets[bound] >= wanted:
             if not math.isfinite(bound):
-                return None
+                return None, None
             inside = buckets[bound] - count
-            return below + (bound - below) * ((wanted - count) / inside if inside else 1.0)
+            part = (wanted - count) / inside if inside else 1.0
+            return below + (bound - below) * part, (below, bound)
         below = bound
         count = buckets[bound]
-    return None
+    return None, None
 
 
 def _is_prometheus_text(text: str) -> bool:

@@ -80,6 +80,10 @@ _QUALIFIED: Final = re.compile(r"\d\D*(\([A-Za-z][A-Za-z ,]*\))$")
 _NUMBERED: Final = re.compile(r"^([A-Za-z_ =-]*?)[ _=-]*(\d+)$")
 
 
+_ARGUMENTS: Final = re.compile(r"^[^\n(|]{0,80}\b[A-Za-z_]\w*\(\w+=[^\n]*\)[ \t]*$", re.MULTILINE)
+"""Line in which a program prints its arguments, `Namespace(seed=0, ...)`: settings, and no record of figures."""
+
+
 class FieldsAround(dict[str, Any]):
     """Fields of the lines around the tables of a text: what was run, and figures that no table has."""
 
@@ -95,7 +99,7 @@ def read_records(text: str, *, around: bool = False) -> list[Record]:
 def _records(text: str, *, around: bool) -> list[Record]:
     if (document := document_of(text)) is not None:
         return list(_expand(document, "", {}, _DEEPEST))[:MOST_RECORDS]
-    text = _with_bars(text.lstrip("\ufeff"))
+    text = _ARGUMENTS.sub("", _with_bars(text.lstrip("\ufeff")))
     if found := _of_tables(
         _of_delimited, [line for line in text.splitlines() if not line.startswith("#")], around=around
     ):

@@ -1,5 +1,6 @@
 """Registry of the formats that are read, and recognition of a text by its content."""
 
+import dataclasses
 import functools
 import re
 from typing import Any, Final
@@ -25,9 +26,13 @@ from advisor.catalog.formats import (
     trtllm_bench,
     vllm_bench,
 )
+from advisor.catalog.formats.benchmark_result import BenchmarkResult
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.formats.link_report import LinkReport
+from advisor.catalog.formats.llama_bench import LlamaBenchRow, with_settings_around
+from advisor.catalog.formats.prometheus_text import ServerMetrics
+from advisor.catalog.formats.stated_settings import with_settings
 from advisor.catalog.formats.surroundings import complete
 
 FORMATS: Final[tuple[FileFormat, ...]] = (
@@ -76,9 +81,19 @@ def read(text: str, name: str) -> tuple[FileFormat, Any]:
                 one for one in FORMATS if one.holds == "links" and one is not found and one.is_it(plain)
             ]
             held = functools.reduce(LinkReport.with_report, (one.read(plain) for one in beside), held)
-        return found, complete(held, plain)
+        return found, _with_settings(complete(held, plain), plain)
     except InputFileError as error:
         raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None
+
+
+def _with_settings(held: Any, text: str) -> Any:
+    """Return the results of serving benchmarks with the settings that their text states; anything else as it is."""
+    if isinstance(held, ServerMetrics):
+        return dataclasses.replace(held, result=with_settings((held.result,), text)[0])
+    if isinstance(held, tuple) and all(isinstance(one, LlamaBenchRow) for one in held):
+        return with_settings_around(held, text)
+    is_result = isinstance(held, tuple) and all(isinstance(one, BenchmarkResult) for one in held)
+    return with_settings(held, text) if is_result else held
 
 
 def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:

@@ -10,7 +10,8 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.formats.llama_bench import device_of, format_of
-from advisor.catalog.units import GIB, MIB
+from advisor.catalog.formats.stated_settings import memory_notes
+from advisor.catalog.units import GB, GIB, KB, MB, MIB
 
 _UNITS: Final[Mapping[str, float]] = {"GiB": GIB, "GB": GIB, "MiB": MIB}
 """Bytes of the units in the logs. vLLM before 0.8 and SGLang print GB for 2^30 bytes."""
@@ -28,6 +29,8 @@ class ServerLog:
     """Weights on the fullest GPU [bytes]."""
     kv_bytes: float | None = None
     """KV cache on one GPU [bytes]."""
+    loaded_bytes: float | None = None
+    """All that is loaded on the accelerators, where their parts are not stated [bytes]."""
     kv_tokens: int | None = None
     """Tokens that the cache of one engine holds, or of one rank under attention data parallelism."""
     max_model_len: int | None = None
@@ -78,7 +81,8 @@ def read_server_log(text: str) -> ServerLog:
             if found.tensor_parallel is None and (ranks := _ranks_in(text)) > 1:
                 words = f"{ranks} ranks wrote the log: they are taken to share the model"
                 found = replace(found, tensor_parallel=ranks, notes=(*found.notes, words))
-            if found.weight_bytes is None and found.kv_bytes is None and found.kv_tokens is None:
+            sizes = (found.weight_bytes, found.kv_bytes, found.kv_tokens, found.loaded_bytes)
+            if all(size is None for size in sizes):
                 _refuse_too_little_free(plain)
                 raise InputFileError(
                     f"the log of {engine} states neither weights nor KV cache",
@@ -92,7 +96,7 @@ def read_server_log(text: str) -> ServerLog:
                     f"the text also holds a log of {engines}: it is left out, give it in a file of its own"
                 )
                 found = replace(found, notes=(*found.notes, words))
-            return found
+            return replace(found, notes=(*found.notes, *memory_notes(plain)))
     raise InputFileError(
         "not a start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp",
         why="no line of theirs about weights or the KV cache",
@@ -153,6 +157,7 @@ _WANTED: Final = {
     "llama.cpp": "'model buffer size' and 'KV buffer size'",
     "tgi": "'KV-cache blocks' or 'Setting max batch total tokens'",
     "lmdeploy": "'[BlockManager] max_block_count' or 'num_gpu_blocks'",
+    "ollama ps": "a row for each model that is loaded",
 }
 
 
@@ -451,6 +456,56 @@ def _last_by_device(text: str) -> float | None:
     return sum(found.values()) if found else None
 
 
+_LOADED: Final = re.compile(
+    r"^(?P<name>\S+:\S+|[\w./-]+)\s+[0-9a-f]{12}\s+(?P<size>[\d.]+) (?P<unit>[KMG]B)\s+"
+    r"(?P<place>\d+%(?:/\d+%)? \S+)(?:\s+(?P<context>\d{3,}))?",
+    re.MULTILINE,
+)
+"""Row of `ollama ps`: model, id, size in powers of ten, and where it lies. Source: ollama/ollama cmd/cmd.go
+(ListRunningHandler), format/bytes.go."""
+_POWERS_OF_TEN: Final = {"KB": KB, "MB": MB, "GB": GB}
+_OLLAMA_CONTEXT: Final = 4096
+"""Context of Ollama unless it is told otherwise. Source: ollama/ollama docs/faq.md, 0.6 and later."""
+
+
+def _ollama_ps(text: str) -> ServerLog:
+    """Return what the list of loaded models says.
+
+    Raises: InputFileError: it lists several models, or a part of the model lies in main memory.
+    """
+    rows = list(_LOADED.finditer(text))
+    if len(rows) != 1:
+        names = ", ".join(row["name"] for row in rows)
+        raise InputFileError(
+            f"the list has {len(rows)} models{': ' if names else ''}{names}",
+            why="each shares its accelerator with the others, and one is planned at a time",
+            fix="give its title and the row of one model",
+        )
+    row = rows[0]
+    if row["place"] != "100% GPU":
+        raise InputFileError(
+            f"{row['name']} lies on {row['place']}",
+            why="the list does not say which layers are in main memory, and only these tell what is on the accelerator",
+            fix="give the log of its server, which has 'offloaded N/M layers'",
+        )
+    context = row["context"]
+    notes = (
+        ()
+        if context
+        else (f"the list has no context: {_OLLAMA_CONTEXT:,} tokens are taken, Ollama's default",)
+    )
+    return ServerLog(
+        engine="llama.cpp",
+        model=row["name"],
+        loaded_bytes=float(row["size"]) * _POWERS_OF_TEN[row["unit"]],
+        kv_tokens=int(context or _OLLAMA_CONTEXT),
+        tensor_parallel=1,
+        max_num_seqs=1,
+        sizes_by_context=True,
+        notes=notes,
+    )
+
+
 _PATTERNS: Final[Mapping[str, Mapping[str, str]]] = {
     "tgi": {
         "version": r"text-generation-(?:inference|launcher)[: ]v?(\d+\.\d+[\w.]*)",
@@ -542,6 +597,7 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
         ),
         _llama_cpp,
     ),
+    "ollama ps": ((r"(?m)^NAME\s+ID\s+SIZE\s+PROCESSOR\s+(?:CONTEXT\s+)?UNTIL",), _ollama_ps),
     "tgi": (
         (r"text_generation_(?:launcher|router)", r"KV-cache blocks: \d+, size:"),
         lambda text: _read_by_patterns("tgi", text),

@@ -15,6 +15,7 @@ from advisor.catalog.formats.link_report import LinkReport
 from advisor.catalog.formats.llama_bench import LlamaBenchRow, format_of
 from advisor.catalog.formats.named_results import ENGINES
 from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.formats.stated_settings import unplanned_engine
 
 _VALUE: Final = r"[ =]+[\"']?([\w./:@-]+)"
 _MODEL: Final = re.compile(
@@ -115,6 +116,9 @@ def complete(results: Any, text: str) -> Any:
     if short and told == [None, None] and (found := _SHORT_LENGTHS.search(text)):
         told = [1024 * int(found[2]), 1024 * int(found[3])]
     engine = _engine_in(text)
+    if not engine and (other := unplanned_engine("\n".join(_lines_of_people(text)))):
+        words = f"{other} has no plan: what it measured is held against vllm; --engine NAME says another"
+        results = tuple(dataclasses.replace(one, notes=(*one.notes, words)) for one in results)
     return tuple(
         _with(_with_lengths(one, *told), model, gpu, (tensor, expert), clients, rate, engine)
         for one, tensor, expert in zip(results, tensors, experts, strict=True)

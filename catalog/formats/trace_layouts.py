@@ -22,6 +22,18 @@ _FRACTION: Final = re.compile(r"\.(\d+)")
 _MOST_BLOCK: Final = 65_536
 
 
+UNUSED_COLUMNS: Final = {
+    **dict.fromkeys(("model", "Model", "model_name", "modelName"), "all requests are replayed on one model"),
+    **dict.fromkeys(("images", "num_images", "image_count"), "images are not counted in its tokens"),
+    **dict.fromkeys(("audio", "audio_seconds"), "sound is not counted in its tokens"),
+    **dict.fromkeys(("priority",), "requests are served in the order of their arrival"),
+    **dict.fromkeys(
+        ("adapter", "lora", "lora_name", "adapter_id"), "requests are replayed on the base model"
+    ),
+}
+"""Columns that bear on how a request was served and that a replay does not read, with what is done instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class TraceLayout:
     """How one kind of trace writes a request."""

@@ -131,6 +131,8 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         notes.append("the mean gap between tokens stands for the time per output token, which the file lacks")
     concurrency = whole_of(found.get("max_concurrency"))
     rate = rate_of("inf" if "successful_requests" in found else found.get("request_rate"))
+    if found.get("ramp_up_strategy") and not concurrency:
+        rate = None  # the rate rose during the run: no one rate is the load's
     served = number_of(found.get("request_throughput"))
     if concurrency and rate and served and served < _KEEPS_UP * rate:
         rate = None  # the clients wait for each other, whatever rate was asked for

@@ -11,7 +11,13 @@ from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import too_many
 from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.named_requests import NAMED_INPUTS, NAMED_OUTPUTS, states_failure
-from advisor.catalog.formats.trace_layouts import MOONCAKE_BLOCK, TraceLayout, block_of, layout_of
+from advisor.catalog.formats.trace_layouts import (
+    MOONCAKE_BLOCK,
+    UNUSED_COLUMNS,
+    TraceLayout,
+    block_of,
+    layout_of,
+)
 from advisor.catalog.formats.trace_rows import trace_rows
 from advisor.catalog.units import HOUR_S
 from advisor.simulator.serving.cached_prefixes import BLOCKS_TOKENS, hash_ids_of_cached
@@ -110,9 +116,16 @@ class _Reading:
     """Tokens of each prompt that were read from a cache where the trace was recorded."""
     num_failed: int = 0
     num_abridged: int = 0
+    unused: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Values of further columns that bear on a replay, of the first rows."""
     sessions: dict[str, tuple[float, int, int]] = field(default_factory=dict)
     """Instant, tokens and number of turns of each conversation so far."""
     has_times: bool = True
+
+
+_ROWS_LOOKED_AT: Final = 1000
+"""Number of rows in which such columns are looked for."""
+_LONGEST_VALUE: Final = 40
 
 
 def read_trace(path: Path) -> Trace:
@@ -121,7 +134,8 @@ def read_trace(path: Path) -> Trace:
     The layout is recognised by its columns (`catalog.formats.trace_layouts`), whatever the file is called: own columns
     (arrived_at_s, input_tokens, output_tokens), Azure 2023 and 2024, BurstGPT, Qwen-Bailian, Mooncake, AIPerf
     conversations, Baseten, WEKA's agents, OpenTelemetry spans. hash_ids, a list or numbers separated by spaces, tell
-    which prompts share a prefix; `block_size` in a row says how many tokens one covers. Further columns are ignored.
+    which prompts share a prefix; `block_size` in a row says how many tokens one covers. A note names further columns
+    that bear on a request.
 
     Raises: InputFileError: the file cannot be read, has no known columns or no rows, or a row is wrong: an instant
         that is no time, earlier than the one before it or more than an hour later; tokens that are no whole number
@@ -135,6 +149,10 @@ def read_trace(path: Path) -> Trace:
             block = block_of(row, layout, f"{path}: row {number}")
             reading = _Reading(path, layout, block)
         _take(reading, number, row)
+        if len(reading.pairs) <= _ROWS_LOOKED_AT:
+            for name in UNUSED_COLUMNS:
+                if (value := row.get(name)) not in (None, "", 0, "0", False, "false", []):
+                    reading.unused.setdefault(name, {})[str(value)[:_LONGEST_VALUE]] = None
         if len(reading.pairs) > MOST_REQUESTS:
             raise too_many(path, MOST_REQUESTS, "requests")
         if reading.num_ids > MOST_HASH_IDS:
@@ -270,6 +288,11 @@ def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
     found = [] if layout.id == "own" else [f"{reading.path.name} is read as {layout.title}: {times}{ids}"]
     if reading.num_failed:
         found.append(f"{reading.num_failed:,} requests without output tokens (failed) are left out")
+    found += [
+        f"column {name} is not used: {instead}"
+        for name, instead in UNUSED_COLUMNS.items()
+        if len(reading.unused.get(name, ())) > (1 if name.lower().startswith("model") else 0)
+    ]
     if reading.num_abridged:
         found.append(
             f"hash_ids of {reading.num_abridged:,} requests do not cover their prompts at {reading.block_tokens} "

@@ -1,5 +1,6 @@
 """A person's own price file: what is doubtful is told by file and row, and what it may say beyond the price is kept."""
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,12 @@ def test_a_renter_may_ask_for_kinds_and_tenancies() -> None:
     dedicated = prices.prices_as_of(day, kinds=("list",), tenancies=("dedicated",))
     assert set(dedicated) < set(everything)
     assert {(row.price_kind, row.tenancy) for row in dedicated} == {("list", "dedicated")}
+
+
+def test_columns_that_are_not_read_and_doubted_counts_are_said(tmp_path: Path) -> None:
+    """The price of one on a row of eight, and a number of accelerators under a name that is not known."""
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_text("GPU,GPUs,Panels,Price\nH100 SXM,8,8,2.49\n", encoding="utf-8")
+    notes = " ".join(prices.catalogue_notes(sheet, datetime.date(2026, 11, 20), ["acme"]))
+    assert "not read: Panels" in notes
+    assert "like those of one accelerator: 8 x h100-sxm" in notes

@@ -1,5 +1,7 @@
 """Models that carry a load: the answer of `advisor recommend` to a number of users or a rate without a model."""
 
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +13,7 @@ from advisor.catalog.model_quality import Quality, sources_of
 from advisor.cli.notes import progress
 from advisor.commands.recommend.fitting import question_without_model
 from advisor.commands.recommend.options import RecommendInput
-from advisor.decide.models_that_fit import machines_within, models_by_quality
+from advisor.decide.models_that_fit import FittingModel, machines_within, models_by_quality
 from advisor.decide.option import Option
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Scenario
@@ -26,6 +28,7 @@ from advisor.render.option_table import (
     runs_of,
     table_of,
 )
+from advisor.simulator.graph.model import parameter_count
 
 _MOST_TRIED: Final = 3
 """Models that are asked about for each one that is shown, at most: each takes as long as a recommendation."""
@@ -60,12 +63,12 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
                 fix=f"--model NAME, or no {option}",
             )
     scenario, notes = question_without_model(asked, shared)
-    found = _find(asked, shared, scenario)
-    if not found:
-        raise InfeasibleError(
-            "no model of the catalog carries this load within the objectives and limits",
-            why=f"the first {_MOST_TRIED * asked.shown.top} models by quality that fit were tried",
-            fix="a larger --budget, looser objectives, or --model NAME to see why one does not",
+    found, are_faster = _find(asked, shared, scenario)
+    if are_faster:
+        notes = (
+            *notes,
+            f"the {_MOST_TRIED * asked.shown.top} models of highest quality that fit do not carry the load: "
+            "the best of those that compute less for a token are shown",
         )
     options = [one.option for one in found]
     shown = {id(one.option): one for one in found}
@@ -98,31 +101,92 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
     )
 
 
-def _find(asked: RecommendInput, shared: SharedOptions, scenario: Scenario) -> list[ModelForLoad]:
-    """Return the models that carry the load, the best first."""
+def _find(
+    asked: RecommendInput, shared: SharedOptions, scenario: Scenario
+) -> tuple[list[ModelForLoad], bool]:
+    """Return the models that carry the load, the best first, and whether none of high quality is among them.
+
+    Where none of high quality carries it, the slowest model that does is looked for by halves, and the best are asked
+    about that compute no more for a token.
+
+    Raises: InfeasibleError: not even the fastest carries it; says what that one lacks.
+    """
     most = asked.shown.top
-    kept = list[ModelForLoad]()
+    fitting = models_by_quality(scenario, machines_within(scenario))
+    best = fitting[: _MOST_TRIED * most]
     with progress(quiet=shared.quiet) as line:
-        for one in models_by_quality(scenario, machines_within(scenario))[: _MOST_TRIED * most]:
-            line(f"{len(kept)} of {most} models found, asking about {one.model.id}")
+        kept = _carrying(best, most, asked, shared, line)
+        if kept or not fitting:
+            return kept, False
+        by_speed = sorted(fitting, key=_active)
+        carries = functools.cache(
+            lambda place: bool(_carrying(by_speed[place : place + 1], 1, asked, shared, line))
+        )
+        if not carries(0):
+            raise _refusal(by_speed[0].model.id, asked, shared)
+        fewest = 0
+        most_active = len(by_speed)
+        while most_active - fewest > 1:
+            middle = (fewest + most_active) // 2
+            fewest, most_active = (middle, most_active) if carries(middle) else (fewest, middle)
+        tried = {one.model.id for one in best}
+        able = [
+            one for one in fitting if _active(one) <= _active(by_speed[fewest]) and one.model.id not in tried
+        ]
+        return _carrying(able[: _MOST_TRIED * most], most, asked, shared, line), True
+
+
+def _active(fitting: FittingModel) -> float:
+    """Number of parameters that compute one token, on which its time depends most."""
+    return parameter_count(fitting.model).active
+
+
+def _carrying(
+    fitting: Sequence[FittingModel],
+    most: int,
+    asked: RecommendInput,
+    shared: SharedOptions,
+    line: Callable[[str], None],
+) -> list[ModelForLoad]:
+    """Return up to `most` of some models that carry the load, in their order, each with its first option."""
+    kept = list[ModelForLoad]()
+    for one in fitting:
+        line(f"{len(kept)} of {most} models found, asking about {one.model.id}")
+        try:
             question, _ = serving_question(replace(asked, model=one.model.id), shared)
-            try:
-                decision = recommend(question.model_copy(update={"top": 1}), whole=False, suggests=False)
-            except InfeasibleError:
-                continue
-            kept.append(ModelForLoad(one.model.id, one.quality, decision.options[0]))
-            if len(kept) == most:
-                break
+            decision = recommend(question.model_copy(update={"top": 1}), whole=False, suggests=False)
+        except AdvisorError:  # it does not carry the load, or is of a kind that is not priced by the token
+            continue
+        kept.append(ModelForLoad(one.model.id, one.quality, decision.options[0]))
+        if len(kept) == most:
+            break
     return kept
+
+
+def _refusal(model: str, asked: RecommendInput, shared: SharedOptions) -> InfeasibleError:
+    """Return the refusal of a load that no model carries: what the fastest one lacks, and what would do for it."""
+    question, _ = serving_question(replace(asked, model=model), shared)
+    lacks = InfeasibleError("", fix=f"--model {model}")
+    try:
+        recommend(question.model_copy(update={"top": 1}), whole=False)
+    except InfeasibleError as error:
+        lacks = error
+    return InfeasibleError(
+        "no model of the catalog carries this load within the objectives and limits",
+        why=f"neither those of highest quality nor {model}, which computes least for a token: {lacks.what}",
+        fix=lacks.fix,
+        hint=lacks.hint,
+    )
 
 
 def _headline(found: list[ModelForLoad]) -> str:
     """Return the best model and the cheapest one, as a sentence."""
     first = found[0]
     cheapest = min(found, key=lambda one: one.option.bill.usd_per_hour)
-    said = (
-        f"{first.model} has the highest published quality and costs {usd(first.option.bill.usd_per_hour)}/h"
+    place = (
+        "has the highest published quality" if first.quality else "is the newest, none has a published score,"
     )
+    said = f"{first.model} {place} and costs {usd(first.option.bill.usd_per_hour)}/h"
     if cheapest is first:
         return f"{said}, the least of {len(found)} models"
     return f"{said}; {cheapest.model} costs least, {usd(cheapest.option.bill.usd_per_hour)}/h"

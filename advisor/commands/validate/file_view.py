@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.formats.prometheus_text import ServerMetrics
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.units import MILLISECOND_S
-from advisor.evidence.own_server import LOCAL_ENGINES, ServerComparison, ServerFigure
+from advisor.evidence.own_server import LOCAL_ENGINES, ServerComparison, ServerFigure, exact
 from advisor.evidence.server_memory import MemoryComparison, MemoryFigure
 from advisor.probes.link_judgement import JudgedLinks
 from advisor.probes.record import Measurement
@@ -126,7 +126,9 @@ _QUANTITIES: Final = {
 def _means(figures: Sequence[ServerFigure]) -> list[str]:
     """Return how far each quantity is from its prediction; whole requests only where they are all that is measured."""
     logs = {
-        name: [figure.log_ratio for figure in figures if figure.metric.startswith(metrics)]
+        name: [
+            figure.log_ratio for figure in exact([one for one in figures if one.metric.startswith(metrics)])
+        ]
         for name, metrics in _QUANTITIES.items()
     }
     told = {name: each for name, each in logs.items() if each}
@@ -181,6 +183,9 @@ def _cells(figure: ServerFigure) -> tuple[str, ...]:
     if label is not None:
         quantity = figure.predicted.scale(MILLISECOND_S)
         measured = numbers.show(figure.measured * MILLISECOND_S, numbers.TIME)
+        if figure.within:
+            low, high = (numbers.show(bound * MILLISECOND_S, numbers.TIME) for bound in figure.within)
+            measured = f"{low} to {high}"
         return (
             f"{label} {statistic}",
             measured,
@@ -237,7 +242,7 @@ def memory_answer(
                 figure.name,
                 _size(figure, figure.logged),
                 _size(figure, figure.planned),
-                f"{figure.ratio:.2f}" if figure.logged > 0 else "-",
+                f"{figure.ratio:.2f}" if figure.logged > 0 and figure.planned > 0 else "-",
             )
             for figure in found.figures
         )

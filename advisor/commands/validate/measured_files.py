@@ -1,6 +1,7 @@
 """Judge a file of any format that is read: what it holds decides what it is compared with."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from advisor.ask.server import stated_columns
@@ -19,6 +20,7 @@ from advisor.commands.validate.options import FileInput
 from advisor.evidence.own_server import compare_server, device_words, rows_of
 from advisor.evidence.server_memory import compare_memory
 from advisor.render.answer import Answer
+from advisor.render.calibration_view import with_calibration
 
 _NVIDIA: Final = "10de"
 
@@ -28,25 +30,37 @@ def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration
 
     Raises: InputFileError: it is in no known format, or lacks what a prediction needs.
     """
+    answer, accelerators_of = _answer_of(asked, text, seed, calibration)
+    if calibration is not None and not accelerators_of:
+        unused = "the calibration is not used: nothing in this file is held against a prediction of speed"
+        return replace(answer, warnings=(*answer.warnings, unused))
+    return with_calibration(answer, calibration, accelerators_of)
+
+
+def _answer_of(
+    asked: FileInput, text: str, seed: int, calibration: Calibration | None
+) -> tuple[Answer, frozenset[str]]:
+    """Return the verdict on a text, and the ids of the accelerators whose speed was predicted for it."""
     name = str(asked.file)
     if recognise(text, name).holds == "collectives":
-        return judged_collectives(text, asked.file, asked.server.gpu, asked.network, asked.op)
+        return judged_collectives(text, asked.file, asked.server.gpu, asked.network, asked.op), frozenset()
     kind, found = read(text, name)
     stated, notes = stated_columns(asked.server)
     inputs = {"file": name, "format": kind.id, "stated": stated}
     if isinstance(found, LinkReport):
         from advisor.probes.link_judgement import judge_links
 
-        return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes)
+        return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes), frozenset()
     if isinstance(found, ServerLog):
         around = {} if found.model else conditions_around(text)
-        return memory_answer(compare_memory(found, around | stated), found, inputs, notes)
+        return memory_answer(compare_memory(found, around | stated), found, inputs, notes), frozenset()
     metrics = found if isinstance(found, ServerMetrics) else None
     results = (found.result,) if metrics else found
     is_local = kind.holds == "local benchmark"
     rows = rows_of(results, stated, {} if is_local else conditions_around(text), is_local=is_local)
     compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
-    return server_answer(compared, kind.title, inputs, notes, metrics=metrics)
+    answer = server_answer(compared, kind.title, inputs, notes, metrics=metrics)
+    return answer, frozenset(one.row["gpu"] for one in compared)
 
 
 def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | None:

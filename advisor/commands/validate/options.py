@@ -75,7 +75,7 @@ CollectiveOption = Literal[
 _OP: Final = Option(help="Which collective it was, where the output does not say.", show_default="as it says")
 
 
-@command("validate file")
+@command("validate file", uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class FileInput:
     """Is what I measured normal? Judge a benchmark, a server's log or metrics, or a report about links.
