@@ -45,6 +45,7 @@ from advisor.workstation.typed_line import (
     LABELS,
     TypedLine,
     check_length,
+    plain_text,
     price_number,
     read_line,
     with_factor,
@@ -389,7 +390,8 @@ class _ListingReader(PartReader):
         present = [
             line
             for line in typed
-            if (line.category is not None and line.usd is not None) or not names_no_part(line.what)
+            if (line.category is not None and line.usd is not None)
+            or not all(map(names_no_part, regex("list.clause").split(plain_text(line))))
         ] or list(typed)
         present = with_price_of_title(present)
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST

@@ -216,6 +216,8 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
             return (
                 "gpu" if category == "riser" and regex("name.card_on_riser").search(line.what) else category
             )
+    if regex("name.cable").search(line.what) and not mentions_in(line.what):
+        return "other"
     if regex("name.carrier").search(line.what) and find_card_name(line.what) is None:
         return "bridge"
     if regex("name.switch").search(line.what) and find_card_name(line.what) is None:

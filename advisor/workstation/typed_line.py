@@ -311,7 +311,12 @@ def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     sign, before, first, second, each_word, whole_word = match.groups()
     low = price_number(first, where)
     high = price_number(second, where) if second else None
-    rest = f"{text[: match.start()]} {text[match.end() :]}"
+    end = match.end()
+    dash = text[match.end(3) : match.start(4)] if second else ""
+    if high is not None and high < low and dash.startswith(" ") and "$" not in dash:
+        high = None  # a number of pieces behind a dash ends no range: `$1400 - 2 x RTX 3090`
+        end = match.end(3)
+    rest = f"{text[: match.start()]} {text[end:].lstrip(' -–—')}"
     is_each = bool(each_word) or sign == "@" or (before or "").lower() == "each"
     is_whole = bool(whole_word) or (before or "").lower() == "total"
     if high is None:
