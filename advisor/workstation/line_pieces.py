@@ -369,6 +369,10 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if regex("piece.measure").fullmatch(plain.strip(" ()")) or _is_remark_alone(piece.text):
         return True
     is_bare = regex("piece.bare_size").fullmatch(piece.text) is not None
+    if piece.kind is None and not piece.mentions and regex("piece.begins_with").match(piece.text):
+        return True
+    if (last.kind, piece.kind) == ("board", "case") and server_in(last.text) is not None:
+        return True  # `G292-Z20 2U chassis`
     if last.kind == "case" and regex("piece.of_a_frame").fullmatch(piece.text):
         return True
     if (last.kind, piece.kind) == ("gpu", "cooler") and not piece.mentions and is_of_cards(piece.text):

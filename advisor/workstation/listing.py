@@ -34,6 +34,7 @@ from advisor.workstation.part_names import (
     category_of,
     is_known,
     is_title,
+    module_kind,
     server_in,
     with_fans,
 )
@@ -290,10 +291,7 @@ class _ListingReader(PartReader):
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
         lines = self._without_remarks_on_cards(lines)
-        self._ram_type = next(
-            (match.group().upper() for line in lines if (match := regex("list.ram_type").search(line.what))),
-            "",
-        )
+        self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
         lines = _with_board_of_server(lines)

@@ -84,7 +84,7 @@ def _is_of_next_to(text: str, found: Sequence[Mention], place: int) -> bool:
         )  # beside parts of other kinds they are a supply's
     if one.kind == "storage" and place + 1 < len(found) and found[place + 1].kind == "ram":
         is_line = re.search(rf"\b{MEMORY_LINES}\b", words, re.IGNORECASE) is not None
-        return is_line and re.fullmatch(r"[\w\s]*", text[one.end : found[place + 1].start]) is not None
+        return is_line and re.fullmatch(r"[\w\s(]*", text[one.end : found[place + 1].start]) is not None
     return False
 
 

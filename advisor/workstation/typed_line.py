@@ -181,7 +181,8 @@ def split_off_label(text: str) -> tuple[str | None, str]:
         rest = text[head.end() :].lstrip(": ")
         text = f"{head.group(1)}: {rest}" if head.group(1).lower() in LABELS else rest
     found = regex("line.label").match(text) or regex("line.bare_label").match(text)
-    category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
+    label = " ".join(found.group(1).lower().split()) if found else ""
+    category = LABELS.get(label) or LABELS.get(label.removesuffix("s"))
     if found is None or category is None:
         return None, text
     rest = text[found.end() :]
@@ -229,6 +230,8 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
         regex("line.after_size"),
     ):
         match = pattern.search(rest)
+        if pattern is regex("line.trailing") and found and regex("line.is_width").search(rest):
+            continue
         if pattern is regex("line.after_size") and (found or regex("line.size_of_each").search(rest)):
             continue
         if match is None or (
