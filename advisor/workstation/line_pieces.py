@@ -289,36 +289,13 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
     """Return the pieces that are parts; others join the part before them, or go as those of a sentence."""
     kept: list[_Piece] = []
     for piece in pieces:
+        if _is_left_out(piece, kept, len(pieces)) or _joins_ahead(piece, kept, len(pieces)):
+            continue
         last = kept[-1] if kept else None
-        if not piece.mentions and len(pieces) > 1 and regex("piece.bundle").search(piece.text):
-            # The parts stand beside it; its price is theirs.
-            price = regex("piece.sum").search(piece.text)
-            if last is not None and price is not None:
-                last.text = f"{last.text}, {piece.text[price.start() :]}"
-            continue
-        if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
-            continue
-        if piece.kind is None and len(pieces) > 1 and is_title(TypedLine(piece.text, piece.text, "")):
-            continue  # `Selling my AI workstation`
-        if (last is None or last.kind not in ("cpu", "system")) and regex("piece.cores").fullmatch(
-            piece.text
-        ):
-            continue  # of a CPU that the list does not name
-        limit = regex("piece.limit_alone").match(piece.text)
-        cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
-        if limit is not None and cards is not None:
-            cards.text = f"{cards.text}, limited to {limit[1]}W"
-            continue
-        ahead = [one for one in kept if one.start < piece.bracket]
-        if ahead and ahead[-1].kind in ("board", "system") and _is_remark_alone(piece.text):
-            ahead[-1].text = f"{ahead[-1].text}, {piece.text}"
-            for one in kept[len(ahead) :]:
-                one.is_inside = True
-            continue
         if line.category is not None and last is None:
             piece.kind = line.category
-        elif line.category is not None and piece.kind is None and not piece.mentions:
-            kept[-1].text = f"{kept[-1].text}, {piece.text}"  # a label tells the kind of all that follows it
+        elif line.category is not None and last is not None and piece.kind is None and not piece.mentions:
+            last.text = f"{last.text}, {piece.text}"  # a label tells the kind of all that follows it
             continue
         if _is_bare_cpu(piece.text) and "board" in {one.kind for one in pieces}:
             piece.kind = "cpu"
@@ -343,16 +320,52 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
                 without = regex("piece.stop").sub(" ", piece.text.rstrip(".")).replace("each", "")
                 piece.text = " ".join(without.split())
             kept.append(piece)
-        elif not _is_aside(piece.text) and (kind := kind_of_name(piece.text)) is not None:
-            piece.kind = kind
-            kept.append(piece)
-        elif not _is_aside(piece.text) and names_something(piece.text):
-            piece.kind = "unknown"
-            kept.append(piece)
+        elif not _is_aside(piece.text):
+            piece.kind = kind_of_name(piece.text) or ("unknown" if names_something(piece.text) else None)
+            kept += [piece] if piece.kind is not None else []
     docks = [one for one in kept if one.kind == "riser" and _is_link(one.text)]
     # Words for a dock say nothing more beside its product.
     bare = [one for one in docks if regex("piece.bare_dock").fullmatch(one.text)]
     return [one for one in kept if one not in bare[0 if len(docks) > len(bare) else 1 :]]
+
+
+def _is_left_out(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool:
+    """Whether a piece names no part: a part that is absent, a title, or the cores of a CPU that the list does not
+    name."""
+    if _is_bundle(piece, num_pieces):
+        return False
+    if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
+        return True
+    if piece.kind is None and num_pieces > 1 and is_title(TypedLine(piece.text, piece.text, "")):
+        return True  # `Selling my AI workstation`
+    has_cores = bool(kept) and kept[-1].kind in ("cpu", "system")
+    return not has_cores and regex("piece.cores").fullmatch(piece.text) is not None
+
+
+def _is_bundle(piece: _Piece, num_pieces: int) -> bool:
+    """Whether a piece says that the parts beside it are sold together: `as a bundle for $650`."""
+    return not piece.mentions and num_pieces > 1 and regex("piece.bundle").search(piece.text) is not None
+
+
+def _joins_ahead(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool:
+    """Whether a piece is a price, a limit or a bundle of parts ahead of it, which then have it."""
+    if _is_bundle(piece, num_pieces):
+        price = regex("piece.sum").search(piece.text)
+        if kept and price is not None:
+            kept[-1].text = f"{kept[-1].text}, {piece.text[price.start() :]}"
+        return True
+    limit = regex("piece.limit_alone").match(piece.text)
+    cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
+    if limit is not None and cards is not None:
+        cards.text = f"{cards.text}, limited to {limit[1]}W"
+        return True
+    ahead = [one for one in kept if one.start < piece.bracket]
+    if ahead and ahead[-1].kind in ("board", "system") and _is_remark_alone(piece.text):
+        ahead[-1].text = f"{ahead[-1].text}, {piece.text}"
+        for one in kept[len(ahead) :]:
+            one.is_inside = True
+        return True
+    return False
 
 
 def _is_bare_cpu(text: str) -> bool:
