@@ -198,6 +198,10 @@ def _boards() -> Iterator[Board]:
     yield from (_own_board(entry) for entry in _machine_boards())
 
 
+_TWO_SOCKETS: Final = re.compile(
+    r"Supermicro [XH]\d{1,2}D|\b(?:Z\d{2}P[AE]|KNPP|K1\dPA)-D|\bM[DZ]7\d-|2D\d{2}|\bS2600"
+)
+"""Names of boards with two sockets, by the numbering of Supermicro, ASUS, Gigabyte, ASRock Rack and Intel."""
 _RACK: Final = re.compile(r"\b(?:PowerEdge R|ProLiant DL|ThinkSystem SR|System x|SYS-|AS-|G\d{3}-|XL\d{3})")
 """Names of machines for a rack, whose fans cool cards without any."""
 
@@ -541,6 +545,7 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
     values = _si({key: value for key, value in cells.items() if key != "eps_8_pin"})
     values |= {
         "num_eps": int(cells["eps_8_pin"] or 1),
+        "sockets": 2 if _TWO_SOCKETS.search(cells["name"]) else 1,
         "registered": cells["socket"] in _REGISTERED_SOCKETS
         or any(series.registered for series in cpu_series().values() if cells["chipset"] in series.chipsets),
         "slots": [{"position": 1, "pcie_generation": max(slots)}],

@@ -95,7 +95,13 @@ def weight_bytes(model: Model) -> float:
 
 def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model."""
-    sentences = [found.group() for found in regex("question.sentence").finditer(text)]
+    sentences = [
+        # `The supply has 900 W. Is that enough?` speaks of what stands before it.
+        f"{text[: found.start()].rstrip(' .').rpartition('.')[2]} {found.group()}"
+        if regex("question.pronoun").match(found.group())
+        else found.group()
+        for found in regex("question.sentence").finditer(text)
+    ]
     of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
     of_model = [one for one in sentences if model_names_in(one)]
     asked: list[Asked] = []

@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.cpu_names import plain_words
+from advisor.catalog.cpu_names import find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.foreign_words import regex, whole, word_table
+from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.mentions import (
+    PROPERTY_WORDS,
     Mention,
     is_generic,
+    is_of_cards,
+    kind_of_name,
     maker_words,
     mentions_in,
     model_names_in,
@@ -223,13 +226,13 @@ def _runs(
     runs: list[tuple[int, int, list[Mention]]] = []
     own: list[Mention] = []
     if mentions:
-        cut = _start_of(text, start, mentions[0].start)
+        cut = _start_of(text, start, mentions[0])
         if server_in(text[start:cut]) is not None:
             runs.append((start, cut, []))
             start = cut
     for one in mentions:
         if own and all(_are_apart(text, old, one) for old in own):
-            cut = _start_of(text, own[-1].end, one.start)
+            cut = _start_of(text, own[-1].end, one)
             runs.append((start, cut, own))
             start = cut
             own = []
@@ -247,11 +250,16 @@ def _are_apart(text: str, old: Mention, new: Mention) -> bool:
     return names[0] != names[1] and not able[0] & able[1]
 
 
-def _start_of(text: str, least: int, start: int) -> int:
+def _start_of(text: str, least: int, mention: Mention) -> int:
     """Return where the number, the label, the maker and the adjectives before a mention begin."""
+    start = mention.start
     for word in reversed(list(re.finditer(r"\S+", text[least:start]))):
         plain = word.group().lower().strip("*:(")
-        if not (regex("piece.is_ahead").fullmatch(plain) or plain in LABELS or plain in maker_words()):
+        if not (
+            regex("piece.is_ahead").fullmatch(plain)
+            or LABELS.get(plain) == mention.kind
+            or plain in maker_words()
+        ):
             break
         start = least + word.start()
     return start
@@ -260,7 +268,7 @@ def _start_of(text: str, least: int, start: int) -> int:
 def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mention]) -> str:
     """Return the words of a span without those of a sentence before its first and behind its last mention."""
     if mentions:
-        first = _start_of(text, start, mentions[0].start)
+        first = _start_of(text, start, mentions[0])
         stops = list(regex("piece.stop").finditer(text, start, first))
         start = stops[-1].end() if stops else start
         is_counted = regex("piece.begins_counted").match(text, first, mentions[0].start) is not None
@@ -281,28 +289,16 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
     """Return the pieces that are parts; others join the part before them, or go as those of a sentence."""
     kept: list[_Piece] = []
     for piece in pieces:
+        if _is_left_out(piece, kept, len(pieces)) or _joins_ahead(piece, kept, len(pieces)):
+            continue
         last = kept[-1] if kept else None
-        if not piece.mentions and len(pieces) > 1 and regex("piece.bundle").search(piece.text):
-            continue  # the parts stand beside it
-        if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
-            continue
-        if (last is None or last.kind not in ("cpu", "system")) and regex("piece.cores").fullmatch(
-            piece.text
-        ):
-            continue  # of a CPU that the list does not name
-        limit = regex("piece.limit_alone").match(piece.text)
-        cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
-        if limit is not None and cards is not None:
-            cards.text = f"{cards.text}, limited to {limit[1]}W"
-            continue
-        ahead = [one for one in kept if one.start < piece.bracket]
-        if ahead and ahead[-1].kind in ("board", "system") and _is_remark_alone(piece.text):
-            ahead[-1].text = f"{ahead[-1].text}, {piece.text}"
-            for one in kept[len(ahead) :]:
-                one.is_inside = True
-            continue
         if line.category is not None and last is None:
             piece.kind = line.category
+        elif line.category is not None and last is not None and piece.kind is None and not piece.mentions:
+            last.text = f"{last.text}, {piece.text}"  # a label tells the kind of all that follows it
+            continue
+        if _is_bare_cpu(piece.text) and "board" in {one.kind for one in pieces}:
+            piece.kind = "cpu"
         if last is not None and _is_of(piece, last, {one.kind for one in kept}):
             # The drive of a machine tells nothing more, the price behind it is the machine's.
             is_drive = (last.kind, piece.kind) == ("system", "storage")
@@ -316,26 +312,84 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             piece.kind = None if not has_host else "storage" if has_memory else "ram"
             kept.append(piece)
         elif piece.kind is not None:
-            if not piece.mentions and line.category is None and _is_sentence(piece.text):
+            is_unpriced = regex("piece.sum").search(piece.text) is None and last is not None
+            is_service = piece.kind == "other" and is_unpriced and SERVICE_WORDS.fullmatch(piece.text)
+            if is_service or (not piece.mentions and line.category is None and _is_sentence(piece.text)):
                 continue
             if not piece.mentions and is_prose(piece.text):
                 without = regex("piece.stop").sub(" ", piece.text.rstrip(".")).replace("each", "")
                 piece.text = " ".join(without.split())
             kept.append(piece)
-        elif not _is_aside(piece.text) and names_something(piece.text):
-            piece.kind = "unknown"
-            kept.append(piece)
+        elif not _is_aside(piece.text):
+            piece.kind = kind_of_name(piece.text) or ("unknown" if names_something(piece.text) else None)
+            kept += [piece] if piece.kind is not None else []
     docks = [one for one in kept if one.kind == "riser" and _is_link(one.text)]
     # Words for a dock say nothing more beside its product.
     bare = [one for one in docks if regex("piece.bare_dock").fullmatch(one.text)]
     return [one for one in kept if one not in bare[0 if len(docks) > len(bare) else 1 :]]
 
 
+def _is_left_out(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool:
+    """Whether a piece names no part: a part that is absent, a title, or the cores of a CPU that the list does not
+    name."""
+    if _is_bundle(piece, num_pieces):
+        return False
+    if not piece.mentions and not _is_remark_alone(piece.text) and names_no_part(piece.text):
+        return True
+    if piece.kind is None and num_pieces > 1 and is_title(TypedLine(piece.text, piece.text, "")):
+        return True  # `Selling my AI workstation`
+    has_cores = bool(kept) and kept[-1].kind in ("cpu", "system")
+    return not has_cores and regex("piece.cores").fullmatch(piece.text) is not None
+
+
+def _is_bundle(piece: _Piece, num_pieces: int) -> bool:
+    """Whether a piece says that the parts beside it are sold together: `as a bundle for $650`."""
+    return not piece.mentions and num_pieces > 1 and regex("piece.bundle").search(piece.text) is not None
+
+
+def _joins_ahead(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool:
+    """Whether a piece is a price, a limit or a bundle of parts ahead of it, which then have it."""
+    if _is_bundle(piece, num_pieces):
+        price = regex("piece.sum").search(piece.text)
+        if kept and price is not None:
+            kept[-1].text = f"{kept[-1].text}, {piece.text[price.start() :]}"
+        return True
+    limit = regex("piece.limit_alone").match(piece.text)
+    cards = next((one for one in reversed(kept) if one.kind == "gpu"), None)
+    if limit is not None and cards is not None:
+        cards.text = f"{cards.text}, limited to {limit[1]}W"
+        return True
+    ahead = [one for one in kept if one.start < piece.bracket]
+    if ahead and ahead[-1].kind in ("board", "system") and _is_remark_alone(piece.text):
+        ahead[-1].text = f"{ahead[-1].text}, {piece.text}"
+        for one in kept[len(ahead) :]:
+            one.is_inside = True
+        return True
+    return False
+
+
+def _is_bare_cpu(text: str) -> bool:
+    """Whether words are a number of pieces and the number of a server's CPU: `dual 7542`."""
+    number = regex("piece.bare_number").fullmatch(text)
+    return number is not None and find_cpu(number[1], is_labelled=True) is not None
+
+
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     """Whether a piece tells more of the part before it: its price, a property, its figures."""
-    if regex("piece.measure").fullmatch(piece.text) or _is_remark_alone(piece.text):
+    plain = piece.text
+    for amount in ("line.amounts_last", "line.foreign_price", "piece.sum"):
+        plain = regex(amount).sub(" ", plain)
+    if regex("piece.measure").fullmatch(plain.strip(" ()")) or _is_remark_alone(piece.text):
         return True
     is_bare = regex("piece.bare_size").fullmatch(piece.text) is not None
+    if piece.kind is None and not piece.mentions and regex("piece.begins_with").match(piece.text):
+        return True
+    if (last.kind, piece.kind) == ("board", "case") and server_in(last.text) is not None:
+        return True  # `G292-Z20 2U chassis`
+    if last.kind == "case" and regex("piece.of_a_frame").fullmatch(piece.text):
+        return True
+    if (last.kind, piece.kind) == ("gpu", "cooler") and not piece.mentions and is_of_cards(piece.text):
+        return True
     if last.kind == "gpu" and (
         (piece.kind == "bridge" and regex("piece.bridge_words").search(piece.text))
         or (piece.joined == "with" and (piece.kind == "cooler" or _is_link(piece.text)))
@@ -344,7 +398,14 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if last.kind == "system":
         chips = [{one.accelerator for one in find_systems(text)} for text in (last.text, piece.text)]
         is_shared = all(accelerators.by_id(one.accelerator).unified_memory for one in find_systems(last.text))
-        is_figure = piece.kind in ("cpu", "storage") or (is_shared and (is_bare or piece.kind == "ram"))
+        # A machine has one price: a drive with another one behind it is bought beside it.
+        has_price = regex("piece.sum").search(last.text) is not None
+        is_beside = has_price and regex("piece.sum").search(piece.text) is not None
+        is_figure = (
+            piece.kind == "cpu"
+            or (piece.kind == "storage" and not is_beside)
+            or (is_shared and (is_bare or piece.kind == "ram"))
+        )
         return (
             is_figure or bool(chips[0] & chips[1]) or regex("piece.of_system").search(piece.text) is not None
         )
@@ -354,6 +415,7 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
         if not piece.mentions and (_SOFTWARE_NAME.search(last.text) or SERVICE_WORDS.search(last.text)):
             return True
         is_name = names_something(piece.text) and not is_property(piece.text)
+        is_name = is_name or (piece.joined == "hard" and kind_of_name(piece.text) is not None)
         return (not is_prose(piece.text) and not is_name) or (piece.joined == "with" and not piece.is_own)
     if piece.kind == last.kind:
         return _completes(piece, last)
@@ -382,11 +444,7 @@ def is_property(text: str) -> bool:
     except InputFileError:
         return False
     words = plain_words(regex("piece.stop").sub(" ", regex("piece.figure").sub(" ", text))).split()
-    return all(is_generic(word) or word in _WORDS_OF_PROPERTIES for word in words)
-
-
-_WORDS_OF_PROPERTIES: Final = frozenset(word_table("phrases")["property"])
-"""Words that tell how a part is built or sold."""
+    return all(is_generic(word) or word in PROPERTY_WORDS for word in words)
 
 
 def _is_link(text: str) -> bool:
@@ -398,6 +456,10 @@ def _completes(piece: _Piece, last: _Piece) -> bool:
     """Whether two pieces of one kind are one part: the second has only figures or words of the kind."""
     if piece.kind in ("gpu", "cpu"):
         return not piece.mentions
+    if piece.kind == "storage":
+        sizes = [regex("mention.gigabytes").search(one.text) is not None for one in (last, piece)]
+        if sizes == [True, False] and not names_a_model(last.text):
+            return True  # `500GB SSD, Crucial MX500`
     if piece.kind == "ram":
         sizes = [kit_bytes(one.text) for one in (last, piece)]
         return 0.0 in sizes or sizes[0] == sizes[1]

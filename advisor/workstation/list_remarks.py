@@ -12,7 +12,7 @@ from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex
-from advisor.workstation.mentions import mentions_in
+from advisor.workstation.mentions import mentions_in, supply_watts
 from advisor.workstation.part_names import kind_in, kit_bytes
 from advisor.workstation.typed_line import (
     LABELS,
@@ -149,9 +149,6 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
     if regex("remark.of_others").search(sentence):
         found.notes.append(f"{_restore(sentence, names).strip()!r} is left out: it is of another machine")
         return ""
-    for aside in regex("remark.aside").finditer(sentence):
-        found.notes.append(f"{_restore(aside.group(), names).strip()!r} names no part of the machine")
-    sentence = regex("remark.aside").sub(" ", sentence)
     place = 0
     while (match := regex("remark.swap").search(sentence, place)) is not None:
         swap = _swap_of(match, names, where)
@@ -160,6 +157,9 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
             found.swaps.append(swap)
             sentence = _without(sentence, match)
             place = match.start()
+    for aside in regex("remark.aside").finditer(sentence):
+        found.notes.append(f"{_restore(aside.group(), names).strip()!r} names no part of the machine")
+    sentence = regex("remark.aside").sub(" ", sentence)
     place = 0
     while (match := regex("remark.addition").search(sentence, place)) is not None:
         addition = _addition_of(match, names, where)
@@ -190,16 +190,14 @@ def _is_seen(name: str, seen: Iterable[str]) -> bool:
 
 
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
-    texts = [
-        regex("remark.article").sub("", _restore(found[one] or found[f"{one}2"], names))
-        for one in ("old", "new")
-    ]
+    told = {one: found[one] or found[f"{one}2"] or found[f"{one}3"] for one in ("old", "new")}
+    texts = [regex("remark.article").sub("", _restore(each, names)) for each in told.values()]
     try:
         named = (read_line(text, where) for text in texts)
         old, new = (replace(line, what=regex("remark.article").sub("", line.what)) for line in named)
         if old.quantity == 1 and regex("remark.all_of_them").search(texts[0]):
             old = replace(old, quantity=MOST_OF_ONE)
-            is_single = regex("remark.single").match(found["new"] or found["new2"]) is not None
+            is_single = regex("remark.single").match(told["new"]) is not None
             new = replace(new, quantity=new.quantity if is_single or new.quantity > 1 else MOST_OF_ONE)
     except InputFileError:
         return None
@@ -227,7 +225,10 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
     for swap in swaps:
         if not mentions_in(swap.old.what):  # all parts of that kind
             found = [line for line in found if (line.category or kind_in(line.what)) != swap.category]
-        place = next((n for n, line in enumerate(found) if _is_alike(line, swap.old)), None)
+        places = (n for n, line in enumerate(found) if _is_alike(line, swap.old))
+        place = next(places, None)
+        if place is None:  # the 1660 of a list that has a GTX 1660 Super
+            place = next((n for n, line in enumerate(found) if _bears_number(line, swap.old)), None)
         there = swap.new.quantity
         if place is not None:
             there = found[place].quantity
@@ -290,7 +291,17 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
         return (
             bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
         )
+    rated = regex("mention.watts").fullmatch(other.what.strip())
+    if rated is not None and supply_watts(line.what) == float(rated[1]):
+        return True
     return set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
+
+
+def _bears_number(line: TypedLine, other: TypedLine) -> bool:
+    """Whether a line names a card with the number by which another one is called."""
+    cards = [find_card_name(one.what) for one in (line, other)]
+    numbers = [set(re.findall(r"\d{3,}", one.what)) for one in (line, other)]
+    return None not in cards and bool(numbers[1]) and numbers[1] <= numbers[0]
 
 
 def _addition_of(found: re.Match[str], names: Sequence[str], where: str) -> Addition | None:
@@ -403,6 +414,9 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
     if len(sides) < 2:
         return [], "", ""
     sides[0] = sides[0].rstrip(" ,")
+    named = regex("remark.comma").split(sides[0])
+    if all(_kind_of_choice(name) in ("gpu", "system") for name in (_choice_at_end(named[0]), *named[1:])):
+        sides[:1] = named  # `A, B or C`
     ends = [end.end() for end in regex("remark.end_of_sentence").finditer(sides[0])]
     start = ends[-1] if ends else 0
     first = sides[0][start:]
@@ -441,7 +455,11 @@ def _kind_of_choice(name: str) -> str | None:
 def _choice_at_end(text: str) -> str:
     """Return the part at the end of a text without the words of the question ahead of it."""
     words = text.split()
-    ahead = [n for n, word in enumerate(words[:_LONGEST_CHOICE]) if regex("remark.choice").fullmatch(word)]
+    ahead = [
+        n
+        for n, word in enumerate(words[:_LONGEST_CHOICE])
+        if regex("remark.choice").fullmatch(word.strip(":,"))
+    ]
     return " ".join(words[ahead[-1] + 1 if ahead else 0 :])
 
 

@@ -34,6 +34,7 @@ from advisor.workstation.part_names import (
     category_of,
     is_known,
     is_title,
+    module_kind,
     server_in,
     with_fans,
 )
@@ -45,6 +46,7 @@ from advisor.workstation.typed_line import (
     LABELS,
     TypedLine,
     check_length,
+    plain_text,
     price_number,
     read_line,
     with_factor,
@@ -289,10 +291,7 @@ class _ListingReader(PartReader):
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
         lines = self._without_remarks_on_cards(lines)
-        self._ram_type = next(
-            (match.group().upper() for line in lines if (match := regex("list.ram_type").search(line.what))),
-            "",
-        )
+        self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
         lines = _with_board_of_server(lines)
@@ -389,7 +388,8 @@ class _ListingReader(PartReader):
         present = [
             line
             for line in typed
-            if (line.category is not None and line.usd is not None) or not names_no_part(line.what)
+            if (line.category is not None and line.usd is not None)
+            or not all(map(names_no_part, regex("list.clause").split(plain_text(line))))
         ] or list(typed)
         present = with_price_of_title(present)
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST

@@ -9,6 +9,7 @@ from typing import Final
 
 from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
+from advisor.catalog.schema.part import GpuCard
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex, whole, word_table
 from advisor.workstation.typed_line import MEMORY_LINES
@@ -69,6 +70,8 @@ def _is_of_next_to(text: str, found: Sequence[Mention], place: int) -> bool:
     if one.kind == "psu" and place and found[place - 1].kind in ("cpu", "gpu"):
         kinds = {other.kind for other in found if other.kind != "psu"}
         between = text[found[place - 1].end : one.start]
+        if regex("mention.in_brackets").search(between) and text[one.end :][:1] == ")":
+            return True
         watts = regex("mention.watts").fullmatch(words)
         if (
             watts is None
@@ -81,7 +84,7 @@ def _is_of_next_to(text: str, found: Sequence[Mention], place: int) -> bool:
         )  # beside parts of other kinds they are a supply's
     if one.kind == "storage" and place + 1 < len(found) and found[place + 1].kind == "ram":
         is_line = re.search(rf"\b{MEMORY_LINES}\b", words, re.IGNORECASE) is not None
-        return is_line and re.fullmatch(r"[\w\s]*", text[one.end : found[place + 1].start]) is not None
+        return is_line and re.fullmatch(r"[\w\s(]*", text[one.end : found[place + 1].start]) is not None
     return False
 
 
@@ -132,6 +135,7 @@ _FIGURES: Final[tuple[tuple[str, str, Callable[[re.Match[str]], bool] | None], .
     ("memory_by_line", "ram", None),
     ("board_model", "board", None),
     ("cooler_model", "cooler", None),
+    ("rack_case", "case", None),
     ("cpu_alone", "cpu", _is_cpu),
     ("supply_line", "psu", lambda found: supply_watts(found.group()) > 0.0),
     ("supply", "psu", _is_supply),
@@ -186,6 +190,8 @@ def _index() -> dict[str, tuple[frozenset[int], ...]]:
 _NAMED_KINDS: Final = ("board", "psu", "case", "cooler", "storage")
 _COMMON: Final = frozenset(word_table("overlooked")["common"])
 """Words of many names, which alone tell no product."""
+PROPERTY_WORDS: Final = frozenset(word_table("phrases")["property"])
+"""Words that tell how a part is built or sold."""
 _ARTICLES: Final = frozenset(("a", "an", "with", "for", "of", "and", "to", "on"))
 _OTHER_LINES: Final = (
     CPU_WORDS | set(MEMORY_LINES.strip("(?:)").split("|")) | set(word_table("overlooked")["other_lines"])
@@ -234,8 +240,11 @@ def _run_length(
     telling: set[str] = set()
     length = 0
     for match in words:
-        if length and match.string[words[length - 1].end() : match.start()].strip(" !"):
-            break  # other signs stand between two words
+        before = words[length - 1] if length else None
+        if before is not None:
+            is_end = regex("mention.end_of_sentence").fullmatch(before.group()) is not None
+            if is_end or match.string[before.end() : match.start()].strip(" !"):
+                break  # other signs stand between two words
         plain = plain_words(match.group()).split()
         sets = [index[word][kind] if word in index else frozenset() for word in plain]
         if not plain:
@@ -250,6 +259,28 @@ def _run_length(
     own = {word for word in telling if not word.isdigit() and not is_generic(word)} - maker_words()
     is_named = any(len(word) >= _LEAST_LETTERS or is_model_number(word) for word in own)
     return length if is_named and len(telling) >= _LEAST_NAME else 0
+
+
+@functools.cache
+def _words_of_cards() -> frozenset[str]:
+    names = (f"{card.manufacturer} {card.name}" for card in parts.planner_parts(GpuCard))
+    return frozenset(word for name in names for word in plain_words(name).split())
+
+
+def is_of_cards(text: str) -> bool:
+    """Whether words stand in the names of cards, apart from those of any part: `WINDFORCE Cooling System`."""
+    words = {word for word in plain_words(text).split() if not is_generic(word)} - PROPERTY_WORDS
+    return bool(words) and words <= _words_of_cards()
+
+
+def kind_of_name(text: str) -> str | None:
+    """Return the kind of the parts whose names alone bear a capital word, as people shorten them: `Torrent`; None if
+    names of several kinds do, or none."""
+    plain = plain_words(text)
+    if not text.istitle() or len(plain) < _LEAST_LETTERS or plain in _COMMON | _OTHER_LINES | maker_words():
+        return None
+    kinds = [kind for kind, named in zip(_NAMED_KINDS, _index().get(plain, ()), strict=False) if named]
+    return kinds[0] if len(kinds) == 1 else None
 
 
 def is_known_chipset(text: str) -> bool:

@@ -216,6 +216,8 @@ def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
             return (
                 "gpu" if category == "riser" and regex("name.card_on_riser").search(line.what) else category
             )
+    if regex("name.cable").search(line.what) and not mentions_in(line.what):
+        return "other"
     if regex("name.carrier").search(line.what) and find_card_name(line.what) is None:
         return "bridge"
     if regex("name.switch").search(line.what) and find_card_name(line.what) is None:
@@ -597,7 +599,9 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
 
 def watts_of_label(text: str) -> float:
     """Rating in a line that a label names as a supply [W]: `PSU: EVGA 2000 G+`; 0 if no number can be one."""
-    found = [float(number) for number in re.findall(r"(?<![\w.-])(\d{3,4})(?![\w.])", text)]
+    # A rating alone counts before one in a maker's number: `SF-2000F14HP`, `SSP-600ES2`.
+    patterns = (r"(?<![\w.-])(\d{3,4})(?![\w.])", r"\b[A-Z]{2,4}-?(\d{3,4})(?=[A-Z])")
+    found = [float(number) for pattern in patterns for number in re.findall(pattern, text)]
     return next(
         (watts for watts in found if watts % 50 == 0 and LEAST_SUPPLY_W <= watts <= MOST_SUPPLY_W), 0.0
     )
@@ -713,6 +717,19 @@ _SOLD_SIZES: Final = frozenset(size * GIB for size in (4, 8, 16, 32, 64, 128, 25
 """Sizes in which modules are sold [bytes]."""
 _MOST_UNBUFFERED: Final = 8
 """Most unbuffered modules that a board takes (LGA2011); more of them are registered ones."""
+
+
+def module_kind(line: TypedLine) -> str:
+    """Return the kind of module that a line names, or that is sold with the transfer rate of its memory; empty if it
+    tells neither."""
+    named = regex("list.ram_type").search(line.what)
+    if named is not None:
+        return named.group().upper()
+    speed = regex("name.memory_speed").search(line.what.lower())
+    is_memory = speed is not None and regex("mention.gigabytes").search(line.what) is not None
+    if speed is None or not is_memory or (line.category or kind_in(line.what)) != "ram":
+        return ""
+    return _kind_at(float(next(filter(None, speed.groups()))), ("DDR4", "DDR5"))
 
 
 def _kind_at(mts: float, kinds: Sequence[str]) -> str:

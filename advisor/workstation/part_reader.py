@@ -297,7 +297,9 @@ class PartReader:
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
         kit = kit_of(line, self.board, self._joined_cpu())
         named = by_words(line.what, parts.planner_parts(RamKit)) if names_a_model(line.what) else None
-        if named is not None and (kit is None or _is_kit(named, kit)):
+        states_rate = regex("name.memory_speed").search(line.what.lower()) is not None
+        is_other = kit is not None and states_rate and named is not None and named.speed_mts != kit.speed_mts
+        if named is not None and not is_other and (kit is None or _is_kit(named, kit)):
             kit = named  # a product's kit of another size or kind is not the one that the line states
         if kit is None:
             return None, line.quantity

@@ -10,6 +10,7 @@ from advisor.catalog.files import read_toml
 from advisor.catalog.formats.graphics_rows import graphics_in
 from advisor.catalog.parts import FOLDER
 from advisor.workstation.foreign_words import regex, word_table
+from advisor.workstation.typed_line import LABELS
 
 _ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
@@ -162,12 +163,15 @@ def _fetch_part(row: str, whole: str) -> str | None:
     what = what.strip()
     if not colon or not what:
         return row if not colon and re.search(r"\d", row) and "@" not in row else None
-    kind = _REPORT_LABELS.get(name) if "Installed." not in what else None
+    labelled = _REPORT_LABELS.get(name) or _REPORT_LABELS.get(name.removesuffix("s"))
+    kind = labelled if "Installed." not in what else None
     if kind == "cpu" or (name == "cpu" and not what.isdigit()):
         sockets = re.search(r"^\s*Socket\(s\):\s*(\d+)", whole, re.MULTILINE)
         count = f"{sockets.group(1)}x " if sockets and sockets.group(1) != "1" else ""
         what = regex("report.threads").sub("", re.sub(r" *(?:[(][0-9]+[)])? *@.*$", "", what))
         return f"CPU: {count}{what}"
+    if kind == "gpu" and regex("line.trailing").search(what):
+        return f"GPU: {what}"  # a person counts the cards, no program does
     if kind == "gpu":
         return _card(f"GPU: {re.split('/PCIe|/SSE2', what)[0]}")
     if kind == "ram":
@@ -182,7 +186,7 @@ def _fetch_part(row: str, whole: str) -> str | None:
         return f"{kind}: {what}"
     if regex("report.card_memory").match(row):
         return row
-    return row if name in ("psu", "power supply", "case", "cooler", "storage", "ram") else None
+    return row if LABELS.get(name, "other") != "other" else None
 
 
 def _round_gib(gib: float) -> int:

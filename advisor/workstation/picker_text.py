@@ -11,7 +11,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.workstation.foreign_words import regex, word_table, write_in_english
 from advisor.workstation.line_pieces import is_prose
-from advisor.workstation.part_names import is_known
+from advisor.workstation.part_names import is_known, kind_in
 from advisor.workstation.pasted_text import plain_rows
 from advisor.workstation.typed_line import (
     LABELS,
@@ -207,8 +207,10 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
     held: tuple[int, str, bool] | None = None
     for number, row, is_printed in rows:
         text = row.strip()
-        if text.lower().rstrip(":") in _OF_CELLS and len(text) > 2:
-            label = text.rstrip(":")
+        if regex("row.terms").fullmatch(text):
+            continue
+        if (head := text.strip("-*•: ")).lower() in _OF_CELLS and len(head) > 2:
+            label = head
         elif (
             held is not None
             and "$" in text
@@ -222,10 +224,43 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
         else:
             if held is not None:
                 yield held
-            held = (number, f"{label}: {text}" if label and ":" not in text else row, is_printed)
+            held = (
+                number,
+                f"{label}: {text.lstrip('-*• ')}" if label and ":" not in text else row,
+                is_printed,
+            )
             label = ""
     if held is not None:
         yield held
+
+
+_LEAST_WRAPPED: Final = 60
+"""Length from which a row may be one that a program broke [characters]: editors break behind 72 to 120."""
+_MOST_WRAPPED: Final = 1_500
+"""Length up to which broken rows are joined [characters]."""
+
+
+def _join_wrapped(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str, bool]]:
+    """Yield rows with those that a program broke within a sentence as one."""
+    held: tuple[int, str, bool] | None = None
+    last = ""
+    for row in rows:
+        is_next = held is not None and held[0] + held[1].count("\n") + 1 == row[0]
+        is_broken = is_next and len(last) >= _LEAST_WRAPPED and len(held[1] if held else "") < _MOST_WRAPPED
+        goes_on = is_broken and (
+            regex("row.goes_on").match(f"{last}\n{row[1]}")
+            or last.count("(") > last.count(")")
+            or (is_prose(last) and regex("row.ends_within").search(last) and row[1][:1].isalpha())
+        )
+        if held is not None and goes_on:
+            held = (held[0], f"{held[1].rstrip()}\n{row[1].strip()}", held[2])
+        else:
+            if held is not None:
+                yield (held[0], held[1].replace("\n", " "), held[2])
+            held = row
+        last = row[1].rstrip()
+    if held is not None:
+        yield (held[0], held[1].replace("\n", " "), held[2])
 
 
 _LEAST_ROWS_OF_A_SUM: Final = 4
@@ -328,7 +363,7 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     if sum(regex("row.dash").match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
         text = "\n".join(regex("row.dash").sub(r"\1- ", row) for row in text.splitlines())
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
-    for number, row, is_printed in _join_rows(rows):
+    for number, row, is_printed in _join_rows(_join_wrapped(rows)):
         plain = " ".join(row.split())
         if not any(
             one.match(text)
@@ -382,7 +417,7 @@ def _cells_of(row: str) -> tuple[str, str]:
     )
     named = [cell for cell in named if cell not in sums]
     words = [cell for cell in named if cell != priced]
-    text = " ".join(words[:1] if len(named) < len(cells) else words)
+    text = words[0] if words and len(named) < len(cells) else " | ".join(words)
     return f"{kind}: {text}" if kind else text, regex("row.beside_price").sub("", priced)
 
 
@@ -393,11 +428,28 @@ def _is_price(text: str) -> bool:
     ) is not None
 
 
+def _with_counts(lines: list[TypedLine]) -> list[TypedLine]:
+    """Return lines without those that state only the number of a kind, `GPUs: 3`, which is that of its other line."""
+    found = [
+        regex("row.count_of_kind").fullmatch(line.what) if line.category is not None else None
+        for line in lines
+    ]
+    counts = {line.category: int(one[1]) for line, one in zip(lines, found, strict=True) if one is not None}
+    rest = [line for line, one in zip(lines, found, strict=True) if one is None]
+    kinds = [line.category or (kind_in(line.what) if counts else None) for line in rest]
+    if not counts or any(kinds.count(kind) != 1 for kind in counts):
+        return lines
+    return [
+        replace(line, quantity=counts.get(kind, 1)) if line.quantity == 1 else line
+        for line, kind in zip(rest, kinds, strict=True)
+    ]
+
+
 def _merge_lines(lines: Iterable[TypedLine]) -> list[TypedLine]:
     """Return the lines with repetitions of a part counted as one line of several; exports repeat a part instead of
     counting it."""
     found: dict[tuple[str, str | None], TypedLine] = {}
-    for line in lines:
+    for line in _with_counts(list(lines)):
         key = (line.what.lower(), line.category)
         old = found.get(key)
         if old is None:

@@ -410,12 +410,12 @@ def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding
     "risers",
     cards=lambda cards: cards.num,
     case=lambda case: case.open_frame,
-    risers=lambda risers: risers.num,
+    risers=lambda risers: (risers.num, risers.riser.ports if risers.riser is not None else 0),
 )
 def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Finding | None:
     """Judge an open frame, which needs a riser for each card."""
-    if not case.open_frame:
-        return None
+    if not case.open_frame or (risers.riser is not None and risers.riser.ports):
+        return None  # cards stand in the slots of a switch board
     if not risers.num:
         why = f"{cards.num} cards in an open frame hang beside the board on risers; none is named"
         return Finding(0, cards.num, False, why, "one riser for each card", True)
@@ -458,9 +458,16 @@ def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | N
     return _length("supply", max(lengths), case.max_psu_m, "a shorter supply or another case")
 
 
-SAME_MOUNTS: Final = (("sTR4", "sTRX4", "sWRX8", "SP3"), ("sTR5", "SP6"), ("LGA2011", "LGA2011-3", "LGA2066"))
+SAME_MOUNTS: Final = (
+    ("sTR4", "sTRX4", "sWRX8", "SP3"),
+    ("sTR5", "SP6"),
+    ("LGA2011", "LGA2011-3", "LGA2066"),
+    ("LGA1150", "LGA1151", "LGA1155", "LGA1156", "LGA1200"),
+    ("LGA1700", "LGA1851"),
+    ("AM4", "AM5"),
+)
 """Sockets with the same holes for coolers. Source: AMD, thermal design guides of SP3 and SP6; Noctua, mounting
-compatibility of LGA20xx."""
+compatibility of LGA20xx, LGA115x and LGA1200, LGA1700 and LGA1851, AM4 and AM5."""
 
 
 @match_rule(

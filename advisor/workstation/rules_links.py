@@ -143,15 +143,29 @@ def resizable_bar(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
     return holds(has, why, "a newer platform, or cards of another maker")
 
 
-@match_rule("switch-ports", "cards on a switch board", "cards", cards=lambda cards: cards.num)
-def switch_ports(cards: Cards, risers: Risers, setting: Setting) -> Finding | None:
-    """Compare the cards with those that a switch board takes; None without one."""
+@match_rule(
+    "switch-ports",
+    "cards on a switch board",
+    "cards",
+    cards=lambda cards: cards.num,
+    board=lambda board: board.num_long_slots,
+)
+def switch_ports(cards: Cards, risers: Risers, board: Board, setting: Setting) -> Finding | None:
+    """Compare the cards with those that a switch board and the other slots of its board take; None without one."""
+    others = max(board.num_long_slots, board.max_cards) - risers.num
+    return cards_on_switch(cards, risers, max(others, 0))
+
+
+def cards_on_switch(cards: Cards, risers: Risers, num_others: int) -> Finding | None:
+    """Compare the cards with the slots of a switch board and a number of other slots; None without a switch board."""
     riser = risers.riser
     if riser is None or not riser.ports:
         return None
-    most = riser.ports * risers.num
-    why = f"{cards.num} cards on a switch board for {most}; cards that do not read each other share its slot"
-    return at_most(cards.num, most, why, "a second switch board, or fewer cards")
+    ports = riser.ports * risers.num
+    beside = f" and {num_others} more of the board" if num_others and cards.num > ports else ""
+    why = f"{cards.num} cards for {ports} slots of a switch board{beside}"
+    why += "; cards that do not read each other share its slot"
+    return at_most(cards.num, ports + num_others, why, "a second switch board, or fewer cards")
 
 
 @match_rule(

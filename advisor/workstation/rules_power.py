@@ -125,6 +125,7 @@ def _is_generation_unknown(machine: Assembly) -> bool:
     required=("cards", "supplies"),
     in_doubt=_is_generation_unknown,
     error=EXCURSION_ERROR,
+    concerns=_has_added_load,
 )
 def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on peaks below a millisecond, which stay under the load that trips the supplies."""

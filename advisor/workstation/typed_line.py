@@ -181,7 +181,8 @@ def split_off_label(text: str) -> tuple[str | None, str]:
         rest = text[head.end() :].lstrip(": ")
         text = f"{head.group(1)}: {rest}" if head.group(1).lower() in LABELS else rest
     found = regex("line.label").match(text) or regex("line.bare_label").match(text)
-    category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
+    label = " ".join(found.group(1).lower().split()) if found else ""
+    category = LABELS.get(label) or LABELS.get(label.removesuffix("s"))
     if found is None or category is None:
         return None, text
     rest = text[found.end() :]
@@ -229,6 +230,8 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
         regex("line.after_size"),
     ):
         match = pattern.search(rest)
+        if pattern is regex("line.trailing") and found and regex("line.is_width").search(rest):
+            continue
         if pattern is regex("line.after_size") and (found or regex("line.size_of_each").search(rest)):
             continue
         if match is None or (
@@ -311,7 +314,12 @@ def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     sign, before, first, second, each_word, whole_word = match.groups()
     low = price_number(first, where)
     high = price_number(second, where) if second else None
-    rest = f"{text[: match.start()]} {text[match.end() :]}"
+    end = match.end()
+    dash = text[match.end(3) : match.start(4)] if second else ""
+    if high is not None and high < low and dash.startswith(" ") and "$" not in dash:
+        high = None  # a number of pieces behind a dash ends no range: `$1400 - 2 x RTX 3090`
+        end = match.end(3)
+    rest = f"{text[: match.start()]} {text[end:].lstrip(' -–—')}"
     is_each = bool(each_word) or sign == "@" or (before or "").lower() == "each"
     is_whole = bool(whole_word) or (before or "").lower() == "total"
     if high is None:

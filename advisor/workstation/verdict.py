@@ -7,8 +7,8 @@ from typing import Final
 
 from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.part_prices import PriceBook
-from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu
+from advisor.catalog.part_prices import PriceBook, price_of
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu, PsuLink
 from advisor.catalog.units import GB
 from advisor.workstation.asked import memory_bytes
 from advisor.workstation.assembly import (
@@ -30,7 +30,7 @@ from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import model_file_bytes, ram_needed_bytes
-from advisor.workstation.plan import Build, Question
+from advisor.workstation.plan import Build, Question, part_line
 from advisor.workstation.planner import (
     cheapest_for,
     complete_question,
@@ -43,8 +43,8 @@ from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
 from advisor.workstation.rules import Finding, at_least, at_most, check_of, holds
 from advisor.workstation.rules_fit import card_length, model_memory, ram_loading, slots
-from advisor.workstation.rules_links import cpu_lanes, lanes_of, lanes_of_cards
-from advisor.workstation.rules_power import circuit, psu_headroom, psu_plugs, room_heat
+from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
+from advisor.workstation.rules_power import circuit, psu_headroom, psu_plugs, room_heat, two_supplies
 from advisor.workstation.system_names import can_join
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
 from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
@@ -217,6 +217,8 @@ def repair(
 ) -> Build | None:
     """Return the parts of a list with the cheapest others that make every rule hold, its cards at
     `_NEARLY_FULL_SPEED` or more if any do that; None if nothing does."""
+    if {check.rule for check in build.broken} == {two_supplies.id}:
+        return _with_lead(build, listing, book)
     cards = listing.machine.cards
     if cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
@@ -232,6 +234,19 @@ def repair(
         return None
     machine = raise_power(solution.machine, same)
     return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+
+
+def _with_lead(build: Build, listing: Listing, book: PriceBook) -> Build | None:
+    """Return a machine that lacks nothing but what starts its second supply with that lead; None if it has no place for
+    the supply."""
+    supplies = listing.machine.supplies
+    if supplies is None or supplies.link is not None:
+        return None
+    lead = parts.planner_parts(PsuLink)[0]
+    checks = tuple(check for check in build.checks if check.rule != two_supplies.id)
+    machine = replace(listing.machine, supplies=replace(supplies, link=lead))
+    bought = part_line("link", lead, 1, price_of(lead, book))
+    return replace(build, machine=machine, parts=(bought,), checks=checks)
 
 
 _NEARLY_FULL_SPEED: Final = 0.85
@@ -386,6 +401,9 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         found.append(_memory_of_cpu(machine.memory, machine.cpu))
     cards = machine.cards
     if machine.risers.riser is not None and machine.risers.riser.ports:
+        on_switch = cards_on_switch(cards, machine.risers, 0) if cards is not None and cards.cards else None
+        if machine.board is None and on_switch is not None:
+            found.append(check_of(switch_ports.id, switch_ports.title, switch_ports.unit, on_switch))
         return found
     if cards is None or not cards.cards or (machine.board is not None and lanes_of(cards, machine.board)):
         return found

@@ -260,7 +260,7 @@ def choice_answer(
 ) -> Answer:
     """Return the answer about machines that a question names to choose between, the fastest first, with the verdict on
     each."""
-    order = sorted(range(len(verdicts)), key=lambda place: -speed_of(verdicts[place].build))
+    order = sorted(range(len(verdicts)), key=lambda place: -_decode_rate(verdicts[place].build))
     rows = []
     for place in order:
         name, listing = choices[place]
@@ -279,9 +279,9 @@ def choice_answer(
                 ", ".join(PLACES[missing] for missing in missing_places(listing)),
             )
         )
-    first, second = ((choices[place][0], _decode_rate(verdicts[place].build)) for place in order[:2])
+    rates = [(choices[place][0], _decode_rate(verdicts[place].build)) for place in order]
     blocks: list[Block] = [
-        Paragraph(_choice_words(first, second, model), emphasis=True),
+        Paragraph(_choice_words(rates, model), emphasis=True),
         Table(
             columns("choice~ | tokens/s> | price> | W at the wall> | broken~ | not in the price~"),
             tuple(rows),
@@ -309,18 +309,16 @@ def _decode_rate(build: Build) -> float:
     return build.performance.decode_tokens_per_s.value if build.performance is not None else 0.0
 
 
-def _choice_words(first: tuple[str, float], second: tuple[str, float], model: str) -> str:
-    """Return the sentence that tells how the two fastest choices differ in speed."""
-    ahead = first[1]
-    behind = second[1]
+def _choice_words(rates: Sequence[tuple[str, float]], model: str) -> str:
+    """Return the sentence that names the fastest choice and tells how fast each is."""
+    (first, ahead), *others = rates
     if not ahead:
         return f"No choice runs {model}"
-    if not behind:
-        return f"{first[0]} runs {model} at {ahead:.3g} tokens/s; {second[0]} does not run it"
-    return (
-        f"{first[0]} runs {model} at {ahead:.3g} tokens/s, {second[0]} at {behind:.3g}: "
-        f"{ahead / behind:.1f} times as fast"
-    )
+    words = [f"{name} at {rate:.3g}" if rate else f"{name} does not run it" for name, rate in others]
+    behind = others[0][1]
+    times = f": {ahead / behind:.1f} times as fast" if behind and len(others) == 1 else ""
+    fastest = "" if len(others) == 1 else f"The fastest: {first}. "
+    return f"{fastest}{first} runs {model} at {ahead:.3g} tokens/s, {', '.join(words)}{times}"
 
 
 def _headline(verdict: Verdict) -> str:

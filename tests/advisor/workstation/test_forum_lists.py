@@ -205,7 +205,7 @@ def test_a_list_without_cards_is_a_cpu_alone() -> None:
     assert hardware is not None
     assert hardware.num == 0
     assert hardware.host_bytes_per_s == 12 * 8 * 4800e6
-    assert hardware_of(read("flux capacitor", "EPYC 9354", "12x 64GB DDR5-4800 RDIMM").machine) is None
+    assert hardware_of(read("warp coil", "EPYC 9354", "12x 64GB DDR5-4800 RDIMM").machine) is None
 
 
 AM4: Final = ("Ryzen 7 5800X", "MSI X570 MEG UNIFY", "64GB DDR4-3600 (2x32GB)")

@@ -112,7 +112,8 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
                     Setting()),
     "riser-length": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"length_m": 0.5}), 2))  # type: ignore[union-attr]
                      , Setting()),
-    "switch-ports": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"ports": 1}), 1)),  # type: ignore[union-attr]
+    "switch-ports": (both(part("board", slots=(Slot(position=1, pcie_generation=4),), lane_modes=((16,),)),
+                          lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"ports": 1}), 1))),  # type: ignore[union-attr]
                      Setting()),
     "resizable-bar": (both(cards(accelerator="arc-b580"), part("cpu", series=WITHOUT_BAR),
                            lambda m: replace(m, bridges=())), Setting()),
@@ -142,6 +143,7 @@ IMPLIES: Final = {
     "resizable-bar": ("peer-to-peer",),
     "cpu-cores": ("cpu-class",),
     "model-memory": ("ram-loading",),
+    "switch-ports": ("pcie-lanes", "slots"),
 }
 """Rules that a machine cannot keep if it breaks another."""
 CHECKS_OF_LISTS: Final = {"cpu-count", "external-card"}
