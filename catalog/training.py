@@ -1,5 +1,6 @@
 """Memory use of training frameworks, by family or by a framework's own name."""
 
+import shlex
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -62,14 +63,16 @@ def first_releases() -> Mapping[tuple[str, str], FirstRelease]:
 
 @cache
 def framework_release(name: str) -> str:
-    """Return the release of a training framework whose options are printed, and what installs one with settings of its
-    own.
+    """Return the release of a training framework whose options are printed, and what installs it.
 
     Source: data/training/launch_options.toml, tuners.toml.
     """
     if name in tuners():
-        return " ".join((f"{tuners()[name].release}:", "pip", "install", *tuners()[name].packages))
-    return str(read_toml(_OPTIONS)[name]["release"])
+        release, packages = tuners()[name].release, tuners()[name].packages
+    else:
+        table = read_toml(_OPTIONS)[name]
+        release, packages = str(table["release"]), tuple(table.get("packages", ()))
+    return f"{release}: pip install {shlex.join(packages)}" if packages else release
 
 
 @cache

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from advisor.catalog.architectures import ClassLimit, class_lacks
+from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, refuses_cache
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -110,6 +110,15 @@ def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
     return tuple(LEVERS[name] for name in ("kv-fp8", "kv-int8", usual))
 
 
+def asked_levers(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
+    """Return the levers of cache and speculation that the question names and that a candidate does not have."""
+    named = () if scenario.levers == ("auto",) else allowed_levers(scenario, candidate.deployment.model)
+    found = (find_lever(name) for name in named)
+    return tuple(
+        one for one in found if one.kind in ("cache", "speculation") and not one.is_applied(candidate)
+    )
+
+
 def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator[Candidate]:
     """A candidate without and with each of the levers that the search may pull, as far as they can act on it."""
     names = allowed_levers(scenario, model)
@@ -202,9 +211,12 @@ def with_lever(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candid
         kept = (name for name in lever.formats if name in engine.kv_dtypes)
         found = next((name for name in kept if cache_format(name, deployment.model, engine, chip)), "")
         if not found or not support(engine.id, chip.architecture, lever.feature).is_usable:
+            is_refused = any(refuses_cache(engine, deployment.model, chip, name) for name in lever.formats)
             raise InfeasibleError(
                 f"{engine.name} does not {lever.words} on {chip.id}",
-                why=f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
+                why=f"no kernel of its attention for {class_of(deployment.model)} reads that there"
+                if is_refused
+                else f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
                 fix=_nearest_cache(candidate),
             )
         if bytes_per_element(found) >= bytes_per_element(deployment.kv_dtype):
@@ -270,10 +282,12 @@ def _with_prefixes(candidate: Candidate, *, is_asked: bool) -> Candidate:
 
 
 def _nearest_cache(candidate: Candidate) -> str:
-    deployment = candidate.deployment
+    """Return the lever of a smaller cache that a candidate has, as an option."""
+    run = candidate.deployment
     for each in LEVERS.values():
-        usable = support(deployment.engine.id, deployment.accelerator.architecture, each.feature).is_usable
-        if usable and any(name in deployment.engine.kv_dtypes for name in each.formats):
+        usable = support(run.engine.id, run.accelerator.architecture, each.feature).is_usable
+        names = [name for name in each.formats if name in run.engine.kv_dtypes]
+        if usable and any(cache_format(name, run.model, run.engine, run.accelerator) for name in names):
             return f"--levers {each.name}"
     return "--levers none"
 

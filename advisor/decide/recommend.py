@@ -13,7 +13,13 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import tail_note
-from advisor.decide.changes import compare_first, tried_changes, tried_levers, what_would_change
+from advisor.decide.changes import (
+    compare_first,
+    tried_changes,
+    tried_levers,
+    what_would_change,
+    with_asked_levers,
+)
 from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
@@ -284,7 +290,7 @@ def build_shortlist(done: Search) -> Shortlist:
     race = done.race
     entries = race.entries(-1, WIDTH)
     fleets = _fleets(done, entries)
-    entries = _with_fleets(done, entries, fleets)
+    entries = [with_asked_levers(scenario, plan) for plan in _with_fleets(done, entries, fleets)]
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
     safe = next((place for place, plan in enumerate(entries) if plan.is_safe), None)
@@ -327,7 +333,8 @@ def _build_decision(
     scenario = done.scenario
     model = done.model
     race = done.race
-    picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
+    cheapest = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
+    picks = [None if plan is None else with_asked_levers(scenario, plan) for plan in cheapest]
     found = build_shortlist(done)
     entries = found.entries
     options = found.options[: scenario.top]
@@ -595,7 +602,7 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
 
 
 def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> tuple[str, ...]:
-    """Levers that the search was allowed and that make nothing cheaper that was found."""
+    """Levers that the search was allowed and that make nothing cheaper, or faster at the same cost."""
     idle = [
         name
         for name in allowed_levers(scenario, model)
@@ -605,9 +612,12 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
             for plan in found
         )
     ]
-    guesses = any(find_lever(name).kind == "speculation" for name in idle)
-    way = "; a --tpot-p99 below the one shown takes what is faster" if guesses else ""
-    return (f"no option is cheaper with {', '.join(idle)}: searched with and without{way}",) if idle else ()
+    names = ", ".join(idle)
+    return (
+        (f"no option is cheaper, or as cheap and faster, with {names}: searched with and without",)
+        if idle
+        else ()
+    )
 
 
 _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoKernels, NotSupported)

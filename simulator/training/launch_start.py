@@ -65,7 +65,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
 def deepspeed_start(count: int, node_size: int, module: str) -> str:
     """Return the start of a module by DeepSpeed's launcher, which reaches several machines over ssh.
 
-    Source: DeepSpeed v0.17.6, deepspeed/launcher/runner.py (--hostfile, --num_nodes, --num_gpus, --module).
+    Source: DeepSpeed v0.19.8, deepspeed/launcher/runner.py (--hostfile, --num_nodes, --num_gpus, --module).
     """
     in_node = ranks_in_node(count, node_size)
     nodes = count // in_node

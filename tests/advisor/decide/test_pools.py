@@ -135,7 +135,7 @@ def test_pools_that_gain_nothing_are_noted() -> None:
         Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=DAY, levers=("pools",))
     )
     assert not found.options[0].parts
-    assert any("no option is cheaper with pools" in note for note in found.notes)
+    assert any("no option is cheaper, or as cheap and faster, with pools" in note for note in found.notes)
 
 
 def test_pools_where_no_engine_has_them_are_refused() -> None:
