@@ -67,12 +67,12 @@ def framework_release(name: str) -> str:
 
     Source: data/training/launch_options.toml, tuners.toml.
     """
-    if name in tuners():
-        release, packages = tuners()[name].release, tuners()[name].packages
-    else:
-        table = read_toml(_OPTIONS)[name]
-        release, packages = str(table["release"]), tuple(table.get("packages", ()))
-    return f"{release}: pip install {shlex.join(packages)}" if packages else release
+    table = tuners()[name].model_dump() if name in tuners() else read_toml(_OPTIONS)[name]
+    release = str(table["release"])
+    if not table.get("packages"):
+        return release
+    python = f" (Python {table['python']} or newer)" if table.get("python") else ""
+    return f"{release}: pip install {shlex.join(table['packages'])}{python}"
 
 
 @cache

@@ -20,7 +20,7 @@ from advisor.decide.changes import (
     what_would_change,
     with_asked_levers,
 )
-from advisor.decide.context_tiers import context_tiers, searched_largest
+from advisor.decide.context_tiers import context_tiers, readable_windows, searched_largest, tier_scenario
 from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
@@ -152,8 +152,11 @@ def search_scenario(
 def with_reachable_limits(scenario: Scenario, progress: Report = lambda line: None) -> Scenario | None:
     """Return a question that has no answer with the shortest latency limits that were found to have one; None if no
     longer ones that were tried do."""
+    model, _ = model_catalog.get(scenario.model)
+    windows = readable_windows(scenario, model)
+    asked = tier_scenario(scenario, windows[0]) if windows else scenario
     with limit_effort(SHOW_WORK):
-        objectives = loosen_limits(scenario, partial(_attempt, progress=progress))
+        objectives = loosen_limits(asked, partial(_attempt, progress=progress))
     return None if objectives is None else scenario.model_copy(update={"objectives": objectives})
 
 
@@ -240,7 +243,11 @@ def recommend(
     refused = dict[int, Reason]()
     if scenario.max_contexts:
         named, _ = model_catalog.get(scenario.model)
-        done, refused = searched_largest(scenario, named, partial(search_scenario, progress=progress))
+        done, refused = searched_largest(
+            scenario,
+            named,
+            lambda tier, is_last: search_scenario(tier, progress=progress, suggests=suggests and is_last),
+        )
     else:
         done = search_scenario(scenario, progress=progress, suggests=suggests)
     with limit_effort(SHOW_WORK):

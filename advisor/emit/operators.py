@@ -129,7 +129,7 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
     return f"verify: {pins}; the plan was made for {plan.release}"
 
 
-_RAY_IMAGE: Final = f"rayproject/ray-llm:{RAY.release}-py311-cu128"
+_RAY_IMAGE: Final = f"rayproject/ray-llm:{RAY.release}-py312-cu130"
 
 
 def _dynamo_image(plan: Plan) -> str:

@@ -60,7 +60,7 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
-from advisor.decide.training.space import OF_TRANSFORMERS, RULES, training_job
+from advisor.decide.training.space import OF_TRANSFORMERS, RULES, family_asked, program_asked, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
@@ -421,6 +421,8 @@ def _other_questions(
     tunes = scenario.task.method != "full" and _is_narrow(scenario)
     if isinstance(reason, NoOptions) and reason.by_model and not reason.elsewhere and tunes:
         yield "--method full", _with_task(scenario, method="full", lora_rank=0)
+    if isinstance(reason, NoOptions | NoFramework) and reason.elsewhere and _is_narrow(scenario):
+        yield from _elsewhere(scenario, reason.elsewhere)
     is_of_term = isinstance(reason, NotWorthCommitting) or (
         isinstance(reason, FailsTooOften) and reason.is_spot
     )
@@ -439,6 +441,33 @@ def _other_questions(
         for doublings in range(1, _MOST_DOUBLINGS + 1):
             days = math.ceil(limits.deadline_s / DAY_S) << doublings
             yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
+
+
+def _elsewhere(scenario: TrainingScenario, names: Sequence[str]) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield other frameworks, then adapters in the one that was named and in others, then more accelerators: a
+    framework with options for a job may hold no plan of it."""
+    task = scenario.task
+    for name in names:
+        yield f"--framework {name}", _in_framework(scenario, name, task.method)
+    if task.method == "full" and scenario.workload in ("finetune", "rl"):
+        adapted = _with_task(scenario, method="lora", lora_rank=DEFAULT_LORA_RANK)
+        own = next((program for _, program in task.programs), next(iter(task.frameworks), ""))
+        yield "--method lora", _in_framework(adapted, own, "lora") if own else adapted
+        for name in names:
+            yield f"--framework {name} --method lora", _in_framework(adapted, name, "lora")
+    count = scenario.limits.num_accelerators
+    if count is not None and not scenario.limits.own:
+        for doublings in range(1, _MOST_COUNT_DOUBLINGS + 1):
+            more = scenario.with_limits(num_accelerators=count << doublings)
+            words = f"--framework {names[0]} --gpus {count << doublings}"
+            yield words, _in_framework(more, names[0], task.method)
+
+
+def _in_framework(scenario: TrainingScenario, name: str, method: Method) -> TrainingScenario:
+    """Return a question in the framework of a name, as it is typed."""
+    family, _ = family_asked(name, loop_method=method if scenario.workload == "rl" else None)
+    program = program_asked(name)
+    return _with_task(scenario, frameworks=(family,), programs=((family, program),) if program else ())
 
 
 def _is_narrow(scenario: TrainingScenario) -> bool:
