@@ -210,6 +210,27 @@ def known_checkpoints(model: Model) -> tuple[PublishedCheckpoint, ...]:
     return tuple(one for one in found if base_repository(one.repository, names) == model.repository)
 
 
+_HEADS: Final = ("draft-eagle3", "draft-speculator")
+
+
+def published_heads(model: Model, engine: str) -> tuple[PublishedCheckpoint, ...]:
+    """Return the EAGLE heads of a model that an engine loads, best first. Heads belong to the model that answers in
+    chats, in whichever format it is stored: none to a folder, to its base model or to one that was tuned from it.
+
+    Source: data/support/checkpoints.csv, each row with its source.
+    """
+    if model.folder:
+        return ()
+    if model.repository:
+        plain = [name for name in by_id(model.id).hf_ids if not is_quantised(name)]
+        named = base_repository(model.repository, tuple(plain))
+        talks = CHAT.search(named) or not any(map(CHAT.search, plain))
+        if named not in plain or not talks:
+            return ()
+    found = all_published().get(model.id, ())
+    return best_first(model, (one for one in found if one.format in _HEADS and engine in one.engines))
+
+
 @functools.cache
 def all_published() -> Mapping[str, tuple[PublishedCheckpoint, ...]]:
     """Return every known checkpoint by model id."""

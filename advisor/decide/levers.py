@@ -9,7 +9,7 @@ from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, ref
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.published import best_first, known_checkpoints
+from advisor.catalog.published import published_heads
 from advisor.catalog.schema import Engine, Model
 from advisor.decide import power
 from advisor.decide.candidates import Candidate, cache_format, fit_memory, slot_variants
@@ -71,7 +71,6 @@ APART: Final = LEVERS["pools"]
 BY_LENGTH: Final = LEVERS["split"]
 UNLIKE: Final = "feature:disaggregation_unlike"
 """Two pools on unlike accelerators of one architecture."""
-_HEADS: Final = ("draft-eagle3", "draft-speculator")
 _DRAFT: Final = Lever(
     "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
 )
@@ -365,5 +364,5 @@ def lacks_head(candidate: Candidate) -> bool:
 
 def eagle_head(model: Model, engine: str) -> str:
     """A published EAGLE head of a model that an engine loads; empty where no source names one."""
-    heads = [one for one in known_checkpoints(model) if one.format in _HEADS and engine in one.engines]
-    return best_first(model, heads)[0].repository if heads else ""
+    heads = published_heads(model, engine)
+    return heads[0].repository if heads else ""

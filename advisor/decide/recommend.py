@@ -144,7 +144,11 @@ def search_scenario(
         progress("looking for the nearest question that has an answer")
         with limit_effort(max(0, effort.left) + SHOW_WORK):
             fix = nearest_question(
-                done.scenario, done.model, engines_for(scenario), partial(_attempt, progress=progress)
+                done.scenario,
+                done.model,
+                engines_for(scenario),
+                partial(_attempt, progress=progress),
+                partial(_is_answered, progress=progress),
             )
     raise _nothing(done, fix)
 
@@ -195,12 +199,27 @@ def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchas
     return purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
 
 
+def _is_answered(scenario: Scenario, progress: Report) -> bool:
+    """Whether a question has an answer when it is searched with all the work of one that is typed."""
+    with limit_effort(SEARCH_WORK, is_apart=True):
+        try:
+            done = _run_search(scenario, progress)
+        except AdvisorError:
+            return False
+        return bool(done.race.entries(-1, 1)) or done.together is not None
+
+
 def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     """Return the cheapest deployment that answers a question, at the prices that were read; None if there is none."""
     try:
         done = _run_search(scenario, progress, width=1)
     except AdvisorError:
         return None
+    held = [
+        plan for plan in done.race.entries(-1, 1) if plan.point is not None or done.scenario.screened_only
+    ]
+    if not held and done.together is None:
+        return None  # What was measured misses an objective at its planning point, or was not shown there.
     names = [plan.found.accelerator_id for plan in done.race.entries(-1)]
     plans = [
         plan
