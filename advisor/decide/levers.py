@@ -248,6 +248,12 @@ def _guessing(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candida
         )
     if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
         raise InfeasibleError(f"no option of {engine.name} is known that makes it {lever.words}")
+    if deployment.pipeline_parallel > 1 and not engine.guesses_in_stages:
+        raise InfeasibleError(
+            f"{engine.name} does not guess ahead over pipeline stages",
+            why="its release stops at both together",
+            fix="--levers none",
+        )
     needs: Mapping[str, ClassLimit] = {"eagle": "eagle", "mtp": "mtp"}
     if told in needs and (lack := class_lacks(engine, deployment.model, needs[told])):
         raise InfeasibleError(lack)

@@ -443,6 +443,8 @@ class Engine(Record):
     makes_weights: dict[str, tuple[str, ...]] | None = None
     """Classes of models of which the engine's own tool makes weights that it reads, by format; None if tools that are
     not its own make them of any class."""
+    guesses_in_stages: bool = True
+    """Whether it guesses ahead where a replica has pipeline stages."""
     quantises_whole_models: bool = False
     """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading."""
     is_planned_if_named: bool = False
