@@ -137,6 +137,13 @@ def _dynamo_image(plan: Plan) -> str:
     return f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:{DYNAMO.release}"
 
 
+def release_in(plan: Plan, form: str) -> str:
+    """Return the engine's name and the release whose options a form has: that of the stack where it pins one."""
+    stack = {"dynamo": DYNAMO, "ray": RAY}.get(form)
+    pinned = stack.engines.get(plan.engine.id, "") if stack else ""
+    return f"{plan.engine.name} {pinned or plan.release}"
+
+
 def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
     """Return what to verify about the stack of a form; empty for the other forms."""
     pattern = "verify: the tag of {} follows its publisher's pattern"

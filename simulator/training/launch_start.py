@@ -56,7 +56,7 @@ _KERNEL_PACKAGES: Final[Mapping[str, str]] = {
     r"flash_attention_2|\bfa2\b": "its kernel of attention: pip install flash-attn --no-build-isolation",
     r"kernels-community/": "its kernel of attention, from the hub: pip install kernels",
 }
-"""Package that a kernel of attention needs beside a trainer's own, by the words of a command that name it. Source:
+"""Package that a kernel of attention needs in addition to the trainer, by the words of a command that name it. Source:
 transformers 5.24.0, integrations/hub_kernels.py and utils/import_utils.py; flash-attn's own instructions."""
 _PAIRS: Final = "chosen and rejected, with prompt where it is the same"
 _COLUMNS: Final[Mapping[str, str]] = {

@@ -423,6 +423,12 @@ def _other_questions(
         yield "--method full", _with_task(scenario, method="full", lora_rank=0)
     if isinstance(reason, NoOptions | NoFramework) and reason.elsewhere and _is_narrow(scenario):
         yield from _elsewhere(scenario, reason.elsewhere)
+    if isinstance(reason, NoOptions | NoFramework) and scenario.task.frameworks and not reason.elsewhere:
+        free = _with_task(scenario, frameworks=(), programs=())
+        yield "drop --framework", free
+        if tunes:
+            whole = _with_task(free, method="full", lora_rank=0)
+            yield "drop --framework, with --method full", whole
     is_of_term = isinstance(reason, NotWorthCommitting) or (
         isinstance(reason, FailsTooOften) and reason.is_spot
     )
