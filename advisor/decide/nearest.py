@@ -77,15 +77,15 @@ def nearest_question(
     for change in _changes(one, model, engines):
         if is_spent():
             return ""
-        told = {"screened_only": scenario.screened_only, "top": scenario.top}
-        found: Iterable[ChangedQuestion] = ()
+        able: Iterable[ChangedQuestion] = ()
         if isinstance(change, LooserLimits):
-            found = _nearest_looser(change.scenario, change.choices, change.words, ask)
+            able = _nearest_looser(change.scenario, change.choices, change.words, ask)
         elif _has_answer(change, ask):
-            found = (change,)
-        for one in found:
-            if is_answered(one.scenario.model_copy(update=told)):
-                return one.words
+            able = (change,)
+        as_typed = {"screened_only": scenario.screened_only, "top": scenario.top}
+        for each in able:
+            if is_answered(each.scenario.model_copy(update=as_typed)):
+                return each.words
     return ""
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
+from advisor.catalog.resolve import drop_separators
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S, plain_number
 from advisor.decide.decision import Counts, Rejected
@@ -59,7 +61,7 @@ from advisor.decide.training.result import (
     TrainingRecommendation,
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
-from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
+from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario, TrainingTask
 from advisor.decide.training.space import OF_TRANSFORMERS, RULES, family_asked, program_asked, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
@@ -142,7 +144,29 @@ def recommend_training(
             wall_s=time.perf_counter() - started,
         ),
         warnings=(*stale_price_warnings(ages), *_other_models(model)),
-        notes=tuple(filter(None, (note, _undivided_batch(scenario, model, ranked[0][0])))),
+        notes=tuple(
+            filter(
+                None,
+                (note, _undivided_batch(scenario, model, ranked[0][0]), _other_line(task, options[0])),
+            )
+        ),
+    )
+
+
+_OWN_LINES: Final = ("nemo", "torchtitan", "megatronlm")
+"""Frameworks of which a family has several, by the names that people type."""
+
+
+def _other_line(task: TrainingTask, option: TrainingOption) -> str:
+    """Return the note that the first option is said by other frameworks than the one that is named; empty if it is said
+    by that one."""
+    said = {drop_separators(name) for name in option.launch.flags}
+    lacking = [
+        name for name in task.named if (word := drop_separators(name)) in _OWN_LINES and word not in said
+    ]
+    others = ", ".join(option.launch.flags)
+    return (
+        f"no line of {' and '.join(lacking)} says option 1; these do: {others}" if lacking and others else ""
     )
 
 
