@@ -339,6 +339,8 @@ def replica_of(
             raise InfeasibleError(
                 lack, fix="another --engine, or merge each adapter into a checkpoint of its own"
             )
+        if engine.most_adapter_rank and adapters.rank > engine.most_adapter_rank:
+            raise InfeasibleError(f"{engine.name} takes adapters of rank {engine.most_adapter_rank} at most")
         replica = lora_replica(replica, Adapters(adapters.count, adapters.rank, adapters.slots))
     return replica
 

@@ -452,6 +452,8 @@ class Engine(Record):
     engine serves: nothing of it was fitted."""
     adapts_experts: tuple[str, ...] = ()
     """Weight formats in which it keeps memory for LoRA adapters of routed experts too, whether they have any or not."""
+    most_adapter_rank: int = Field(default=0, ge=0)
+    """Largest rank of LoRA adapters that it takes; 0 without a limit."""
     prefix_caching: bool = True
     embeds_on_host: bool = False
     """Whether tokens are looked up in host memory; the input table then takes no accelerator memory."""
