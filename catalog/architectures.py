@@ -41,13 +41,14 @@ from the list is refused."""
 _LOADS_BY_TYPE: Final = ("mlx",)
 """Engines that choose a class by the model type of a file, whatever class the file names. Source: mlx-lm 0.32.2,
 mlx_lm/utils.py, _get_classes."""
-ClassLimit = Literal["tensor", "pipeline", "adapters", "eagle", "mtp"]
+ClassLimit = Literal["tensor", "pipeline", "adapters", "eagle", "mtp", "int4"]
 _LIMIT_WORDS: Final[Mapping[ClassLimit, str]] = {
     "tensor": "tensor parallelism",
     "pipeline": "pipeline parallelism",
     "adapters": "LoRA adapters",
     "eagle": "EAGLE-3 heads",
     "mtp": "multi-token prediction",
+    "int4": "4-bit integer weights",
 }
 """Features that an engine offers for some of its classes only, in words."""
 _WORST_LAST: Final = ("native", "transformers", "unknown", "no")
@@ -129,6 +130,15 @@ def refuses_cache(engine: Engine, model: Model, accelerator: Accelerator, kv_dty
         and (class_of(model) in rule.classes or (rule.sinks and has_sinks) or (rule.latent and is_latent))
         for rule in engine.cache_refusals
     )
+
+
+def can_make_weights(engine: Engine, model: Model, dtype: str) -> bool:
+    """Whether a tool is known that makes weights of a model in a format that an engine reads.
+
+    Source: makes_weights of the engine record.
+    """
+    made = engine.makes_weights
+    return made is None or class_of(model) in made.get(dtype, ())
 
 
 def output_of(model: Model) -> Generates:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from string import Template
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 
@@ -63,6 +63,8 @@ class LaunchSettings:
     guess: Guess | None = None
     adapters: tuple[int, int, int] | None = None
     """LoRA adapters: number, rank, number at once; None without adapters."""
+    adapted_matrices: Literal["all", "attention", "latent"] = "all"
+    """Matrices that adapters may change where none is loaded at the start."""
     adapter_paths: tuple[tuple[str, str], ...] = ()
     """Adapters that were read, as name and path; none if only their number is known."""
     scaling_words: tuple[str, ...] = ()
@@ -291,8 +293,9 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
         loaded = (
             Template(flags.adapter_paths).substitute(adapters=paths) if paths and flags.adapter_paths else ""
         )
-        later = "" if loaded else f" {flags.later_adapters}"
-        templates.append((f"{flags.adapters}{later}", flags.yaml_adapters))
+        matrices = flags.adapted_matrices.get(settings.adapted_matrices, "")
+        later = "" if loaded else Template(flags.later_adapters).substitute(matrices=matrices)
+        templates.append((f"{flags.adapters} {later}", flags.yaml_adapters))
     values |= {"seqs": settings.max_num_seqs or engine.max_num_seqs, "context": settings.max_model_len}
     templates.append((flags.pools.get(settings.role, ""), flags.yaml_pools.get(settings.role, "")))
     words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]

@@ -211,6 +211,27 @@ def known_checkpoints(model: Model) -> tuple[PublishedCheckpoint, ...]:
     return tuple(one for one in found if base_repository(one.repository, names) == model.repository)
 
 
+_HEADS: Final = ("draft-eagle3", "draft-speculator")
+
+
+def published_heads(model: Model, engine: str) -> tuple[PublishedCheckpoint, ...]:
+    """Return the EAGLE heads of a model that an engine loads, best first. Heads belong to the model that answers in
+    chats, in whichever format it is stored: none to a folder, to its base model or to one that was tuned from it.
+
+    Source: data/support/checkpoints.csv, each row with its source.
+    """
+    if model.folder:
+        return ()
+    if model.repository:
+        plain = [name for name in by_id(model.id).hf_ids if not is_quantised(name)]
+        named = base_repository(model.repository, tuple(plain))
+        talks = CHAT.search(named) or not any(map(CHAT.search, plain))
+        if named not in plain or not talks:
+            return ()
+    found = all_published().get(model.id, ())
+    return best_first(model, (one for one in found if one.format in _HEADS and engine in one.engines))
+
+
 @functools.cache
 def all_published() -> Mapping[str, tuple[PublishedCheckpoint, ...]]:
     """Return every known checkpoint by model id."""
@@ -334,6 +355,18 @@ def is_block_scaled(model: Model, engine: Engine, dtype: str, accelerator: Accel
     return listed == "fp8-block" or (listed == "original" and model.fp8_scaling == "block")
 
 
+_PUBLISHERS_METHODS: Final = {
+    "nvidia": "modelopt",
+    "RedHatAI": "compressed-tensors",
+    "neuralmagic": "compressed-tensors",
+}
+"""Methods of quantisation that the files of publishers of quantised checkpoints name, by publisher."""
+_READS_OF_METHOD: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("lmdeploy", "modelopt"): (),
+    ("lmdeploy", "compressed-tensors"): ("int4",),
+}
+"""Formats of a method that an engine reads on no hardware but these. Source: lmdeploy 0.18.0, turbomind/converter.py,
+get_tm_config: of compressed-tensors 4-bit integers alone, and no other method than awq, gptq, fp8 and mxfp4."""
 _MODELOPT_ELSEWHERE: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("vllm", "amd"): ("fp8", "nvfp4", "mxfp8"),
     ("vllm", "intel"): ("fp8",),
@@ -347,10 +380,20 @@ configs/model_config.py, rocm_supported_quantization, where petit_nvfp4 reads NV
 def reads_checkpoint(repository: str, dtype: str, engine: Engine, accelerator: Accelerator) -> bool:
     """Whether an engine reads the quantisation method of a checkpoint in a format on an accelerator. What plug-ins read
     is not known."""
-    if accelerator.vendor == "nvidia" or not (repository.startswith("nvidia/") and is_quantised(repository)):
+    method = method_of(repository)
+    if dtype not in _READS_OF_METHOD.get((engine.id, method), (dtype,)):
+        return False
+    if accelerator.vendor == "nvidia" or method != "modelopt":
         return True
     known = _MODELOPT_ELSEWHERE.get((engine.id, accelerator.vendor), ())
     return dtype in known and not plugin_of(accelerator)
+
+
+def method_of(repository: str) -> str:
+    """Return the method of quantisation that the files of a publisher's repository name; empty if they are in 16 bits,
+    or if it is not known."""
+    method = _PUBLISHERS_METHODS.get(repository.partition("/")[0], "")
+    return method if is_quantised(repository) else ""
 
 
 def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheckpoint:

@@ -1,5 +1,6 @@
 """Memory use of training frameworks, by family or by a framework's own name."""
 
+import shlex
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -62,14 +63,16 @@ def first_releases() -> Mapping[tuple[str, str], FirstRelease]:
 
 @cache
 def framework_release(name: str) -> str:
-    """Return the release of a training framework whose options are printed, and what installs one with settings of its
-    own.
+    """Return the release of a training framework whose options are printed, and what installs it.
 
     Source: data/training/launch_options.toml, tuners.toml.
     """
-    if name in tuners():
-        return " ".join((f"{tuners()[name].release}:", "pip", "install", *tuners()[name].packages))
-    return str(read_toml(_OPTIONS)[name]["release"])
+    table = tuners()[name].model_dump() if name in tuners() else read_toml(_OPTIONS)[name]
+    release = str(table["release"])
+    if not table.get("packages"):
+        return release
+    python = f" (Python {table['python']} or newer)" if table.get("python") else ""
+    return f"{release}: pip install {shlex.join(table['packages'])}{python}"
 
 
 @cache

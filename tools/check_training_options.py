@@ -36,7 +36,17 @@ _TRL: Final = (
     "trl/experimental/orpo/*.py",
     "transformers/training_args.py",
 )
-_NEMO: Final = ("model", "dataset", "dist", "train", "optimizer", "ddp", "checkpoint", "comm_overlap")
+_NEMO: Final = (
+    "model",
+    "dataset",
+    "dist",
+    "train",
+    "optimizer",
+    "ddp",
+    "checkpoint",
+    "comm_overlap",
+    "scheduler",
+)
 """Parts of a configuration of Megatron-Bridge; a field counts in each, as models inherit from classes of the core."""
 _VERL: Final = "verl/trainer/config/_generated_ppo_{}trainer.yaml"
 

@@ -16,7 +16,7 @@ from advisor.ask.work import WorkQuestion
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
-from advisor.catalog.resolve import known_value
+from advisor.catalog.resolve import drop_separators, known_value
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GB, GIGA, HOUR_S, MEGA, TERA
 from advisor.decide.scenario import Market
@@ -117,6 +117,10 @@ def _task(
     frameworks = tuple(dict.fromkeys(family for family, _ in asked))
     programs = [(family, program_asked(name)) for name, (family, _) in zip(named, asked, strict=True)]
     notes = (*notes, *(note for _, note in asked))
+    layout = _layout(typed)
+    if workload == "finetune" and layout.micro_batch is None and named and all(map(_packs_alone, named)):
+        layout = layout.model_copy(update={"micro_batch": 1})
+        notes = (*notes, "recipes of NeMo tune one packed sequence at a time: --micro-batch 1 is taken")
     version = typed.framework_version or ""
     if version and len(frameworks) != 1:
         raise AdvisorError(
@@ -141,10 +145,18 @@ def _task(
         loop=rollout.algorithm if rollout is not None else None,
         may_offload=workload == "finetune" or rollout is not None,
         mean_sequence_tokens=float(typed.mean_length or 0),
-        layout=_layout(typed),
+        layout=layout,
         framework_version=version,
     )
     return task, notes
+
+
+def _packs_alone(framework: str) -> bool:
+    """Whether a framework's tuning recipes pass one packed sequence at a time.
+
+    Source: Megatron-Bridge 0.3.0, recipes.
+    """
+    return "nemo" in drop_separators(framework)
 
 
 def _layout(typed: TrainingInput) -> FixedLayout:

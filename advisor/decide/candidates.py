@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from advisor.catalog.architectures import class_support, refuses_cache, repository_of
+from advisor.catalog.architectures import (
+    can_make_weights,
+    class_lacks,
+    class_support,
+    refuses_cache,
+    repository_of,
+)
 from advisor.catalog.context_scaling import can_open
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import plans_on, support, weight_formats
@@ -16,6 +22,7 @@ from advisor.catalog.launch import spans_machines, unsaid_parallelism
 from advisor.catalog.published import (
     ServedCheckpoint,
     is_block_scaled,
+    method_of,
     reads_checkpoint,
     served_checkpoint,
     served_model,
@@ -121,12 +128,8 @@ def candidates_of(
             if not cache:
                 reason = NoCacheFormat(engine.name, kv_dtype)
                 continue
-            repository = served_checkpoint(served, engine, weight_dtype, accelerator).repository
-            if not reads_checkpoint(repository, weight_dtype, engine, accelerator):
-                reason = NotSupported(
-                    f"{engine.name} does not read ModelOpt's method on accelerators of {accelerator.vendor}, which "
-                    f"{repository} names"
-                )
+            if why := _unreadable(served, engine, weight_dtype, accelerator):
+                reason = why
                 continue
             deployment = Deployment(
                 served,
@@ -143,6 +146,24 @@ def candidates_of(
     return found, None if found else reason
 
 
+def _unreadable(model: Model, engine: Engine, dtype: str, accelerator: Accelerator) -> Reason | None:
+    """Return why an engine reads no weights of a model in a format on an accelerator, published or made; else None."""
+    checkpoint = served_checkpoint(model, engine, dtype, accelerator)
+    repository = checkpoint.repository
+    if not reads_checkpoint(repository, dtype, engine, accelerator):
+        return NotSupported(
+            f"{engine.name} does not read {dtype} weights of the method {method_of(repository)} on accelerators of "
+            f"{accelerator.vendor}, which {repository} names"
+        )
+    if dtype == "int4" and (lack := class_lacks(engine, model, "int4")):
+        return NotSupported(lack)
+    if checkpoint.origin == "quantise first" and not can_make_weights(engine, model, dtype):
+        return NotSupported(
+            f"no {dtype} checkpoint of {model.id} is known that {engine.name} reads, nor a tool that makes one"
+        )
+    return None
+
+
 def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accelerator) -> str:
     """Return the format of the KV cache under an engine: the one that the question names, in the engine's word for it,
     or else that of checkpoint or engine; empty if the engine does not keep the named one.
@@ -151,7 +172,10 @@ def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accel
     """
     own = _on_chip(cache_dtype_of(model, engine, accelerator), engine, accelerator)
     wanted = _on_chip(kv_dtype, engine, accelerator)
-    if not wanted or wanted == own:
+    if refuses_cache(engine, model, accelerator, own):
+        # The engine would choose a format with which it does not start, and is told 16 bits instead.
+        wanted = wanted or _on_chip("bf16", engine, accelerator)
+    elif not wanted or wanted == own:
         return own
     if own not in _SIXTEEN_BITS and engine.keeps_declared_cache:
         return ""

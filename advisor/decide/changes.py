@@ -16,14 +16,29 @@ from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import Candidate, cache_format, fit_memory, usable_precisions
 from advisor.decide.decision import BeforeAfter, Change, Comparison
 from advisor.decide.effort import is_spent
-from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
+from advisor.decide.levers import (
+    Lever,
+    asked_levers,
+    lever_note,
+    replica_of,
+    to_try,
+    under_limits,
+    with_lever,
+)
 from advisor.decide.load_runs import percentile_s, strain
 from advisor.decide.measure import LEAST_SHOWN, SIGMA, Capacity, Measurements
-from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
+from advisor.decide.offers import OWN, ROUNDING, Placement, offers_under_limit, placements
 from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
 from advisor.decide.race import RIVAL_SIGMAS, run_planning_point
-from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, buy_at_capacity, chance_cheaper, log_error
+from advisor.decide.ranking import (
+    CHEAPER_IF_BELOW,
+    EQUAL_FACTOR,
+    Planned,
+    buy_at_capacity,
+    chance_cheaper,
+    log_error,
+)
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
 from advisor.simulator.deployment import activation_dtype_of
@@ -62,6 +77,37 @@ def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tu
     ]
     order = ("applied", "cheaper", "faster", "no gain", "refused")
     return tuple(sorted(trials, key=lambda trial: (order.index(trial.verdict), _gain(trial))))
+
+
+def with_asked_levers(scenario: Scenario, plan: Planned) -> Planned:
+    """Return a deployment with each lever that the question names where that costs no more, is no slower and is as
+    sure: the search, which compares costs, has left it out of what costs the same.
+    """
+    if plan.found.fleet is not None or is_spent():
+        return plan
+    for one in asked_levers(scenario, plan.found.candidate):
+        beside = _beside(scenario, plan)
+        try:
+            candidate = with_lever(plan.found.candidate, one, scenario)
+            replica = replica_of(candidate, scenario, plan.found.replica.library)
+        except AdvisorError:
+            continue
+        after = plan_changed(scenario, plan, replace(plan.found, candidate=candidate, replica=replica))
+        if after is None or _change("tpot", plan, after, beside).ratio > 1.0:
+            continue
+        at_point = run_planning_point(scenario, after, is_held=not scenario.screened_only)
+        if at_point is not None and _replaces(at_point, plan):
+            plan = at_point
+    return plan
+
+
+def _replaces(after: Planned, plan: Planned) -> bool:
+    """Whether a deployment has no higher bill than another and is as sure."""
+    costs_no_more = (
+        after.found.purchase.cost <= plan.found.purchase.cost * (1.0 + ROUNDING)
+        and after.expected_cost <= plan.expected_cost * EQUAL_FACTOR
+    )
+    return costs_no_more and (after.is_safe, after.is_known) >= (plan.is_safe, plan.is_known)
 
 
 def _gain(trial: Change) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Model
 from advisor.decide.decision import Rung
 from advisor.decide.ranking import Planned
-from advisor.decide.reason import NothingCarries, Reason, RequestsTooLong, WindowTooSmall
+from advisor.decide.reason import NoAnswerError, NothingCarries, Reason, RequestsTooLong, WindowTooSmall
 from advisor.decide.scenario import Scenario, context_window
 from advisor.decide.served_option import option_of
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
@@ -22,24 +22,36 @@ def tier_scenario(scenario: Scenario, tokens: int) -> Scenario:
     return scenario.with_traffic(max_input_tokens=tokens - output, max_output_tokens=output)
 
 
-def searched_largest(
-    scenario: Scenario, model: Model, search: Callable[[Scenario], Done]
-) -> tuple[Done, dict[int, Reason]]:
-    """The search at the largest of the windows that anything serves, and why nothing serves the others.
+def readable_windows(scenario: Scenario, model: Model) -> list[int]:
+    """Return the windows of a scenario that the model reads and its load fits in, largest first [tokens]."""
+    return sorted(
+        {tokens for tokens in scenario.max_contexts if _unread(scenario, model, tokens) is None}, reverse=True
+    )
 
-    Raises: InfeasibleError: nothing serves any.
+
+def searched_largest(
+    scenario: Scenario, model: Model, search: Callable[[Scenario, bool], Done]
+) -> tuple[Done, dict[int, Reason]]:
+    """The search at the largest of the windows that anything serves, and why nothing serves the others. The second
+    argument of `search` is whether the nearest question is to be sought where nothing is found: at the smallest.
+
+    Raises: NoAnswerError: nothing serves any that the model reads. InfeasibleError: it reads none.
     """
     unread = {tokens: _unread(scenario, model, tokens) for tokens in scenario.max_contexts}
     refused: dict[int, Reason] = {tokens: reason for tokens, reason in unread.items() if reason is not None}
-    for tokens in sorted(set(scenario.max_contexts).difference(refused), reverse=True):
+    readable = readable_windows(scenario, model)
+    fix = ""
+    for tokens in readable:
         try:
-            return search(tier_scenario(scenario, tokens)), refused
+            return search(tier_scenario(scenario, tokens), tokens == readable[-1]), refused
         except InfeasibleError as error:
             refused[tokens] = NothingCarries(error.why or error.what)
-    raise InfeasibleError(
+            fix = error.fix
+    kind = NoAnswerError if readable else InfeasibleError
+    raise kind(
         f"nothing serves {model.id} with a context of {min(scenario.max_contexts):,} tokens or more",
         why="; ".join(dict.fromkeys(map(str, refused.values()))),
-        fix=_nearest(scenario, model),
+        fix=fix or _nearest(scenario, model),
     )
 
 
@@ -60,7 +72,7 @@ def _nearest(scenario: Scenario, model: Model) -> str:
         return f"--max-context {most} or less, or a model that reads more"
     if max(scenario.max_contexts) < mean:
         return f"--max-context {mean} or more, or shorter --input-tokens"
-    return "a smaller --max-context, or looser objectives and limits"
+    return "looser objectives and limits"
 
 
 def context_tiers(

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from advisor.catalog.architectures import ClassLimit, class_lacks
+from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, refuses_cache
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.published import best_first, known_checkpoints
+from advisor.catalog.published import published_heads
 from advisor.catalog.schema import Engine, Model
 from advisor.decide import power
 from advisor.decide.candidates import Candidate, cache_format, fit_memory, slot_variants
@@ -71,7 +71,6 @@ APART: Final = LEVERS["pools"]
 BY_LENGTH: Final = LEVERS["split"]
 UNLIKE: Final = "feature:disaggregation_unlike"
 """Two pools on unlike accelerators of one architecture."""
-_HEADS: Final = ("draft-eagle3", "draft-speculator")
 _DRAFT: Final = Lever(
     "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
 )
@@ -108,6 +107,15 @@ def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
         return ()
     usual = "mtp" if candidate.deployment.model.mtp_layers else "eagle"
     return tuple(LEVERS[name] for name in ("kv-fp8", "kv-int8", usual))
+
+
+def asked_levers(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
+    """Return the levers of cache and speculation that the question names and that a candidate does not have."""
+    named = () if scenario.levers == ("auto",) else allowed_levers(scenario, candidate.deployment.model)
+    found = (find_lever(name) for name in named)
+    return tuple(
+        one for one in found if one.kind in ("cache", "speculation") and not one.is_applied(candidate)
+    )
 
 
 def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator[Candidate]:
@@ -202,9 +210,12 @@ def with_lever(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candid
         kept = (name for name in lever.formats if name in engine.kv_dtypes)
         found = next((name for name in kept if cache_format(name, deployment.model, engine, chip)), "")
         if not found or not support(engine.id, chip.architecture, lever.feature).is_usable:
+            is_refused = any(refuses_cache(engine, deployment.model, chip, name) for name in lever.formats)
             raise InfeasibleError(
                 f"{engine.name} does not {lever.words} on {chip.id}",
-                why=f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
+                why=f"no kernel of its attention for {class_of(deployment.model)} reads that there"
+                if is_refused
+                else f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
                 fix=_nearest_cache(candidate),
             )
         if bytes_per_element(found) >= bytes_per_element(deployment.kv_dtype):
@@ -237,6 +248,12 @@ def _guessing(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candida
         )
     if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
         raise InfeasibleError(f"no option of {engine.name} is known that makes it {lever.words}")
+    if deployment.pipeline_parallel > 1 and not engine.guesses_in_stages:
+        raise InfeasibleError(
+            f"{engine.name} does not guess ahead over pipeline stages",
+            why="its release stops at both together",
+            fix="--levers none",
+        )
     needs: Mapping[str, ClassLimit] = {"eagle": "eagle", "mtp": "mtp"}
     if told in needs and (lack := class_lacks(engine, deployment.model, needs[told])):
         raise InfeasibleError(lack)
@@ -270,10 +287,12 @@ def _with_prefixes(candidate: Candidate, *, is_asked: bool) -> Candidate:
 
 
 def _nearest_cache(candidate: Candidate) -> str:
-    deployment = candidate.deployment
+    """Return the lever of a smaller cache that a candidate has, as an option."""
+    run = candidate.deployment
     for each in LEVERS.values():
-        usable = support(deployment.engine.id, deployment.accelerator.architecture, each.feature).is_usable
-        if usable and any(name in deployment.engine.kv_dtypes for name in each.formats):
+        usable = support(run.engine.id, run.accelerator.architecture, each.feature).is_usable
+        names = [name for name in each.formats if name in run.engine.kv_dtypes]
+        if usable and any(cache_format(name, run.model, run.engine, run.accelerator) for name in names):
             return f"--levers {each.name}"
     return "--levers none"
 
@@ -320,6 +339,8 @@ def replica_of(
             raise InfeasibleError(
                 lack, fix="another --engine, or merge each adapter into a checkpoint of its own"
             )
+        if engine.most_adapter_rank and adapters.rank > engine.most_adapter_rank:
+            raise InfeasibleError(f"{engine.name} takes adapters of rank {engine.most_adapter_rank} at most")
         replica = lora_replica(replica, Adapters(adapters.count, adapters.rank, adapters.slots))
     return replica
 
@@ -351,5 +372,5 @@ def lacks_head(candidate: Candidate) -> bool:
 
 def eagle_head(model: Model, engine: str) -> str:
     """A published EAGLE head of a model that an engine loads; empty where no source names one."""
-    heads = [one for one in known_checkpoints(model) if one.format in _HEADS and engine in one.engines]
-    return best_first(model, heads)[0].repository if heads else ""
+    heads = published_heads(model, engine)
+    return heads[0].repository if heads else ""

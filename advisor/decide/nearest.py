@@ -1,7 +1,7 @@
 """The nearest question that has an answer, for one that has none; each change is tried before it is suggested."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
@@ -29,6 +29,8 @@ _LIMITS: Final = {
 _FACTORS: Final = (1.25, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Limits that are tried, over those of the question: an answer is at most half as long again as the shortest up to 16,
 and costs four searches."""
+_MOST_CONFIRMED: Final = 3
+"""Factors at which a whole search is asked to confirm what short runs held. Own choice: each costs a search."""
 _FEWEST_BITS: Final = "int4"
 """Format that makes a model small enough for hardware that is there."""
 _MORE: Final = (1.0, 1.25, 1.6)
@@ -51,9 +53,15 @@ class ChangedQuestion(NamedTuple):
     scenario: Scenario
 
 
-def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ...], ask: Ask) -> str:
+def nearest_question(
+    scenario: Scenario,
+    model: Model,
+    engines: tuple[Engine, ...],
+    ask: Ask,
+    is_answered: Callable[[Scenario], bool],
+) -> str:
     """Return the options to type so that the search finds an answer; empty if no single change that was tried gives
-    one.
+    one. `ask` searches with little work; `is_answered` as a question is searched that is typed, which may find less.
 
     Source: own rule; the changes in the order in which people would give way.
     """
@@ -69,12 +77,15 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
     for change in _changes(one, model, engines):
         if is_spent():
             return ""
+        able: Iterable[ChangedQuestion] = ()
         if isinstance(change, LooserLimits):
-            found = _nearest_looser(change.scenario, change.choices, change.words, ask)
-        else:
-            found = change if _has_answer(change, ask) else None
-        if found is not None:
-            return found.words
+            able = _nearest_looser(change.scenario, change.choices, change.words, ask)
+        elif _has_answer(change, ask):
+            able = (change,)
+        as_typed = {"screened_only": scenario.screened_only, "top": scenario.top}
+        for each in able:
+            if is_answered(each.scenario.model_copy(update=as_typed)):
+                return each.words
     return ""
 
 
@@ -85,14 +96,15 @@ def loosen_limits(scenario: Scenario, ask: Ask) -> Objectives | None:
     Source: own rule; first tokens and whole outputs are given up before the time per output token.
     """
     one = scenario.model_copy(update={"top": 1, "ladder_per_s": (), "ladder_clients": ()})
-    found = _nearest_looser(one, (("ttft", "e2e"), _ALL_METRICS), "", ask)
+    found = next(_nearest_looser(one, (("ttft", "e2e"), _ALL_METRICS), "", ask), None)
     return None if found is None else found.scenario.objectives
 
 
 def _nearest_looser(
     scenario: Scenario, choices: Sequence[tuple[str, ...]], before: str, ask: Ask
-) -> ChangedQuestion | None:
-    """Return the question with the shortest limits that has an answer, `before` typed before them; None without one.
+) -> Iterator[ChangedQuestion]:
+    """Yield the question with the shortest limits that has an answer in short runs, `before` typed before them, then
+    those with the next longer ones, as long runs may miss what short ones hold; nothing without an answer.
 
     The last of the `choices` of metrics has the others: where a limit times a factor has no answer with it, the others
     have none. Of the others the first that has an answer at its factor is taken.
@@ -110,11 +122,12 @@ def _nearest_looser(
         return answered.get(factor) is change
 
     if not has_answer(_FACTORS[-1], choices[-1]):
-        return None
+        return
     bisect_left(_FACTORS, True, hi=len(_FACTORS) - 1, key=lambda factor: has_answer(factor, choices[-1]))
-    factor = min(answered)
-    next((metrics for metrics in choices[:-1] if has_answer(factor, metrics)), None)
-    return answered[factor]
+    for factor in _FACTORS[_FACTORS.index(min(answered)) :][:_MOST_CONFIRMED]:
+        next((metrics for metrics in choices[:-1] if has_answer(factor, metrics)), None)
+        if factor in answered or has_answer(factor, choices[-1]):
+            yield answered[factor]
 
 
 def _has_answer(change: ChangedQuestion, ask: Ask) -> bool:

@@ -13,8 +13,14 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import tail_note
-from advisor.decide.changes import compare_first, tried_changes, tried_levers, what_would_change
-from advisor.decide.context_tiers import context_tiers, searched_largest
+from advisor.decide.changes import (
+    compare_first,
+    tried_changes,
+    tried_levers,
+    what_would_change,
+    with_asked_levers,
+)
+from advisor.decide.context_tiers import context_tiers, readable_windows, searched_largest, tier_scenario
 from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
@@ -138,7 +144,11 @@ def search_scenario(
         progress("looking for the nearest question that has an answer")
         with limit_effort(max(0, effort.left) + SHOW_WORK):
             fix = nearest_question(
-                done.scenario, done.model, engines_for(scenario), partial(_attempt, progress=progress)
+                done.scenario,
+                done.model,
+                engines_for(scenario),
+                partial(_attempt, progress=progress),
+                partial(_is_answered, progress=progress),
             )
     raise _nothing(done, fix)
 
@@ -146,8 +156,11 @@ def search_scenario(
 def with_reachable_limits(scenario: Scenario, progress: Report = lambda line: None) -> Scenario | None:
     """Return a question that has no answer with the shortest latency limits that were found to have one; None if no
     longer ones that were tried do."""
+    model, _ = model_catalog.get(scenario.model)
+    windows = readable_windows(scenario, model)
+    asked = tier_scenario(scenario, windows[0]) if windows else scenario
     with limit_effort(SHOW_WORK):
-        objectives = loosen_limits(scenario, partial(_attempt, progress=progress))
+        objectives = loosen_limits(asked, partial(_attempt, progress=progress))
     return None if objectives is None else scenario.model_copy(update={"objectives": objectives})
 
 
@@ -186,12 +199,27 @@ def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchas
     return purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
 
 
+def _is_answered(scenario: Scenario, progress: Report) -> bool:
+    """Whether a question has an answer when it is searched with all the work of one that is typed."""
+    with limit_effort(SEARCH_WORK, is_apart=True):
+        try:
+            done = _run_search(scenario, progress)
+        except AdvisorError:
+            return False
+        return bool(done.race.entries(-1, 1)) or done.together is not None
+
+
 def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     """Return the cheapest deployment that answers a question, at the prices that were read; None if there is none."""
     try:
         done = _run_search(scenario, progress, width=1)
     except AdvisorError:
         return None
+    held = [
+        plan for plan in done.race.entries(-1, 1) if plan.point is not None or done.scenario.screened_only
+    ]
+    if not held and done.together is None:
+        return None  # What was measured misses an objective at its planning point, or was not shown there.
     names = [plan.found.accelerator_id for plan in done.race.entries(-1)]
     plans = [
         plan
@@ -234,7 +262,11 @@ def recommend(
     refused = dict[int, Reason]()
     if scenario.max_contexts:
         named, _ = model_catalog.get(scenario.model)
-        done, refused = searched_largest(scenario, named, partial(search_scenario, progress=progress))
+        done, refused = searched_largest(
+            scenario,
+            named,
+            lambda tier, is_last: search_scenario(tier, progress=progress, suggests=suggests and is_last),
+        )
     else:
         done = search_scenario(scenario, progress=progress, suggests=suggests)
     with limit_effort(SHOW_WORK):
@@ -284,7 +316,7 @@ def build_shortlist(done: Search) -> Shortlist:
     race = done.race
     entries = race.entries(-1, WIDTH)
     fleets = _fleets(done, entries)
-    entries = _with_fleets(done, entries, fleets)
+    entries = [with_asked_levers(scenario, plan) for plan in _with_fleets(done, entries, fleets)]
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
     safe = next((place for place, plan in enumerate(entries) if plan.is_safe), None)
@@ -327,7 +359,8 @@ def _build_decision(
     scenario = done.scenario
     model = done.model
     race = done.race
-    picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
+    cheapest = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
+    picks = [None if plan is None else with_asked_levers(scenario, plan) for plan in cheapest]
     found = build_shortlist(done)
     entries = found.entries
     options = found.options[: scenario.top]
@@ -595,7 +628,7 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
 
 
 def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> tuple[str, ...]:
-    """Levers that the search was allowed and that make nothing cheaper that was found."""
+    """Levers that the search was allowed and that make nothing cheaper, or faster at the same cost."""
     idle = [
         name
         for name in allowed_levers(scenario, model)
@@ -605,9 +638,12 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
             for plan in found
         )
     ]
-    guesses = any(find_lever(name).kind == "speculation" for name in idle)
-    way = "; a --tpot-p99 below the one shown takes what is faster" if guesses else ""
-    return (f"no option is cheaper with {', '.join(idle)}: searched with and without{way}",) if idle else ()
+    names = ", ".join(idle)
+    return (
+        (f"no option is cheaper, or as cheap and faster, with {names}: searched with and without",)
+        if idle
+        else ()
+    )
 
 
 _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoKernels, NotSupported)

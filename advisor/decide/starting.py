@@ -4,7 +4,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.architectures import needs_repository_code, repository_of
@@ -14,7 +14,7 @@ from advisor.catalog.launch import Guess, LaunchSettings, device_words, launch
 from advisor.catalog.launch_options import launch_options, words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.published import checkpoint_for, loadable_checkpoints
-from advisor.catalog.schema import Engine, Model
+from advisor.catalog.schema import Engine, LatentAttention, Model
 from advisor.decide.candidates import Candidate
 from advisor.decide.levers import BY_LENGTH, eagle_head
 from advisor.decide.offers import machine_of, offer_of
@@ -24,8 +24,9 @@ from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Constraints, Scenario, Traffic, context_window
 from advisor.decide.trial import FleetPart, Found
-from advisor.simulator.deployment import cache_dtype_of
+from advisor.simulator.deployment import Deployment, cache_dtype_of
 from advisor.simulator.engine_costs import engine_costs, takes_turns
+from advisor.simulator.graph.model import is_moe
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
@@ -110,9 +111,20 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
             deployment, engine_costs(deployment.engine, version=deployment.engine.release)
         ),
         adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
+        adapted_matrices=_adapted_matrices(deployment),
         adapter_paths=adapters.paths if adapters else (),
         role=role,
     )
+
+
+def _adapted_matrices(deployment: Deployment) -> Literal["all", "attention", "latent"]:
+    """Return the matrices that adapters may change: those of attention alone in mixtures whose experts the engine does
+    not adapt in the format of the weights."""
+    model = deployment.model
+    if not is_moe(model) or deployment.weight_dtype in deployment.engine.adapts_experts:
+        return "all"
+    is_latent = any(isinstance(layer.mixer, LatentAttention) for layer in model.layers)
+    return "latent" if is_latent else "attention"
 
 
 def layout_of(

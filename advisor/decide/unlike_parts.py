@@ -208,9 +208,12 @@ def _is_allowed(
 
 
 def _is_same(first: Planned, other: Planned) -> bool:
-    """Whether two fleets are of the same parts: both accelerators may lead to one."""
+    """Whether two fleets are of the same parts and offers: both accelerators may lead to one."""
     made = [
-        [(part.candidate.deployment, part.num_replicas) for part in plan.found.fleet.parts]
+        (
+            [(part.candidate.deployment, part.num_replicas) for part in plan.found.fleet.parts],
+            seller_of(plan.found.purchase.placement.price),
+        )
         for plan in (first, other)
         if plan.found.fleet
     ]

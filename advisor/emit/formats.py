@@ -174,7 +174,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
             Line("first: add your cluster's name of each board, as in --gpus-per-node=NAME:2, to its job")
         )
     told = f"{first}; {'; '.join(line for line in rest if line not in doubts)}.\nStart: {before}{start}.\n"
-    releases = dict.fromkeys(f"{part.engine.name} {part.release}" for part in fleet.parts)
+    releases = dict.fromkeys(operators.release_in(part, form) for part in fleet.parts)
     options = f"options are those of {' and '.join(releases)}"
     return {**files, "README.md": markdown(f"{told}Before you deploy: {'; '.join(doubts)}; {options}.\n")}
 
@@ -229,5 +229,5 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         f"{plan.title}; {plan.layout_words}.\n"
         f"Start: {before}{_on_machines(form, start, 'REPLICAS', plan)}{where}{router}.\n"
         f"Before you deploy: {'; '.join(doubts) or 'all names were read in a source'}; options are those of "
-        f"{plan.engine.name} {plan.release}.\n"
+        f"{operators.release_in(plan, form)}.\n"
     )

@@ -129,12 +129,19 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
     return f"verify: {pins}; the plan was made for {plan.release}"
 
 
-_RAY_IMAGE: Final = f"rayproject/ray-llm:{RAY.release}-py311-cu128"
+_RAY_IMAGE: Final = f"rayproject/ray-llm:{RAY.release}-py312-cu130"
 
 
 def _dynamo_image(plan: Plan) -> str:
     _, name = _DYNAMO_NAMES.get(plan.engine.id, ("", plan.engine.id))
     return f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:{DYNAMO.release}"
+
+
+def release_in(plan: Plan, form: str) -> str:
+    """Return the engine's name and the release whose options a form has: that of the stack where it pins one."""
+    stack = {"dynamo": DYNAMO, "ray": RAY}.get(form)
+    pinned = stack.engines.get(plan.engine.id, "") if stack else ""
+    return f"{plan.engine.name} {pinned or plan.release}"
 
 
 def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:

@@ -125,15 +125,13 @@ def recipe(
     elif engine == "exllamav3":
         body = _EXL3
         values["scheme"] = weight_dtype.removeprefix("exl3-").removesuffix("bpw")
-    elif engine == "lmdeploy" and weight_dtype == "int4":
-        body = _AUTO_AWQ
     elif engine == "mlx":
         body = _MLX
         values["scheme"] = _MLX_WORDS[weight_dtype]
     elif weight_dtype in TORCH_DTYPES or weight_dtype == "nf4":
         return _header(values) + _resave(repository, target, stored, weight_dtype, runs_code)
     else:
-        body = _calibration_values(weight_dtype, engine, values)
+        body = _AUTO_AWQ if engine == "lmdeploy" else _calibration_values(weight_dtype, engine, values)
         if stored not in TORCH_DTYPES:
             first = _resave(repository, _WIDENED, stored, "bf16", runs_code)
             return _header(values) + first + _fill(body, _WIDENED, target, values)

@@ -170,7 +170,11 @@ class LaunchFlags(Record):
     adapters: str = ""
     """Flags of LoRA adapters, with $count, $rank and $slots."""
     later_adapters: str = ""
-    """Further flags where no adapter is loaded at the start, whose matrices the engine would otherwise read from it."""
+    """Further flags where no adapter is loaded at the start, whose matrices the engine would otherwise read from it,
+    with $matrices, which `adapted_matrices` names."""
+    adapted_matrices: dict[str, str] = Field(default_factory=dict)
+    """Names of the matrices that adapters may change: `all`, and those of `attention` and of `latent` attention alone
+    for mixtures whose experts the engine does not adapt."""
     yaml_adapters: str = ""
     pools: dict[str, str] = Field(default_factory=dict)
     """Flags by role (prefill, decode) in disaggregated serving, with $seqs sequences at once."""
@@ -436,13 +440,20 @@ class Engine(Record):
     """Whether a batch pads to the next graph size; if False, a batch between two sizes runs without a graph."""
     needs_whole_blocks: bool = False
     """Whether it refuses layouts that cut blocks of 128 × 128 weights, which share a scale in some fp8 checkpoints."""
+    makes_weights: dict[str, tuple[str, ...]] | None = None
+    """Classes of models of which the engine's own tool makes weights that it reads, by format; None if tools that are
+    not its own make them of any class."""
+    guesses_in_stages: bool = True
+    """Whether it guesses ahead where a replica has pipeline stages."""
     quantises_whole_models: bool = False
     """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading."""
     is_planned_if_named: bool = False
     """Whether plans are made with it only where a question names it, on every accelerator of its vendors that another
     engine serves: nothing of it was fitted."""
-    adapts_experts: bool = False
-    """Whether it keeps memory for LoRA adapters of routed experts too, whether they have any or not."""
+    adapts_experts: tuple[str, ...] = ()
+    """Weight formats in which it keeps memory for LoRA adapters of routed experts too, whether they have any or not."""
+    most_adapter_rank: int = Field(default=0, ge=0)
+    """Largest rank of LoRA adapters that it takes; 0 without a limit."""
     prefix_caching: bool = True
     embeds_on_host: bool = False
     """Whether tokens are looked up in host memory; the input table then takes no accelerator memory."""

@@ -31,7 +31,9 @@ class Tuner(Record):
     """Families whose plans its settings say, as in `TrainingJob.framework`."""
     release: str
     packages: tuple[str, ...]
-    """Names on the package index that install it."""
+    """Names and releases on the package index that install it."""
+    python: str = ""
+    """Oldest Python for which the index has the release; empty if all in use have it."""
     style: SettingStyle
     command: str
     """Lines that write the settings and start the run; $settings, or one $name for each call of Python."""

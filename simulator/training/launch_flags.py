@@ -59,6 +59,10 @@ _MEGATRON_OPTIMIZERS: Final = {
 _MUON_IN_PARTS: Final = "--optimizer dist_muon"
 """Muon that divides its states by layers. Source: Megatron-Core 0.16.0, core/optimizer/muon.py, which refuses the
 distributed optimizer, as the trainer refuses overlap of its collectives."""
+_NEMO_LONGEST_WARMUP: Final = 2000
+"""Most steps of warm-up in a recipe of Megatron-Bridge 0.3.0."""
+_NEMO_WARMUP_PART: Final = 10
+"""Steps of a short run over those of its warm-up. Own choice: tuning recipes warm up over 50 of some hundred steps."""
 _NEMO_PRECISIONS: Final = {
     "bf16": "bf16_mixed",
     "fp16": "fp16_mixed",
@@ -194,7 +198,7 @@ def _all_flags(
         )  # Rows of its packed data sets pass alone.
         if is_usual and vendor == "nvidia" and defines_model("nemo", job.model.family):
             overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout, is_tuning=is_tuning)
-            length = f" train.train_iters={num_steps}" if num_steps else ""
+            length = _nemo_length(num_steps) if num_steps else ""
             recipe = recipe_of(job.model.id, is_tuning=is_tuning)
             found["nemo"] = f"{nemo_start(plan, node_size)} --recipe {recipe} {overrides}{length}"
     if _torchtitan_runs(job, plan):
@@ -418,6 +422,31 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
     return f"E{'|'.join(sizes)}L"
 
 
+def _nemo_length(num_steps: int) -> str:
+    """Return the options for the steps of a run: rates fall over all of them, and rise over fewer, which a recipe's own
+    warm-up may not be.
+
+    Source: Megatron-Core 0.16.1, core/optimizer_param_scheduler.py, lr_warmup_steps < lr_decay_steps; recipes.
+    """
+    words = f" train.train_iters={num_steps} scheduler.lr_decay_iters={num_steps}"
+    is_short = num_steps <= _NEMO_LONGEST_WARMUP
+    return f"{words} scheduler.lr_warmup_iters={num_steps // _NEMO_WARMUP_PART}" if is_short else words
+
+
+def _nemo_recompute(job: TrainingJob, plan: TrainingPlan) -> list[str]:
+    """Return the options of recomputation, each said, as recipes set them otherwise and refuse them together.
+
+    Source: Megatron-Core 0.16.1, core/transformer/transformer_config.py; Megatron-Bridge 0.3.0, recipes.
+    """
+    method, layers = recomputed_layers(plan) if plan.recompute == "full" else ("null", "null")
+    granularity = {"none": "null", "full": "full"}.get(plan.recompute, "selective")
+    said = {"granularity": granularity, "method": method, "num_layers": layers}
+    if granularity == "selective":
+        modules = recomputed_modules(job) if plan.recompute == "modules" else ["core_attn"]
+        said["modules"] = f"[{','.join(modules)}]"
+    return [f"model.recompute_{name}={value}" for name, value in said.items()]
+
+
 def nemo_flags(
     job: TrainingJob,
     plan: TrainingPlan,
@@ -478,14 +507,7 @@ def nemo_flags(
         strategy = "optim_grads" if plan.sharding == "zero2" else "optim_grads_params"
         flags.append(f"ddp.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={strategy}")
         flags.append("checkpoint.ckpt_format=fsdp_dtensor")
-    if plan.recompute == "full":
-        method, layers = recomputed_layers(plan)
-        flags.append(f"model.recompute_granularity=full model.recompute_method={method}")
-        flags.append(f"model.recompute_num_layers={layers}")
-    else:
-        flags.append(f"model.recompute_granularity={'null' if plan.recompute == 'none' else 'selective'}")
-    if plan.recompute == "modules":
-        flags.append(f"model.recompute_modules=[{','.join(recomputed_modules(job))}]")
+    flags += _nemo_recompute(job, plan)
     if plan.shard_group and plan.sharding != "none":
         copies = max(1, plan.data_parallel * plan.context_parallel // plan.shard_group)
         flags.append(f"ddp.num_distributed_optimizer_instances={copies}")

@@ -52,6 +52,12 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
 """Meaning of each word of a command that the program cannot know, as it stands in the command."""
 
 
+_KERNEL_PACKAGES: Final[Mapping[str, str]] = {
+    r"flash_attention_2|\bfa2\b": "its kernel of attention: pip install flash-attn --no-build-isolation",
+    r"kernels-community/": "its kernel of attention, from the hub: pip install kernels",
+}
+"""Package that a kernel of attention needs in addition to the trainer, by the words of a command that name it. Source:
+transformers 5.24.0, integrations/hub_kernels.py and utils/import_utils.py; flash-attn's own instructions."""
 _PAIRS: Final = "chosen and rejected, with prompt where it is the same"
 _COLUMNS: Final[Mapping[str, str]] = {
     "sft": "text, or prompt and completion, or messages (a model without a chat template: --chat_template_path)",
@@ -65,7 +71,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
 def deepspeed_start(count: int, node_size: int, module: str) -> str:
     """Return the start of a module by DeepSpeed's launcher, which reaches several machines over ssh.
 
-    Source: DeepSpeed v0.17.6, deepspeed/launcher/runner.py (--hostfile, --num_nodes, --num_gpus, --module).
+    Source: DeepSpeed v0.19.8, deepspeed/launcher/runner.py (--hostfile, --num_nodes, --num_gpus, --module).
     """
     in_node = ranks_in_node(count, node_size)
     nodes = count // in_node
@@ -104,8 +110,9 @@ def explain_command(name: str, command: str) -> str:
 
     Source: own definition.
     """
+    kernels = [f"# {words}" for pattern, words in _KERNEL_PACKAGES.items() if re.search(pattern, command)]
     meanings = [f"# {word}: {meaning}" for word, meaning in placeholders_of(command).items()]
-    return "\n".join([f"# {name}, options of {framework_release(name)}", *meanings, command])
+    return "\n".join([f"# {name}, options of {framework_release(name)}", *kernels, *meanings, command])
 
 
 def has_mamba_layers(model: Model) -> bool:

@@ -76,7 +76,8 @@ def slot_bytes(deployment: Deployment, rank: int) -> float:
     Source: vLLM 0.33.0, lora/layers/fused_moe.py, _create_lora_a_weights and _create_lora_b_weights; SGLang 0.5.23,
         lora/mem_pool.py.
     """
-    experts_per_rank = 1.0 / deployment.expert_parallel if deployment.engine.adapts_experts else 0.0
+    adapts_experts = deployment.weight_dtype in deployment.engine.adapts_experts
+    experts_per_rank = 1.0 / deployment.expert_parallel if adapts_experts else 0.0
     total = 0.0
     for layer in layers_of(deployment.model):
         width = _adapted_width(layer, deployment.tensor_parallel)

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
+from advisor.catalog.resolve import drop_separators
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S, plain_number, usd_words
 from advisor.decide.decision import Counts, Rejected
@@ -55,8 +57,8 @@ from advisor.decide.training.result import (
     TrainingRecommendation,
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
-from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
-from advisor.decide.training.space import RULES, training_job
+from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario, TrainingTask
+from advisor.decide.training.space import RULES, family_asked, program_asked, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.families import OF_TRANSFORMERS
@@ -139,7 +141,29 @@ def recommend_training(
             wall_s=time.perf_counter() - started,
         ),
         warnings=(*stale_price_warnings(ages), *_other_models(model)),
-        notes=tuple(filter(None, (note, _undivided_batch(scenario, model, ranked[0][0])))),
+        notes=tuple(
+            filter(
+                None,
+                (note, _undivided_batch(scenario, model, ranked[0][0]), _other_line(task, options[0])),
+            )
+        ),
+    )
+
+
+_OWN_LINES: Final = ("nemo", "torchtitan", "megatronlm")
+"""Frameworks of which a family has several, by the names that people type."""
+
+
+def _other_line(task: TrainingTask, option: TrainingOption) -> str:
+    """Return the note that the first option is said by other frameworks than the one that is named; empty if it is said
+    by that one."""
+    said = {drop_separators(name) for name in option.launch.flags}
+    lacking = [
+        name for name in task.named if (word := drop_separators(name)) in _OWN_LINES and word not in said
+    ]
+    others = ", ".join(option.launch.flags)
+    return (
+        f"no line of {' and '.join(lacking)} says option 1; these do: {others}" if lacking and others else ""
     )
 
 
@@ -413,6 +437,14 @@ def _other_questions(
     tunes = scenario.task.method != "full" and _is_narrow(scenario)
     if isinstance(reason, NoOptions) and reason.by_model and not reason.elsewhere and tunes:
         yield "--method full", _with_task(scenario, method="full", lora_rank=0)
+    if isinstance(reason, NoOptions | NoFramework) and reason.elsewhere and _is_narrow(scenario):
+        yield from _elsewhere(scenario, reason.elsewhere)
+    if isinstance(reason, NoOptions | NoFramework) and scenario.task.frameworks and not reason.elsewhere:
+        free = _with_task(scenario, frameworks=(), programs=())
+        yield "drop --framework", free
+        if tunes:
+            whole = _with_task(free, method="full", lora_rank=0)
+            yield "drop --framework, with --method full", whole
     is_of_term = isinstance(reason, NotWorthCommitting) or (
         isinstance(reason, FailsTooOften) and reason.is_spot
     )
@@ -431,6 +463,33 @@ def _other_questions(
         for doublings in range(1, _MOST_DOUBLINGS + 1):
             days = math.ceil(limits.deadline_s / DAY_S) << doublings
             yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
+
+
+def _elsewhere(scenario: TrainingScenario, names: Sequence[str]) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield other frameworks, then adapters in the one that was named and in others, then more accelerators: a
+    framework with options for a job may hold no plan of it."""
+    task = scenario.task
+    for name in names:
+        yield f"--framework {name}", _in_framework(scenario, name, task.method)
+    if task.method == "full" and scenario.workload in ("finetune", "rl"):
+        adapted = _with_task(scenario, method="lora", lora_rank=DEFAULT_LORA_RANK)
+        own = next((program for _, program in task.programs), next(iter(task.frameworks), ""))
+        yield "--method lora", _in_framework(adapted, own, "lora") if own else adapted
+        for name in names:
+            yield f"--framework {name} --method lora", _in_framework(adapted, name, "lora")
+    count = scenario.limits.num_accelerators
+    if count is not None and not scenario.limits.own:
+        for doublings in range(1, _MOST_COUNT_DOUBLINGS + 1):
+            more = scenario.with_limits(num_accelerators=count << doublings)
+            words = f"--framework {names[0]} --gpus {count << doublings}"
+            yield words, _in_framework(more, names[0], task.method)
+
+
+def _in_framework(scenario: TrainingScenario, name: str, method: Method) -> TrainingScenario:
+    """Return a question in the framework of a name, as it is typed."""
+    family, _ = family_asked(name, loop_method=method if scenario.workload == "rl" else None)
+    program = program_asked(name)
+    return _with_task(scenario, frameworks=(family,), programs=((family, program),) if program else ())
 
 
 def _is_narrow(scenario: TrainingScenario) -> bool:

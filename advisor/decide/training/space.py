@@ -560,7 +560,9 @@ def _without_options(
     how = "full training" if task.method == "full" else task.method
     others = dict.fromkeys((*_usual_frameworks(vendor, task), *TUNING_FRAMEWORKS))
 
-    def jobs_with_options(names: Iterable[str], optimizers: Sequence[Optimizer]) -> Iterator[TrainingJob]:
+    def jobs_with_options(
+        names: Iterable[str], optimizers: Sequence[Optimizer], model: Model = model
+    ) -> Iterator[TrainingJob]:
         for framework, dtype, name in itertools.product(names, dtypes, optimizers):
             job = TrainingJob(
                 model, 1, 1, dtype, framework, method=task.method, lora_rank=task.lora_rank, optimizer=name
@@ -573,17 +575,18 @@ def _without_options(
     elsewhere = tuple(able) if task.frameworks and vendor in _RUNS_TRANSFORMERS else ()
     what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}" if usable else f"{how} of {model.id}"
     by_model = not usable and not able and vendor in _RUNS_TRANSFORMERS
-    sibling = _nearest_sibling(model) if by_model else ""
+    siblings = _siblings(model) if by_model else ()
+    trains = (each.id for each in siblings if any(jobs_with_options(others, (task.optimizer,), each)))
+    sibling = next(trains, "")
     return NoOptions(tuple(frameworks), what, tuple(usable), elsewhere, by_model, sibling)
 
 
-def _nearest_sibling(model: Model) -> str:
-    """Return the model of the same family, nearest in size, of which Transformers finds a checkpoint; empty if there is
-    none."""
+def _siblings(model: Model) -> list[Model]:
+    """Return the models of the same family of which Transformers finds a checkpoint, the nearest in size first."""
     others = [each for each in map(by_id, all_ids()) if each.family == model.family and each.id != model.id]
     size = parameter_count(model).total
     able = [each for each in others if weights_of(each)]
-    return min(able, key=lambda each: abs(math.log(parameter_count(each).total / size))).id if able else ""
+    return sorted(able, key=lambda each: abs(math.log(parameter_count(each).total / size)))
 
 
 def _usual_frameworks(vendor: str, task: TrainingTask) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def test_questions_near_one_without_an_answer_take_little_work() -> None:
 
     model, _ = model_catalog.get(ASKED.model)
     with limit_effort(10_000_000) as effort:
-        assert nearest_question(ASKED, model, engines_for(ASKED), ask) == ""
+        assert nearest_question(ASKED, model, engines_for(ASKED), ask, lambda one: True) == ""
     assert asked
     assert 10_000_000 - effort.left == len(asked) * CHANGE_WORK
 
@@ -107,7 +107,11 @@ def test_where_the_longest_limits_do_not_help_no_shorter_ones_are_asked() -> Non
     model, _ = model_catalog.get(ASKED.model)
     assert (
         nearest_question(
-            ASKED, model, engines_for(ASKED), lambda each: asked.append(each.objectives.tpot_p99_s)
+            ASKED,
+            model,
+            engines_for(ASKED),
+            lambda each: asked.append(each.objectives.tpot_p99_s),
+            lambda each: True,
         )
         == ""
     )  # type: ignore[func-returns-value]

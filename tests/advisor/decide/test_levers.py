@@ -16,8 +16,8 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.decide.bounds import roofline_requests_per_s as roofline_rates
 from advisor.decide.bounds import surface_requests_per_s as surface_rate
-from advisor.decide.candidates import Candidate, candidates_of
-from advisor.decide.levers import LEVERS, replica_of, variants, with_lever
+from advisor.decide.candidates import Candidate, candidates_of, candidates_within
+from advisor.decide.levers import LEVERS, eagle_head, find_lever, replica_of, variants, with_lever
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import AdapterLoad, Constraints, Objectives, Scenario, Traffic
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
@@ -134,11 +134,11 @@ def test_speculation_is_proposed_at_batch_one() -> None:
     ("clients", "acceptance", "tpot_p99_s", "pays"),
     [
         (1, 0.6, 0.03, True),  # one card is too slow without it
-        (1, 0.6, 0.1, False),  # one card is fast enough, and costs the same
+        (1, 0.6, 0.1, True),  # one card is fast enough, costs the same and is faster with it
         (None, 0.1, 0.1, False),
     ],
 )
-def test_speculation_that_is_allowed_is_left_where_it_loses(
+def test_speculation_that_is_asked_for_is_left_where_it_loses(
     clients: int | None, acceptance: float, tpot_p99_s: float, pays: bool
 ) -> None:
     limits = Constraints(accelerators=("l4",), engines=("vllm",), precisions=("fp8",))
@@ -153,7 +153,10 @@ def test_speculation_that_is_allowed_is_left_where_it_loses(
         )
     )
     assert (found.options[0].levers["speculation"] is not None) is pays
-    assert any("no option is cheaper with ngram" in note for note in found.notes) is not pays
+    assert (
+        any("no option is cheaper, or as cheap and faster, with ngram" in note for note in found.notes)
+        is not pays
+    )
 
 
 def test_levers_act_only_where_they_are_supported() -> None:
@@ -266,3 +269,50 @@ def test_a_trace_without_hashes_is_refused_where_reuse_is_asked(cli: Cli, tmp_pa
     assert run.code == 2
     assert "has no hash_ids" in run.err
     assert "To fix:" in run.err
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "head"),
+    [
+        ("llama-3.3-70b", "sglang", "lmsys/SGLang-EAGLE3-Llama-3.3-70B-Instruct-SpecForge"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "vllm", "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3"),
+        ("openai/gpt-oss-120b", "sglang", "lmsys/EAGLE3-gpt-oss-120b-bf16"),
+        ("Qwen/Qwen3-32B", "vllm", "RedHatAI/Qwen3-32B-speculator.eagle3"),
+        ("meta-llama/Llama-3.1-8B", "vllm", ""),  # a base model answers otherwise than the one of the head
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "vllm", ""),
+    ],
+)
+def test_heads_belong_to_a_model_under_each_name_of_it(name: str, engine: str, head: str) -> None:
+    model, _ = models.get(name)
+    assert eagle_head(model, engine) == head
+
+
+def test_no_speculation_is_planned_over_stages_where_the_engine_stops_at_both() -> None:
+    """SGLang 0.5.23, arg_groups/validation_hook.py, check_pipeline_parallel_compat; vLLM 0.33.0 runs both."""
+    for engine, runs in (("sglang", False), ("vllm", True)):
+        limits = Constraints(accelerators=("h100-sxm",), engines=(engine,), precisions=("fp8",))
+        scenario = scenario_of(model="deepseek-v3", constraints=limits, levers=("mtp",))
+        chip = accelerators.by_id("h100-sxm")
+        found, _ = candidates_within(scenario, chip, models.by_id("deepseek-v3"), (engines.by_id(engine),))
+        assert found
+        assert all(each.deployment.pipeline_parallel > 1 for each in found)
+        for each in found:
+            able = [one for one in variants(scenario, each.deployment.model, each) if one.speculation]
+            assert bool(able) is runs
+
+
+@pytest.mark.parametrize(
+    ("chip", "model", "fix"), [("a100-sxm-80gb", "gemma-3-27b", "--levers none"), ("l40s", "qwen3-8b", "")]
+)
+def test_a_cache_that_is_refused_is_never_its_own_way_out(chip: str, model: str, fix: str) -> None:
+    limits = Constraints(accelerators=(chip,), engines=("vllm",))
+    scenario = scenario_of(model=model, constraints=limits, levers=("kv-fp8",))
+    found, _ = candidates_within(
+        scenario, accelerators.by_id(chip), models.by_id(model), (engines.by_id("vllm"),)
+    )
+    if not fix:
+        assert with_lever(found[0], find_lever("kv-fp8"), scenario).deployment.kv_dtype == "fp8"
+        return
+    with pytest.raises(InfeasibleError) as refused:
+        with_lever(found[0], find_lever("kv-fp8"), scenario)
+    assert refused.value.fix == fix

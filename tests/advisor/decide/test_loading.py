@@ -1,6 +1,8 @@
 """Layouts in which an engine loads the checkpoint that it is given: whole blocks of scales, room before quantising, and
 methods of quantising that the accelerator's platform has."""
 
+import datetime
+
 import pytest
 
 from advisor.catalog import accelerators, engines, models
@@ -8,7 +10,8 @@ from advisor.catalog.architectures import ClassLimit, class_lacks, class_support
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint, served_model
 from advisor.decide.candidates import Candidate, cache_format, candidates_of
-from advisor.decide.scenario import Constraints
+from advisor.decide.scenario import AdapterLoad, Constraints, Scenario, Traffic
+from advisor.decide.starting import launch_settings
 from advisor.simulator.deployment import cache_dtype_of
 
 BLOCK = 128
@@ -178,6 +181,57 @@ def test_a_cache_format_is_kept_only_where_one_attention_kernel_reads_it(model: 
     for chip, kept in (("a100-sxm-80gb", is_kept), ("h100-sxm", True)):
         found = cache_format("fp8", models.by_id(model), engine, accelerators.by_id(chip))
         assert bool(found) is kept
+
+
+def test_an_engine_is_told_16_bits_where_it_would_choose_a_cache_that_it_does_not_read() -> None:
+    engine = engines.by_id("vllm")
+    chip = accelerators.by_id("a100-sxm-80gb")
+    declares = models.by_id("gpt-oss-20b").model_copy(update={"kv_dtype": "fp8"})
+    assert cache_dtype_of(declares, engine, chip) == "fp8"
+    assert cache_format("", declares, engine, chip) == "bf16"
+    assert not cache_format("fp8", declares, engine, chip)
+    keeps = engine.model_copy(update={"keeps_declared_cache": True})
+    assert not cache_format("", declares, keeps, chip)
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "is_planned"),
+    [
+        ("llama-3.1-8b", "fp8", False),  # published in compressed-tensors alone
+        ("llama-3.1-8b", "int4", True),
+        ("qwen3-32b", "fp8", True),  # in blocks
+        ("gemma-2-9b", "int4", False),  # neither published in AWQ nor made by auto_awq
+        ("deepseek-v3", "int4", False),  # experts of the PyTorch engine
+        ("gpt-oss-20b", "mxfp4", True),
+    ],
+)
+def test_an_engine_loads_weights_whose_method_it_reads_or_that_a_tool_makes_for_it(
+    model: str, precision: str, is_planned: bool
+) -> None:
+    """Source: lmdeploy 0.18.0, turbomind/converter.py, lite/apis/calibrate.py, pytorch/nn/moe."""
+    assert bool(candidates_on(model, "h200-sxm", "lmdeploy", precision)) is is_planned
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "matrices"),
+    [
+        ("llama-3.1-8b", "fp8", "all"),
+        ("qwen3-30b-a3b", "bf16", "all"),
+        ("qwen3-30b-a3b", "fp8", "q_proj k_proj v_proj o_proj"),
+        ("gpt-oss-120b", "mxfp4", "q_proj k_proj v_proj o_proj"),
+        ("deepseek-v3", "fp8", "q_a_proj q_b_proj kv_a_proj_with_mqa kv_b_proj o_proj"),
+    ],
+)
+def test_adapters_change_the_experts_only_where_the_engine_adapts_them(
+    model: str, precision: str, matrices: str
+) -> None:
+    """SGLang 0.5.23 stops at experts without quant_info: lora/layers.py, FusedMoEWithLoRA."""
+    candidate = candidates_on(model, "h200-sxm", "sglang", precision)[0]
+    traffic = Traffic(mean_input_tokens=1000, mean_output_tokens=200, rate_per_s=1.0)
+    loras = AdapterLoad(count=4, rank=16, slots=4)
+    scenario = Scenario(model=model, traffic=traffic, as_of=datetime.date(2026, 11, 20), adapters=loras)
+    started = launch(engines.by_id("sglang"), "org/name", launch_settings(candidate, scenario))
+    assert f"--lora-target-modules {matrices}" in started.command
 
 
 def test_an_engine_of_which_nothing_was_fitted_plans_where_it_is_named() -> None:

@@ -128,6 +128,23 @@ def test_pools_are_ranked_started_and_shown_again(cli: Cli) -> None:
 
 
 @pytest.mark.slow
+def test_naming_the_seller_of_a_safe_pick_gives_no_cheaper_pools() -> None:
+    """Pools of one make may be bought at an old price and at a firm one: the safe pick is the firm one."""
+    asked = scenario_of(
+        traffic=traffic_of(LoadOptions(rate="6", profile="rag")),
+        objectives=Objectives(ttft_p99_s=2.0, tpot_p99_s=0.03),
+        constraints=Constraints(accelerators=("h200-sxm",), engines=("vllm",)),
+    )
+    picked = recommend(asked).safe_pick
+    assert picked is not None
+    assert picked.offer is not None
+    named = asked.with_limits(providers=(picked.offer.provider,))
+    again = recommend(named).safe_pick
+    assert again is not None
+    assert picked.bill.usd_per_hour <= 1.01 * again.bill.usd_per_hour
+
+
+@pytest.mark.slow
 def test_pools_that_gain_nothing_are_noted() -> None:
     traffic = Traffic(mean_input_tokens=300, mean_output_tokens=300, rate_per_s=1.0)
     limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
@@ -135,7 +152,7 @@ def test_pools_that_gain_nothing_are_noted() -> None:
         Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=DAY, levers=("pools",))
     )
     assert not found.options[0].parts
-    assert any("no option is cheaper with pools" in note for note in found.notes)
+    assert any("no option is cheaper, or as cheap and faster, with pools" in note for note in found.notes)
 
 
 def test_pools_where_no_engine_has_them_are_refused() -> None:

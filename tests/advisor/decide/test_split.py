@@ -146,7 +146,7 @@ def test_a_split_that_gains_nothing_is_noted() -> None:
         Scenario(model="llama-3.1-8b", traffic=traffic, constraints=H100, as_of=DAY, levers=("split",))
     )
     assert not found.options[0].parts
-    assert any("no option is cheaper with split" in note for note in found.notes)
+    assert any("no option is cheaper, or as cheap and faster, with split" in note for note in found.notes)
 
 
 def test_a_split_that_means_nothing_is_refused(tmp_path: Path) -> None:

@@ -463,11 +463,15 @@ def test_overrides_of_a_recipe_leave_none_of_its_own_layout() -> None:
         "virtual_pipeline_model_parallel_size",
         "pipeline_model_parallel_layout",
         "recompute_granularity",
+        "recompute_method",
+        "recompute_num_layers",
     )
     for job, plan in plans():
         command = launch_flags(job, plan).get("nemo", "")
         if command:
             assert all(f" model.{name}=" in command for name in stated)
+            counts = " model.recompute_num_layers=null" not in command
+            assert counts == (" model.recompute_granularity=full" in command)
             assert "use_distributed_optimizer=" in command or "use_megatron_fsdp=true" in command
             assert ("model.mtp_num_layers=0" in command) == bool(job.model.mtp_layers)
             assert " comm_overlap." not in command, "recipes without that part refuse it"
