@@ -20,7 +20,7 @@ from advisor.decide.engine_classes import check_classes, check_windows, class_no
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
 from advisor.decide.nearest import loosen_limits, nearest_question
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
-from advisor.decide.offers import Placement, market, stale_price_warnings
+from advisor.decide.offers import OWN, Placement, market, place_note, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
@@ -367,11 +367,22 @@ def _build_decision(
             *_idle_levers(scenario, model, [*order, *found.fleets]),
             *router_note(options),
             *idle_notes(options),
+            *(() if found.safe_pick else _place_notes(scenario, options)),
             *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),
         ),
     )
+
+
+def _place_notes(scenario: Scenario, options: Sequence[Option]) -> tuple[str, ...]:
+    """Return what the providers of options may rent besides in the places that a question names."""
+    limits = scenario.constraints
+    providers = {option.offer.provider for option in options if option.offer is not None} - {OWN}
+    if not providers:
+        return ()
+    note = place_note(limits, scenario.as_of, sorted(providers), limits.regions)
+    return (note,) if note else ()
 
 
 def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
