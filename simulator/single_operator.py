@@ -165,6 +165,42 @@ _SAMPLE: Final[Mapping[str, str]] = {
 }
 
 
+_MOST: Final[Mapping[OperatorName, Mapping[str, int]]] = {
+    "attention": {"heads": 1024, "head_dim": 1024},
+    "decode-attention": {"heads": 1024, "head_dim": 1024},
+    "mlp": {"hidden": 65_536},
+    "embedding": {"hidden": 65_536},
+}
+"""Sizes above which a dimension is taken as another one, typed in its place. Source: own choice; twice or more the
+largest of the catalog's models, which `test_no_model_is_larger_than_a_dimension_may_be` holds."""
+
+
+def misplaced_dimension(operator: OperatorName, shape: Sequence[int]) -> str:
+    """Return the dimension of a shape that is larger than any model has it; empty if there is none."""
+    most = _MOST.get(operator, {})
+    sizes = zip(shape_names(operator), shape, strict=True)
+    return next((name for name, size in sizes if size > most.get(name, size)), "")
+
+
+def most_of(operator: OperatorName, dimension: str) -> int:
+    """Return the largest size of a dimension that `misplaced_dimension` takes as meant."""
+    return _MOST[operator][dimension]
+
+
+def reordered_shape(operator: OperatorName, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return a shape with its misplaced dimension and the nearest other one exchanged, of two as near the later; empty
+    if no exchange leaves every dimension as large as models have it."""
+    names = shape_names(operator)
+    place = names.index(misplaced_dimension(operator, shape))
+    for other in sorted(set(range(len(names))) - {place}, key=lambda each: (abs(each - place), -each)):
+        sizes = list(shape)
+        sizes[place] = shape[other]
+        sizes[other] = shape[place]
+        if not misplaced_dimension(operator, sizes):
+            return tuple(sizes)
+    return ()
+
+
 def shape_names(operator: OperatorName) -> tuple[str, ...]:
     """Return the names of an operator's dimensions, in the order in which they are typed."""
     return _DIMENSIONS.get(operator, ("rows", "columns"))

@@ -7,6 +7,7 @@ a candidate whose bound loses cannot win when simulated.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import Part
 from advisor.catalog.units import PICOSECONDS_PER_S, plain_number
 from advisor.decide.candidates import Candidate
-from advisor.decide.reason import LongPrompts
+from advisor.decide.reason import LongPrompts, SlowAlone, SlowByDatasheet
 from advisor.decide.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.engine_costs import engine_costs
@@ -65,6 +66,45 @@ def roofline_requests_per_s(
     """
     if not candidates:
         return np.zeros(0)
+    roof = _roofline(candidates, traffic)
+    allowed = roof.step_s <= objectives.largest_tpot_s
+    nearly = allowed.copy()
+    nearly[:, 1:] |= allowed[:, :-1]  # the largest batch within the objective lies up to one point further
+    steps = max(0.0, traffic.mean_output_tokens - 1.0)
+    per_request_s = np.maximum(steps / roof.batch * roof.memory_s, roof.computing_s)
+    rate = np.where(nearly, 1.0 / per_request_s, 0.0).max(axis=1)
+    return np.where(roof.prompt_s <= objectives.largest_ttft_s, rate, 0.0)
+
+
+def roofline_miss(candidate: Candidate, traffic: Traffic, objectives: Objectives) -> SlowByDatasheet:
+    """Return the objective that a candidate misses most by `roofline_requests_per_s`, with the least of its latency.
+
+    Source: the same roofline, at the batch and the prompt that take the shortest time.
+    """
+    roof = _roofline([candidate], traffic)
+    least = (
+        (objectives.shortest("tpot"), float(roof.step_s.min())),
+        (objectives.shortest("ttft", "e2e"), float(roof.prompt_s[0])),
+    )
+    found = [SlowByDatasheet(level.name, least_s, level.limit_s) for level, least_s in least if level]
+    return max(found, key=lambda miss: miss.excess)
+
+
+class _Roofline(NamedTuple):
+    """Times of candidates at full peak and bandwidth, by candidate and, with two axes, by batch."""
+
+    batch: FloatArray
+    memory_s: FloatArray
+    """Time in which a decode step reads its bytes [s]."""
+    step_s: FloatArray
+    """Time of a decode step per output token of a sequence [s]."""
+    computing_s: FloatArray
+    """Time in which a request is computed, its prompt included [s]."""
+    prompt_s: FloatArray
+    """Time in which the mean prompt is computed [s]; one axis."""
+
+
+def _roofline(candidates: Sequence[Candidate], traffic: Traffic) -> _Roofline:
     columns = np.array([_numbers(candidate) for candidate in candidates]).T
     (
         dense,
@@ -89,16 +129,10 @@ def roofline_requests_per_s(
     touched = dense + expert * (1.0 - (1.0 - hit) ** batch)
     memory_s = (touched + batch / dp * context * kv_per_token) / bandwidth / yielded
     step_s = np.maximum(memory_s, batch * (layer_flop + head_flop) / peak)
-    allowed = step_s <= objectives.largest_tpot_s
-    nearly = allowed.copy()
-    nearly[:, 1:] |= allowed[:, :-1]  # the largest batch within the objective lies up to one point further
     steps = max(0.0, traffic.mean_output_tokens - 1.0)
     computed = traffic.mean_input_tokens - reused
     flop = (computed + steps) * layer_flop + traffic.mean_output_tokens * head_flop
-    per_request_s = np.maximum(steps / batch * memory_s, flop / peak)
-    rate = np.where(nearly, 1.0 / per_request_s, 0.0).max(axis=1)
-    prompt_s = (computed * layer_flop / peak)[:, 0]
-    return np.where(prompt_s <= objectives.largest_ttft_s, rate, 0.0)
+    return _Roofline(batch, memory_s, step_s, flop / peak, (computed * layer_flop / peak)[:, 0])
 
 
 def _numbers(candidate: Candidate) -> tuple[float, ...]:
@@ -223,23 +257,14 @@ def surface_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: 
     """
     surface = replica.surface
     policy = replica.policy
-    context = traffic.mean_context_tokens
-    reused = 0.0
-    if policy.prefix_caching:
-        reused = traffic.reused_input_tokens
-    prompt = traffic.mean_input_tokens - reused
-    most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / (context - reused), 1.0)))
-    batch = np.arange(1, most + 1)
-    attend = np.asarray(surface.decode_context_ps)[batch] * batch * context
-    if surface.window_tokens is not None:
-        windowed = _mean_up_to(float(traffic.mean_input_tokens), traffic.input_sigma, surface.window_tokens)
-        attend = attend + np.asarray(surface.decode_window_ps)[batch] * batch * windowed
-    decode_s = (np.asarray(surface.decode_base_ps)[batch] + attend) / PICOSECONDS_PER_S
-    token_s = surface.num_stages * (decode_s + surface.stage_transfer_ps / PICOSECONDS_PER_S)
+    batch, attend, decode_s, token_s = _decode_steps(replica, traffic)
     allowed = token_s <= objectives.largest_tpot_s
     if not allowed.any():
         return 0.0
-    decoding_ps = np.asarray(surface.mixed_base_ps[: most + 1], dtype=np.float64)
+    prompt = traffic.mean_input_tokens
+    if policy.prefix_caching:
+        prompt = prompt - traffic.reused_input_tokens
+    decoding_ps = np.asarray(surface.mixed_base_ps[: len(batch) + 1], dtype=np.float64)
     iterations = max(0.0, traffic.mean_output_tokens - 1.0) / batch
     pair_ps = surface.prefill_pair_ps * prompt / 2.0
     least_s = math.inf
@@ -255,6 +280,42 @@ def surface_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: 
         seconds = np.maximum(0.0, iterations - carrying) * decode_s + carrying * mixed_s
         least_s = min(least_s, float(seconds[allowed].min()))
     return 1.0 / least_s
+
+
+class _DecodeSteps(NamedTuple):
+    """Decode steps of a replica by the sequences that its cache and scheduler allow."""
+
+    batch: NDArray[np.int_]
+    attend_ps: FloatArray
+    """Time in which sequences of the mean length attend [ps]."""
+    decode_s: FloatArray
+    """Time of a step of one stage [s]."""
+    token_s: FloatArray
+    """Time per output token, through all stages [s]."""
+
+
+def _decode_steps(replica: ReplicaModel, traffic: Traffic) -> _DecodeSteps:
+    surface = replica.surface
+    context = traffic.mean_context_tokens
+    reused = traffic.reused_input_tokens if replica.policy.prefix_caching else 0.0
+    most = int(max(replica.memory.kv_capacity_tokens / (context - reused), 1.0))
+    batch = np.arange(1, min(replica.policy.num_slots, most) + 1)
+    attend = np.asarray(surface.decode_context_ps)[batch] * batch * context
+    if surface.window_tokens is not None:
+        windowed = _mean_up_to(float(traffic.mean_input_tokens), traffic.input_sigma, surface.window_tokens)
+        attend = attend + np.asarray(surface.decode_window_ps)[batch] * batch * windowed
+    decode_s = (np.asarray(surface.decode_base_ps)[batch] + attend) / PICOSECONDS_PER_S
+    token_s = surface.num_stages * (decode_s + surface.stage_transfer_ps / PICOSECONDS_PER_S)
+    return _DecodeSteps(batch, attend, decode_s, token_s)
+
+
+def slow_alone(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> SlowAlone | None:
+    """Return why even the fastest batch of a replica misses the time per output token; None where one keeps it."""
+    level = objectives.shortest("tpot")
+    if level is None:
+        return None
+    least_s = float(_decode_steps(replica, traffic).token_s.min())
+    return SlowAlone(level.name, least_s, level.limit_s) if least_s > level.limit_s else None
 
 
 def least_prompt_s(replica: ReplicaModel, tokens: float) -> float:

@@ -84,32 +84,35 @@ def context_tiers(
 ) -> tuple[Rung, ...]:
     """Each window of the scenario, smallest first, with what to take for it, or why there is nothing.
 
-    `best` is taken for the largest that is not refused; a smaller one takes it too unless something is cheaper there.
+    `best` is taken for the largest that is not refused; a smaller one gets what `plan` finds for it alone, unless the
+    servers of the next larger window cost less: they accept its requests as they are.
     """
-    found = []
+    found = list[Rung]()
+    held: Scenario | None = None
     for tokens in sorted(set(scenario.max_contexts), reverse=True):
         if tokens in refused:
             found.append(Rung(None, refused[tokens], max_context_tokens=tokens))
             continue
         asked = tier_scenario(scenario, tokens)
-        rival = plan(asked) if any(rung.option for rung in found) else None
-        if rival is not None and rival.found.purchase.cost < best.found.purchase.cost:
-            best = rival
-        found.append(_tier(best, asked, model, tokens))
+        alone = plan(asked) if held is not None else best
+        if held is None or (alone is not None and alone.found.purchase.cost <= best.found.purchase.cost):
+            best = alone or best
+            held = asked
+        found.append(_tier(best, held, model, tokens))
     return tuple(reversed(found))
 
 
-def _tier(plan: Planned, scenario: Scenario, model: Model, tokens: int) -> Rung:
+def _tier(plan: Planned, held: Scenario, model: Model, tokens: int) -> Rung:
+    """Return what a window of `tokens` costs on servers that are planned for the scenario `held`."""
     replica = plan.found.replica
-    traffic = scenario.traffic
-    prompt = FixedLengths(tokens - (traffic.max_output_tokens or 1), 1)
-    alone = simulate(replica.surface, replica.policy, Workload(ClosedLoop(1), prompt, 1), seed=scenario.seed)
-    held = replica.memory.kv_capacity_tokens // tokens * plan.found.purchase.num_replicas
+    prompt = FixedLengths(tokens - (tier_scenario(held, tokens).traffic.max_output_tokens or 1), 1)
+    alone = simulate(replica.surface, replica.policy, Workload(ClosedLoop(1), prompt, 1), seed=held.seed)
+    at_once = replica.memory.kv_capacity_tokens // tokens * plan.found.purchase.num_replicas
     native = context_limits(model).native
     return Rung(
-        option_of(1, plan, scenario),
+        option_of(1, plan, held),
         max_context_tokens=tokens,
         needs_rope_scaling=bool(native and tokens > native),
-        requests_at_once=int(held),
+        requests_at_once=int(at_once),
         first_token_s=alone.ttft.mean_s,
     )

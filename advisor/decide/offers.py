@@ -132,6 +132,33 @@ def offers_by_accelerator(
     return {name: tuple(found) for name, found in grouped.items()}
 
 
+_MOST_NAMED: Final = 6
+"""Accelerators that a note names one by one."""
+
+
+def place_note(market: Market, as_of: datetime.date, providers: Sequence[str], regions: Sequence[str]) -> str:
+    """Return which accelerators providers rent elsewhere, at prices that are not known for the places of a question;
+    empty where places are not limited or nothing else is rented.
+
+    Source: prices of one provider differ by place, and sources list some places in part.
+    """
+    if not (market.countries or regions):
+        return ""
+    asked = market.model_copy(update={"providers": tuple(sorted(providers))})
+    anywhere = asked.model_copy(update={"countries": ()})
+    known = offers_by_accelerator(asked, as_of, regions)
+    others = sorted(set(offers_by_accelerator(anywhere, as_of)).difference(known))
+    if not others:
+        return ""
+    places = ", ".join((*market.countries, *regions))
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    return (
+        f"in {places}, prices of {', '.join(sorted(known))} alone are known of {' and '.join(asked.providers)}; "
+        f"{', '.join(others[:_MOST_NAMED])}{more} are priced elsewhere and may be rented there too: --price-file takes "
+        "their prices"
+    )
+
+
 def _with_limit(price: Price, most: int | None) -> Price:
     """Return an offer with a largest order of `most` accelerators; None leaves the provider's own limit."""
     if most is None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
-from advisor.decide.bounds import surface_requests_per_s, too_long_a_prompt
+from advisor.decide.bounds import slow_alone, surface_requests_per_s, too_long_a_prompt
 from advisor.decide.candidates import batch_variants
 from advisor.decide.certainty import chance_within, tighten
 from advisor.decide.effort import affords, is_spent
@@ -60,7 +60,7 @@ from advisor.decide.reason import (
     OverBudget,
     OwnedTooSlow,
     Reason,
-    SlowAlone,
+    keep_furthest,
 )
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found, Trial
@@ -237,9 +237,9 @@ class Race:
             if trial.is_measured or trial.progress == "closed":
                 continue
             if self._could_lead(trial):
-                self.reasons.setdefault(trial.accelerator_id, NotTried())
+                keep_furthest(self.reasons, trial.accelerator_id, NotTried())
             elif trial.accelerator_id not in able:
-                self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
+                keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
 
     def entries(self, place: int, top: int | None = None) -> list[Planned]:
         """Return the entries of the accelerators for one of the demands, best first: by expected cost, the safe one
@@ -337,6 +337,19 @@ class Race:
             trial.floors[2 * place]
             for trial in self.trials.values()
             if trial.accelerator_id == name and trial.progress != "closed"
+        ]
+        return min(floors, default=math.inf)
+
+    def open_floor(self, place: int, name: str) -> float:
+        """Return the least that an accelerator could cost for one of the demands by the bounds of candidates that were
+        not measured, since others cost less; infinite where there are none."""
+        place %= len(self.demands)
+        if isinstance(self.reasons.get(name), NotTried):
+            return math.inf
+        floors = [
+            trial.floors[2 * place]
+            for trial in self.trials.values()
+            if trial.accelerator_id == name and trial.progress in ("bound", "surface")
         ]
         return min(floors, default=math.inf)
 
@@ -587,7 +600,7 @@ class Race:
         trial.capacity = None
         for state in self.states:
             state.put(trial.accelerator_id, trial.order, None)
-        self.reasons.setdefault(trial.accelerator_id, reason)
+        keep_furthest(self.reasons, trial.accelerator_id, reason)
 
     def _model(self, trial: Trial) -> None:
         """Build the step-cost surface of a candidate and bound it by that."""
@@ -607,12 +620,12 @@ class Race:
         if why := too_long_a_prompt(trial.replica, scenario.traffic, scenario.objectives):
             self._close(trial, why)
             return
+        if late := slow_alone(trial.replica, scenario.traffic, scenario.objectives):
+            self._close(trial, late)
+            return
         rate = surface_requests_per_s(trial.replica, scenario.traffic, scenario.objectives)
         trial.rate_bound = min(trial.rate_bound, rate)
         trial.best_load = min(trial.best_load, rate)
-        if trial.rate_bound <= 0:
-            self._close(trial, SlowAlone())
-            return
         trial.progress = "surface"
         trial.may_be_likely = self._may_be_likely(trial.replica)
         self._enter(trial)
@@ -637,7 +650,7 @@ class Race:
             for child in self._children(trial, capacity.load if capacity else 0.0):
                 self._enter(child)
         if capacity is None:
-            self._close(trial, MissesObjectives())
+            self._close(trial, MissesObjectives(self._missed_by(trial)))
             return
         trial.progress = stage
         trial.capacity = capacity
@@ -651,7 +664,13 @@ class Race:
             state.chances.pop(trial.order, None)
             state.put(trial.accelerator_id, trial.order, self._plan(state, trial))
         if not any(trial.order in state.plans[trial.accelerator_id] for state in self.states):
-            self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
+            keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
+
+    def _missed_by(self, trial: Trial) -> str:
+        """The objective that a candidate misses at any load, with its limit, as its runs found it."""
+        metric = self._measurements_of(trial).binding
+        levels = [each.words for each in self.scenario.objectives.levels if each.metric == metric]
+        return " and ".join(levels) or self.scenario.objectives.words
 
     def _measurements_of(self, trial: Trial) -> Measurements:
         """The runs of a candidate."""
@@ -740,7 +759,7 @@ class Race:
         if at_point is not None and at_point.point is not None:
             state.shown.add(trial.order)
         elif trial.accelerator_id not in state.lowest_costs:
-            self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
+            keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
 
     def _surer(self, state: _LaneState, plan: Planned) -> Planned | None:
         """Return a plan that is not likely to hold with a replica more, or less load, before its planning point; None

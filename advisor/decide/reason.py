@@ -3,11 +3,12 @@
 A kind of reason with fields is a dataclass; one without inherits the record of `Reason` or `StatedReason`.
 """
 
+from collections.abc import Hashable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.units import GB, KILO, plain_number, usd_words
+from advisor.catalog.units import GB, KILO, MILLISECOND_S, plain_number, usd_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,18 @@ class Reason:
     """Whether other limits of the question could remove the reason; such reasons are printed first."""
     sentence: ClassVar[str] = ""
     """The reason in one sentence without a full stop; `{self.name}` stands for a field."""
+    reach: ClassVar[int] = 0
+    """How far the candidate came that has the reason. An accelerator has the reason of the one that came furthest."""
+
+    @property
+    def excess(self) -> float:
+        """Ratio of what was computed to the limit that it misses; 0 for a reason without such a limit."""
+        return 0.0
+
+    @property
+    def group(self) -> Hashable:
+        """What reasons of several accelerators have in common if they are told together."""
+        return self
 
     @property
     def text(self) -> str:
@@ -183,6 +196,7 @@ class OverBudget(Reason):
     """Every purchase that carries the load costs more than the budget."""
 
     code: ClassVar[str] = "over_budget"
+    reach: ClassVar[int] = 4
     sentence: ClassVar[str] = "costs more than the budget"
 
 
@@ -190,6 +204,7 @@ class OwnedTooSlow(Reason):
     """The hardware that is there does not carry the load."""
 
     code: ClassVar[str] = "owned_too_slow"
+    reach: ClassVar[int] = 4
     sentence: ClassVar[str] = "the hardware that is there does not carry this load"
 
 
@@ -197,21 +212,50 @@ class NotEnoughOffered(Reason):
     """No provider offers as many units as the load needs."""
 
     code: ClassVar[str] = "not_enough_offered"
+    reach: ClassVar[int] = 4
     sentence: ClassVar[str] = "no provider offers as many units as the load needs"
 
 
-class SlowByDatasheet(Reason):
+@dataclass(frozen=True, slots=True)
+class TooLate(Reason):
+    """The least that a latency can be, whatever the load, is above its objective."""
+
+    objective: str
+    """Name of the objective, e.g. p99 TPOT."""
+    least_s: float
+    limit_s: float
+
+    @property
+    def excess(self) -> float:
+        return self.least_s / self.limit_s
+
+    @property
+    def group(self) -> Hashable:
+        return self.code, self.objective
+
+
+class SlowByDatasheet(TooLate):
     """The datasheet limits of an accelerator miss an objective."""
 
     code: ClassVar[str] = "slow_by_datasheet"
-    sentence: ClassVar[str] = "even its datasheet limits miss the latency objectives"
+    reach: ClassVar[int] = 1
+
+    @property
+    def text(self) -> str:
+        least, limit = _time(self.least_s), _time(self.limit_s)
+        return f"even its datasheet limits allow no {self.objective} below {least}, {limit} is asked"
 
 
-class SlowAlone(Reason):
+class SlowAlone(TooLate):
     """A single request on an idle replica misses the time per output token."""
 
     code: ClassVar[str] = "slow_alone"
-    sentence: ClassVar[str] = "misses the time per output token even when alone"
+    reach: ClassVar[int] = 2
+
+    @property
+    def text(self) -> str:
+        least, limit = _time(self.least_s), _time(self.limit_s)
+        return f"even a request alone is predicted a {self.objective} of {least}, {limit} is asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +266,7 @@ class LongPrompts(Reason):
     one_in: float
     tokens: float
     code: ClassVar[str] = "long_prompts"
+    reach: ClassVar[int] = 2
 
     @property
     def text(self) -> str:
@@ -253,6 +298,11 @@ class MissesDeadline(Reason):
     by_roofline: bool
     """Whether the datasheet limits say so, and not the modelled replica."""
     code: ClassVar[str] = "misses_deadline"
+    reach: ClassVar[int] = 3
+
+    @property
+    def excess(self) -> float:
+        return 1.0 if self.by_roofline else 0.0
 
     @property
     def text(self) -> str:
@@ -295,14 +345,18 @@ class NothingCarries(Reason):
 class MissesObjectives(Reason):
     """Simulated runs miss an objective at every load that was tried."""
 
+    objective: str
+    """The objective that is missed at the lowest load, e.g. p99 TTFT, with its limit."""
     code: ClassVar[str] = "misses_objectives"
-    sentence: ClassVar[str] = "misses the latency objectives at any load"
+    reach: ClassVar[int] = 3
+    sentence: ClassVar[str] = "misses {self.objective} at any load"
 
 
 class NotTried(Reason):
     """The limit of simulated work was reached before the candidate was tried."""
 
     code: ClassVar[str] = "not_tried"
+    reach: ClassVar[int] = 5
     sentence: ClassVar[str] = "not tried: the search had reached its limit of simulated events"
 
 
@@ -320,6 +374,7 @@ class CostsMore(Reason):
     """Whether `usd` is the least that the candidate could cost, and not what was simulated."""
     per: str = "per million tokens"
     code: ClassVar[str] = "costs_more"
+    reach: ClassVar[int] = 5
 
     @property
     def text(self) -> str:
@@ -622,7 +677,27 @@ class NoDeployment(Reason):
     sentence: ClassVar[str] = "no feasible deployment"
 
 
+def keep_furthest(reasons: MutableMapping[str, Reason], name: str, reason: Reason) -> None:
+    """Note why a candidate of an accelerator is no answer, unless another one came further or missed by less."""
+    known = reasons.get(name)
+    if known is None or (reason.reach, -reason.excess) > (known.reach, -known.excess):
+        reasons[name] = reason
+
+
 def reason_codes() -> tuple[str, ...]:
     """Return the codes of all reasons, sorted; documents have no others."""
-    kinds = (*Reason.__subclasses__(), *StatedReason.__subclasses__())
-    return tuple(sorted({kind.code for kind in kinds} - {Reason.code}))
+    return tuple(sorted({kind.code for kind in _kinds(Reason)} - {Reason.code}))
+
+
+def _kinds(kind: type[Reason]) -> Iterator[type[Reason]]:
+    """Yield a kind of reason, and those that inherit from it."""
+    yield kind
+    for narrower in kind.__subclasses__():
+        yield from _kinds(narrower)
+
+
+def _time(seconds: float) -> str:
+    """Return a time as latencies are written, e.g. 1.2 s or 35 ms."""
+    if seconds >= 1.0:
+        return f"{plain_number(seconds)} s"
+    return f"{plain_number(seconds / MILLISECOND_S)} ms"

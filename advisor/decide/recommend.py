@@ -2,8 +2,7 @@
 
 import itertools
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -27,7 +26,7 @@ from advisor.decide.engine_classes import check_classes, check_windows, class_no
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
 from advisor.decide.nearest import loosen_limits, nearest_question
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
-from advisor.decide.offers import Placement, market, stale_price_warnings
+from advisor.decide.offers import OWN, Placement, market, place_note, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
@@ -314,11 +313,7 @@ def build_shortlist(done: Search) -> Shortlist:
     """
     scenario = done.scenario
     race = done.race
-    entries = race.entries(-1, WIDTH)
-    fleets = _fleets(done, entries)
-    entries = [with_asked_levers(scenario, plan) for plan in _with_fleets(done, entries, fleets)]
-    if done.together is not None:
-        entries = sort_by_expected_cost([done.together, *entries])
+    entries, fleets = _ranking(done, WIDTH)
     safe = next((place for place, plan in enumerate(entries) if plan.is_safe), None)
     able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_safe)]
     below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
@@ -344,6 +339,17 @@ def build_shortlist(done: Search) -> Shortlist:
         *engines_not_taken(scenario, done.model, race, shown, done.accelerators),
     )
     return Shortlist(entries, options, safe_pick, rejected, not_taken, fleets)
+
+
+def _ranking(done: Search, top: int) -> tuple[list[Planned], list[Planned]]:
+    """Return the first `top` entries of a search, best first, among them fleets of unlike parts and own boards of
+    several kinds; and those fleets, shown or not."""
+    entries = done.race.entries(-1, top)
+    fleets = _fleets(done, entries)
+    entries = [with_asked_levers(done.scenario, plan) for plan in _with_fleets(done, entries, fleets)]
+    if done.together is not None:
+        entries = sort_by_expected_cost([done.together, *entries])
+    return entries, fleets
 
 
 def _is_cheaper_elsewhere(plan: Planned, entry: Planned) -> bool:
@@ -394,11 +400,22 @@ def _build_decision(
             *_idle_levers(scenario, model, [*order, *found.fleets]),
             *router_note(options),
             *idle_notes(options),
+            *(() if found.safe_pick else _place_notes(scenario, options)),
             *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),
         ),
     )
+
+
+def _place_notes(scenario: Scenario, options: Sequence[Option]) -> tuple[str, ...]:
+    """Return what the providers of options may rent besides in the places that a question names."""
+    limits = scenario.constraints
+    providers = {option.offer.provider for option in options if option.offer is not None} - {OWN}
+    if not providers:
+        return ()
+    note = place_note(limits, scenario.as_of, sorted(providers), limits.regions)
+    return (note,) if note else ()
 
 
 def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
@@ -465,7 +482,8 @@ def _take_first(scenario: Scenario, progress: Report) -> Planned | None:
         done = search_scenario(scenario, progress=progress, width=1)
     except InfeasibleError:
         return None
-    return next(iter(done.race.entries(-1, 1)), None)
+    entries, _ = _ranking(done, 1)
+    return next(iter(entries), None)
 
 
 def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, ...]:
@@ -488,7 +506,12 @@ def _contexts(
     if not scenario.max_contexts:
         return ()
 
-    return context_tiers(scenario, model, refused, best, partial(_take_first, progress=progress))
+    def take_first(tier: Scenario) -> Planned | None:
+        # Work of its own: beside others a window gets what it gets alone.
+        with limit_effort(SEARCH_WORK + SHOW_WORK, is_apart=True):
+            return _take_first(tier, progress)
+
+    return context_tiers(scenario, model, refused, best, take_first)
 
 
 def _worth_trying(
@@ -613,8 +636,8 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
                 else max(min(measured[0].expected_cost, floor), proven)
             )
             dearer.append((least, name, not is_settled))
-        elif floor < float("inf") and name not in race.reasons:
-            dearer.append((max(floor, proven), name, True))
+        elif (least := race.open_floor(-1, name)) < float("inf"):
+            dearer.append((max(least, proven), name, True))
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
     per = "an hour" if order[0].demand.kind == "clients" else "per million tokens"
@@ -656,12 +679,8 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     only, or not for sale, count last."""
     scenario = done.scenario
     model = done.model
-    reasons = Counter(done.race.reasons.values())
-    common = sorted(
-        reasons.items(),
-        key=lambda item: (isinstance(item[0], NotRanked), isinstance(item[0], NotForSale), -item[1]),
-    )[:3]
-    told = [f"{reason} ({count} accelerators)" if count > 1 else str(reason) for reason, count in common]
+    reasons = done.race.reasons.values()
+    common = _most_common(done.race.reasons)
     named = scenario.constraints.accelerators
     is_unsold = bool(named) and all(isinstance(reason, NotForSale) for reason in reasons)
     is_refused = bool(reasons) and all(isinstance(reason, _REFUSALS) for reason in reasons)
@@ -669,8 +688,23 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     other = f"--precision {nearest}, or another" if nearest else "another"
     return NoAnswerError(
         f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
-        why="; ".join(filter(None, (*told, explain_alone(scenario)))),
+        why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
         fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else "",
         reasons=tuple(reason for reason, _ in common),
     )
+
+
+def _most_common(reasons: Mapping[str, Reason]) -> list[tuple[Reason, str]]:
+    """Return the most common reasons of accelerators in words. Of those that miss one limit by different amounts, that
+    of the accelerator which misses it by least is told."""
+    alike: dict[Hashable, list[tuple[str, Reason]]] = {}
+    for name, reason in reasons.items():
+        alike.setdefault(reason.group, []).append((name, reason))
+    nearest = [(len(group), *min(group, key=lambda item: item[1].excess)) for group in alike.values()]
+    nearest.sort(key=lambda item: (isinstance(item[2], NotRanked), isinstance(item[2], NotForSale), -item[0]))
+    told = list[tuple[Reason, str]]()
+    for count, name, reason in nearest[:3]:
+        which = f"{name}, the nearest of {count} accelerators" if reason.excess else f"{count} accelerators"
+        told.append((reason, f"{reason} ({which})" if count > 1 else str(reason)))
+    return told

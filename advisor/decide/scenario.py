@@ -156,6 +156,13 @@ class ServiceLevel(Record):
         """Return the name of the objective in answers, e.g. p99 TTFT."""
         return f"p{self.percent:g} {'end to end' if self.metric == 'e2e' else self.metric.upper()}"
 
+    @property
+    def words(self) -> str:
+        """Return the name of the objective with its limit, e.g. p99 TTFT 2 s."""
+        if self.limit_s >= 1.0:
+            return f"{self.name} {self.limit_s:g} s"
+        return f"{self.name} {self.limit_s / MILLISECOND_S:g} ms"
+
 
 class Objectives(Record):
     """Service levels, and what may be spent."""
@@ -176,23 +183,24 @@ class Objectives(Record):
     @property
     def words(self) -> str:
         """All service levels in words."""
-        said = [
-            f"{each.name} {each.limit_s:g} s"
-            if each.limit_s >= 1.0
-            else f"{each.name} {each.limit_s / MILLISECOND_S:g} ms"
-            for each in self.levels
-        ]
-        return " and ".join(said)
+        return " and ".join(each.words for each in self.levels)
+
+    def shortest(self, *metrics: Metric) -> ServiceLevel | None:
+        """Return the level of some metrics with the shortest limit; None if none sets one."""
+        able = (each for each in self.levels if each.metric in metrics)
+        return min(able, key=lambda each: each.limit_s, default=None)
 
     @property
     def largest_ttft_s(self) -> float:
         """Time to the first token beyond which a level is missed for certain; infinite where none says so."""
-        return min((each.limit_s for each in self.levels if each.metric in ("ttft", "e2e")), default=math.inf)
+        level = self.shortest("ttft", "e2e")
+        return level.limit_s if level else math.inf
 
     @property
     def largest_tpot_s(self) -> float:
         """Return the TPOT beyond which an objective is certainly missed [s]; infinite if none sets it."""
-        return min((each.limit_s for each in self.levels if each.metric == "tpot"), default=math.inf)
+        level = self.shortest("tpot")
+        return level.limit_s if level else math.inf
 
 
 class Market(Record):

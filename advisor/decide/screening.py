@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.decide.bounds import roofline_requests_per_s
+from advisor.decide.bounds import roofline_miss, roofline_requests_per_s
 from advisor.decide.candidates import Candidate, candidates_within
 from advisor.decide.levers import check_applied, variants
 from advisor.decide.offers import Placement, offers_under_limit, placements
@@ -13,8 +13,8 @@ from advisor.decide.reason import (
     NotPowered,
     NotSoldTogether,
     Reason,
-    SlowByDatasheet,
     TooFewOwned,
+    keep_furthest,
 )
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Trial
@@ -45,7 +45,8 @@ def screen(
     )
     for order, ((candidate, ways), rate) in enumerate(offered):
         if rate <= 0:
-            reasons.setdefault(candidate.deployment.accelerator.id, SlowByDatasheet())
+            why = roofline_miss(candidate, scenario.traffic, scenario.objectives)
+            keep_furthest(reasons, candidate.deployment.accelerator.id, why)
         else:
             trials.append(Trial(order, candidate, ways, rate))
     return trials, reasons

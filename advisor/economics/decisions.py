@@ -5,6 +5,7 @@ from typing import Literal
 
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY, HOURS_PER_MONTH, MILLION, plain_number
 from advisor.decide.purchase import left_out
+from advisor.decide.reason import Reason
 from advisor.economics import break_even as crossing
 from advisor.economics.api_bill import ApiCost
 from advisor.economics.break_even import BreakEven
@@ -44,8 +45,8 @@ def ways(
         for each in fleets
     ]
     for row in owned:
-        may_lead = not (is_safe and row.option.reasons)
-        found.append(_way_of_row("own", row, _for_life(row, is_as_sure=may_lead), may_lead=may_lead))
+        doubts = row.option.reasons if is_safe else ()
+        found.append(_way_of_row("own", row, _for_life(row, doubts), may_lead=not doubts))
     found += [
         _way(
             "api",
@@ -108,10 +109,10 @@ def paid_always_on(row: CostRow) -> str:
     return f"{', '.join(notes)}{left_out(row.option.bill)}"
 
 
-def _for_life(row: CostRow, *, is_as_sure: bool) -> str:
-    """Return how owned hardware is paid, and whether it is less sure than the first option."""
+def _for_life(row: CostRow, doubts: Sequence[Reason]) -> str:
+    """Return how owned hardware is paid, and why it is less sure than the first option."""
     years = 0.0 if row.tco is None else row.tco.life_years
-    doubt = "" if is_as_sure else ", less sure than option 1"
+    doubt = f", less sure than option 1: {'; '.join(map(str, doubts))}" if doubts else ""
     return f"{years:g} years, resale counted{left_out(row.option.bill)}{doubt}"
 
 

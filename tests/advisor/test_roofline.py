@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
+from advisor.simulator.single_operator import OPERATOR_NAMES, OperatorName, shape_example, shape_names
 
 Cli = Callable[[str], Any]
 BASE = "advisor roofline --gpu h100-sxm --model llama-3.1-8b"
@@ -151,6 +152,12 @@ def test_occupancy_document(cli: Cli) -> None:
         ("op-layernorm", "advisor roofline --op layernorm 4096x4096 --dtype fp16 --gpu a100", 0, "0.833"),
         ("op-conv", "advisor roofline --op conv2d 3x3 --gpu a100", 2, "the nearest that is modelled: gemm"),
         ("op-dimensions", "advisor roofline --op gemm 4096x4096 --gpu a100", 2, "3 dimensions"),
+        (
+            "op-order",
+            "advisor roofline --op decode-attention --kv-heads 8 64x8192x64x128 --gpu a100",
+            2,
+            "batch=64,heads=64,context=8192,head_dim=128",
+        ),
         ("op-no-shape", "advisor roofline --op softmax --gpu a100", 2, "has no shape"),
         ("op-tile-of-gelu", "advisor roofline --op gelu 64x64 --tile 8x8 --gpu a100", 2, "does not act"),
         ("op-and-model", f"{BASE} --op gemm 1x1x1", 2, "two questions"),
@@ -201,3 +208,18 @@ def test_a_card_has_a_ridge_for_every_format_and_what_the_probe_measured(cli: Cl
     assert known[:3] == sorted(known[:3])  # each level farther away answers later
     assert latencies["device memory"] == pytest.approx(344e-9, rel=0.1)
     assert "h200-sxm-x1" in document["measured_by"]
+
+
+@pytest.mark.parametrize("operator", OPERATOR_NAMES)
+def test_sizes_by_name_answer_as_in_order_and_are_named_in_the_answer(
+    cli: Cli, operator: OperatorName
+) -> None:
+    names = shape_names(operator)
+    sizes = shape_example(operator).split("x")
+    named = ",".join(f"{name}={size}" for name, size in sorted(zip(names, sizes, strict=True)))
+    asked = f"advisor roofline --gpu h100-sxm --op {operator}"
+    in_order = cli(f"{asked} {'x'.join(sizes)}")
+    by_name = cli(f"{asked} {named}")
+    assert (by_name.code, by_name.out) == (0, in_order.out)
+    headline = " ".join(in_order.out.split())
+    assert all(f"{name} {int(size):,}" in headline for name, size in zip(names, sizes, strict=True))

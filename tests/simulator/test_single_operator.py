@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.catalog import accelerators
+from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.device import device_of
 from advisor.simulator.single_operator import (
@@ -15,6 +15,9 @@ from advisor.simulator.single_operator import (
     OperatorName,
     OperatorQuestion,
     analyse_operator,
+    misplaced_dimension,
+    most_of,
+    reordered_shape,
     shape_names,
 )
 
@@ -140,6 +143,36 @@ def test_no_kernel_beats_its_roof(operator: OperatorName, sizes: list[int]) -> N
             assert math.isfinite(way.predicted_s.value)
             assert way.predicted_s.high >= 0.9 * way.floor_s or way.work.num_bytes < 50e6
     assert found.saved_bytes >= 0
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "wrong", "meant"),
+    [
+        ("decode-attention", (64, 64, 8192, 128), "", ()),
+        ("decode-attention", (64, 8192, 64, 128), "heads", (64, 64, 8192, 128)),
+        ("attention", (1, 32, 128, 8192), "head_dim", (1, 32, 8192, 128)),
+        ("attention", (8192, 32, 1, 128), "", ()),
+        ("mlp", (1024, 102_400, 25_600), "hidden", (1024, 25_600, 102_400)),
+        ("embedding", (4096, 131_072), "hidden", (131_072, 4096)),
+        ("attention", (8192, 8192, 8192, 8192), "heads", ()),
+        ("softmax", (1, 10_000_000), "", ()),
+    ],
+)
+def test_a_size_that_no_model_has_tells_of_another_order(
+    operator: OperatorName, shape: tuple[int, ...], wrong: str, meant: tuple[int, ...]
+) -> None:
+    assert misplaced_dimension(operator, shape) == wrong
+    if wrong:
+        assert reordered_shape(operator, shape) == meant
+
+
+def test_no_model_is_larger_than_a_dimension_may_be() -> None:
+    for model in models.all_models():
+        assert 2 * model.hidden_size <= most_of("mlp", "hidden")
+        for layer in model.layers:
+            heads = getattr(layer.mixer, "num_heads", 0)
+            head_dim = getattr(layer.mixer, "head_dim", 0)
+            assert not misplaced_dimension("attention", (1, 2 * heads, 1, 2 * head_dim))
 
 
 @pytest.mark.parametrize("shape", [(4096,), (4096, 4096), (1, 2, 3, 4)])

@@ -240,10 +240,12 @@ def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> T
     shown = list(ways[:limit])
     if len(ways) > limit:
         title += f": the cheapest {limit} of {len(ways)}"
-        named = [way for way in leading_ways(ways).values() if given and way not in shown]
-        if named:
-            title += ", and those of the first line"
-        shown += named
+        first_of_kind = {way.way: way for way in reversed(ways)}
+        told = [*leading_ways(ways).values(), *first_of_kind.values()] if given else []
+        further = [way for way in ways if way in told and way not in shown]
+        if further:
+            title += ", those of the first line and the cheapest to rent, own and call"
+        shown += further
     rows = tuple(
         (
             way.way,

@@ -1,5 +1,6 @@
 """One operator on the roofline: the shape as typed, and which operator a name stands for."""
 
+import math
 import re
 from typing import Final
 
@@ -22,6 +23,9 @@ from advisor.simulator.single_operator import (
     OperatorName,
     OperatorQuestion,
     analyse_operator,
+    misplaced_dimension,
+    most_of,
+    reordered_shape,
     shape_example,
     shape_names,
 )
@@ -102,7 +106,7 @@ def answer_operator(
     dtype, format_note = known_dtype("int4" if asked.dtype == "w4a16" else asked.dtype, "dtype")
     question = OperatorQuestion(
         _exact_name(name),
-        _dimensions(asked.shape, name),
+        _dimensions(asked.shape, _exact_name(name)),
         dtype or "bf16",
         asked.kv_heads,
         asked.causal,
@@ -140,8 +144,19 @@ def _operator(text: str) -> tuple[str, str]:
     )
 
 
-def _dimensions(text: str, name: str) -> tuple[int, ...]:
-    parts = [part for part in re.split(r"[x×X*,]", text.strip()) if part]
+def _dimensions(text: str, name: OperatorName) -> tuple[int, ...]:
+    """Return the sizes of a shape, typed in the order of the operator or by name: heads=64,batch=8,...
+
+    Raises: AdvisorError: a size cannot be read or lacks; by its size, one was typed in the place of another.
+    """
+    names = shape_names(name)
+    is_named = "=" in text
+    if is_named:
+        typed = [part.partition("=") for part in re.split(r"[\s,;]+", text.strip()) if part]
+        found = {key.strip().replace("-", "_"): value for key, _, value in typed}
+        parts = [found.get(each, "") for each in names] if len(typed) == len(found) == len(names) else []
+    else:
+        parts = [part for part in re.split(r"[x×X*,]", text.strip()) if part]
     try:
         sizes = tuple(round(parse_count(part, "SHAPE")) for part in parts)
     except AdvisorError:
@@ -149,17 +164,39 @@ def _dimensions(text: str, name: str) -> tuple[int, ...]:
     if not sizes or min(sizes) < 1:
         raise AdvisorError(
             f"shape {text!r} cannot be read",
-            why=f"{name} has {' x '.join(shape_names(_exact_name(name)))}, each a whole number",
-            fix=f"--op {name} {shape_example(_exact_name(name))}",
+            why=f"{name} has {' x '.join(names)}, each a whole number",
+            fix=f"--op {name} {shape_example(name)}",
+            hint=f"sizes may be named: {_by_name(name, _dimensions(shape_example(name), name))}",
         )
-    product = 1.0
-    for size in sizes:
-        product *= size
-    if product > _MOST_ELEMENTS:
+    if math.prod(sizes) > _MOST_ELEMENTS:
         raise AdvisorError(
-            f"shape {text!r} is out of range", why="no device runs it", fix=shape_example(_exact_name(name))
+            f"shape {text!r} is out of range", why="no device runs it", fix=shape_example(name)
         )
+    if not is_named and len(sizes) == len(names):
+        _check_order(sizes, name)
     return sizes
+
+
+def _check_order(sizes: tuple[int, ...], name: OperatorName) -> None:
+    """Refuse a shape whose order is another one by its sizes. Raises: AdvisorError: a dimension is larger than any
+    model has it."""
+    wrong = misplaced_dimension(name, sizes)
+    if not wrong:
+        return
+    names = shape_names(name)
+    meant = reordered_shape(name, sizes)
+    as_typed = _by_name(name, sizes)
+    raise AdvisorError(
+        f"in the order of --op {name}, {'x'.join(map(str, sizes))} has {sizes[names.index(wrong)]:,} as its {wrong}",
+        why=f"the order is {' x '.join(names)}, and no published model has more than {most_of(name, wrong):,} there",
+        fix=f"--op {name} {_by_name(name, meant) if meant else as_typed}",
+        hint=f"if that is meant, name the sizes: {as_typed}" if meant else "",
+    )
+
+
+def _by_name(name: OperatorName, sizes: tuple[int, ...]) -> str:
+    """Return a shape with its dimensions named, as it is typed."""
+    return ",".join(f"{each}={size}" for each, size in zip(shape_names(name), sizes, strict=True))
 
 
 def _tile(text: str | None) -> tuple[int, int] | None:

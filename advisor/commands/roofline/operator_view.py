@@ -33,13 +33,13 @@ def operator_answer(
     bandwidth = analysis.bandwidth_bytes_per_s
     ridge = usual.peak_flop_per_s / bandwidth
     bound = usual.bound(bandwidth)
-    shape = " x ".join(str(size) for name, size in analysis.shape.items() if name != "kv_heads")
+    shape = ", ".join(f"{name} {size:,}" for name, size in analysis.shape.items())
     matrix_ridge = analysis.matrix_flop_per_s / bandwidth
     is_vector = usual.peak_flop_per_s < analysis.matrix_flop_per_s
     ridges = f"{digits(matrix_ridge)} ({digits(ridge)} of the vector unit)" if is_vector else digits(ridge)
     predicted = show_quantity(usual.predicted_s, TIME) if usual.predicted_s else "not predicted"
     headline = (
-        f"{analysis.operator} {shape} in {analysis.dtype} on {record.id}: "
+        f"{analysis.operator} of {shape} in {analysis.dtype} on {record.id}: "
         f"{digits(usual.work.intensity_flop_per_byte)} flop/byte against a ridge of {ridges}, {bound}-bound; "
         f"the roof allows {show(usual.floor_s, TIME)}, predicted {predicted}"
     )

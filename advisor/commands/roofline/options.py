@@ -23,7 +23,10 @@ class RooflineInput:
     shape: Annotated[
         str | None,
         Argument(
-            metavar="SHAPE", help="Shape of --op, e.g. 4096x4096x4096; of all-reduce a size, e.g. 1GiB."
+            metavar="SHAPE",
+            help="Shape of --op in this order, or by name (heads=32,batch=8,...): gemm rows x columns x depth; "
+            "attention batch x heads x tokens x head_dim, decode-attention with context for tokens; mlp tokens x "
+            "hidden x inner; embedding tokens x hidden; all-reduce a size, e.g. 1GiB; others rows x columns.",
         ),
     ] = None
     model: AnyModel = None

@@ -43,6 +43,7 @@ from advisor.decide.reason import (
     NotSupported,
     Reason,
     UnsureClass,
+    keep_furthest,
 )
 from advisor.decide.safe_picks import (
     BLOCK,
@@ -232,7 +233,7 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
             bound = cheapest_batch(ways, float(rate), scenario, job, candidate)
             if bound is None:
-                reasons.setdefault(name, MissesDeadline(by_roofline=True) if ways else NotForSale())
+                keep_furthest(reasons, name, MissesDeadline(by_roofline=True) if ways else NotForSale())
                 continue
             yield _Entry(bound.usd, next(order), candidate, ways, float(rate), tuple(firm[:_WAYS]))
 
@@ -307,9 +308,8 @@ def _leave(
     for entry in sorted([last, *entries]):
         name = entry.candidate.deployment.accelerator.id
         if name not in best:
-            reasons.setdefault(
-                name, CostsMore(entry.usd_bound, limit, None, is_bound=True, per="for the job")
-            )
+            dearer = CostsMore(entry.usd_bound, limit, None, is_bound=True, per="for the job")
+            keep_furthest(reasons, name, dearer)
 
 
 def _tighten(
@@ -332,7 +332,7 @@ def _tighten(
     rate = surface_requests_per_s(entry.replica, traffic, _NO_PROMISE)
     bound = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
     if bound is None:
-        reasons.setdefault(name, MissesDeadline(by_roofline=False))
+        keep_furthest(reasons, name, MissesDeadline(by_roofline=False))
         return
     entry.usd_bound = bound.usd
     entry.requests_per_s = rate

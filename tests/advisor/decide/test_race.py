@@ -539,7 +539,7 @@ def test_own_hardware_is_not_multiplied() -> None:
             Objectives(ttft_p99_s=0.03),
             "longer than 468 tokens, which alone miss p99 TTFT",
         ),
-        ({"l4": MARKET["l4"]}, Objectives(ttft_p99_s=0.0977), "misses the latency objectives"),
+        ({"l4": MARKET["l4"]}, Objectives(ttft_p99_s=0.0977), "misses p99 TTFT 97.7 ms at any load"),
     ],
 )
 def test_reasons(market: Market, objectives: Objectives, words: str) -> None:

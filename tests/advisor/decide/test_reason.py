@@ -6,7 +6,7 @@ from pathlib import Path
 from advisor.decide import reason
 from advisor.decide.decision import Rejected
 from advisor.decide.option import UnknownCost
-from advisor.decide.reason import CostsMore, PriceNotStated, Reason, StatedReason, reason_codes
+from advisor.decide.reason import CostsMore, PriceNotStated, Reason, StatedReason, TooLate, reason_codes
 from advisor.render.document import to_json
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
@@ -14,7 +14,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
 
 def test_every_reason_has_a_code_of_its_own() -> None:
     own = (kind for kind in vars(reason).values() if isinstance(kind, type) and issubclass(kind, Reason))
-    kinds = set(own) - {Reason, StatedReason}
+    kinds = set(own) - {Reason, StatedReason, TooLate}
     assert len(reason_codes()) == len(kinds)
     assert Reason.code not in reason_codes()
 
