@@ -17,7 +17,7 @@ case "$(basename "$0") $*" in "$FAILING"*) exit 1;; esac
 MEETING = """#!/bin/sh
 case "$(basename "$0") $*" in
   mypy*) for _ in $(seq 100); do [ -e "$STUB.tests" ] && exit 0; sleep 0.1; done; exit 1;;
-  "python -m"*) touch "$STUB.tests"; kill -INT $$; echo "deaf to Ctrl-C";;
+  "python -m pytest"*) touch "$STUB.tests"; kill -INT $$; echo "deaf to Ctrl-C";;
 esac
 """
 """Programs of which mypy ends well only once the tests have begun, and the tests are ended by Ctrl-C."""
@@ -85,7 +85,7 @@ def test_a_machine_without_browser_driver_runs_the_tests_all_the_same(tmp_path: 
     assert done.stdout.splitlines()[-1].rstrip() == "ran python -m pytest"
 
 
-@pytest.mark.parametrize("failing", ["pip install", "python -m"])
+@pytest.mark.parametrize("failing", ["pip install", "python -m pytest"])
 def test_a_failing_installation_or_test_fails_it(tmp_path: Path, failing: str) -> None:
     assert ci(tmp_path, failing=failing).returncode != 0
 
