@@ -21,7 +21,7 @@ LOOKS: Final = ((1280, "light"), (390, "dark"))
 """Width of the window, which decides what overlaps, and colours, which decide contrasts."""
 HEIGHT: Final = 900
 REDRAWN_MS: Final = 300
-"""Time within which a page has drawn itself anew for another window [ms]; it does at the next frame."""
+"""Time within which a page redraws itself for another window [ms]; it does at the next frame."""
 LEAST_OVERLAP: Final = 3
 """Pixels by which two labels must overlap in both directions to count: boxes of text have margins."""
 PICTURES: Final = {
