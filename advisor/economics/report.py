@@ -13,7 +13,7 @@ from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
 from advisor.decide.changes import compare_first
 from advisor.decide.effort import SHOW_WORK, limit_effort
-from advisor.decide.offers import count_within_power
+from advisor.decide.offers import owned_offers
 from advisor.decide.race import WIDTH, Report
 from advisor.decide.recommend import Shortlist, build_shortlist, search_scenario
 from advisor.economics.api_bill import ApiCost, api_cost, models_alike
@@ -58,6 +58,7 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
     started = time.perf_counter()
     home, home_note = home_of(question)
     known, tariff_note = _ownership_at(question, home)
+    _check_power(question)
     done = search_scenario(question.rented, progress=progress, suggests=True)
     question = question.within_window(done.scenario)
     with limit_effort(SHOW_WORK):
@@ -104,6 +105,18 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
     )
     has_volume = question.volume is not None
     return PricedReport(report, terms_of(question, rented, owned, apis, known) if has_volume else None)
+
+
+def _check_power(question: CostQuestion) -> None:
+    """Refuse a power budget that feeds none of the user's hardware before anything is searched.
+
+    Raises: InfeasibleError: it feeds none at full power, and no power limit is asked for.
+    """
+    if question.own is None or question.power_cap:
+        return
+    scenario = question.scenario
+    chip = accelerators.by_id(question.own[1])
+    owned_offers((question.own,), {chip.id: chip}, scenario.as_of, scenario.constraints.power_budget_w)
 
 
 def _price_rented(found: Shortlist, question: CostQuestion, known: Ownership) -> list[Priced]:
@@ -171,18 +184,14 @@ def _price_named(
 ) -> tuple[tuple[Priced, ...], str]:
     """Return the hardware that the question names, or a note why it cannot carry the load.
 
-    Raises: InfeasibleError: the power budget feeds none of it, or it takes no power limit that is asked for.
+    Raises: InfeasibleError: it takes no power limit that is asked for.
     """
     assert question.own is not None
     count, name = question.own
-    scenario = question.scenario
     try:
         found, note = named_hardware(question, known, progress=progress)
     except InfeasibleError as error:
-        budget_w = scenario.constraints.power_budget_w
-        if question.power_cap or not count_within_power(
-            budget_w, count, accelerators.by_id(name), scenario.as_of
-        ):
+        if question.power_cap:
             raise
         what = f"{count} x {name} of one's own cannot carry this load"
         return (), f"{what}: {error.why or error.what}; --own with more, or a smaller load"

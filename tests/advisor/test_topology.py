@@ -1,12 +1,14 @@
 """Drawings of nodes: links carry the groups that cross them, and labels overlap on neither a phone nor a desk."""
 
 import re
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from advisor.catalog.legible import legible
 from advisor.render.answer import Answer, Paragraph
 from advisor.render.document import document
 from advisor.render.html_page import as_html
@@ -56,21 +58,30 @@ def test_names_are_text() -> None:
     assert "<script>" not in drawing
 
 
+@pytest.fixture(scope="module")
+def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A page with a drawing, which tests replace."""
+    drawing = topology_svg("h100-sxm", 16, 8, exchanges_of((8, 2, 1)))
+    answer = Answer(result={"kind": "x"}, inputs={}, blocks=(Paragraph("Page", emphasis=True),), svg=drawing)
+    file = tmp_path_factory.mktemp("drawing") / "page.html"
+    file.write_text(as_html(answer, document(answer, seed=0, shared={})), encoding="utf-8")
+    opened = browser.new_page()
+    opened.goto(file.as_uri())
+    opened.wait_for_selector("html[data-ready]")
+    yield opened
+    opened.close()
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize(("count", "node", "degrees"), LAYOUTS)
 def test_labels_do_not_overlap(
-    browser: Any, tmp_path: Path, count: int, node: int, degrees: tuple[int, int, int], width: int
+    page: Any, count: int, node: int, degrees: tuple[int, int, int], width: int
 ) -> None:
-    drawing = topology_svg("rtx-pro-6000-blackwell", count, node, exchanges_of(degrees))
-    answer = Answer(result={"kind": "x"}, inputs={}, blocks=(Paragraph("Page", emphasis=True),), svg=drawing)
-    file = tmp_path / "page.html"
-    file.write_text(as_html(answer, document(answer, seed=0, shared={})), encoding="utf-8")
-    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
-    page.goto(file.as_uri())
-    page.wait_for_selector("html[data-ready]")
+    drawing = legible(topology_svg("rtx-pro-6000-blackwell", count, node, exchanges_of(degrees)))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("(drawing) => { document.querySelector('.drawing svg').outerHTML = drawing; }", drawing)
     boxes = page.evaluate(BOXES)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.context.close()
     assert len(boxes) > 2
     for text, left, _, right, _ in boxes:
         assert 0 <= left < right <= width, text

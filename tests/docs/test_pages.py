@@ -19,6 +19,9 @@ SCALE: Final = 0.85
 """Pixels of a picture over those of the page."""
 LOOKS: Final = ((1280, "light"), (390, "dark"))
 """Width of the window, which decides what overlaps, and colours, which decide contrasts."""
+HEIGHT: Final = 900
+REDRAWN_MS: Final = 300
+"""Time within which a page redraws itself for another window [ms]; it does at the next frame."""
 LEAST_OVERLAP: Final = 3
 """Pixels by which two labels must overlap in both directions to count: boxes of text have margins."""
 PICTURES: Final = {
@@ -50,6 +53,8 @@ SMALLER: Final = {
     "what-if-simulate": "simulate serve --model 8b --gpu l40s --rate 4 --requests 160 --what-if",
 }
 """Questions whose pages have the parts of a picture's and fewer rows: they are opened where no picture is taken."""
+WITHIN: Final = {"machine": "what-if-build", "queue-and-cache": "what-if-simulate", "cost": "what-if-cost"}
+"""Pages that are opened only where pictures are taken, and the pages that have all of their parts."""
 PAGES: Final = {name: command for name, (command, _) in PICTURES.items()} | {
     "catalog": "catalog gpus --family hopper",
     "roofline": "roofline --gpu h100-sxm --model 8b",
@@ -57,6 +62,10 @@ PAGES: Final = {name: command for name, (command, _) in PICTURES.items()} | {
     "one-node": "simulate train --model 8b --gpu h100-sxm --gpus 8",
 }
 """Questions of the pages that are opened."""
+VIOLATIONS: Final = (
+    "axe.run({resultTypes: ['violations'], selectors: false}).then((result) => result.violations)"
+)
+"""Selectors of all that keeps the rules would take half of the time."""
 OVERLAPS: Final = """(least) => {
     const found = [];
     for (const svg of document.querySelectorAll('.plot svg, .drawing svg')) {
@@ -76,62 +85,68 @@ OVERLAPS: Final = """(least) => {
 def page_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from advisor.__main__ import main
 
+    is_update = request.config.getoption("--update-golden")
+    if request.param in WITHIN and not is_update:
+        pytest.skip(f"the page {WITHIN[request.param]} has all of its parts")
+    command = PAGES[request.param] if is_update else SMALLER.get(request.param, PAGES[request.param])
     file = tmp_path_factory.mktemp("pages") / f"{request.param}.html"
-    smaller = {} if request.config.getoption("--update-golden") else SMALLER
-    command = smaller.get(request.param, PAGES[request.param])
     assert main([*command.split(), "--as-of", "2026-11-20", "--quiet", "-o", str(file)]) == 0
     return file
 
 
+def open_page(browser: Any, file: Path, width: int, height: int, **more: Any) -> Any:
+    """Return a page that has drawn itself."""
+    page = browser.new_page(viewport={"width": width, "height": height}, **more)
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready]", timeout=20_000)
+    return page
+
+
+def part_of(page: Any, part: str) -> Any:
+    """Return the part of a page that its picture shows, or the page where it shows the top."""
+    if not part:
+        return page
+    is_selector = part.startswith(("#", "."))
+    return page.locator(part if is_selector else f'figure.chart:has(.name:text("{part}"))').first
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_a_page_keeps_the_rules_of_accessibility_and_its_labels_apart(
-    page_file: Path, browser: Any, width: int, scheme: str
+    page_file: Path, browser: Any, request: pytest.FixtureRequest
 ) -> None:
+    """In a wide window that becomes narrow and dark; the parts that pictures of the documentation show are there."""
     assert page_file.stat().st_size <= MOST_BYTES
     axe = pytest.importorskip("axe_playwright_python", reason="pip install '.[test-browser]' brings axe")
     script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
-    )
-    page = context.new_page()
-    page.goto(page_file.as_uri())
-    page.wait_for_selector("html[data-ready]", timeout=20_000)
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    overlaps = page.evaluate(OVERLAPS, LEAST_OVERLAP)
+    page = open_page(browser, page_file, WIDTH, HEIGHT, bypass_csp=True)
     page.evaluate(script)
-    violations = page.evaluate("axe.run().then((result) => result.violations)")
-    context.close()
-    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
-    assert wide <= width
-    assert overlaps == []
-
-
-@pytest.mark.slow
-def test_the_documentation_shows_a_picture_of_the_page(
-    page_file: Path, browser: Any, request: pytest.FixtureRequest
-) -> None:
-    if page_file.stem not in PICTURES:
-        pytest.skip("the documentation shows no picture of this page")
-    _, part = PICTURES[page_file.stem]
-    height = (
-        PART_HEIGHT if part else TOP_HEIGHT
-    )  # a part of a page is taken whole where it fits into the window
-    page = browser.new_page(viewport={"width": WIDTH, "height": height}, device_scale_factor=SCALE)
-    page.goto(page_file.as_uri())
-    page.wait_for_selector("html[data-ready]")
-    shown = page
-    if part:
-        is_selector = part.startswith(("#", "."))
-        chart = f'figure.chart:has(.name:text("{part}"))'
-        shown = page.locator(part if is_selector else chart).first
-    picture = shown.screenshot()
+    for width, scheme in LOOKS:
+        page.set_viewport_size({"width": width, "height": HEIGHT})
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(REDRAWN_MS)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        overlaps = page.evaluate(OVERLAPS, LEAST_OVERLAP)
+        violations = page.evaluate(VIOLATIONS)
+        assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+        assert wide <= width
+        assert overlaps == []
+    for name in PICTURES.keys() & {
+        page_file.stem,
+        *(each for each in WITHIN if WITHIN[each] == page_file.stem),
+    }:
+        part = PICTURES[name][1]
+        assert not part or part_of(page, part).is_visible(), name
     page.close()
-    kept = IMAGES / f"{page_file.stem}.png"
-    if request.config.getoption("--update-golden"):
-        kept.write_bytes(picture)
-    assert picture[:4] == b"\x89PNG"
-    assert kept.is_file(), f"{kept} is missing: run pytest with --update-golden"
+    if page_file.stem in PICTURES and request.config.getoption("--update-golden"):
+        take_picture(browser, page_file)
+
+
+def take_picture(browser: Any, file: Path) -> None:
+    """Write the picture of a page; a part of a page is taken whole where it fits into the window."""
+    part = PICTURES[file.stem][1]
+    page = open_page(browser, file, WIDTH, PART_HEIGHT if part else TOP_HEIGHT, device_scale_factor=SCALE)
+    (IMAGES / f"{file.stem}.png").write_bytes(part_of(page, part).screenshot())
+    page.close()
 
 
 def test_pages_show_every_picture_and_no_other() -> None:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 from advisor.ask.deployment import (
     LoadPlan,
@@ -502,18 +502,57 @@ def _slo(asked: ServeInput) -> Slo | None:
     return Slo(ttft_s=ttft_s, tpot_s=tpot_s) if ttft_s or tpot_s else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """A record as a key: it equals itself only, so that nothing of it needs to be hashed."""
+
+    record: Any
+
+    def __hash__(self) -> int:
+        return id(self.record)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.record is other.record
+
+
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """Lengths of requests that a replica is modelled for."""
+
+    mean_input_tokens: float
+    mean_output_tokens: float
+    max_context_tokens: int
+    context_spread: float
+
+
+@lru_cache(maxsize=32)
+def _remembered_replica(
+    deployment: _Same, lengths: _Lengths, settings: EngineSettings, calibration: _Same
+) -> ReplicaModel:
+    """Return a replica; runs of a page that differ in their load alone share it."""
+    return model_replica(
+        deployment.record,
+        mean_input_tokens=lengths.mean_input_tokens,
+        mean_output_tokens=lengths.mean_output_tokens,
+        max_context_tokens=lengths.max_context_tokens,
+        context_spread=lengths.context_spread,
+        settings=settings,
+        calibration=calibration.record,
+    )
+
+
 def _replica(
     deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
 ) -> ReplicaModel:
+    lengths = _Lengths(
+        plan.mean_input_tokens,
+        plan.mean_output_tokens,
+        asked.flags.max_model_len or plan.longest_request_tokens,
+        plan.context_spread,
+    )
     try:
-        replica = model_replica(
-            deployment,
-            mean_input_tokens=plan.mean_input_tokens,
-            mean_output_tokens=plan.mean_output_tokens,
-            max_context_tokens=asked.flags.max_model_len or plan.longest_request_tokens,
-            context_spread=plan.context_spread,
-            settings=_settings(asked, deployment),
-            calibration=calibration,
+        replica = _remembered_replica(
+            _Same(deployment), lengths, _settings(asked, deployment), _Same(calibration)
         )
     except InfeasibleError as error:
         raise with_nearest_layout(error, deployment, plan.longest_request_tokens) from None

@@ -58,21 +58,10 @@ def test_a_point_that_always_kills_its_worker_is_told_and_the_others_survive() -
     assert all(row == {"status": "ok"} for row in rows.values())
 
 
-def test_a_cluster_gives_the_file_that_one_process_gives(
-    programs: Any, dask_cluster: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "study.toml").write_text(STUDY.format(requests=50, rates=[1, 2, 3]))
-    address, _ = dask_cluster(2)
-    there = programs.sweep("--cluster", address, "-o", "there.csv")
-    here = programs.sweep("--workers", "1", "-o", "here.csv")
-    assert here.wait(60) == 0
-    assert there.wait(60) == 0, there.stderr.read()
-    assert (tmp_path / "there.csv").read_bytes() == (tmp_path / "here.csv").read_bytes()
-
-
 def test_a_cluster_that_loses_a_worker_half_way_finishes_without_doubles(
     programs: Any, dask_cluster: Any, tmp_path: Path
 ) -> None:
+    """The file is the one that one process gives."""
     (tmp_path / "study.toml").write_text(MANY)
     address, workers = dask_cluster(2)
     program = programs.sweep("--cluster", address, "-o", "r.csv")
