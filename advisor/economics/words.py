@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
-from advisor.catalog.units import GIGA, MILLION, plain_number
+from advisor.catalog.units import GIGA, MILLION, plain_number, usd_words
 from advisor.decide.offers import seller_words, stale_price_warnings
 from advisor.decide.served_option import accelerator_words, ages_days, spot_warning
 from advisor.economics.question import CostQuestion
@@ -23,7 +23,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     cheapest = leading_ways(report.ways)
     best = next(iter(cheapest.values()))
     others = [
-        f"{name} {_dollars(cheapest[way].usd_per_month)}"
+        f"{name} {usd_words(cheapest[way].usd_per_month)}"
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
         if way in cheapest and way != best.way
     ]
@@ -34,7 +34,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
         verb = "own"
     return (
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
-        f"{_dollars(best.usd_per_month)} a month, ${plain_number(best.usd_per_million_tokens)} per million{against}"
+        f"{usd_words(best.usd_per_month)} a month, ${plain_number(best.usd_per_million_tokens)} per million{against}"
     )
 
 
@@ -67,10 +67,6 @@ def _deal(row: CostRow) -> str:
     offer = row.option.offer
     words = accelerator_words(row.option)
     return words if offer is None else f"{words} from {seller_words(offer)}"
-
-
-def _dollars(usd: float) -> str:
-    return f"${usd:,.0f}" if usd >= 100.0 else f"${usd:,.2f}"
 
 
 def _volume(tokens: float) -> str:
