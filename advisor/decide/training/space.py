@@ -707,7 +707,6 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
             limits,
             micro_batch=_COARSE_MICRO_BATCH,
             shard_groups=(0,),
-            schedules=tuple(s for s in rules.schedules if s not in ("zbv", "dualpipe")),
             sharding=_coarse_shardings(job, shardings),
             context_parallel=limits.context_parallel if rules.only_data_parallel else _COARSE_CONTEXT,
         )

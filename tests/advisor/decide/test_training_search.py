@@ -15,7 +15,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.decide.reason import OverJobBudget, TakesTooLong
-from advisor.decide.training.market import firm_runs, search_training
+from advisor.decide.training.market import LEAST_OF_COARSE, firm_runs, search_training
 from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
 from advisor.decide.training.recommend import duration_words, recommend_training
 from advisor.decide.training.runs import checkpoint_of, run_of, trained_parameters
@@ -330,3 +330,26 @@ def test_a_checkpoint_holds_the_states_that_memory_holds(optimizer: Optimizer, f
     job = TrainingJob(models.get("llama-3.1-8b").record, 4096, 64, framework=framework, optimizer=optimizer)
     state_bytes = checkpoint_of(job, 8, 1, Reliability()).state_bytes
     assert state_bytes / trained_parameters(job) == pytest.approx(2.0 + formats_of(job).layers.optimizer)
+
+
+@pytest.mark.parametrize("network", ["Ethernet 1x10Gb", "Ethernet 1x100Gb", ""])
+@pytest.mark.parametrize(("gpu", "count"), [("a100-sxm-80gb", 32), ("b200-sxm", 32), ("l40s", 32)])
+def test_a_first_look_misses_no_plan_that_is_much_faster(gpu: str, count: int, network: str) -> None:
+    """On slow networks stages are many and schedules without bubbles are best: a first look has them too."""
+    conditions = MachineConditions(network=network)
+    coarse, whole = (
+        best_plans(
+            variants_of(
+                accelerators.by_id(gpu),
+                models.get("llama-3.1-8b").record,
+                TASK,
+                conditions,
+                whole=is_whole,
+            )[0],
+            count,
+            Tally(),
+            keep=1,
+        )[0].step_s
+        for is_whole in (False, True)
+    )
+    assert LEAST_OF_COARSE * coarse <= whole <= coarse
