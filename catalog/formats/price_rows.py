@@ -375,7 +375,7 @@ def _machine_of(cells: Mapping[str, str], record: Record) -> CataloguePrice | No
 
 
 def _is_of_one(title: str, cells: Mapping[str, str], columns: PriceColumns) -> bool:
-    """Whether a price is that of one of the accelerators which the row's quantity counts: a unit price beside it."""
+    """Whether a price is that of one of the accelerators which the row's quantity counts: a unit price in its row."""
     counts = [plain_words(own_name(name)) for name in columns.names_of("count")]
     is_quantity = bool(cells.get("count")) and any(_IS_QUANTITY.fullmatch(count) for count in counts)
     return is_quantity and "unit" in plain_words(own_name(title)).split()
