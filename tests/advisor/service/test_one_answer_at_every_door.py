@@ -63,14 +63,19 @@ def corpus() -> Iterator[Question]:
 def writes_nothing(name: str, words: list[str]) -> bool:
     """Whether every option of a line is a keyword of a service, which has none that writes a file."""
     known = {each.option for each in keywords_for(name).values()}
-    return all(word in known for word in words if word.startswith("-"))
+    return all(positive(word) in known for word in words if word.startswith("-"))
+
+
+def positive(option: str) -> str:
+    """The flag that a negative one denies."""
+    return option.replace("--no-", "--", 1)
 
 
 QUESTIONS = tuple(corpus())
 
 
 def keywords(question: Question) -> dict[str, Any]:
-    """The words of a command line as keywords: texts as typed, True for flags."""
+    """The words of a command line as keywords: texts as typed, True for flags, False for denied ones."""
     known = keywords_for(question.name)
     by_option = {each.option: word for word, each in known.items()}
     places = iter([word for word, each in known.items() if not each.option.startswith("--")])
@@ -83,8 +88,8 @@ def keywords(question: Question) -> dict[str, Any]:
             is_list = str(known[place].kind).startswith("list")
             found[place] = [*found.get(place, []), word] if is_list else word
             continue
-        name = by_option[word]
-        value: Any = True if known[name].kind is bool else next(words)
+        name = by_option[positive(word)]
+        value: Any = word == positive(word) if known[name].kind is bool else next(words)
         found[name] = [*found[name], value] if isinstance(found.get(name), list) else value
         if str(known[name].kind).startswith("list") and not isinstance(found[name], list):
             found[name] = [value]
