@@ -343,7 +343,7 @@ def _is_left_out(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool
 
 
 def _is_bundle(piece: _Piece, num_pieces: int) -> bool:
-    """Whether a piece says that the parts beside it are sold together: `as a bundle for $650`."""
+    """Whether a piece says that its neighbours are sold together: `as a bundle for $650`."""
     return not piece.mentions and num_pieces > 1 and regex("piece.bundle").search(piece.text) is not None
 
 
