@@ -343,7 +343,7 @@ def _is_left_out(piece: _Piece, kept: Sequence[_Piece], num_pieces: int) -> bool
 
 
 def _is_bundle(piece: _Piece, num_pieces: int) -> bool:
-    """Whether a piece says that the parts beside it are sold together: `as a bundle for $650`."""
+    """Whether a piece says that its neighbours are sold together: `as a bundle for $650`."""
     return not piece.mentions and num_pieces > 1 and regex("piece.bundle").search(piece.text) is not None
 
 
@@ -457,8 +457,8 @@ def _completes(piece: _Piece, last: _Piece) -> bool:
     if piece.kind in ("gpu", "cpu"):
         return not piece.mentions
     if piece.kind == "storage":
-        sizes = [regex("mention.gigabytes").search(one.text) is not None for one in (last, piece)]
-        if sizes == [True, False] and not names_a_model(last.text):
+        have_size = [regex("mention.gigabytes").search(one.text) is not None for one in (last, piece)]
+        if have_size == [True, False] and not names_a_model(last.text):
             return True  # `500GB SSD, Crucial MX500`
     if piece.kind == "ram":
         sizes = [kit_bytes(one.text) for one in (last, piece)]
