@@ -316,3 +316,15 @@ def test_a_cache_that_is_refused_is_never_its_own_way_out(chip: str, model: str,
     with pytest.raises(InfeasibleError) as refused:
         with_lever(found[0], find_lever("kv-fp8"), scenario)
     assert refused.value.fix == fix
+
+
+def test_adapters_have_at_most_the_rank_that_the_engine_takes() -> None:
+    """vLLM 0.33.0, config/lora.py, MaxLoRARanks."""
+    for engine, is_taken in (("vllm", False), ("sglang", True)):
+        scenario = scenario_of(adapters=AdapterLoad(count=2, rank=1024, slots=2))
+        candidate = candidate_of(scenario, "h100-sxm", engine)
+        if is_taken:
+            assert replica_of(candidate, scenario)
+            continue
+        with pytest.raises(InfeasibleError, match="rank 512 at most"):
+            replica_of(candidate, scenario)
