@@ -261,9 +261,7 @@ def surface_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: 
     allowed = token_s <= objectives.largest_tpot_s
     if not allowed.any():
         return 0.0
-    prompt = traffic.mean_input_tokens
-    if policy.prefix_caching:
-        prompt = prompt - traffic.reused_input_tokens
+    prompt = traffic.mean_input_tokens - (traffic.reused_input_tokens if policy.prefix_caching else 0.0)
     decoding_ps = np.asarray(surface.mixed_base_ps[: len(batch) + 1], dtype=np.float64)
     iterations = max(0.0, traffic.mean_output_tokens - 1.0) / batch
     pair_ps = surface.prefill_pair_ps * prompt / 2.0
@@ -300,7 +298,7 @@ def _decode_steps(replica: ReplicaModel, traffic: Traffic) -> _DecodeSteps:
     reused = traffic.reused_input_tokens if replica.policy.prefix_caching else 0.0
     most = int(max(replica.memory.kv_capacity_tokens / (context - reused), 1.0))
     batch = np.arange(1, min(replica.policy.num_slots, most) + 1)
-    attend = np.asarray(surface.decode_context_ps)[batch] * batch * context
+    attend: FloatArray = np.asarray(surface.decode_context_ps, dtype=np.float64)[batch] * batch * context
     if surface.window_tokens is not None:
         windowed = _mean_up_to(float(traffic.mean_input_tokens), traffic.input_sigma, surface.window_tokens)
         attend = attend + np.asarray(surface.decode_window_ps)[batch] * batch * windowed

@@ -58,6 +58,51 @@ def test_the_limit_that_must_go_is_named(cli: Cli, question: str, fix: str) -> N
     assert fix_of(cli, question).startswith(fix)
 
 
+REFUSED = [
+    "recommend --model 70b --concurrency 1 --tpot-p99 12ms --gpu h200-sxm --max-gpus 2",
+    "recommend --model 70b --concurrency 1 --tpot-p99 10ms --gpu h200-sxm --max-gpus 2",
+    "recommend --model 70b --own 2xh100-sxm --concurrency 2 --tpot-p99 12ms",
+    "recommend --model 8b --rate 1 --gpu mi300x --precision nvfp4",
+    "recommend --model 8b --rate 1 --gpu l40s --residency is",
+    "recommend --model 8b --own 1xm4-max-40-core --ttft-p99 2s",
+    "recommend --model 8b --rate 2 --gpu l4 --ttft-p99 50ms",
+    "recommend --model 8b --rate 2 --gpu l40s --e2e-p99 1s",
+    "recommend --model qwen3-32b --own 2xrtx-3090 --max-context 32k --ttft-p99 1s --rate 0.2 --precision int4",
+    "recommend --model 8b --own 1xl4 --max-context 500k",
+    "recommend --model 8b --gpu h100-sxm --rate 0.01 --input-tokens 200k",
+    "cost --model 8b --rate 1 --gpu l40s --provider lambda",
+    "cost --model 8b --rate 2 --gpu l4 --tpot-p99 5ms --api none",
+    "cost --model 70b --own 1xrtx-4090 --rate 0.02 --api none",
+]
+
+
+@pytest.mark.parametrize("question", REFUSED)
+def test_what_a_refusal_tells_to_type_is_accepted(cli: Cli, question: str) -> None:
+    run = cli(f"advisor {question} {DAY}")
+    assert run.code in (2, 3), run.out
+    assert "Traceback" not in run.err
+    fix = run.err.split("To fix: ")[1].splitlines()[0]
+    again = with_fix(question, fix)
+    assert again != question, f"the fix is no option: {fix}"
+    mended = cli(f"advisor {again} {DAY}")
+    assert mended.code == 0, f"{again}: {mended.err}"
+
+
+def with_fix(question: str, fix: str) -> str:
+    """The question with the options of a fix in place of its own, and without those to be dropped."""
+    before, *rest = fix.split(":")[0].split(" or less")[0].split(", with ")
+    for option in re.findall(r"--[\w-]+", before) if before.startswith("drop ") else ():
+        question = without(question, option)
+    told = " ".join(rest) if before.startswith("drop ") else before
+    for option, value in re.findall(r"(--[\w-]+) ([^\s,;]\S*[^\s,;])", told):
+        question = f"{without(question, option)} {option} {value}"
+    return question
+
+
+def without(question: str, option: str) -> str:
+    return re.sub(rf" {option} \S+", "", question)
+
+
 def test_hardware_that_no_provider_rents_is_planned_on_as_ones_own(cli: Cli) -> None:
     asked = f"advisor recommend --model 8b --concurrency 1 {DAY}"
     run = cli(f"{asked} --gpu rx-7900-xtx")

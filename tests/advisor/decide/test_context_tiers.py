@@ -46,6 +46,39 @@ def test_every_window_gets_a_deployment_that_holds_it_or_a_reason() -> None:
     assert whole.option.bill.usd_per_hour == found.options[0].bill.usd_per_hour
 
 
+@pytest.mark.parametrize(
+    ("engine", "model", "gpus", "windows"),
+    [
+        ("tensorrt-llm", "llama-3.1-8b", ("l40s",), (16_000, 100_000)),
+        ("tensorrt-llm", "llama-3.1-70b", ("h200-sxm",), (32_000, 128_000)),
+        ("sglang", "qwen3-32b", ("h100-sxm", "l40s"), (16_000, 128_000)),
+        ("vllm", "llama-3.1-8b", ("rtx-4090", "l40s"), (4_000, 60_000)),
+        ("llama.cpp", "llama-3.1-8b", ("rtx-4090", "a100-sxm-80gb"), (8_000, 64_000)),
+    ],
+)
+def test_a_window_asked_with_others_answers_as_alone(
+    engine: str, model: str, gpus: tuple[str, ...], windows: tuple[int, ...]
+) -> None:
+    """An engine that processes prompts whole has the token budget of its own window, not that of the largest."""
+    limits = Constraints(accelerators=gpus, engines=(engine,))
+
+    def tiers(*asked: int) -> list[Any]:
+        found = recommend(scenario(*asked, model=model).model_copy(update={"constraints": limits})).contexts
+        return [
+            (
+                tier.max_context_tokens,
+                tier.requests_at_once,
+                tier.first_token_s,
+                tier.option and (tier.option.machine, tier.option.layout, tier.option.bill.usd_per_hour),
+            )
+            for tier in found
+        ]
+
+    together = tiers(*windows)
+    assert together[:1] == tiers(windows[0])
+    assert together[-1:] == tiers(windows[-1])
+
+
 def limit_of(argv: tuple[str, ...]) -> int:
     names = ("--max-model-len", "--context-length", "--max_seq_len")
     return next(int(value) for name, value in pairwise(argv) if name in names)

@@ -11,6 +11,7 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Price
+from advisor.catalog.units import plain_number
 from advisor.decide.measure import SIGMA, STAGES, Capacity, PlanningPoint, Stage
 from advisor.decide.purchase import Demand, demands_of, planned_load
 from advisor.decide.race import RIVAL_MARGIN, RIVAL_SIGMAS, WIDTH, Race
@@ -22,7 +23,14 @@ from advisor.decide.ranking import (
     is_tie,
     overlap,
 )
-from advisor.decide.reason import NotForSale, OverBudget, OwnedTooSlow
+from advisor.decide.reason import (
+    MissesObjectives,
+    NotForSale,
+    OverBudget,
+    OwnedTooSlow,
+    SlowByDatasheet,
+    TooLate,
+)
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 from advisor.decide.screening import screen
 from advisor.decide.trial import Trial
@@ -529,6 +537,17 @@ def test_own_hardware_is_not_multiplied() -> None:
     assert beyond.reasons["l4"] == OwnedTooSlow()
 
 
+def screened_race(scenario: Scenario, market: Market) -> Race:
+    """A race over what the screen leaves, with its reasons."""
+    model = models.by_id(scenario.model)
+    chips = {name: accelerators.by_id(name) for name in market}
+    trials, reasons = screen(scenario, model, chips, (engines.by_id("vllm"),), market)
+    race = Race(scenario, model, demands_of(scenario), trials)
+    race.reasons.update(reasons)
+    race.run()
+    return race
+
+
 @pytest.mark.parametrize(
     ("market", "objectives", "words"),
     [
@@ -543,16 +562,28 @@ def test_own_hardware_is_not_multiplied() -> None:
     ],
 )
 def test_reasons(market: Market, objectives: Objectives, words: str) -> None:
-    scenario = scenario_of(objectives=objectives)
-    model = models.by_id(scenario.model)
-    chips = {name: accelerators.by_id(name) for name in market}
-    trials, reasons = screen(scenario, model, chips, (engines.by_id("vllm"),), market)
-    race = Race(scenario, model, demands_of(scenario), trials)
-    race.reasons.update(reasons)
-    race.run()
+    race = screened_race(scenario_of(objectives=objectives), market)
     assert not race.entries(-1)
     (reason,) = race.reasons.values()
     assert words in reason.text
+
+
+@pytest.mark.parametrize("tpot_s", [1e-4, 2e-3, 3e-3, 4e-3, 6e-3, 9e-3, 0.012])
+@pytest.mark.parametrize("name", ["l4", "h100-sxm"])
+def test_a_refusal_for_speed_tells_what_was_computed(name: str, tpot_s: float) -> None:
+    """What is called the datasheet's limit is no more than a read of all weights takes at full bandwidth."""
+    race = screened_race(scenario_of(objectives=Objectives(tpot_p99_s=tpot_s)), {name: MARKET[name]})
+    if race.entries(-1):
+        return
+    why = race.reasons[name]
+    if not isinstance(why, TooLate):
+        assert isinstance(why, MissesObjectives)
+        return
+    assert why.limit_s == tpot_s < why.least_s
+    assert plain_number(1000.0 * why.least_s) in why.text
+    if isinstance(why, SlowByDatasheet):
+        weights = 8.1e9  # llama-3.1-8b in fp8
+        assert why.least_s <= weights / (accelerators.by_id(name).bandwidth_bytes_per_s or 0.0)
 
 
 def test_an_accelerator_without_an_offer_has_that_reason() -> None:

@@ -6,7 +6,21 @@ from pathlib import Path
 from advisor.decide import reason
 from advisor.decide.decision import Rejected
 from advisor.decide.option import UnknownCost
-from advisor.decide.reason import CostsMore, PriceNotStated, Reason, StatedReason, TooLate, reason_codes
+from advisor.decide.reason import (
+    CostsMore,
+    DoesNotFit,
+    MissesObjectives,
+    NotTried,
+    OverBudget,
+    PriceNotStated,
+    Reason,
+    SlowAlone,
+    SlowByDatasheet,
+    StatedReason,
+    TooLate,
+    keep_furthest,
+    reason_codes,
+)
 from advisor.render.document import to_json
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
@@ -17,6 +31,25 @@ def test_every_reason_has_a_code_of_its_own() -> None:
     kinds = set(own) - {Reason, StatedReason, TooLate}
     assert len(reason_codes()) == len(kinds)
     assert Reason.code not in reason_codes()
+
+
+def test_an_accelerator_has_the_reason_of_what_came_furthest_and_missed_by_least() -> None:
+    found = [
+        DoesNotFit("too large"),
+        SlowByDatasheet("p99 TPOT", 0.02, 0.012),
+        SlowByDatasheet("p99 TPOT", 0.015, 0.012),
+        SlowAlone("p99 TPOT", 0.014, 0.012),
+        SlowAlone("p99 TPOT", 0.013, 0.012),
+        MissesObjectives("p99 TPOT 12 ms"),
+        OverBudget(),
+        NotTried(),
+    ]
+    for last in range(1, len(found) + 1):
+        for order in (found[:last], found[:last][::-1]):
+            kept: dict[str, Reason] = {}
+            for each in order:
+                keep_furthest(kept, "l4", each)
+            assert kept == {"l4": found[last - 1]}
 
 
 def test_the_page_lists_every_code_and_no_other() -> None:
