@@ -1,6 +1,6 @@
 """Layouts that a user fixes in part: what they leave to the search, and why they may be impossible."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,6 +13,10 @@ from advisor.simulator.training.plan_check import faults
 
 _WHOLE: Final = ("tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel")
 """Degrees whose product is the number of accelerators."""
+_LARGEST_OVER_ASKED: Final = 8
+"""Largest number of accelerators that is named in place of one that is not divided, over that number."""
+_MOST_SIZES_TRIED: Final = 6
+"""Numbers of accelerators that are searched for one with an answer, the nearest first."""
 _BATCH_SHIFT: Final = 0.125
 """Largest shift of a default batch that is made for more ranks to divide it. Own assumption: half of it leaves 768
 accelerators half of their data-parallel ranks."""
@@ -58,8 +62,15 @@ def least_plan(layout: FixedLayout, limits: LatticeLimits) -> TrainingPlan:
     )
 
 
-def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: TrainingLimits) -> None:
-    """Refuse a fixed layout that cannot be whatever the rest of the plan is.
+def check_layout(
+    layout: FixedLayout,
+    job: TrainingJob,
+    domain: int,
+    limits: TrainingLimits,
+    works: Callable[[int], bool] = lambda count: True,
+) -> None:
+    """Refuse a fixed layout that cannot be whatever the rest of the plan is; `works` tells whether a question has an
+    answer on another number of accelerators, of which the nearest is named.
 
     Raises: InfeasibleError: a degree divides nothing, or the accelerators are no multiple of what is fixed.
     """
@@ -75,11 +86,12 @@ def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: Tra
     copies = layout.data_parallel
     if count % ranks or (copies is not None and _is_whole(layout) and count != ranks * copies):
         # Replicas divide the batch; beyond one domain, clusters are whole ones if the layout allows any near that size.
-        sizes = [ranks * d for d in range(1, 2 * count // ranks + 2) if job.global_batch % d == 0]
+        sizes = [ranks * d for d in range(1, _LARGEST_OVER_ASKED * count // ranks + 2) if job.global_batch % d == 0]
         whole = [size for size in sizes if size <= domain or size % domain == 0] or sizes
         if copies is not None and _is_whole(layout):
             whole = [ranks * copies]
-        near = min(whole, key=lambda size: abs(size - count))
+        nearest = sorted(whole, key=lambda size: abs(size - count))
+        near = next(filter(works, nearest[:_MOST_SIZES_TRIED]), nearest[0])
         raise InfeasibleError(
             f"--gpus {count} is not a multiple of what is fixed: {_degrees_words(layout)}",
             why=f"every replica takes TP × PP × CP = {ranks} accelerators",

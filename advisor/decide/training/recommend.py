@@ -60,7 +60,7 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
-from advisor.decide.training.space import OF_TRANSFORMERS, RULES, training_job
+from advisor.decide.training.space import OF_TRANSFORMERS, RULES, family_asked, program_asked, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
@@ -106,7 +106,7 @@ def recommend_training(
     if not task.layout.is_free:
         widest = max(TrainingCluster(chip).domain for chip in candidates(scenario).values() if chip.is_ranked)
         job = training_job(model, task.sequence_tokens, task.global_batch, "bf16", "megatron")
-        check_layout(task.layout, job, widest, scenario.limits)
+        check_layout(task.layout, job, widest, scenario.limits, partial(_has_answer, scenario, model))
     known = ownership(scenario.as_of)
     outcome = search_training(scenario, model, progress)
     ranked = ranked_runs(scenario, outcome)
@@ -144,6 +144,15 @@ def recommend_training(
         warnings=(*stale_price_warnings(ages), *_other_models(model)),
         notes=tuple(filter(None, (note, _undivided_batch(scenario, model, ranked[0][0])))),
     )
+
+
+def _has_answer(scenario: TrainingScenario, model: Model, num_accelerators: int) -> bool:
+    """Whether a question has an answer on another number of accelerators; taken for granted where many accelerators
+    would have to be searched."""
+    if not _is_narrow(scenario):
+        return True
+    other = scenario.with_limits(num_accelerators=num_accelerators)
+    return bool(ranked_runs(other, search_training(other, model, lambda message: None)))
 
 
 def _undivided_batch(scenario: TrainingScenario, model: Model, best: TrainingRun) -> str:
@@ -395,6 +404,8 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     others = _other_questions(scenario, first)
     if isinstance(first, NoLayout) and not first.fix:
         others = chain(_other_frameworks(scenario), () if nearest_count else _smaller_questions(scenario))
+    elif isinstance(first, NoOptions | NoFramework | NoUnits | LayoutRefused):
+        others = chain(others, _others_that_have(scenario, first))
     for fix, other in others:
         ranked = ranked_runs(other, search_training(other, model, lambda message: None))
         if ranked:
@@ -439,6 +450,39 @@ def _other_questions(
         for doublings in range(1, _MOST_DOUBLINGS + 1):
             days = math.ceil(limits.deadline_s / DAY_S) << doublings
             yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
+
+
+def _others_that_have(
+    scenario: TrainingScenario, reason: NoOptions | NoFramework | NoUnits | LayoutRefused
+) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield the options of what has all that is lacking, each with the question that it makes: formats, optimizers,
+    releases and frameworks, and at last the first framework for a smaller job."""
+    if not _is_narrow(scenario):
+        return
+    match reason:
+        case NoUnits(usable=usable):
+            for dtype in usable:
+                yield f"--precision {dtype}", _with_task(scenario, compute_dtypes=(dtype,))
+        case LayoutRefused(month=month) if month:
+            yield f"--framework-version {month}", _with_task(scenario, framework_version=month)
+        case NoOptions(optimizers=optimizers) if not reason.elsewhere:
+            for optimizer in optimizers:
+                yield f"--optimizer {optimizer}", _with_task(scenario, optimizer=optimizer)
+    elsewhere = () if isinstance(reason, NoUnits) else reason.elsewhere
+    asked = [(f"--framework {name}", _in_framework(scenario, name)) for name in elsewhere]
+    yield from asked
+    for option, other in asked[:1]:
+        for smaller, question in _smaller_questions(other):
+            yield f"{option} {smaller}", question
+
+
+def _in_framework(scenario: TrainingScenario, name: str) -> TrainingScenario:
+    """Return the question with another framework, in no stated release."""
+    loop_method = scenario.task.method if scenario.rollout is not None else None
+    family, _ = family_asked(name, loop_method=loop_method)
+    program = program_asked(name)
+    programs = ((family, program),) if program else ()
+    return _with_task(scenario, frameworks=(family,), programs=programs, framework_version="")
 
 
 def _is_narrow(scenario: TrainingScenario) -> bool:
@@ -536,6 +580,8 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return "--placement colocated"
         case NoLayout(fix=fix) if fix:
             return fix
+        case NoLayout(last_fix=fix) if fix:
+            return fix
         case NoLayout():
             return f"more --gpus, or less to hold: {_less_to_hold(scenario)}"
         case NotForSale():
@@ -545,11 +591,11 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
         case NotSupported() if not scenario.task.layout.is_free:
             return "fix less of the plan (--tp, --pp, --schedule, ...)"
         case NoUnits(usable=(first, *_)):
-            return f"--precision {first}"
+            return f"--precision {first}, and fewer other limits"
         case NoOptions(elsewhere=(first, *_)) | NoFramework(elsewhere=(first, *_)):
-            return f"--framework {first}"
+            return f"--framework {first}, and less to hold: {_less_to_hold(scenario)}"
         case NoOptions(optimizers=(first, *_)):
-            return f"--optimizer {first}"
+            return f"--optimizer {first}, and less to hold: {_less_to_hold(scenario)}"
         case NoOptions(by_model=True, sibling=sibling):
             near = f"--model {sibling}, which Transformers builds" if sibling else "another --model"
             return f"{_pricing_command(scenario)}, or {near}"
