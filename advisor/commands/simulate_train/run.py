@@ -58,6 +58,7 @@ from advisor.decide.training.space import (
     option_faults,
     peak_flop_per_s,
     program_asked,
+    release_note,
     training_job,
 )
 from advisor.render.answer import Answer
@@ -149,8 +150,10 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     if not all(fits):
         too_large = _too_large(run.found, values) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
+    release = release_note(job.software, job.framework_version)
     habits = habit_notes(job, cluster, plan, fits=islands is None and all(fits))
-    notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, *habits, told_network)))
+    about_run = (chosen.note, chip.note, known, release, second, told, hosted, *habits, told_network)
+    notes = tuple(filter(None, about_run))
     about = {"model": job.model.id, "accelerator": cluster.accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
@@ -467,17 +470,26 @@ def _check(
     except InfeasibleError as error:
         if len(clusters) > 1 or (is_of_host and does_fit(evaluate_plan(job, clusters[0], plan))):
             raise
-        count = plan.num_accelerators
-        larger = 1 << (count.bit_length() - 1)
-        counts = tuple(dict.fromkeys((count, *(larger << power for power in range(_MOST_DOUBLINGS + 1)))))
+        counts = _counts_near(plan.num_accelerators, is_typed="gpus" in values)
         near = nearest_that_runs(plan, job, clusters[0], counts, is_of_framework=is_named)
         if near is None:
             raise
         options = _layout_words(near, values)
         who = f"{job.framework} " if is_named else ""
         fix = f"{elsewhere}, or {options}" if elsewhere else options
+        if plan.tensor_parallel > clusters[0].domain:
+            fix += ", or --gpus-per-node if your nodes are larger"
         hint = f"the nearest plan that {who}runs: {plan_words(near)}"
         raise InfeasibleError(error.what, why=error.why, fix=fix, hint=hint) from None
+
+
+def _counts_near(count: int, *, is_typed: bool) -> list[tuple[int, ...]]:
+    """Return numbers of accelerators to try in place of a plan's, in groups: its own, the powers of two around it, and
+    larger ones; a number that follows from degrees is no better than its neighbours."""
+    below = 1 << (count.bit_length() - 1)
+    around = (below, 2 * below)
+    larger = [(below << power,) for power in range(2, _MOST_DOUBLINGS + 1)]
+    return [(count,), around, *larger] if is_typed else [(count, *around), *larger]
 
 
 def _other_framework(

@@ -85,18 +85,29 @@ def check_layout(
         return
     copies = layout.data_parallel
     if count % ranks or (copies is not None and _is_whole(layout) and count != ranks * copies):
-        # Replicas divide the batch; beyond one domain, clusters are whole ones if the layout allows any near that size.
-        sizes = [ranks * d for d in range(1, _LARGEST_OVER_ASKED * count // ranks + 2) if job.global_batch % d == 0]
-        whole = [size for size in sizes if size <= domain or size % domain == 0] or sizes
-        if copies is not None and _is_whole(layout):
-            whole = [ranks * copies]
-        nearest = sorted(whole, key=lambda size: abs(size - count))
+        whole = copies if copies is not None and _is_whole(layout) else None
+        nearest = [ranks * whole] if whole else _sizes_near(count, ranks, job.global_batch, domain)
         near = next(filter(works, nearest[:_MOST_SIZES_TRIED]), nearest[0])
         raise InfeasibleError(
             f"--gpus {count} is not a multiple of what is fixed: {_degrees_words(layout)}",
             why=f"every replica takes TP × PP × CP = {ranks} accelerators",
             fix=f"--gpus {near}, or other degrees",
         )
+
+
+def _sizes_near(count: int, ranks: int, global_batch: int, domain: int) -> list[int]:
+    """Return the numbers of accelerators to try in place of one that replicas of `ranks` do not divide: those near it,
+    the nearest first, then larger ones.
+
+    Replicas divide the batch; beyond one domain, clusters are whole ones if the layout allows any of that size.
+    """
+    most = _LARGEST_OVER_ASKED * count // ranks + 1
+    sizes = [ranks * copies for copies in range(1, most + 1) if global_batch % copies == 0]
+    found: list[int] = []
+    for group in ([s for s in sizes if s <= 2 * count + ranks], [s for s in sizes if s > 2 * count + ranks]):
+        whole = [size for size in group if size <= domain or size % domain == 0] or group
+        found += sorted(whole, key=lambda size: abs(size - count))
+    return found
 
 
 def batch_near(wanted: int, num_ranks: int) -> int:

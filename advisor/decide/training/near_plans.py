@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,12 @@ def nearest_that_runs(
     plan: TrainingPlan,
     job: TrainingJob,
     cluster: TrainingCluster,
-    counts: Sequence[int],
+    counts: Sequence[Sequence[int]],
     *,
     is_of_framework: bool = True,
 ) -> TrainingPlan | None:
-    """Return the plan nearest to a wanted one that fits and that the job's release runs, on the first of these numbers
-    of accelerators that has one; None if none has.
+    """Return the plan nearest to a wanted one that fits and that the job's release runs, on numbers of accelerators of
+    the first group that has one; None if none has.
 
     Plans with states in host memory are taken if no other fits. `is_of_framework`: only what the job's framework has
     options for; else also the wanted schedule, sharding and recomputation.
@@ -36,12 +37,12 @@ def nearest_that_runs(
         limits = _with_wanted(limits, plan)
     limits = limits_at(replace(limits, are_stated=True), job)
     variants = (Variant(job, cluster, limits), *host_layouts(job, cluster, limits))
-    found = (
-        _nearest_of(plan, variant, count, is_of_framework=is_of_framework)
-        for count in counts
-        for variant in variants
-    )
-    return next((near for near in found if near is not None), None)
+    for group, variant in product(counts, variants):
+        found = (_nearest_of(plan, variant, count, is_of_framework=is_of_framework) for count in group)
+        near = [each for each in found if each is not None]
+        if near:
+            return near[int(distances(plan, PlanLattice.of(near)).argmin())]
+    return None
 
 
 def _with_wanted(limits: LatticeLimits, plan: TrainingPlan) -> LatticeLimits:

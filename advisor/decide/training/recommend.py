@@ -63,8 +63,13 @@ from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario
 from advisor.decide.training.space import OF_TRANSFORMERS, RULES, family_asked, program_asked, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
-from advisor.simulator.training.job import Method
+from advisor.simulator.training.flop import (
+    CHINCHILLA,
+    FLOP_PER_PARAMETER_AND_TOKEN,
+    model_flop_per_token,
+    training_flop,
+)
+from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan_check import plan_words
 
 _BUDGET_STEP_USD = 100.0
@@ -342,15 +347,19 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
 
 
 def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
-    """6ND and what it rests on; for pre-training of a dense model also what the loss law says."""
+    """6ND, of adapters 4ND, with the attention that MFU counts too, and what they rest on; for pre-training of a dense
+    model also what the loss law says."""
     count = parameter_count(model)
-    tokens = scenario.task.tokens
-    flop = training_flop(model, tokens)
+    task = scenario.task
+    tokens = task.tokens
+    job = TrainingJob(model, task.sequence_tokens, task.global_batch, method=task.method)
+    flop = training_flop(model, tokens, task.method)
     found = {
         "parameters": count.total,
         "active_parameters": count.active,
         "tokens": tokens,
         "flop": flop,
+        "flop_with_attention": model_flop_per_token(job) * tokens,
         "tokens_per_parameter": tokens / count.total,
     }
     if scenario.workload != "train" or count.active < _DENSE_FRACTION * count.total:

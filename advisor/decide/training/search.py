@@ -407,7 +407,7 @@ def _nearest_options(variants: Sequence[Variant], num_accelerators: int, layout:
     for variant in variants:
         limits = limits_at(limits_of(variant.job, variant.cluster), variant.job)
         wanted = least_plan(layout, limits)
-        near = nearest_that_runs(wanted, variant.job, variant.cluster, (num_accelerators,))
+        near = nearest_that_runs(wanted, variant.job, variant.cluster, ((num_accelerators,),))
         if near is not None:
             return layout_options(layout, near)
     return ""

@@ -183,6 +183,18 @@ def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, 
     return family, "" if family == name else f"framework '{name}' is taken as {family}"
 
 
+def release_note(software: str, version: str) -> str:
+    """Return the note on what a stated release means for software whose settings are known of one release; empty if
+    none is stated, or for other software."""
+    record = tuners().get(software)
+    if record is None or not version:
+        return ""
+    return (
+        f"--framework-version {version} counts for what Transformers, PEFT and PyTorch of that month lack; "
+        f"settings and habits are those of {record.release}"
+    )
+
+
 def program_asked(name: str) -> str:
     """Return the framework whose own command a name asks for; empty if the name is a family's."""
     record = tuner_named(name)
