@@ -541,7 +541,7 @@ class NoLayout(Reason):
     fix: str = ""
     """Options to type instead; empty if only more accelerators or a smaller job would do."""
     last_fix: str = ""
-    """What to type if no other question is found to have an answer."""
+    """Options to type if no other question is found to have an answer."""
     code: ClassVar[str] = "no_layout"
     by_limits: ClassVar[bool] = True
     sentence: ClassVar[str] = "{self.why}"

@@ -8,10 +8,10 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema.record import Record
 
-_FILE: Final = DATA_DIR / "model_classes.toml"
+_FILE: Final = DATA_DIR / "class_defaults.toml"
 
 
-class ModelClass(Record):
+class ClassDefaults(Record):
     """Defaults of the class that reads the config.json of a model type."""
 
     gated: bool | None = None
@@ -29,15 +29,15 @@ class ModelClass(Record):
     """Field that tells files of this class from others of the same type; empty if all are of it."""
 
 
-_USUAL: Final = ModelClass()
+_USUAL: Final = ClassDefaults()
 _GPT2_FIELDS: Final = ("n_embd", "n_head")
 """Fields of files without a model type that are written as GPT-2's: nanoGPT's, for one."""
 
 
-def class_of(config: ConfigFields) -> ModelClass:
+def class_of(config: ConfigFields) -> ClassDefaults:
     """Return the defaults of a file's model type; without a type, GPT-2's if the fields are named as its are.
 
-    Source: data/model_classes.toml.
+    Source: data/class_defaults.toml.
     """
     model_type = config.text("model_type") or ("gpt2" if config.has(*_GPT2_FIELDS) else "")
     found = _classes().get(model_type, _USUAL)
@@ -45,6 +45,6 @@ def class_of(config: ConfigFields) -> ModelClass:
 
 
 @functools.cache
-def _classes() -> Mapping[str, ModelClass]:
+def _classes() -> Mapping[str, ClassDefaults]:
     rows = read_toml(_FILE)["class"]
-    return {model_type: ModelClass.model_validate(row) for model_type, row in rows.items()}
+    return {model_type: ClassDefaults.model_validate(row) for model_type, row in rows.items()}

@@ -74,7 +74,10 @@ def wide_weights(model: Model, task: str = "sft") -> tuple[str, str]:
 
 def quantized_weights(job: TrainingJob, task: str = "sft") -> tuple[str, str]:
     """Return the name of a job's weights and the lines that make them: published as they are where the framework packs
-    all of them in 4 bits itself, else as `wide_weights`."""
+    all of them in 4 bits itself, else as `wide_weights`.
+
+    Source: unsloth 2026.10.9, unsloth/models/mapper.py: published names stand for its 4-bit checkpoints.
+    """
     packs_all = job.model.family in software_of(job.framework, job.software).quantized_experts
     if job.method == "qlora" and packs_all:
         return weights_of(job.model), ""

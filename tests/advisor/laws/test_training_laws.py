@@ -217,7 +217,7 @@ TOO_LARGE = (
 LAYOUT = {f"--{field.name}".replace("_", "-") for field in fields(TrainLayout)}
 
 
-def retyped(command: str, options: str) -> str:
+def with_options(command: str, options: str) -> str:
     """Return a command with the options that a fix names; a whole layout takes the place of what was typed of one."""
     words = shlex.split(command)
     typed = shlex.split(options)
@@ -251,7 +251,7 @@ def test_what_a_refusal_says_to_type_is_accepted(cli: Cli, command: str) -> None
     fix = re.search(r"^  To fix: (.*)$", refused.err, re.MULTILINE)
     assert fix is not None, refused.err
     options = fix[1].split(", or ")[0].split(": then ")[0].removesuffix(" or more")
-    again = cli(f"advisor {retyped(command, options)} --as-of 2026-11-20 --json")
+    again = cli(f"advisor {with_options(command, options)} --as-of 2026-11-20 --json")
     assert again.code == 0, again.err
     assert is_held(again.out), options
 
@@ -262,7 +262,7 @@ def test_the_plan_that_is_said_to_fit_does(cli: Cli, command: str) -> None:
     assert not is_held(found.out)
     told = re.search(r"fits[^-]*(--[^\"]*?)(, which|\"|$)", " ".join(json.loads(found.out)["warnings"]))
     assert told is not None, json.loads(found.out)["warnings"]
-    again = cli(f"advisor {retyped(command, told[1])} --as-of 2026-11-20 --json")
+    again = cli(f"advisor {with_options(command, told[1])} --as-of 2026-11-20 --json")
     assert again.code == 0, again.err
     assert is_held(again.out), told[1]
 
