@@ -33,7 +33,7 @@ from advisor.decide.training.scenario import (
     TrainingTask,
     Workload,
 )
-from advisor.decide.training.space import COMPUTE_DTYPES, family_asked, program_asked
+from advisor.decide.training.space import COMPUTE_DTYPES, family_asked, program_asked, release_note
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import compute_optimal_tokens
 from advisor.simulator.training.reinforcement import RULES as RULES_OF_LOOPS
@@ -130,6 +130,7 @@ def _task(
         )
     if version:
         check_release_name(frameworks[0], version)
+        notes = (*notes, *filter(None, (release_note(program, version) for _, program in programs)))
     task = TrainingTask(
         tokens=tokens,
         sequence_tokens=sequence,

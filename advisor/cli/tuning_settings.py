@@ -39,6 +39,9 @@ _OF_PLANS: Final = ("method", "optimizer", "precision", "sequences", "checkpoint
 """Parts of a plan that settings say; the others follow from the machines."""
 _LOOPS: Final = ("dpo", "orpo", "kto", "reward", "grpo", "ppo", "rloo")
 _STAGE: Final = re.compile(r"(?:zero|z)[_-]?([0-3])", re.IGNORECASE)
+_OF_SHARDING: Final = re.compile(r"deepspeed|fsdp|config_file|accelerate", re.IGNORECASE)
+"""Keys of settings, and of launchers, whose value may be a file that says how ranks divide the states."""
+_SETTINGS_FILES: Final = (".json", ".yaml", ".yml")
 _HERE_DOCUMENT: Final = re.compile(
     r"^.*<<-?\s*'?(?P<end>\w+)'?\n(?P<body>.*?)\n(?P=end)$", re.MULTILINE | re.DOTALL
 )
@@ -303,6 +306,7 @@ def _options(
         f"{key} {value} is not known, and not part of the plan" for key, value in _unknown(tuner, settings)
     ]
     task = _task(tuner, settings)
+    notes += _notes_on_files(settings)
     searches = "--workload" in known
     if task in _LOOPS:
         if not searches:
@@ -327,6 +331,21 @@ def _options(
     if not searches:
         found.setdefault("--gpus", str(gpus))
     return found, notes
+
+
+def _notes_on_files(settings: Settings) -> Iterator[str]:
+    """Yield a note for each file of settings that the settings name: what of it counts, and what is not read."""
+    for key, value in settings.items():
+        name = key.rpartition(".")[2]
+        is_file = isinstance(value, str) and value.endswith(_SETTINGS_FILES)
+        if not is_file or not _OF_SHARDING.search(name):
+            continue
+        is_there = _is_file(value)
+        if name == "deepspeed" and (stage := _deepspeed_stage(settings)) is not None:
+            how = "read for its stage alone" if is_there else "not there; its name says the stage"
+            yield f"{name} {value} is {how}, zero{stage}: what it offloads is not read (--offload-optimizer)"
+        else:
+            yield f"{name} {value} is not read: state what it says as options (--sharding, --offload-optimizer)"
 
 
 def _what_learns(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]) -> dict[str, str]:

@@ -573,6 +573,10 @@ class LayoutRefused(Reason):
     why: str
     fix: str
     """Options to type instead."""
+    elsewhere: tuple[str, ...] = ()
+    """Frameworks, not asked for, that run it."""
+    month: str = ""
+    """First month of which a release has all of it; empty if releases do not decide."""
     code: ClassVar[str] = "layout_refused"
     by_limits: ClassVar[bool] = True
     sentence: ClassVar[str] = "{self.what}: {self.why}"
@@ -585,6 +589,8 @@ class NoLayout(Reason):
     why: str
     fix: str = ""
     """Options to type instead; empty if only more accelerators or a smaller job would do."""
+    last_fix: str = ""
+    """Options to type if no other question is found to have an answer."""
     code: ClassVar[str] = "no_layout"
     by_limits: ClassVar[bool] = True
     sentence: ClassVar[str] = "{self.why}"

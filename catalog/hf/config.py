@@ -14,6 +14,7 @@ from advisor.catalog.files import DATA_DIR, parsed_json, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
 from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
 from advisor.catalog.hf import linear as hf_linear
+from advisor.catalog.hf.classes import class_of
 from advisor.catalog.hf.feed_forward import expert_part, feed_forwards, is_gated
 from advisor.catalog.hf.fields import PASTED, ConfigFields, read_config
 from advisor.catalog.hf.mixers import NUM_HEADS, attention, layer_kinds, mamba, mixers
@@ -29,7 +30,7 @@ from advisor.catalog.schema import (
     Source,
 )
 
-_HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "dim")
+_HIDDEN: Final = ("hidden_size", "n_embed", "n_embd", "d_model", "dim")
 _NUM_LAYERS: Final = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _VOCAB: Final = ("vocab_size", "padded_vocab_size")
 _CONTEXT: Final = (
@@ -39,21 +40,9 @@ _CONTEXT: Final = (
     "max_sequence_length",
     "max_seq_len",
     "seq_length",
+    "block_size",
 )
 _MTP: Final = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
-_TIED_FAMILIES: Final = (
-    "gemma",
-    "cohere",
-    "gpt2",
-    "bloom",
-    "opt",
-    "mpt",
-    "falcon",
-    "whisper",
-    "bert",
-    "xlm-roberta",
-)
-"""Model types whose embeddings are tied if the file does not state it: the default of their class."""
 _ENCODERS: Final = (
     "bert",
     "roberta",
@@ -63,16 +52,6 @@ _ENCODERS: Final = (
     "mpnet",
     "distilbert",
     "new",
-)
-_LEARNED_POSITIONS: Final = (
-    "gpt2",
-    "gpt_neo",
-    "opt",
-    "bert",
-    "roberta",
-    "xlm-roberta",
-    "distilbert",
-    "mpnet",
 )
 
 _MOST_NAME_CHARACTERS: Final = 200
@@ -128,12 +107,13 @@ def _describe_model(config: ConfigFields) -> Model:
         return hf_diffusion.diffusion_model(config, _identity(config))
     text = config.text_tower()
     model_type = text.text("model_type")
-    if model_type == "dbrx":
+    if model_type in ("dbrx", "mpt"):
         text = text.with_sections("attn_config", "ffn_config")
     if model_type in hf_encoder_decoder.READERS:
         return hf_encoder_decoder.READERS[model_type](text, _identity(config))
     _refuse_unknown(config, text)
     hidden = text.count(*_HIDDEN)
+    _refuse_narrow_tables(text, hidden)
     layers = _layers(text, hidden)
     shared = _shared_blocks(text)
     vocab = text.count(*_VOCAB)
@@ -240,6 +220,17 @@ def _refuse_unknown(config: ConfigFields, text: ConfigFields) -> None:
     )
 
 
+def _refuse_narrow_tables(text: ConfigFields, hidden: int) -> None:
+    """Refuse embeddings that are narrower or wider than the layers (OPT-350m), which are not modelled."""
+    width = text.optional_count("word_embed_proj_dim")
+    if width not in (None, hidden):
+        text.fail(
+            "word_embed_proj_dim",
+            f"is {width}, and layers are {hidden} wide: projected embeddings are not modelled",
+            fix=f"take a model whose embeddings are as wide as its layers, or state {hidden} to count them so",
+        )
+
+
 def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
     if text.text("model_type") in hf_linear.READERS:
         return hf_linear.READERS[text.text("model_type")](text, hidden)
@@ -256,7 +247,7 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
     num_layers = text.count(
         *_NUM_LAYERS, hint="a config.json without layers describes no model: take the full file"
     )
-    is_mamba = model_type == "mamba2" or (text.has("state_size") and not text.has(*NUM_HEADS))
+    is_mamba = model_type == "mamba2" or (text.has("state_size", "ssm_cfg") and not text.has(*NUM_HEADS))
     if is_mamba:  # no attention, no feed-forward part
         return [(mamba(text, hidden), None)] * num_layers
     if model_type == "longcat_flash":
@@ -373,7 +364,7 @@ def _searched_layer(text: ConfigFields, index: int, entry: object, hidden: int) 
 def _extra_parameters(text: ConfigFields, hidden: int) -> float:
     """Number of parameters of learned positions, or of per-layer input embeddings (Gemma 3n and 4 E-models) with their
     projections [count]."""
-    if text.text("model_type") in _LEARNED_POSITIONS:
+    if class_of(text).learned_positions:
         return float((text.optional_count(*_CONTEXT) or 0) * hidden)
     if text.has("cross_attention_layers"):  # keys and values of images, which text layers do not count
         per_layer = 2 * text.count("num_key_value_heads") * (hidden // text.count(*NUM_HEADS)) * hidden
@@ -404,8 +395,7 @@ def _has_tied_embeddings(config: ConfigFields, text: ConfigFields) -> bool:
     for fields in (text, config):
         if fields.values.get("tie_word_embeddings") is not None:
             return fields.flag("tie_word_embeddings")
-    types = (text.text("model_type"), config.text("model_type"))
-    return "gpt_neo" in types or any(each.startswith(_TIED_FAMILIES) for each in types)
+    return class_of(text).tied or class_of(config).tied
 
 
 def _identity(config: ConfigFields) -> Line:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from advisor.catalog.hf.classes import class_of
 from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
 
@@ -41,6 +42,7 @@ _DENSE_WIDTH: Final = (
     "intermediate_size",
     "ffn_hidden_size",
     "ffn_dim",
+    "inner_hidden_size",
     "n_inner",
     "d_ff",
     "inner_dim",
@@ -54,18 +56,9 @@ _ACTIVATION: Final = (
     "activation_function",
     "hidden_activation",
     "activation",
+    "activation_type",
+    "ffn_type",
 )
-_GATED_GELU: Final = ("gemma", "modernbert", "grok", "new", "zamba", "t5gemma", "vaultgemma")
-"""Model types whose gelu is gated."""
-_FOUR_TIMES_HIDDEN: Final = (
-    "n_embd",
-    "n_head",
-    "multi_query",
-    "new_decoder_architecture",
-    "expansion_ratio",
-    "attention_types",
-)
-"""Fields of the GPT-2, BLOOM, Falcon, MPT and GPT-Neo formats: a missing width means four times the hidden size."""
 
 
 def feed_forwards(config: ConfigFields, num_layers: int, hidden: int) -> tuple[FeedForward, ...]:
@@ -116,16 +109,26 @@ def expert_part(config: ConfigFields) -> MoeFeedForward:
 
 
 def is_gated(config: ConfigFields) -> bool:
-    """Whether the MLP has a gate (three matrices): by activation, and by format if gelu can mean both."""
-    model_type = config.text("model_type")
+    """Whether the MLP has a gate (three matrices): as the file states it, as the class of its type has it, or by its
+    activation.
+
+    Raises: InputFileError: the file has neither a type nor an activation.
+    """
     activation = config.text(*_ACTIVATION).lower()
-    if "glu" in activation or config.flag("is_gated_act", "gated_mlp") or config.has("hidden_activation"):
+    if "glu" in activation or config.flag("is_gated_act", "gated_mlp"):
         return True
-    if activation.startswith(("silu", "swish")):
-        return True
+    gated = class_of(config).gated
+    if gated is not None:
+        return gated
     if activation.startswith(("relu", "gelu", "quick_gelu", "xielu")):
-        return model_type.startswith(_GATED_GELU)
-    return not config.has(*_FOUR_TIMES_HIDDEN, "ffn_dim")
+        return config.has("hidden_activation")
+    if not activation and not config.has("model_type", "multiple_of"):
+        config.fail(
+            "model_type",
+            "is missing, and there is no activation: the feed-forward part may have two matrices or three",
+            fix="add model_type, or hidden_act: silu has a gate, gelu and relu have none",
+        )
+    return True
 
 
 def _shared_width(config: ConfigFields, expert_width: int) -> int:
@@ -148,8 +151,8 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
         intermediate = width
     elif config.values.get("num_local_experts") == 0 and config.has("shared_intermediate_size"):
         intermediate = config.count("shared_intermediate_size")  # Granite 4 without experts
-    elif not config.has(*names) and config.has(*_FOUR_TIMES_HIDDEN):
-        intermediate = 4 * hidden
+    elif not config.has(*names) and class_of(config).width_over_hidden is not None:
+        intermediate = round(_width_over_hidden(config) * hidden)
     elif not config.has(*names) and config.has("multiple_of"):
         intermediate = _width_of_params_json(config, hidden)
     elif config.text("model_type") == "qwen":  # Qwen 1 counts both halves of its gated part
@@ -157,6 +160,12 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
     else:
         intermediate = config.count(*names)
     return DenseFeedForward(intermediate_size=intermediate, gated=is_gated(config))
+
+
+def _width_over_hidden(config: ConfigFields) -> float:
+    """Width of the feed-forward part over the hidden size: MPT states it, other classes have one."""
+    stated = config.has("expansion_ratio")
+    return config.factor("expansion_ratio") if stated else float(class_of(config).width_over_hidden or 1)
 
 
 def _width_of_params_json(config: ConfigFields, hidden: int) -> int:

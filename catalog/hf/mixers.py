@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from advisor.catalog.hf.classes import class_of
 from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import GatedDeltaNet, GroupedQueryAttention, LatentAttention, Mamba2, Mixer
 
@@ -16,6 +17,8 @@ _NUM_KV_HEADS: Final = (
     "num_attention_groups",
 )
 _HEAD_DIM: Final = ("head_dim", "kv_channels", "attention_head_dim", "d_kv")
+_ONE_KEY_HEAD: Final = ("multiquery", "multiquery_attention")
+"""Names of attention with one head of keys and values, in SantaCoder's and in MPT's files."""
 _MAMBA_HEAD_DIM: Final = 64
 _FIRST_MAMBA: Final = ("mamba", "falcon_mamba", "jamba", "zamba")
 """Model types with the projections of Mamba-1."""
@@ -163,7 +166,7 @@ def attention(
         config.fail(
             "num_key_value_heads", f"({num_kv_heads}) does not divide num_attention_heads ({num_heads})"
         )
-    head_dim = own.get("head_dim") or config.optional_count(*_HEAD_DIM)
+    head_dim = own.get("head_dim") or config.optional_count(*_HEAD_DIM) or class_of(config).head_dim
     if head_dim is None:
         if hidden % num_heads:
             config.fail("num_attention_heads", f"({num_heads}) does not divide hidden_size ({hidden})")
@@ -226,7 +229,10 @@ def _block_selection(sparse: ConfigFields) -> dict[str, int]:
 
 
 def _num_kv_heads(config: ConfigFields, num_heads: int) -> int:
-    if config.flag("multi_query") and not config.flag("new_decoder_architecture"):
+    stated = config.values.get("multi_query")
+    shares_one = class_of(config).multi_query if stated is None else stated is True
+    is_named = config.text("attention_head_type", "attn_type") in _ONE_KEY_HEAD
+    if is_named or (shares_one and not config.flag("new_decoder_architecture")):
         return 1
     return config.optional_count(*_NUM_KV_HEADS) or num_heads
 

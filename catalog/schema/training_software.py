@@ -70,6 +70,10 @@ class TrainingSoftware(Record):
     and what the activation function makes is computed again."""
     own_models: bool = False
     """Whether it has definitions of its own for models, whose attention stores no scores, in place of Transformers'."""
+    own_attention: tuple[str, ...] = ()
+    """Model types of Transformers for which it has attention of its own, which stores no scores."""
+    quantized_experts: tuple[str, ...] = ()
+    """Model types whose routed experts it packs in 4 bits too, as linear layers of its own."""
     adapts_identity: bool = False
     """Whether DoRA finds its norms by sending an identity matrix through the adapter."""
     double_quantization: bool = True

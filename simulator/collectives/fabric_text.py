@@ -29,6 +29,8 @@ _SAYS_NODE: Final = r"(?:per|each|a|/)\s*(?:node|server|machine|host|box)\b"
 _OF_NODE: Final = re.compile(rf"efa|\btcp\b|ethernet|gbe\b|{_SAYS_NODE}")
 _TOLD: Final = re.compile(rf"{_OF_RANK.pattern}|{_SAYS_NODE}|\d\s*[x×]|[x×]\s*\d")
 """Words that leave open neither how many ports a node has nor whose a rate is."""
+_ETHERNET: Final = re.compile(r"\btcp\b|ethernet|gbe\b")
+_RDMA: Final = re.compile(r"roce|rdma|efa|infiniband|\bib\b|spectrum")
 _RATE: Final = re.compile(r"\b\d+\s*g(?:b|bit)?(?:/s|ps)?\b")
 KNOWN_NETWORKS: Final = (
     "InfiniBand NDR 8x400Gb",
@@ -46,6 +48,12 @@ KNOWN_NETWORKS: Final = (
 _SLOWEST_PORT_GBIT: Final = 10.0
 _FASTEST_PORT_GBIT: Final = 800.0
 _NIC_GBIT: Final = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0, "edr": 100.0, "cx7": 400.0, "cx8": 800.0}
+
+
+def leaves_transport_open(fabric: str) -> bool:
+    """Whether a text names Ethernet or TCP without RDMA: sockets reach less of a wire. Source: own definition."""
+    words = fabric.lower()
+    return bool(_ETHERNET.search(words)) and not _RDMA.search(words)
 
 
 def is_understood(fabric: str) -> bool:

@@ -55,6 +55,8 @@ class NodeNetwork:
     """Time of one small-message step between nodes [s]."""
     reduces: bool = False
     """Whether its switches reduce (InfiniBand SHARP)."""
+    is_ethernet: bool = False
+    """Whether it is Ethernet of which nothing says whether it carries RDMA or sockets: priced as RDMA."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S
 from advisor.simulator.graph.model import num_layers, parameter_count
 from advisor.simulator.graph.training import attention_flop_per_token, layer_flop_per_token
-from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
 FLOP_PER_PARAMETER_AND_TOKEN: Final = 6.0
@@ -53,12 +53,16 @@ CHINCHILLA: Final = LossLaw(1.8172, 482.01, 2085.43, 0.3478, 0.3658)
 not match the paper's own two other approaches)."""
 
 
-def training_flop(model: Model, tokens: float) -> float:
-    """Compute of a training run [flop]: 6 · active parameters · tokens, attention scores left out.
+def training_flop(model: Model, tokens: float, method: Method = "full") -> float:
+    """Compute of a training run [flop]: 6 · active parameters · tokens, with adapters 4, attention scores left out.
 
     Source: Kaplan et al. 2020, arXiv:2001.08361, section 2.1; active parameters for mixtures of experts.
     """
-    return FLOP_PER_PARAMETER_AND_TOKEN * parameter_count(model).active * tokens
+    return (_FORWARD + _backward_flop(method)) * parameter_count(model).active * tokens
+
+
+def _backward_flop(method: Method) -> float:
+    return _BACKWARD if method == "full" else _FROZEN_BACKWARD
 
 
 def compute_optimal_tokens(model: Model) -> float:
@@ -96,9 +100,8 @@ def model_flop_per_token(job: TrainingJob) -> float:
     active = parameter_count(job.model).active
     if "scalar_head" in job.features:
         active -= job.model.vocab_size * job.model.hidden_size
-    backward = _BACKWARD if job.method == "full" else _FROZEN_BACKWARD
     attention = attention_flop_per_token(job.model, job.sequence_tokens)
-    return (_FORWARD + backward) * active + 3.0 * attention
+    return (_FORWARD + _backward_flop(job.method)) * active + 3.0 * attention
 
 
 def hardware_flop_per_token(job: TrainingJob, plan: TrainingPlan) -> float:

@@ -61,6 +61,8 @@ class LatticeLimits:
     """Numbers of chunks per stage that are allowed; empty: 1, and up to twelve where they divide the layers."""
     expert_tensor_parallel: tuple[int, ...] = ()
     """Degrees of tensor parallelism inside experts that are allowed; empty: none, or that of the dense layers."""
+    sequence_parallel: bool = True
+    """Whether tensor ranks divide norms and residuals along the sequence."""
     are_stated: bool = False
     """Whether the user states degrees: then what divides is tried, whatever a rule of thumb would try."""
 
@@ -302,7 +304,14 @@ def _block(
     micro, group, offload = (
         [(int(value),) for value in values] for values in (micro_batches, groups, limits.offload)
     )
-    fixed = (*degrees, SCHEDULES.index(schedule[0]), schedule[1], int(tp > 1), outer, outer)
+    fixed = (
+        *degrees,
+        SCHEDULES.index(schedule[0]),
+        schedule[1],
+        int(tp > 1 and limits.sequence_parallel),
+        outer,
+        outer,
+    )
     return fixed, (experts, micro, recomputes, held, group, offload)
 
 

@@ -21,8 +21,8 @@ from advisor.simulator.training.launch_tuning import (
     gradient_accumulation,
     has_template,
     packs_by_kernel,
+    quantized_weights,
     weights_of,
-    wide_weights,
 )
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -88,7 +88,7 @@ def _template(job: TrainingJob, task: str) -> str:
 
     Source: catalog/data/training/chat_templates.csv.
     """
-    name, first = wide_weights(job.model, task)
+    name, first = quantized_weights(job, task)
     others = job.model.hf_ids if first or has_template(name) else ()
     return chat_template_of(job.software, (name, *others))
 
@@ -155,7 +155,7 @@ def settings_flags(
     record = tuners()[job.software]
     in_node = ranks_in_node(plan.data_parallel, node_size)
     accumulation = gradient_accumulation(job, plan)
-    name, first = (record.models[job.model.id], "") if record.models else wide_weights(job.model, task)
+    name, first = (record.models[job.model.id], "") if record.models else quantized_weights(job, task)
     quantities: dict[str, Any] = {
         "model": name,
         "rank": job.lora_rank,

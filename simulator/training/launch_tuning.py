@@ -72,6 +72,18 @@ def wide_weights(model: Model, task: str = "sft") -> tuple[str, str]:
     return _WIDENED, f"[ -d {_WIDENED} ] || {lines}"
 
 
+def quantized_weights(job: TrainingJob, task: str = "sft") -> tuple[str, str]:
+    """Return the name of a job's weights and the lines that make them: published as they are where the framework packs
+    all of them in 4 bits itself, else as `wide_weights`.
+
+    Source: unsloth 2026.10.9, unsloth/models/mapper.py: published names stand for its 4-bit checkpoints.
+    """
+    packs_all = job.model.family in software_of(job.framework, job.software).quantized_experts
+    if job.method == "qlora" and packs_all:
+        return weights_of(job.model), ""
+    return wide_weights(job.model, task)
+
+
 def has_template(weights: str) -> bool:
     """Whether a name says that the model answers, so that its tokenizer has a chat template."""
     return CHAT.search(weights) is not None
@@ -94,9 +106,9 @@ def stores_scores(model: Model, framework: str, architecture: str, software: str
     """
     kernel = attention_of(model.family)
     no_kernel = kernel == _HOPPER_ONLY and architecture != "hopper"
-    in_transformers = (
-        framework in ("peft", "fsdp", "deepspeed") and not software_of(framework, software).own_models
-    )
+    record = software_of(framework, software)
+    is_own = record.own_models or model.family in record.own_attention
+    in_transformers = framework in ("peft", "fsdp", "deepspeed") and not is_own
     return in_transformers and (kernel == "eager" or no_kernel)
 
 
@@ -109,6 +121,8 @@ def attention_kernel(job: TrainingJob) -> str:
     if "unfused_attention" in job.features:
         return "eager"
     if needs_repository_code(job.model, "transformers") or job.compute_dtype == "fp16":
+        return ""
+    if job.model.family in software_of(job.framework, job.software).own_attention:
         return ""
     widths = [layer.attention.key_dim for layer in layers_of(job.model) if layer.attention is not None]
     if not widths or max(widths) > _WIDEST_FLASH_HEAD:

@@ -1,4 +1,4 @@
-"""Checks of stated plans: why one cannot run, and the nearest one that can."""
+"""Checks of stated plans: why one cannot run, how far others are from it, and a plan in words."""
 
 from collections.abc import Iterator
 
@@ -7,30 +7,20 @@ from numpy.typing import NDArray
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.lattice import (
-    LatticeLimits,
-    ModelLimits,
-    enumerate_lattice,
-    model_limits,
-    runs,
-)
+from advisor.simulator.training.lattice import ModelLimits, model_limits, runs
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.stages import tables_as_layers
 
 
-def nearest_plan(plan: TrainingPlan, lattice: PlanLattice) -> TrainingPlan | None:
-    """Return the plan of a lattice that differs least from a wanted one; None for an empty lattice.
+def distances(plan: TrainingPlan, lattice: PlanLattice) -> NDArray[np.float64]:
+    """Return how far each plan of a lattice is from a wanted one.
 
     Distance: Σ |log2(degree / wanted degree)| over degrees and micro-batch, plus one for each other setting
     that differs.
 
     Source: own definition.
     """
-    return lattice.plan(int(np.argmin(_distances(plan, lattice)))) if len(lattice) else None
-
-
-def _distances(plan: TrainingPlan, lattice: PlanLattice) -> NDArray[np.float64]:
     wanted = PlanLattice.of([plan])
     distance = np.zeros(len(lattice))
     for name in (
@@ -49,11 +39,8 @@ def _distances(plan: TrainingPlan, lattice: PlanLattice) -> NDArray[np.float64]:
     return distance
 
 
-def check_plan(
-    plan: TrainingPlan, job: TrainingJob, domain: int, limits: LatticeLimits | None = None
-) -> None:
-    """Refuse a stated plan that no launcher would accept, with the nearest valid one as the hint: within the `limits`
-    of a framework if they are given.
+def check_plan(plan: TrainingPlan, job: TrainingJob, domain: int) -> None:
+    """Refuse a stated plan that no launcher would accept.
 
     Raises: InfeasibleError: a degree does not divide the quantity it splits, or there is nothing for it to divide.
     Source: the rules of enumerate_lattice.
@@ -62,15 +49,10 @@ def check_plan(
     if found is None:
         return
     what, why = found
-    near = _nearest_valid(plan, job, domain, limits)
-    hint = f"the nearest plan that works: {plan_words(near)}" if near else ""
-    tensor_of_experts = near.expert_tensor_parallel if near else 0
-    if tensor_of_experts and tensor_of_experts != (plan.expert_tensor_parallel or plan.tensor_parallel):
-        hint = f"{hint}, with ETP {tensor_of_experts}"
     fix = "change the degrees so that they divide"
     if plan.tensor_parallel > domain:
         fix = f"--tp {domain}, or --gpus-per-node if your nodes are larger"
-    raise InfeasibleError(what, why=why, fix=fix, hint=hint)
+    raise InfeasibleError(what, why=why, fix=fix)
 
 
 def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[str, str]]:
@@ -157,24 +139,6 @@ def _expert_faults(plan: TrainingPlan, shape: ModelLimits) -> Iterator[tuple[str
         )
 
 
-def _nearest_valid(
-    plan: TrainingPlan, job: TrainingJob, domain: int, limits: LatticeLimits | None
-) -> TrainingPlan | None:
-    """Return the nearest plan for equally many accelerators, or for the powers of two around them; None without any."""
-    count = plan.num_accelerators
-    limits = limits or LatticeLimits(
-        domain,
-        recompute=(plan.recompute,),
-        sharding=tuple(dict.fromkeys((plan.sharding, "none"))),
-        schedules=tuple(dict.fromkeys((plan.schedule, "1f1b"))),
-    )
-    below = 1 << (count.bit_length() - 1)
-    sizes = dict.fromkeys((count, below, 2 * below))
-    lattices = (enumerate_lattice(job, number, limits) for number in sizes)
-    plans = [near for lattice in lattices if (near := nearest_plan(plan, lattice)) is not None]
-    return min(plans, key=lambda near: float(_distances(plan, PlanLattice.of([near]))[0]), default=None)
-
-
 def plan_words(plan: TrainingPlan) -> str:
     """Return a plan in words: `TP8 PP16 VPP6 DP8, micro-batch 1, zero1, selective recomputation, interleaved`.
 
@@ -186,14 +150,20 @@ def plan_words(plan: TrainingPlan) -> str:
         ("VPP", plan.virtual_stages),
         ("CP", plan.context_parallel),
         ("EP", plan.expert_parallel),
+        ("ETP", _stated_tensor_of_experts(plan)),
         ("DP", plan.data_parallel),
     ]
-    words = [f"{name}{value}" for name, value in degrees if value > 1 or name == "DP"]
+    words = [
+        f"{name}{value}" for name, value in degrees if value > 1 or name == "DP" or (name == "ETP" and value)
+    ]
     parts = [" ".join(words), f"micro-batch {plan.micro_batch}"]
     if plan.sharding != "none":
-        parts.append(plan.sharding)
+        parts.append(
+            f"{plan.sharding} in groups of {plan.shard_group}" if plan.shard_group else plan.sharding
+        )
     if plan.recompute != "none":
-        parts.append(f"{plan.recompute} recomputation")
+        layers = f" of {plan.recompute_layers} layers" if plan.recompute_layers > 0 else ""
+        parts.append(f"{plan.recompute} recomputation{layers}")
     if plan.pipeline_parallel > 1:
         parts.append(plan.schedule)
     if plan.offload_optimizer:
@@ -203,3 +173,9 @@ def plan_words(plan: TrainingPlan) -> str:
     if plan.offload_activations:
         parts.append("activations in host memory")
     return ", ".join(parts)
+
+
+def _stated_tensor_of_experts(plan: TrainingPlan) -> int:
+    """Degree of tensor parallelism inside experts where it is not that of the dense layers; 0 where it is."""
+    inside = plan.expert_tensor_parallel
+    return inside if plan.expert_parallel > 1 and inside != plan.tensor_parallel else 0

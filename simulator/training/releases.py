@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from advisor.catalog.schema.training_release import FirstRelease
@@ -30,6 +31,7 @@ WITHOUT_FUSED_ATTENTION: Final = frozenset({"pascal", "volta", "turing"})
 Source: NVIDIA, Transformer Engine, datatype and hardware support matrix."""
 WHOLE: Final = "the framework"
 """Feature that stands for a whole framework: no release of it is older."""
+SEQUENCE_PARALLELISM: Final = "sequence parallelism"
 _RECOMPUTATIONS: Final = {"selective": "selective recomputation", "modules": "recomputed modules"}
 """Features of a release by the recomputation that needs them."""
 
@@ -59,12 +61,9 @@ def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFe
 
     Source: catalog/data/training/releases.toml.
     """
-    month = last_month_of(job)
-    if not month:
-        return
     for feature in _features(job, plan):
         first = first_releases().get((job.framework, feature))
-        if first is not None and month < first.month:
+        if first is not None and not has_feature(job, feature):
             yield MissingFeature(job.framework, feature, job.framework_version or job.date, first)
 
 
@@ -78,6 +77,7 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
     parts = plan.pipeline_parallel * plan.virtual_stages
     used = {
         "pipeline parallelism": plan.pipeline_parallel > 1,
+        SEQUENCE_PARALLELISM: plan.sequence_parallel and plan.tensor_parallel > 1,
         "context parallelism": plan.context_parallel > 1,
         "expert parallelism": plan.expert_parallel > 1,
         _RECOMPUTATIONS["selective"]: plan.recompute == "selective",
@@ -89,21 +89,27 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
     yield from (feature for feature, is_used in used.items() if is_used)
 
 
+def has_feature(job: TrainingJob, feature: str) -> bool:
+    """Whether the job's release has a feature; the newest has all of them.
+
+    Source: catalog/data/training/releases.toml.
+    """
+    month = last_month_of(job)
+    first = first_releases().get((job.framework, feature))
+    return not month or first is None or month >= first.month
+
+
 def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
     """Return the limits of a lattice without the features that are newer than the job's release.
 
     Source: catalog/data/training/releases.toml.
     """
-    month = last_month_of(job)
-    if not month:
+    if not last_month_of(job):
         return limits
-
-    def has(feature: str) -> bool:
-        first = first_releases().get((job.framework, feature))
-        return first is None or month >= first.month
-
+    has = partial(has_feature, job)
     found = replace(
         limits,
+        sequence_parallel=limits.sequence_parallel and has(SEQUENCE_PARALLELISM),
         sharding=tuple(name for name in limits.sharding if has(name)),
         schedules=tuple(
             name for name in limits.schedules if has("interleaved stages" if name == "interleaved" else name)

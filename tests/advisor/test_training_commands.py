@@ -560,6 +560,19 @@ def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
     assert "--network says another" in wide.err
     stated = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64 --network-gbps 200")
     assert "is assumed" not in stated.err
+    for network, is_open in (("Ethernet 1x100Gb", True), ("TCP 100Gb", True), ("RoCE 8x400Gb", False)):
+        told = cli(f"advisor simulate train --model 8b --gpus 64 --network '{network}'")
+        assert ("over TCP sockets NCCL reaches less" in told.err) == is_open
+    old = cli(
+        "advisor simulate train --model 8b --method lora --framework axolotl --framework-version 2025-06"
+    )
+    assert "settings and habits are those of axolotl" in old.err
+
+
+def test_the_split_of_memory_is_told_without_stages(cli: Cli) -> None:
+    asked = "advisor simulate train --model qwen2-7b --method lora --gpu a800 --gpus 8 --framework peft"
+    run = cli(f"{asked} --framework-version 2025-06 --dp 8 --sequence 32768 --recompute full")
+    assert re.search(r"\(logits\s+and\s+loss\s+\d+", run.out)
 
 
 def test_a_variant_of_an_accelerator_acts(cli: Cli) -> None:

@@ -24,6 +24,12 @@ STEP_OF = "advisor simulate train --json --gpus 2 --gpu h100-sxm"
 SEARCH = (*STEP, "--workload")
 
 
+TRL = (
+    "sft.py --model_name_or_path Qwen/Qwen3-8B --max_seq_length 4096 --per_device_train_batch_size 1 "
+    "--gradient_accumulation_steps 8 --use_peft --lora_r 16"
+)
+
+
 def understand(text: str, known: tuple[str, ...] = STEP, *typed: str) -> dict[str, str]:
     words, _ = with_tuning_settings([text, *typed], known, ())
     return dict(zip(words[::2], words[1::2], strict=True))
@@ -139,6 +145,18 @@ def test_a_setting_that_no_word_of_the_framework_has_is_named() -> None:
     words, notes = with_tuning_settings([text], STEP, ())
     assert words[words.index("--method") + 1] == "lora"
     assert "quantization_bit 8 is not known, and not part of the plan" in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (AXOLOTL + "deepspeed: deepspeed_configs/zero3_bf16.json\n", "zero3: what it offloads is not read"),
+        (AXOLOTL + "deepspeed: mine.json\n", "mine.json is not read"),
+        (f"accelerate launch --config_file fsdp.yaml --num_processes 8 {TRL}", "fsdp.yaml is not read"),
+    ],
+)
+def test_a_file_that_is_named_and_not_read_is_said(text: str, said: str) -> None:
+    assert said in " ".join(with_tuning_settings([text], STEP, ())[1])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ ROWS: list[dict[str, Any]] = [
 ]
 BY_TYPE = {row["type"]: row for row in ROWS}
 """A config of each type, its size and where that is published. `counts` says what the size counts: all, the language
-model alone ("text"), or the prediction layers too ("mtp")."""
+model alone ("text"), or the prediction layers too ("mtp"). Rows of repositories have the fields of their files."""
+ACTIVATIONS = ("hidden_act", "activation_function", "activation", "activation_type", "hidden_activation")
 
 
 def read(folder: Path, config: dict[str, Any]) -> Model:
@@ -39,6 +40,69 @@ def test_each_type_has_its_published_size(row: dict[str, Any], tmp_path: Path) -
     total += 0.0 if row["counts"] == "text" else count.vision
     total += count.mtp if row["counts"] == "mtp" else 0.0
     assert total == pytest.approx(row["parameters"], rel=0.02)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "silu" not in str(row)], ids=lambda row: row["type"])
+def test_the_activation_does_not_decide_what_the_class_of_a_type_fixes(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
+    config = {name: value for name, value in row["config"].items() if name not in ACTIVATIONS}
+    assert read(tmp_path, config).layers == read(tmp_path, row["config"]).layers
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("bloom", {"intermediate_size": 4 * 64}),  # as a reader who is asked for the width types it
+        ("mpt", {"ffn_config": {"ffn_type": "mptmlp"}}),
+        ("falcon", {"multi_query": None}),
+        ("gpt_bigcode", {"multi_query": None, "num_key_value_heads": None}),
+        ("starcoder2", {"tie_word_embeddings": None}),
+        ("mamba", {"tie_word_embeddings": None}),
+        ("gemma3_text", {"head_dim": None}),
+        ("qwen3", {"head_dim": None}),
+        ("gpt_neox", {"hidden_act": None}),
+    ],
+)
+def test_a_field_that_repeats_the_default_of_its_class_changes_nothing(
+    name: str, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    before = read(tmp_path, BY_TYPE[name]["config"])
+    after = read(tmp_path, {**BY_TYPE[name]["config"], **fields})
+    assert (after.layers, after.tied_embeddings) == (before.layers, before.tied_embeddings)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "share"),
+    [
+        ("mpt", {"attn_config": {"attn_type": "multiquery_attention"}}, 0.84),
+        ("mpt", {"attn_config": {"attn_type": "grouped_query_attention", "kv_n_heads": 8}}, 0.88),
+        ("mpt", {"expansion_ratio": 2}, 0.68),
+        ("mpt", {"ffn_config": {"ffn_type": "mptglu"}}, 1.32),
+        ("gpt2", {"attention_head_type": "multiquery"}, 0.90),
+    ],
+)
+def test_what_a_section_of_a_file_states_counts(
+    name: str, fields: dict[str, Any], share: float, tmp_path: Path
+) -> None:
+    before = parameter_count(read(tmp_path, BY_TYPE[name]["config"])).total
+    after = parameter_count(read(tmp_path, {**BY_TYPE[name]["config"], **fields})).total
+    assert after / before == pytest.approx(share, abs=0.015)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"model_type": "opt", "word_embed_proj_dim": 512, "ffn_dim": 4096}, "word_embed_proj_dim"),
+        ({"intermediate_size": 4096}, "model_type"),
+    ],
+)
+def test_what_would_be_guessed_is_refused_by_its_field(
+    fields: dict[str, Any], field: str, tmp_path: Path
+) -> None:
+    shape = {"hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24, "vocab_size": 50272}
+    with pytest.raises(InputFileError, match=field):
+        read(tmp_path, {**shape, **fields})
 
 
 @pytest.mark.parametrize(

@@ -276,8 +276,10 @@ def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[
         failures += " A write takes no longer than a snapshot: --checkpoints sync and async cost the same."
     rate = shown.tokens_per_s_per_accelerator
     work = (
-        f"Compute: 6 x {show(compute['active_parameters'], COUNT)} x {show(compute['tokens'], COUNT)} = "
-        f"{compute['flop']:.3g} flop, {digits(compute['tokens_per_parameter'])} tokens per parameter; "
+        f"Compute: {compute['flop'] / (compute['active_parameters'] * compute['tokens']):.0f} x "
+        f"{show(compute['active_parameters'], COUNT)} x {show(compute['tokens'], COUNT)} = {compute['flop']:.3g} flop "
+        f"({compute['flop_with_attention']:.3g} with attention, as MFU counts), "
+        f"{digits(compute['tokens_per_parameter'])} tokens per parameter; "
         f"{shown.num_steps:,} steps of {show_quantity(shown.step_time_s, TIME)}, {digits(rate.value)} tokens/s per "
         f"accelerator, MFU {percent(shown.mfu_fraction.value)}, with recomputation "
         f"{percent(shown.hfu_fraction.value)}."

@@ -167,6 +167,8 @@ def host_note(
 
 
 def network_note(cluster: TrainingCluster, num_accelerators: int) -> str:
-    """Return the network that a job over several nodes is priced with, where none was typed."""
+    """Return the network that a job over several nodes is priced with, where none was typed, or leaves open how."""
     words = network_words(cluster, num_accelerators)
+    if cluster.network is not None and cluster.network.is_ethernet:
+        return f"{words} (--network-gbps)" if words else ""
     return f"{words} (--network says another)" if words and cluster.network is None else ""

@@ -32,6 +32,7 @@ from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.decide.training.fixed_layout import batch_near
 from advisor.decide.training.islands import ACROSS, Islands, over_islands
 from advisor.decide.training.money import unsold
+from advisor.decide.training.near_plans import nearest_that_runs
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK
 from advisor.decide.training.search import (
     PlanFound,
@@ -41,10 +42,12 @@ from advisor.decide.training.search import (
     evaluate_plan,
     simulate_pipeline,
 )
+from advisor.decide.training.simulate_args import layout_args
 from advisor.decide.training.space import (
     ADAPTER_FRAMEWORKS,
     COMPUTE_DTYPES,
     FRAMEWORKS,
+    OF_TRANSFORMERS,
     RULES,
     TUNING_FRAMEWORKS,
     Variant,
@@ -55,6 +58,7 @@ from advisor.decide.training.space import (
     option_faults,
     peak_flop_per_s,
     program_asked,
+    release_note,
     training_job,
 )
 from advisor.render.answer import Answer
@@ -64,7 +68,7 @@ from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
-from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
+from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.plan import (
     RECOMPUTES,
     SCHEDULES,
@@ -72,12 +76,14 @@ from advisor.simulator.training.plan import (
     Sharding,
     TrainingPlan,
 )
-from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
+from advisor.simulator.training.plan_check import check_plan, plan_words
 from advisor.simulator.training.release_months import check_release_name
-from advisor.simulator.training.releases import limits_at
+from advisor.simulator.training.releases import SEQUENCE_PARALLELISM, has_feature, limits_at, missing_features
 
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
+_MOST_DOUBLINGS: Final = 6
+"""Doublings of accelerators that are tried for a plan that does not fit: 8 become 512."""
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS,
     "recompute": RECOMPUTES,
@@ -124,12 +130,7 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     for each in clusters:
         _check_precision(job, each)
     plan, told = _stated_or_fastest(_of_whole(values, islands), job, clusters)
-    within = limits_of(job, cluster) if "framework" in values else None
-    check_plan(plan, job, min(each.domain for each in clusters), within)
-    if "framework" in values:
-        _check_options(plan, job, cluster)
-    check_release(plan, job)
-    hosted = host_note(values, plan, job, cluster)
+    hosted = _check(plan, job, clusters, values)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     counts = islands.counts if islands else (plan.num_accelerators,)
     sold = [
@@ -147,10 +148,12 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
         run = TrainRun(split.found, all(fits), tokens, "framework" in values, islands=(islands, split))
     too_large = ""
     if not all(fits):
-        too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
+        too_large = _too_large(run.found, values) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
+    release = release_note(job.software, job.framework_version)
     habits = habit_notes(job, cluster, plan, fits=islands is None and all(fits))
-    notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, *habits, told_network)))
+    about_run = (chosen.note, chip.note, known, release, second, told, hosted, *habits, told_network)
+    notes = tuple(filter(None, about_run))
     about = {"model": job.model.id, "accelerator": cluster.accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
@@ -380,7 +383,7 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
         raise AdvisorError(
             f"--gpus {values['gpus']} is not TP {tp} × PP {pp} × CP {cp} × DP {dp}",
             why=f"these use {tp * pp * cp * dp} accelerators",
-            fix="give --gpus or --dp",
+            fix=f"--gpus {tp * pp * cp * dp}" if values["gpus"] % (tp * pp * cp) else "drop --dp",
         )
     virtual = int(values.get("vpp", 1))
     recompute = values.get("recompute", "none")
@@ -398,7 +401,7 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
         recompute=recompute,
         recompute_layers=values.get("recompute_layers", -1),
         schedule=values.get("schedule", "interleaved" if virtual > 1 else "1f1b"),
-        sequence_parallel=values.get("sequence_parallel", tp > 1),
+        sequence_parallel=values.get("sequence_parallel", tp > 1 and has_feature(job, SEQUENCE_PARALLELISM)),
         first_stage_layers=values.get("first_stage_layers", 0),
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
@@ -443,28 +446,98 @@ def _check_precision(job: TrainingJob, cluster: TrainingCluster) -> None:
     )
 
 
-def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> None:
-    """Refuse a layout that the framework which was asked for has no option for.
+def _check(
+    plan: TrainingPlan, job: TrainingJob, clusters: Sequence[TrainingCluster], values: Mapping[str, Any]
+) -> str:
+    """Refuse a layout that does not divide, that the framework which was asked for has no option for, that its release
+    lacks, or that keeps more in host memory than is there; return a note on what it keeps there.
 
-    Raises: InfeasibleError: it has none; with its nearest layout as the hint.
+    Raises: InfeasibleError: so it is; the fix is one with which the layout runs and fits, or the nearest that does.
     """
-    found = next(option_faults(job, plan), None)
-    if found is None:
-        return
-    near = nearest_plan(plan, enumerate_lattice(job, plan.num_accelerators, limits_of(job, cluster)))
-    runs = near is not None and not any(option_faults(job, near))
-    hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near and runs else ""
+    is_named = "framework" in values
+    elsewhere = ""
+    is_of_host = False
+    try:
+        check_plan(plan, job, min(each.domain for each in clusters))
+        fault = next(option_faults(job, plan), None) if is_named else None
+        if fault is not None:
+            elsewhere = _other_framework(plan, job, clusters[0], values)
+            fix = elsewhere or "drop --framework: then no launch options are printed"
+            raise InfeasibleError(fault[0], why=fault[1], fix=fix)
+        check_release(plan, job)
+        is_of_host = True
+        return host_note(values, plan, job, clusters[0])
+    except InfeasibleError as error:
+        if len(clusters) > 1 or (is_of_host and does_fit(evaluate_plan(job, clusters[0], plan))):
+            raise
+        counts = _counts_near(plan.num_accelerators, is_typed="gpus" in values)
+        near = nearest_that_runs(plan, job, clusters[0], counts, is_of_framework=is_named)
+        if near is None:
+            raise
+        options = _layout_words(near, values)
+        who = f"{job.framework} " if is_named else ""
+        fix = f"{elsewhere}, or {options}" if elsewhere else options
+        if plan.tensor_parallel > clusters[0].domain:
+            fix += ", or --gpus-per-node if your nodes are larger"
+        hint = f"the nearest plan that {who}runs: {plan_words(near)}"
+        raise InfeasibleError(error.what, why=error.why, fix=fix, hint=hint) from None
+
+
+def _counts_near(count: int, *, is_typed: bool) -> list[tuple[int, ...]]:
+    """Return numbers of accelerators to try in place of a plan's, in groups: its own, the powers of two around it, and
+    larger ones; a number that follows from degrees is no better than its neighbours."""
+    below = 1 << (count.bit_length() - 1)
+    around = (below, 2 * below)
+    larger = [(below << power,) for power in range(2, _MOST_DOUBLINGS + 1)]
+    return [(count,), around, *larger] if is_typed else [(count, *around), *larger]
+
+
+def _other_framework(
+    plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster, values: Mapping[str, Any]
+) -> str:
+    """Return the option of another framework that has a layout which the named one lacks, and in which it fits; empty
+    if there is none."""
     families = FRAMEWORKS if job.method == "full" else ADAPTER_FRAMEWORKS
     others = dict.fromkeys((*families.get(cluster.accelerator.vendor, ()), *TUNING_FRAMEWORKS))
-    able = [name for name in others if not any(option_faults(replace(job, framework=name), plan))]
-    fix = f"--framework {able[0]}" if able else "drop --framework: then no launch options are printed"
-    raise InfeasibleError(found[0], why=found[1], fix=fix, hint=hint)
+    plain = {name: value for name, value in values.items() if name not in ("framework_version", "software")}
+    for name in others:
+        try:
+            other = _job({**plain, "framework": name}, job.model, cluster.accelerator)
+        except AdvisorError:
+            continue
+        if not any(option_faults(other, plan)) and does_fit(evaluate_plan(other, cluster, plan)):
+            return f"--framework {name}"
+    return ""
 
 
-def _too_large(found: PlanFound) -> str:
-    """Return the message that the plan does not fit, with the fastest plan that does."""
+def _layout_words(plan: TrainingPlan, values: Mapping[str, Any]) -> str:
+    """Return the options that state all of a layout, with the accelerators where other ones were typed."""
+    count = plan.num_accelerators
+    more = ["--gpus", str(count)] if values.get("gpus", count) != count else []
+    return " ".join((*layout_args(plan), *more))
+
+
+def _too_large(found: PlanFound, values: Mapping[str, Any]) -> str:
+    """Return the message that the plan does not fit, with the options of the fastest plan that does, or with what else
+    would let one fit."""
     memory = found.cluster.accelerator.memory_bytes or 0.0
-    fastest = _fastest(found.job, found.cluster, found.num_accelerators)
-    near = f"; the fastest plan that fits: {plan_words(fastest)}" if fastest else ""
     short = math.ceil((found.peak_memory_bytes - memory) / GB)
-    return f"does not fit: needs {short} GB more per accelerator{near}"
+    return f"does not fit: needs {short} GB more per accelerator{_what_fits(found, values)}"
+
+
+def _what_fits(found: PlanFound, values: Mapping[str, Any]) -> str:
+    fastest = _fastest(found.job, found.cluster, found.num_accelerators)
+    if fastest is not None:
+        return f"; the fastest plan that fits: {_layout_words(fastest, values)}"
+    if found.job.framework in OF_TRANSFORMERS:
+        words = ",".join(filter(None, (str(values.get("features", "")), "liger")))
+        fused = _job({**values, "features": words}, found.job.model, found.cluster.accelerator)
+        has_it = not any(missing_features(fused, found.plan))
+        if has_it and does_fit(evaluate_plan(fused, found.cluster, found.plan)):
+            return f"; it fits with --features {words}, which computes the loss in parts"
+    for doublings in range(1, _MOST_DOUBLINGS + 1):
+        count = found.num_accelerators << doublings
+        more = _fastest(found.job, found.cluster, count)
+        if more is not None:
+            return f"; on more accelerators this fits: {_layout_words(more, {'gpus': 0})}"
+    return ""

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from advisor.catalog.training import framework_release
-from advisor.catalog.units import DAY_S
+from advisor.catalog.units import DAY_S, GB
 from advisor.commands.simulate_train.far_sites import FarSites
 from advisor.commands.simulate_train.first_principles import bubble_words, first_principles, states_words
 from advisor.commands.simulate_train.islands import islands_flags, islands_result, islands_words, title_of
@@ -15,13 +16,14 @@ from advisor.decide.training.islands import Islands, IslandsFound
 from advisor.decide.training.memory_over_step import memory_over_step
 from advisor.decide.training.option import bottleneck_of, memory_stages, modelled_parts_s, plan_columns
 from advisor.decide.training.result import StageMemory
+from advisor.decide.training.search import MEMORY_PARTS as PARTS_OF_TENSORS
 from advisor.decide.training.search import PlanFound, pipeline_to_draw
 from advisor.decide.training.space import rated_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity
 from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.document import pick_attributes
 from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity
-from advisor.render.training_charts import memory_over_step_chart, stage_chart, waterfall_chart
+from advisor.render.training_charts import MEMORY_PARTS, memory_over_step_chart, stage_chart, waterfall_chart
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
@@ -31,6 +33,8 @@ from advisor.simulator.training.memory import MemoryVerdict, memory_verdict
 from advisor.simulator.training.pipeline import PipelineRun
 from advisor.simulator.training.plan_check import plan_words
 
+_SHOWN_FROM_BYTES: Final = 0.05 * GB
+"""Smallest use of memory that a summary names."""
 _MOST_ROWS = 32
 """Stages that a terminal's picture shows; longer pipelines only in the drawing."""
 
@@ -249,9 +253,18 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
         f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
         f"{percent(hfu.value)}; {costs}.{whole}\n"
         f"Memory of the fullest accelerator {show_quantity(memory_quantity(found), SIZE)} of {show(memory, SIZE)}: "
-        f"{verdict}. Tensors hold {show(found.allocated_bytes, SIZE)} of it, the allocator "
+        f"{verdict}. Tensors hold {show(found.allocated_bytes, SIZE)} of it{_split_words(run)}, the allocator "
         f"{show(found.reserved_bytes, SIZE)}, the rest is the driver's."
     )
+
+
+def _split_words(run: TrainRun) -> str:
+    """Return what tensors of a plan without stages hold, largest first; the chart of the stages tells it of others."""
+    if len(run.stages) > 1:
+        return ""
+    held = {MEMORY_PARTS[part]: run.found.memory_bytes[part] for part in PARTS_OF_TENSORS}
+    shown = sorted(((size, words) for words, size in held.items() if size >= _SHOWN_FROM_BYTES), reverse=True)
+    return f" ({', '.join(f'{words} {show(size, SIZE)}' for size, words in shown)})" if shown else ""
 
 
 def _pipeline_result(run: PipelineRun) -> dict[str, object]:

@@ -8,7 +8,7 @@ from advisor.catalog.parts import power_floors
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
 from advisor.decide.training.scenario import MachineConditions
-from advisor.simulator.collectives.fabric_text import describe
+from advisor.simulator.collectives.fabric_text import describe, leaves_transport_open
 from advisor.simulator.collectives.topology import usual_network
 from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, NodeNetwork, TrainingCluster
 
@@ -26,7 +26,12 @@ def network_of(accelerator: Accelerator, text: str) -> NodeNetwork:
     """
     node = accelerator.node_size
     topology, _ = describe(accelerator, text, 2 * node, 2)
-    return NodeNetwork(topology.inter_bytes_per_s, topology.inter_latency_s, topology.network_reduction)
+    return NodeNetwork(
+        topology.inter_bytes_per_s,
+        topology.inter_latency_s,
+        topology.network_reduction,
+        leaves_transport_open(text),
+    )
 
 
 def lowest_power_w(accelerator: Accelerator) -> float:
@@ -88,4 +93,7 @@ def network_words(cluster: TrainingCluster, num_accelerators: int) -> str:
         usual = usual_network(cluster.accelerator, cluster.group(num_accelerators))
         return usual.words if usual is not None else ""
     rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
-    return f"network between nodes: {rate:g} Gb/s for each accelerator"
+    words = f"network between nodes: {rate:g} Gb/s for each accelerator"
+    if cluster.network.is_ethernet:
+        words += ", priced as RDMA (RoCE); over TCP sockets NCCL reaches less of it: state the rate that you measure"
+    return words

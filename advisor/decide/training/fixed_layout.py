@@ -1,6 +1,6 @@
 """Layouts that a user fixes in part: what they leave to the search, and why they may be impossible."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,6 +13,10 @@ from advisor.simulator.training.plan_check import faults
 
 _WHOLE: Final = ("tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel")
 """Degrees whose product is the number of accelerators."""
+_LARGEST_OVER_ASKED: Final = 8
+"""Largest number of accelerators that is named in place of one that is not divided, over that number."""
+_MOST_SIZES_TRIED: Final = 6
+"""Numbers of accelerators that are searched for one with an answer, the nearest first."""
 _BATCH_SHIFT: Final = 0.125
 """Largest shift of a default batch that is made for more ranks to divide it. Own assumption: half of it leaves 768
 accelerators half of their data-parallel ranks."""
@@ -58,8 +62,15 @@ def least_plan(layout: FixedLayout, limits: LatticeLimits) -> TrainingPlan:
     )
 
 
-def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: TrainingLimits) -> None:
-    """Refuse a fixed layout that cannot be whatever the rest of the plan is.
+def check_layout(
+    layout: FixedLayout,
+    job: TrainingJob,
+    domain: int,
+    limits: TrainingLimits,
+    works: Callable[[int], bool] = lambda count: True,
+) -> None:
+    """Refuse a fixed layout that cannot be whatever the rest of the plan is; `works` tells whether a question has an
+    answer on another number of accelerators, of which the nearest is named.
 
     Raises: InfeasibleError: a degree divides nothing, or the accelerators are no multiple of what is fixed.
     """
@@ -74,17 +85,29 @@ def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: Tra
         return
     copies = layout.data_parallel
     if count % ranks or (copies is not None and _is_whole(layout) and count != ranks * copies):
-        # Replicas divide the batch; beyond one domain, clusters are whole ones if the layout allows any near that size.
-        sizes = [ranks * d for d in range(1, 2 * count // ranks + 2) if job.global_batch % d == 0]
-        whole = [size for size in sizes if size <= domain or size % domain == 0] or sizes
-        if copies is not None and _is_whole(layout):
-            whole = [ranks * copies]
-        near = min(whole, key=lambda size: abs(size - count))
+        whole = copies if copies is not None and _is_whole(layout) else None
+        nearest = [ranks * whole] if whole else _sizes_near(count, ranks, job.global_batch, domain)
+        near = next(filter(works, nearest[:_MOST_SIZES_TRIED]), nearest[0])
         raise InfeasibleError(
             f"--gpus {count} is not a multiple of what is fixed: {_degrees_words(layout)}",
             why=f"every replica takes TP × PP × CP = {ranks} accelerators",
             fix=f"--gpus {near}, or other degrees",
         )
+
+
+def _sizes_near(count: int, ranks: int, global_batch: int, domain: int) -> list[int]:
+    """Return the numbers of accelerators to try in place of one that replicas of `ranks` do not divide: those near it,
+    the nearest first, then larger ones.
+
+    Replicas divide the batch; beyond one domain, clusters are whole ones if the layout allows any of that size.
+    """
+    most = _LARGEST_OVER_ASKED * count // ranks + 1
+    sizes = [ranks * copies for copies in range(1, most + 1) if global_batch % copies == 0]
+    found: list[int] = []
+    for group in ([s for s in sizes if s <= 2 * count + ranks], [s for s in sizes if s > 2 * count + ranks]):
+        whole = [size for size in group if size <= domain or size % domain == 0] or group
+        found += sorted(whole, key=lambda size: abs(size - count))
+    return found
 
 
 def batch_near(wanted: int, num_ranks: int) -> int:

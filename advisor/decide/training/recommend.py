@@ -62,8 +62,13 @@ from advisor.decide.training.space import RULES, family_asked, program_asked, tr
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.families import OF_TRANSFORMERS
-from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
-from advisor.simulator.training.job import Method
+from advisor.simulator.training.flop import (
+    CHINCHILLA,
+    FLOP_PER_PARAMETER_AND_TOKEN,
+    model_flop_per_token,
+    training_flop,
+)
+from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan_check import plan_words
 
 _BUDGET_STEP_USD = 100.0
@@ -105,7 +110,7 @@ def recommend_training(
     if not task.layout.is_free:
         widest = max(TrainingCluster(chip).domain for chip in candidates(scenario).values() if chip.is_ranked)
         job = training_job(model, task.sequence_tokens, task.global_batch, "bf16", "megatron")
-        check_layout(task.layout, job, widest, scenario.limits)
+        check_layout(task.layout, job, widest, scenario.limits, partial(_has_answer, scenario, model))
     known = ownership(scenario.as_of)
     outcome = search_training(scenario, model, progress)
     ranked = ranked_runs(scenario, outcome)
@@ -165,6 +170,15 @@ def _other_line(task: TrainingTask, option: TrainingOption) -> str:
     return (
         f"no line of {' and '.join(lacking)} says option 1; these do: {others}" if lacking and others else ""
     )
+
+
+def _has_answer(scenario: TrainingScenario, model: Model, num_accelerators: int) -> bool:
+    """Whether a question has an answer on another number of accelerators; taken for granted where many accelerators
+    would have to be searched."""
+    if not _is_narrow(scenario):
+        return True
+    other = scenario.with_limits(num_accelerators=num_accelerators)
+    return bool(ranked_runs(other, search_training(other, model, lambda message: None)))
 
 
 def _undivided_batch(scenario: TrainingScenario, model: Model, best: TrainingRun) -> str:
@@ -349,15 +363,19 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
 
 
 def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
-    """6ND and what it rests on; for pre-training of a dense model also what the loss law says."""
+    """6ND, of adapters 4ND, with the attention that MFU counts too, and what they rest on; for pre-training of a dense
+    model also what the loss law says."""
     count = parameter_count(model)
-    tokens = scenario.task.tokens
-    flop = training_flop(model, tokens)
+    task = scenario.task
+    tokens = task.tokens
+    job = TrainingJob(model, task.sequence_tokens, task.global_batch, method=task.method)
+    flop = training_flop(model, tokens, task.method)
     found = {
         "parameters": count.total,
         "active_parameters": count.active,
         "tokens": tokens,
         "flop": flop,
+        "flop_with_attention": model_flop_per_token(job) * tokens,
         "tokens_per_parameter": tokens / count.total,
     }
     if scenario.workload != "train" or count.active < _DENSE_FRACTION * count.total:
@@ -411,6 +429,8 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     others = _other_questions(scenario, first)
     if isinstance(first, NoLayout) and not first.fix:
         others = chain(_other_frameworks(scenario), () if nearest_count else _smaller_questions(scenario))
+    elif isinstance(first, NoOptions | NoFramework | NoUnits | LayoutRefused):
+        others = chain(others, _others_that_have(scenario, first))
     for fix, other in others:
         ranked = ranked_runs(other, search_training(other, model, lambda message: None))
         if ranked:
@@ -437,8 +457,6 @@ def _other_questions(
     tunes = scenario.task.method != "full" and _is_narrow(scenario)
     if isinstance(reason, NoOptions) and reason.by_model and not reason.elsewhere and tunes:
         yield "--method full", _with_task(scenario, method="full", lora_rank=0)
-    if isinstance(reason, NoOptions | NoFramework) and reason.elsewhere and _is_narrow(scenario):
-        yield from _elsewhere(scenario, reason.elsewhere)
     if isinstance(reason, NoOptions | NoFramework) and scenario.task.frameworks and not reason.elsewhere:
         free = _with_task(scenario, frameworks=(), programs=())
         yield "drop --framework", free
@@ -465,31 +483,45 @@ def _other_questions(
             yield f"--deadline {days}d", scenario.with_limits(deadline_s=days * DAY_S)
 
 
-def _elsewhere(scenario: TrainingScenario, names: Sequence[str]) -> Iterator[tuple[str, TrainingScenario]]:
-    """Yield other frameworks, then adapters in the one that was named and in others, then more accelerators: a
-    framework with options for a job may hold no plan of it."""
+def _others_that_have(
+    scenario: TrainingScenario, reason: NoOptions | NoFramework | NoUnits | LayoutRefused
+) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield the options of what has all that is lacking, each with the question that it makes: formats, optimizers,
+    releases and frameworks, then adapters in the framework that was named and in others, and at last the first framework
+    for a smaller job: a framework with options for a job may hold no plan of it."""
+    if not _is_narrow(scenario):
+        return
+    match reason:
+        case NoUnits(usable=usable):
+            for dtype in usable:
+                yield f"--precision {dtype}", _with_task(scenario, compute_dtypes=(dtype,))
+        case LayoutRefused(month=month) if month:
+            yield f"--framework-version {month}", _with_task(scenario, framework_version=month)
+        case NoOptions(optimizers=optimizers) if not reason.elsewhere:
+            for optimizer in optimizers:
+                yield f"--optimizer {optimizer}", _with_task(scenario, optimizer=optimizer)
+    elsewhere = () if isinstance(reason, NoUnits) else reason.elsewhere
+    asked = [(f"--framework {name}", _in_framework(scenario, name)) for name in elsewhere]
+    yield from asked
     task = scenario.task
-    for name in names:
-        yield f"--framework {name}", _in_framework(scenario, name, task.method)
     if task.method == "full" and scenario.workload in ("finetune", "rl"):
         adapted = _with_task(scenario, method="lora", lora_rank=DEFAULT_LORA_RANK)
         own = next((program for _, program in task.programs), next(iter(task.frameworks), ""))
-        yield "--method lora", _in_framework(adapted, own, "lora") if own else adapted
-        for name in names:
-            yield f"--framework {name} --method lora", _in_framework(adapted, name, "lora")
-    count = scenario.limits.num_accelerators
-    if count is not None and not scenario.limits.own:
-        for doublings in range(1, _MOST_COUNT_DOUBLINGS + 1):
-            more = scenario.with_limits(num_accelerators=count << doublings)
-            words = f"--framework {names[0]} --gpus {count << doublings}"
-            yield words, _in_framework(more, names[0], task.method)
+        yield "--method lora", _in_framework(adapted, own) if own else adapted
+        for name in elsewhere:
+            yield f"--framework {name} --method lora", _in_framework(adapted, name)
+    for option, other in asked[:1]:
+        for smaller, question in _smaller_questions(other):
+            yield f"{option} {smaller}", question
 
 
-def _in_framework(scenario: TrainingScenario, name: str, method: Method) -> TrainingScenario:
-    """Return a question in the framework of a name, as it is typed."""
-    family, _ = family_asked(name, loop_method=method if scenario.workload == "rl" else None)
+def _in_framework(scenario: TrainingScenario, name: str) -> TrainingScenario:
+    """Return the question with another framework, in no stated release."""
+    loop_method = scenario.task.method if scenario.rollout is not None else None
+    family, _ = family_asked(name, loop_method=loop_method)
     program = program_asked(name)
-    return _with_task(scenario, frameworks=(family,), programs=((family, program),) if program else ())
+    programs = ((family, program),) if program else ()
+    return _with_task(scenario, frameworks=(family,), programs=programs, framework_version="")
 
 
 def _is_narrow(scenario: TrainingScenario) -> bool:
@@ -587,6 +619,8 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return "--placement colocated"
         case NoLayout(fix=fix) if fix:
             return fix
+        case NoLayout(last_fix=fix) if fix:
+            return fix
         case NoLayout():
             return f"more --gpus, or less to hold: {_less_to_hold(scenario)}"
         case NotForSale():
@@ -596,11 +630,11 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
         case NotSupported() if not scenario.task.layout.is_free:
             return "fix less of the plan (--tp, --pp, --schedule, ...)"
         case NoUnits(usable=(first, *_)):
-            return f"--precision {first}"
+            return f"--precision {first}, and fewer other limits"
         case NoOptions(elsewhere=(first, *_)) | NoFramework(elsewhere=(first, *_)):
-            return f"--framework {first}"
+            return f"--framework {first}, and less to hold: {_less_to_hold(scenario)}"
         case NoOptions(optimizers=(first, *_)):
-            return f"--optimizer {first}"
+            return f"--optimizer {first}, and less to hold: {_less_to_hold(scenario)}"
         case NoOptions(by_model=True, sibling=sibling):
             near = f"--model {sibling}, which Transformers builds" if sibling else "another --model"
             return f"{_pricing_command(scenario)}, or {near}"

@@ -14,6 +14,7 @@ from advisor.catalog.units import GB
 from advisor.decide.reason import NoLayout
 from advisor.decide.training.conditions import MOST_HOST_BYTES
 from advisor.decide.training.fixed_layout import layout_options, least_plan
+from advisor.decide.training.near_plans import nearest_that_runs
 from advisor.decide.training.scenario import FixedLayout
 from advisor.decide.training.space import Variant, limits_of
 from advisor.simulator.training.cluster import TrainingCluster
@@ -25,7 +26,6 @@ from advisor.simulator.training.memory.peak import is_too_large_to_load
 from advisor.simulator.training.passes import pass_times
 from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.plan_check import nearest_plan
 from advisor.simulator.training.reinforcement import (
     Companions,
     companion_bytes,
@@ -398,19 +398,19 @@ def unlayable(
         is_too_large_to_load(variant.job, variant.cluster.accelerator.memory_bytes) for variant in variants
     ):
         why += "; Transformers loads the whole 4-bit model on each accelerator before ranks divide it"
-        return NoLayout(why, f"a --gpu with more than {peak / GB:.0f} GB, or a smaller --model")
+        return NoLayout(why, last_fix=f"a --gpu with more than {peak / GB:.0f} GB, or a smaller --model")
     return NoLayout(why)
 
 
 def _nearest_options(variants: Sequence[Variant], num_accelerators: int, layout: FixedLayout) -> str:
-    """Return the options of the nearest plan that divides, for what a user fixes otherwise; empty if nothing is fixed,
-    or no plan divides at all."""
+    """Return the options of the nearest plan that runs and fits, for what a user fixes otherwise; empty if nothing is
+    fixed, or no plan runs at all."""
     if layout.is_free:
         return ""
     for variant in variants:
         limits = limits_at(limits_of(variant.job, variant.cluster), variant.job)
-        lattice = enumerate_lattice(variant.job, num_accelerators, replace(limits, are_stated=True))
-        near = nearest_plan(least_plan(layout, limits), lattice)
+        wanted = least_plan(layout, limits)
+        near = nearest_that_runs(wanted, variant.job, variant.cluster, ((num_accelerators,),))
         if near is not None:
             return layout_options(layout, near)
     return ""

@@ -28,10 +28,14 @@ def simulate_args(
         found += ["--optimizer", job.optimizer]
     if job.mean_sequence_tokens:
         found += ["--mean-length", f"{job.mean_sequence_tokens:g}"]
-    return (*found, *_layout_args(plan), *_condition_args(conditions))
+    return (*found, *layout_args(plan), *_condition_args(conditions))
 
 
-def _layout_args(plan: TrainingPlan) -> list[str]:
+def layout_args(plan: TrainingPlan) -> list[str]:
+    """Return the options of `advisor simulate train` that state all of a plan.
+
+    Source: options of the command; what is left out is its default.
+    """
     degrees = {
         "--tp": plan.tensor_parallel,
         "--pp": plan.pipeline_parallel,

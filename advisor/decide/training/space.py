@@ -181,6 +181,18 @@ def family_asked(name: str, *, loop_method: Method | None = None) -> tuple[str, 
     return family, "" if family == name else f"framework '{name}' is taken as {family}"
 
 
+def release_note(software: str, version: str) -> str:
+    """Return the note on what a stated release means for software whose settings are known of one release; empty if
+    none is stated, or for other software."""
+    record = tuners().get(software)
+    if record is None or not version:
+        return ""
+    return (
+        f"--framework-version {version} counts for what Transformers, PEFT and PyTorch of that month lack; "
+        f"settings and habits are those of {record.release}"
+    )
+
+
 def program_asked(name: str) -> str:
     """Return the framework whose own command a name asks for; empty if the name is a family's."""
     record = tuner_named(name)
@@ -543,13 +555,14 @@ def _fixed_fault(job: TrainingJob, task: TrainingTask, cluster: TrainingCluster)
     lacks = lacking_setting(job, plan, goal)
     if lacks is not None and layout.sharding is not None and lacks.part == "sharding":
         others = frameworks_with_settings(job, goal, plan)
-        fix = f"--framework {others[0]}, or fix less of the plan" if others else "fix less of the plan"
-        return LayoutRefused(str(lacks), "its settings are those of the release's own package", fix)
+        why = "its settings are those of the release's own package"
+        return LayoutRefused(str(lacks), why, "fix less of the plan", others)
     missing = max(missing_features(job, plan), key=lambda each: each.first.month, default=None)
     if missing is None:
         return None
     came = f"it came in {missing.first.month} with {missing.first.release}"
-    return LayoutRefused(missing.words, came, f"--framework-version {missing.first.month}")
+    fix = f"a --framework-version of {missing.first.month} or later, or fix less of the plan"
+    return LayoutRefused(missing.words, came, fix, month=missing.first.month)
 
 
 def _without_options(

@@ -135,7 +135,7 @@ def formats_of(job: TrainingJob) -> Formats:
     return Formats(
         software=software,
         layers=layers,
-        experts=held if job.method == "qlora" else layers,
+        experts=layers if job.method != "qlora" or job.model.family in software.quantized_experts else held,
         tables=tables,
         adapters=adapters,
         quantized_copy=_QUANTIZED_COPY_BYTES.get(job.compute_dtype, 0.0) if copies else 0.0,

@@ -11,7 +11,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Price
 from advisor.decide.reason import FailsTooOften, NotWorthCommitting
 from advisor.decide.training.money import ClusterOffer, unsold
-from advisor.decide.training.recommend import recommend_training
+from advisor.decide.training.recommend import compute_of, recommend_training
 from advisor.decide.training.result import TrainingOption
 from advisor.decide.training.runs import TrainingRun, run_of, trained_parameters
 from advisor.decide.training.scenario import (
@@ -23,9 +23,10 @@ from advisor.decide.training.scenario import (
     TrainingTask,
 )
 from advisor.decide.training.search import Tally, best_plans, evaluate_plan
-from advisor.decide.training.space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
+from advisor.decide.training.space import COMPUTE_DTYPES, peak_flop_per_s, training_job, variants_of
 from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, TrainingCluster
-from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.flop import model_flop_per_token
+from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
@@ -278,3 +279,33 @@ def test_commitments_are_billed_whole_and_only_worth_a_tenth_of_their_time() -> 
     assert long.infeasible is None
     assert long.usd == pytest.approx(80.0 * year)
     assert run_bought_for("on_demand", 0.2 * year).usd == pytest.approx(80.0 * 0.2 * year, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["gpt-oss-20b", "gpt-oss-120b"])
+def test_unsloth_packs_experts_of_gpt_oss_and_stores_no_scores(name: str) -> None:
+    """Source: unsloth_zoo 2026.10.9, temporary_patches/gpt_oss.py; Unsloth publishes 14 GB for the smaller model."""
+    model = models.get(name).record
+    jobs = [
+        training_job(model, 1024, 8, "bf16", "peft", method="qlora", lora_rank=8, software=software)
+        for software in ("unsloth", "")
+    ]
+    own, others = (
+        evaluate_plan(job, TrainingCluster(H100), TrainingPlan(recompute="full")).memory_bytes for job in jobs
+    )
+    assert own["weight"] < 0.4 * others["weight"]
+    assert "unfused_attention" in training_job(model, 1024, 8, "bf16", "peft", architecture="ada").features
+    assert "unfused_attention" not in jobs[0].features
+    if name == "gpt-oss-20b":
+        assert 10e9 < sum(own.values()) < 16.5e9
+
+
+@pytest.mark.parametrize(("method", "factor"), [("full", 6), ("lora", 4)])
+def test_the_compute_of_an_answer_is_what_its_mfu_counts(method: Method, factor: int) -> None:
+    rank = 0 if method == "full" else 16
+    task = TASK.model_copy(update={"method": method, "lora_rank": rank})
+    question = TrainingScenario(model="qwen3-0.6b", workload="finetune", task=task, as_of=DAY)
+    model = models.get("qwen3-0.6b").record
+    compute = compute_of(question, model)
+    job = TrainingJob(model, 4096, 64, method=method, lora_rank=rank)
+    assert compute["flop"] == pytest.approx(factor * compute["active_parameters"] * 1e7)
+    assert compute["flop_with_attention"] == pytest.approx(model_flop_per_token(job) * 1e7)

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
+from advisor.commands.simulate_train.options import TrainLayout
 from advisor.decide.certainty import holds_word
 from advisor.decide.training.commands import has_command
 from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
@@ -189,8 +190,58 @@ REFUSED = (
     "simulate train --model 8b --gpu h100 --gpus 8 --framework megatron --schedule dualpipe --pp 4",
     "simulate train --model 8b --gpu h100 --gpus 8 --framework torchtitan --framework-version 2023-01",
     "simulate train --model 8b --gpu h100 --gpus 1 --framework deepspeed --offload-optimizer --host-memory 64GB",
+    "simulate train --model 8b --gpu h100 --gpus 8 --framework fsdp --sharding zero1 --sequence 4096 --global-batch 64",
+    "simulate train --model 8b --gpu h100 --gpus 8 --vpp 2",
+    "simulate train --model 8b --gpu h100 --gpus 16 --tp 16",
+    "simulate train --model 8b --gpu h100 --gpus 64 --dp 7 --tp 4 --pp 2",
+    "simulate train --model qwen3-30b-a3b --gpu h100 --gpus 48 --ep 12 --global-batch 480",
+    "simulate train --model qwen3-235b --gpu h100 --gpus 64 --ep 24 --tp 4 --framework megatron",
+    "simulate train --model 70b --gpu h100 --gpus 64 --framework torchtitan --schedule zb_h1 --pp 4 --tp 8",
+    "simulate train --model 70b --gpu a100-sxm-80gb --gpus 64 --tp 8 --pp 8 --framework megatron "
+    "--framework-version 2022-03 --recompute selective",
+    "recommend --workload finetune --model openai/gpt-oss-20b --method qlora --framework torchtune --own 1xrtx-4080",
+    "recommend --workload finetune --model 70b --method qlora --gpu l4 --gpus 1 --framework unsloth",
+    "recommend --workload train --model 405b --tokens 1T --gpu h100 --gpus 100 --tp 8 --pp 4",
+    "recommend --workload rl --model qwen2.5-32b --gpu h100 --gpus 1",
 )
 """Questions that are refused, each by another rule."""
+TOO_LARGE = (
+    "simulate train --model qwen3-30b-a3b --gpu h100 --gpus 48 --ep 16 --global-batch 480",
+    "simulate train --model 8b --gpu h100 --gpus 8 --framework fsdp --sequence 8192 --micro-batch 2 --dp 8",
+    "simulate train --model 70b --gpu h100 --gpus 16 --tp 8 --pp 2",
+    "simulate train --model qwen2.5-7b --method lora --gpu a800 --gpus 8 --framework peft --sequence 32768 --dp 8 "
+    "--recompute full --framework-version 2025-06",
+    "simulate train --model mixtral-8x7b --gpu h100 --gpus 16 --ep 8 --framework megatron",
+)
+"""Plans that do not fit, and for which what does is told."""
+LAYOUT = {f"--{field.name}".replace("_", "-") for field in fields(TrainLayout)}
+
+
+def with_options(command: str, options: str) -> str:
+    """Return a command with the options that a fix names; a whole layout takes the place of what was typed of one."""
+    words = shlex.split(command)
+    typed = shlex.split(options)
+    if typed[0] == "drop":
+        place = words.index(typed[1])
+        del words[place : place + 2]
+        return shlex.join(words)
+    gone = LAYOUT if "--dp" in typed and command.startswith("simulate") else set()
+    gone = (
+        gone
+        | {word for word in typed if word.startswith("--")}
+        | ({"--gpu", "--gpus"} & {*words} if "--own" in typed else set())
+    )
+    kept = []
+    for place, word in enumerate(words):
+        name = word if word.startswith("--") else words[place - 1]
+        if name not in gone:
+            kept.append(word)
+    return shlex.join([*kept, *typed])
+
+
+def is_held(answer: str) -> bool:
+    """Whether an answer's plan fits its accelerators; those that are recommended do."""
+    return bool(json.loads(answer).get("fits", True))
 
 
 @pytest.mark.parametrize("command", REFUSED)
@@ -200,25 +251,20 @@ def test_what_a_refusal_says_to_type_is_accepted(cli: Cli, command: str) -> None
     fix = re.search(r"^  To fix: (.*)$", refused.err, re.MULTILINE)
     assert fix is not None, refused.err
     options = fix[1].split(", or ")[0].split(": then ")[0].removesuffix(" or more")
-    words = shlex.split(command)
-    typed = shlex.split(options)
-    if typed[0] == "drop":
-        place = words.index(typed[1])
-        del words[place : place + 2]
-        typed = []
-    if len(typed) == 1:
-        words += typed
-        typed = []
-    for name, value in zip(typed[::2], typed[1::2], strict=True):
-        if name == "--own":
-            place = words.index("--gpu")
-            del words[place : place + 4]
-        if name in words:
-            words[words.index(name) + 1] = value
-        else:
-            words += [name, value]
-    again = cli(f"advisor {shlex.join(words)} --as-of 2026-11-20 --json")
+    again = cli(f"advisor {with_options(command, options)} --as-of 2026-11-20 --json")
     assert again.code == 0, again.err
+    assert is_held(again.out), options
+
+
+@pytest.mark.parametrize("command", TOO_LARGE)
+def test_the_plan_that_is_said_to_fit_does(cli: Cli, command: str) -> None:
+    found = cli(f"advisor {command} --as-of 2026-11-20 --json")
+    assert not is_held(found.out)
+    told = re.search(r"fits[^-]*(--[^\"]*?)(, which|\"|$)", " ".join(json.loads(found.out)["warnings"]))
+    assert told is not None, json.loads(found.out)["warnings"]
+    again = cli(f"advisor {with_options(command, told[1])} --as-of 2026-11-20 --json")
+    assert again.code == 0, again.err
+    assert is_held(again.out), told[1]
 
 
 def test_an_infeasible_term_has_no_dollars(cli: Cli) -> None:

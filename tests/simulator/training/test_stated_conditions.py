@@ -11,10 +11,11 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import at_power, framework_costs
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.memory import fits, memory_verdict, peak_memory, stage_memory
 from advisor.simulator.training.memory.formats import shape_of
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.releases import features_at, missing_features
+from advisor.simulator.training.releases import features_at, limits_at, missing_features
 from advisor.simulator.training.stages import chunk_sizes, stage_groups
 from advisor.simulator.training.step import StepColumns, step_time
 
@@ -141,6 +142,16 @@ def test_a_release_lacks_what_came_later() -> None:
     assert [one.feature for one in missing_features(old, TrainingPlan(context_parallel=2))] == [
         "context parallelism"
     ]
+
+
+@pytest.mark.parametrize(("month", "has_it"), [("2022-03", False), ("2022-05", True), ("", True)])
+def test_sequences_are_divided_from_the_release_that_does_it(month: str, has_it: bool) -> None:
+    job = replace(LLAMA, framework_version=month)
+    plan = TrainingPlan(tensor_parallel=8)
+    assert (not any(missing_features(job, plan))) == has_it
+    assert not any(missing_features(job, replace(plan, sequence_parallel=False)))
+    found = enumerate_lattice(job, 8, limits_at(LatticeLimits(8), job))
+    assert set(found.sequence_parallel[found.tensor_parallel > 1]) == {int(has_it)}
 
 
 def test_megatron_of_2022_stores_scores() -> None:
