@@ -193,7 +193,9 @@ def _with_memory(row: dict[str, str], name: str, *, is_typed: bool) -> list[str]
     if board is not None and board.id != record.id:
         row["gpu"] = board.id
         return [f"{name or record.id} with {gib:g} GB is taken as {board.id}"]
-    return [f"not used: memory of {gib:g} GB ({record.id} is planned with {record.memory_bytes / GIB:.0f} GiB)"]
+    return [
+        f"not used: memory of {gib:g} GB ({record.id} is planned with {record.memory_bytes / GIB:.0f} GiB)"
+    ]
 
 
 def _accelerators_of(row: Mapping[str, str]) -> int:

@@ -80,7 +80,9 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         if log.has_failed or not (log.kv_bytes or log.kv_tokens):
             raise
         plan = error.plan
-        assumed.append(f"by the plan it does not fit ({error.why or error.what}), and the log says that it does")
+        assumed.append(
+            f"by the plan it does not fit ({error.why or error.what}), and the log says that it does"
+        )
     figures = []
     if log.weight_bytes:
         held = plan.weight_bytes + expert_padding_bytes(deployment)

@@ -487,7 +487,7 @@ def _others_that_have(
     scenario: TrainingScenario, reason: NoOptions | NoFramework | NoUnits | LayoutRefused
 ) -> Iterator[tuple[str, TrainingScenario]]:
     """Yield the options of what has all that is lacking, each with the question that it makes: formats, optimizers,
-    releases and frameworks, then adapters in the framework that was named and in others, and at last the first framework
+    releases and frameworks, then adapters in the framework that was named and in others, and at last the first of them
     for a smaller job: a framework with options for a job may hold no plan of it."""
     if not _is_narrow(scenario):
         return
