@@ -211,7 +211,7 @@ def _is_allowed(
 
 def _is_same(first: Planned, other: Planned) -> bool:
     """Whether two fleets are of the same parts from the same seller: both accelerators may lead to one. Parts at a firm
-    price stay beside equal ones that cost less at a price which is not."""
+    price are kept along with equal ones that cost less at a price which is not."""
     made = [
         (
             seller_of(plan.found.purchase.placement.price),
