@@ -222,7 +222,7 @@ class _Terms:
         split = self.deployment.tensor_parallel - 1
         routed = sum(layers for layers, _ in self.weights.experts)
         layers_s = self.num_layers * self.decode.layer_s + routed * self.decode.expert_layer_s
-        clock = self.deployment.accelerator.power_fraction**self.decode.clock_exponent
+        clock: float = self.deployment.accelerator.power_fraction**self.decode.clock_exponent
         return layers_s / clock + self.num_layers * self.decode.sync_s * split
 
 

@@ -650,7 +650,7 @@ class Race:
             for child in self._children(trial, capacity.load if capacity else 0.0):
                 self._enter(child)
         if capacity is None:
-            self._close(trial, MissesObjectives(self._missed_by(trial)))
+            self._close(trial, MissesObjectives(self._name_objective(trial)))
             return
         trial.progress = stage
         trial.capacity = capacity
@@ -666,7 +666,7 @@ class Race:
         if not any(trial.order in state.plans[trial.accelerator_id] for state in self.states):
             keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
 
-    def _missed_by(self, trial: Trial) -> str:
+    def _name_objective(self, trial: Trial) -> str:
         """The objective that a candidate misses at any load, with its limit, as its runs found it."""
         metric = self._measurements_of(trial).binding
         levels = [each.words for each in self.scenario.objectives.levels if each.metric == metric]

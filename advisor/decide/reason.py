@@ -30,7 +30,7 @@ class Reason:
 
     @property
     def group(self) -> Hashable:
-        """What reasons of several accelerators have in common if they are told together."""
+        """Return the key that reasons share which are told together."""
         return self
 
     @property
@@ -242,7 +242,8 @@ class SlowByDatasheet(TooLate):
 
     @property
     def text(self) -> str:
-        least, limit = _time(self.least_s), _time(self.limit_s)
+        least = _time(self.least_s)
+        limit = _time(self.limit_s)
         return f"even its datasheet limits allow no {self.objective} below {least}, {limit} is asked"
 
 
@@ -254,7 +255,8 @@ class SlowAlone(TooLate):
 
     @property
     def text(self) -> str:
-        least, limit = _time(self.least_s), _time(self.limit_s)
+        least = _time(self.least_s)
+        limit = _time(self.limit_s)
         return f"even a request alone is predicted a {self.objective} of {least}, {limit} is asked"
 
 
@@ -342,6 +344,7 @@ class NothingCarries(Reason):
         return self.why or "nothing carries it"
 
 
+@dataclass(frozen=True, slots=True)
 class MissesObjectives(Reason):
     """Simulated runs miss an objective at every load that was tried."""
 

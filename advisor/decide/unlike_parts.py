@@ -208,7 +208,8 @@ def _is_allowed(
 
 
 def _is_same(first: Planned, other: Planned) -> bool:
-    """Whether two fleets are of the same parts and offers: both accelerators may lead to one."""
+    """Whether two fleets are of the same parts from the same seller: both accelerators may lead to one. Parts at a firm
+    price are kept along with equal ones that cost less at a price which is not."""
     made = [
         (
             [(part.candidate.deployment, part.num_replicas) for part in plan.found.fleet.parts],

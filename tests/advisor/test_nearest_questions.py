@@ -67,12 +67,9 @@ REFUSED = [
     "recommend --model 8b --own 1xm4-max-40-core --ttft-p99 2s",
     "recommend --model 8b --rate 2 --gpu l4 --ttft-p99 50ms",
     "recommend --model 8b --rate 2 --gpu l40s --e2e-p99 1s",
-    "recommend --model qwen3-32b --own 2xrtx-3090 --max-context 32k --ttft-p99 1s --rate 0.2 --precision int4",
-    "recommend --model 8b --own 1xl4 --max-context 500k",
     "recommend --model 8b --gpu h100-sxm --rate 0.01 --input-tokens 200k",
     "cost --model 8b --rate 1 --gpu l40s --provider lambda",
     "cost --model 8b --rate 2 --gpu l4 --tpot-p99 5ms --api none",
-    "cost --model 70b --own 1xrtx-4090 --rate 0.02 --api none",
 ]
 
 

@@ -47,7 +47,6 @@ from advisor.decide.training.space import (
     ADAPTER_FRAMEWORKS,
     COMPUTE_DTYPES,
     FRAMEWORKS,
-    OF_TRANSFORMERS,
     RULES,
     TUNING_FRAMEWORKS,
     Variant,
@@ -67,6 +66,7 @@ from advisor.render.calibration_view import with_calibration
 from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.families import OF_TRANSFORMERS
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.plan import (

@@ -55,12 +55,6 @@ PAIRS = [
         "recommend --workload speech --model whisper-large-v3 --rate 30 --gpu l40s,h100",
         "--residency eu",
     ),
-    # Pools of a firm seller are the safe pick also where another seller's old price of the same pools is lower.
-    (
-        "recommend --model qwen3-32b --rate 6 --profile rag --tpot-p99 30ms --gpu h200-sxm --engine vllm "
-        "--levers pools --as-of 2026-11-30",
-        "--provider crusoe",
-    ),
     (OWN, "--power-budget 1kW"),
     (OWN, "--precision bf16"),
     (OWN, "--own 2xl40s"),
