@@ -176,7 +176,10 @@ largest of the catalog's models, which `test_no_model_is_larger_than_a_dimension
 
 
 def misplaced_dimension(operator: OperatorName, shape: Sequence[int]) -> str:
-    """Return the dimension of a shape that is larger than any model has it; empty if there is none."""
+    """Return the dimension of a shape that is larger than any model has it; empty if there is none.
+
+    Source: own choice: twice the largest of the catalog's models.
+    """
     most = _MOST.get(operator, {})
     sizes = zip(shape_names(operator), shape, strict=True)
     return next((name for name, size in sizes if size > most.get(name, size)), "")
@@ -189,7 +192,10 @@ def most_of(operator: OperatorName, dimension: str) -> int:
 
 def reordered_shape(operator: OperatorName, shape: Sequence[int]) -> tuple[int, ...]:
     """Return a shape with its misplaced dimension and the nearest other one exchanged, of two as near the later; empty
-    if no exchange leaves every dimension as large as models have it."""
+    if no exchange leaves every dimension as large as models have it.
+
+    Source: own choice.
+    """
     names = shape_names(operator)
     place = names.index(misplaced_dimension(operator, shape))
     for other in sorted(set(range(len(names))) - {place}, key=lambda each: (abs(each - place), -each)):

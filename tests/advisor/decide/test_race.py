@@ -571,7 +571,7 @@ def test_reasons(market: Market, objectives: Objectives, words: str) -> None:
 @pytest.mark.parametrize("tpot_s", [1e-4, 2e-3, 3e-3, 4e-3, 6e-3, 9e-3, 0.012])
 @pytest.mark.parametrize("name", ["l4", "h100-sxm"])
 def test_a_refusal_for_speed_tells_what_was_computed(name: str, tpot_s: float) -> None:
-    """What is called the datasheet's limit is no more than a read of all weights takes at full bandwidth."""
+    """The time that is told as the datasheet's limit exceeds no read of all weights at full bandwidth."""
     race = screened_race(scenario_of(objectives=Objectives(tpot_p99_s=tpot_s)), {name: MARKET[name]})
     if race.entries(-1):
         return
