@@ -33,6 +33,9 @@ from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.images import best_images
 from advisor.workstation.offload import Offloaded, offload_layers
 
+PROMPT_OVER_DECODE: Final = 2.3
+"""Rate of a prompt's tokens over that of output on a CPU alone, the lowest known: 10.3 and 4.5 tokens/s of DeepSeek-V3
+in 4 bits under llama.cpp on two Xeon Gold 6454S (kvcache-ai/ktransformers, doc/en/DeepseekR1_V3_tutorial.md)."""
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
 """Four-bit weight format that users run at home on each engine; taken if they name none."""
 LADDER: Final = {
@@ -428,8 +431,18 @@ def _run_on_cpu(
         weight_bytes_per_card=replica.memory.weight_bytes if replica is not None else 0.0,
         kv_tokens=replica.memory.kv_capacity_tokens if replica is not None else 0,
         host_fraction=host_s / step_s,
-        prompt_s_per_token=_prompt_s_per_token(ttft_s or 0.0, load),
+        prompt_s_per_token=_prompt_s_per_token(
+            _slow_prompt_s(host_s, load) if ttft_s is None else ttft_s, load
+        ),
     )
+
+
+def _slow_prompt_s(step_s: float, load: MachineLoad) -> float:
+    """Return the time of a prompt on a CPU alone by which machines are ranked, no better than the slowest known [s].
+
+    Source: PROMPT_OVER_DECODE.
+    """
+    return load.input_tokens * step_s / load.concurrency / PROMPT_OVER_DECODE
 
 
 def _runs_at(
