@@ -243,7 +243,7 @@ def _fitting(
     widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
     staged = _staged_layouts(accelerator, model, widest, in_turn=engine.holds_layers_in_turn)
     for layouts in (_layouts(accelerator, model, widest), staged):
-        found = []
+        found: list[Candidate] = []
         for tp, pp, dp, ep in layouts:
             if pp > 1 and _is_held_without(found, accelerator):
                 break
