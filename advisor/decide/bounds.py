@@ -32,7 +32,8 @@ from advisor.simulator.roofline import decode_step_work, is_compute_bound, total
 
 FloatArray = NDArray[np.float64]
 
-_PEAK_KEYS = {"fp8": "fp8", "int8": "int8", "nvfp4": "fp4", "mxfp4": "fp4", "bf16": "bf16", "fp16": "bf16"}
+PEAK_KEYS = {"fp8": "fp8", "int8": "int8", "nvfp4": "fp4", "mxfp4": "fp4", "bf16": "bf16", "fp16": "bf16"}
+"""Key of the peak of an accelerator that multiplies a number format."""
 _LARGEST_BATCH = 4096
 _NUM_BATCHES = 64
 _LINK = ("collectives",)
@@ -184,7 +185,7 @@ def fastest_peak_flop_per_s(deployment: Deployment) -> float:
         )
         for part in parts
     }
-    found = [peaks.get(_PEAK_KEYS.get(dtype, "bf16")) for dtype in (deployment.activation_dtype, *dense)]
+    found = [peaks.get(PEAK_KEYS.get(dtype, "bf16")) for dtype in (deployment.activation_dtype, *dense)]
     known = [peak for peak in found if peak]
     return max(known) if known else peaks.get("bf16") or peaks["fp16"]
 

@@ -243,8 +243,10 @@ def _fitting(
     widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
     staged = _staged_layouts(accelerator, model, widest, in_turn=engine.holds_layers_in_turn)
     for layouts in (_layouts(accelerator, model, widest), staged):
-        found = []
+        found: list[Candidate] = []
         for tp, pp, dp, ep in layouts:
+            if pp > 1 and _is_held_without(found, accelerator):
+                break
             if num_parts and (tp, pp, dp, ep) != (num_parts, 1, 1, 1):
                 reason = reason or DoesNotFit(
                     f"the files of {served.repository} are cut for tensor parallelism {num_parts} and load in no other "
@@ -264,8 +266,6 @@ def _fitting(
                 found.append(fit_memory(placed, mean_context_tokens, max_context_tokens))
             except InfeasibleError as error:
                 reason = DoesNotFit(error.why or error.what)
-            if found and pp > 1:
-                break
         if found:
             return found, reason
     return [], reason
@@ -383,8 +383,16 @@ def _nearest_format(model: Model, accelerator: Accelerator, engine: Engine) -> s
     return max(able, key=bytes_per_element, default="")
 
 
+def _is_held_without(found: Iterable[Candidate], accelerator: Accelerator) -> bool:
+    """Whether a shorter pipeline, or one fabric alone, holds what a further pipeline would."""
+    runs = (one.deployment for one in found)
+    reach = accelerator.scale_up_domain
+    return any(run.pipeline_parallel > 1 or run.accelerators_per_replica <= reach for run in runs)
+
+
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:
-    """(tp, pp, dp, ep) worth considering inside one fast domain, small replicas first."""
+    """(tp, pp, dp, ep) worth considering without a network, small replicas first; last those of bridged cards that
+    send sums over bridges, and between them only what passes from stage to stage over PCIe."""
     widest = min(WIDEST_TENSOR_PARALLEL, accelerator.fast_group_size)
     mixture = is_moe(model)
     width = 1
@@ -394,6 +402,9 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
             yield width, 1, 1, width
             yield 1, 1, width, width
         width *= 2
+    fabric = accelerator.scale_up
+    if fabric and fabric.is_bridge:
+        yield from _stages(model, fabric.max_domain, min(accelerator.fast_group_size, largest))
 
 
 def _staged_layouts(
@@ -401,13 +412,19 @@ def _staged_layouts(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Pipelines of full domains, or of any number of accelerators where an engine lets them hold layers `in_turn`, for
     models that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
-    widest = 1 if in_turn else min(WIDEST_TENSOR_PARALLEL, accelerator.fast_group_size)
+    if in_turn:
+        yield from ((1, stages, 1, 1) for stages in range(2, largest + 1))
+    else:
+        yield from _stages(model, min(WIDEST_TENSOR_PARALLEL, accelerator.fast_group_size), largest)
+
+
+def _stages(model: Model, width: int, largest: int) -> Iterator[tuple[int, int, int, int]]:
     stages = 2
-    while widest * stages <= largest:
-        yield widest, stages, 1, 1
-        if is_moe(model) and widest > 1:
-            yield widest, stages, 1, widest
-        stages += 1 if in_turn else stages
+    while width * stages <= largest:
+        yield width, stages, 1, 1
+        if is_moe(model) and width > 1:
+            yield width, stages, 1, width
+        stages *= 2
 
 
 def fit_memory(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:

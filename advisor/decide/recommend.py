@@ -64,6 +64,7 @@ from advisor.decide.served_option import (
     owned_note,
     router_note,
     spot_warning,
+    tight_memory_notes,
 )
 from advisor.decide.split import split_fleets
 from advisor.decide.trial import Found
@@ -400,6 +401,7 @@ def _build_decision(
             *_idle_levers(scenario, model, [*order, *found.fleets]),
             *router_note(options),
             *idle_notes(options),
+            *tight_memory_notes(options),
             *(() if found.safe_pick else _place_notes(scenario, options)),
             *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),

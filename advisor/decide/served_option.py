@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
 from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Model
-from advisor.catalog.units import plain_number
-from advisor.decide.bounds import bottleneck_of
+from advisor.catalog.units import GB, plain_number
+from advisor.decide.bounds import PEAK_KEYS, bottleneck_of
 from advisor.decide.certainty import latencies_of
 from advisor.decide.decision import Rung
 from advisor.decide.engine_classes import doubt_of
@@ -31,11 +32,16 @@ from advisor.decide.starting import (
     simulate_args,
 )
 from advisor.decide.trial import FleetPart, Found
+from advisor.simulator.deployment import Deployment
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.power import board_power_w, serving_power_w
 from advisor.simulator.quantity import Basis, Quantity, weakest
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.surface import decode_breakdown_s
+
+_TIGHT_FRACTION: Final = 0.05
+"""Part of an accelerator's memory that its cache may fall below before a user is told. Own assumption: activations and
+buffers of engines are predicted no better than that."""
 
 
 def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
@@ -140,9 +146,27 @@ def _explanation(plan: Planned, scenario: Scenario) -> Explanation:
 def _quality(found: Found) -> str:
     """Return the loss of quality from the formats of weights and KV cache, in words."""
     deployment = found.candidate.deployment
-    weights = quality_note(deployment.model, deployment.weight_dtype)
+    weights = " ".join(
+        filter(None, (quality_note(deployment.model, deployment.weight_dtype), _unpacked_words(deployment)))
+    )
     used = next((each.name for each in LEVERS.values() if deployment.kv_dtype in each.formats), "")
     return f"{weights} {quality_note(deployment.model, used)}" if used else weights
+
+
+def _unpacked_words(deployment: Deployment) -> str:
+    """Return that a chip multiplies in 16 bit what a format means for narrower arithmetic; empty where it does not."""
+    chip = deployment.accelerator
+    needed = PEAK_KEYS.get(deployment.weight_dtype, "bf16")
+    if (
+        needed == "bf16"
+        or needed in chip.peak_flop_per_s
+        or PEAK_KEYS.get(deployment.activation_dtype) != "bf16"
+    ):
+        return ""
+    return (
+        f"{chip.id} has no {needed} arithmetic: {deployment.weight_dtype} is weight-only there, which saves memory and "
+        "the time to read it, and is multiplied in 16 bit."
+    )
 
 
 def _doubts(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
@@ -313,6 +337,20 @@ def idle_notes(options: Sequence[Option]) -> tuple[str, ...]:
         if option.offer is not None and option.layout is not None and not option.parts
         if (used := option.layout.num_replicas * option.layout.accelerators_per_replica)
         < (bought := option.machine.num_accelerators)
+    )
+
+
+def tight_memory_notes(options: Sequence[Option]) -> tuple[str, ...]:
+    """Return a note for each option whose memory leaves so little for the cache that it may not start."""
+    return tuple(
+        f"the memory of option {option.rank} is tight: {left / GB:.1f} of {whole / GB:.0f} GB of one "
+        f"{option.machine.accelerator} are left for the cache; if weights and buffers take more than predicted, it "
+        "does not start"
+        for option in options
+        if not option.parts
+        and (left := option.explained.memory_bytes.get("kv_bytes", 0.0))
+        and (whole := accelerators.by_id(option.machine.accelerator).memory_bytes or 0.0)
+        and left < _TIGHT_FRACTION * whole
     )
 
 

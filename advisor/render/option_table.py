@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.units import HOUR_S
 from advisor.decide.decision import NotTaken, Rejected, Rung
 from advisor.decide.option import Offer, Option
-from advisor.decide.scenario import ServiceLevel
+from advisor.decide.scenario import Scenario, ServiceLevel
 from advisor.render.answer import Block, Table, bullet_list, columns
 from advisor.render.numbers import (
     MISSING,
@@ -265,3 +265,9 @@ def not_among(
     ]
     lines += [f"{each.option} {each.name}: {each.reason}" for each in not_taken]
     return [bullet_list("Not among the options", lines)] if lines else []
+
+
+def planned_words(scenario: Scenario) -> str:
+    """Return what is planned beyond the load: the headroom and, with n+1, a spare replica."""
+    spare = " and a spare replica (n+1)" if scenario.redundancy == "n+1" else ""
+    return f"planned with {percent(scenario.headroom_fraction)} headroom{spare}"

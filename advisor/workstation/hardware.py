@@ -104,7 +104,7 @@ class Hardware:
             changes["memory_bytes"] = self.memory_bytes / kept
         # A module on an adapter for a PCIe slot has none of the links that a carrier board has.
         bridge = found.scale_up is not None and (
-            "bridge" in found.scale_up.kind or found.form_factor.startswith("SXM")
+            found.scale_up.is_bridge or found.form_factor.startswith("SXM")
         )
         if bridge and not self.bridged:
             changes["scale_up"] = None

@@ -54,6 +54,11 @@ class ScaleUp(Record):
     max_domain: int = Field(ge=1, le=65536)
     """Largest number of accelerators that share the fabric in a product that is sold (8 in an HGX, 72 in an NVL72)."""
 
+    @property
+    def is_bridge(self) -> bool:
+        """Whether bridges over neighbouring cards make the fabric; a larger group of those exchanges over PCIe."""
+        return "bridge" in self.kind
+
 
 class Accelerator(Record):
     """Datasheet and driver facts of one accelerator in SI units; peaks are dense with FP32 accumulation."""
@@ -147,9 +152,11 @@ class Accelerator(Record):
 
     @property
     def fast_group_size(self) -> int:
-        """Number of accelerators that reach each other without a network: those of the fabric or, without one, of the
-        node."""
-        return self.scale_up.max_domain if self.scale_up else self.node_size
+        """Number of accelerators that reach each other without a network: those of the fabric or, over PCIe where
+        there is none or bridges join a few cards only, those of the node."""
+        if self.scale_up is None or self.scale_up.is_bridge:
+            return max(self.scale_up_domain, self.node_size)
+        return self.scale_up.max_domain
 
     @property
     def is_ranked(self) -> bool:

@@ -89,7 +89,7 @@ def describe(
 def _as_wired(accelerator: Accelerator, words: str) -> Accelerator:
     """Return the accelerator without bridges if the text names PCIe alone, and at the slots' generation."""
     changes: dict[str, object] = {}
-    bridged = accelerator.scale_up is not None and "bridge" in accelerator.scale_up.kind
+    bridged = accelerator.scale_up is not None and accelerator.scale_up.is_bridge
     if "no nvlink" in words or (bridged and "pcie" in words and "nvlink" not in words):
         changes["scale_up"] = None
     slots = re.search(r"pcie\s*(?:gen)?\s*([3-6])\b", words)

@@ -72,7 +72,7 @@ def lacks_bridges(accelerator: Accelerator, calibration: Calibration) -> bool:
 
 
 def _is_bridged(accelerator: Accelerator) -> bool:
-    return accelerator.scale_up is not None and "bridge" in accelerator.scale_up.kind
+    return accelerator.scale_up is not None and accelerator.scale_up.is_bridge
 
 
 def _rates(pairs: Mapping[str, float]) -> dict[tuple[int, int], float]:

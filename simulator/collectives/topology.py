@@ -150,7 +150,7 @@ def _fabric(accelerator: Accelerator, num_ranks: int) -> tuple[str, float, int]:
     """Return the fabric of a group inside a domain: its kind, the rate of a rank [bytes/s], and ranks of a domain."""
     scale_up = accelerator.scale_up
     domain = accelerator.scale_up_domain
-    if scale_up is None or domain == 1 or ("bridge" in scale_up.kind and num_ranks > domain):
+    if scale_up is None or domain == 1 or (scale_up.is_bridge and num_ranks > domain):
         return *_pcie(accelerator), accelerator.node_size
     return scale_up.kind, scale_up.bytes_per_s, domain
 

@@ -167,6 +167,29 @@ def test_explain_shows_the_arithmetic(cli: Cli) -> None:
         assert part in run.out
 
 
+@pytest.mark.parametrize(
+    ("options", "words", "is_said"),
+    [
+        ("--model 8b --rate 6 --gpu l40s --redundancy n+1", "headroom and a spare replica (n+1)", True),
+        ("--model 8b --rate 6 --gpu l40s", "spare replica", False),
+        (
+            "--models 8b@5,qwen3-4b@1 --gpu h100-sxm --redundancy n+1",
+            "headroom and a spare replica (n+1)",
+            True,
+        ),
+        ("--model 70b --rate 1 --gpu h100-sxm --precision nvfp4 --explain", "nvfp4 is weight-only", True),
+        ("--model 8b --rate 1 --gpu a100-sxm-80gb --precision fp8 --explain", "fp8 is weight-only", True),
+        ("--model 70b --rate 1 --gpu b200-sxm --precision nvfp4 --explain", "weight-only", False),
+        ("--model kimi-k2 --rate 5 --gpu h200-sxm", "memory of option 1 is tight", True),
+        ("--model 8b --rate 1 --gpu h100-sxm", "is tight", False),
+    ],
+)
+def test_what_an_answer_rests_on_is_said(cli: Cli, options: str, words: str, is_said: bool) -> None:
+    run = cli(f"advisor recommend {options} --top 1 --fast")
+    assert run.code == 0, run.err
+    assert (words in " ".join(f"{run.out} {run.err}".split())) == is_said
+
+
 def test_a_given_rate_is_carried(cli: Cli) -> None:
     document = json.loads(cli(f"{QUICK} --rate 200 --json").out)
     for option in document["options"]:

@@ -236,6 +236,23 @@ def test_speculation_that_cannot_be_is_told(cli: Cli, options: str, code: int, w
     assert "To fix:" in run.err
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--model llama-3.1-8b --gpu h100-sxm --draft-tokens 4",
+        "--model llama-3.1-8b --gpu l40s --acceptance 0.5 --draft-branches 2",
+        "--model deepseek-v3 --gpu h200-sxm --tp 8 --draft-tokens 2",
+        "--model llama-3.1-8b --gpu rtx-3090 --precision q4_k_m --engine llama.cpp --draft-tokens 4",
+    ],
+)
+def test_parts_of_guessing_alone_name_a_method_that_works(cli: Cli, options: str) -> None:
+    command = f"advisor simulate serve {options} --requests 20 --concurrency 1"
+    told = re.search(r"To fix: (.*?),? ?(?:or )?drop them", cli(command).err)
+    assert told
+    assert not told[1] or cli(f"{command} {told[1]}").code == 0
+    assert ("llama.cpp" in options) == (not told[1])
+
+
 POOLS = (
     "advisor simulate serve --model 70b --gpu a100-sxm-80gb --tp 4 --concurrency 32 --requests 128 "
     "--output-tokens 128"

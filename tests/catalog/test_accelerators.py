@@ -321,6 +321,7 @@ def test_racks_and_superchips_have_the_nodes_that_are_sold() -> None:
     assert nodes == {"gb200": (4, 72), "trainium2": (16, 64), "tpu-v4": (4, 4096)}
     assert accelerators.by_id("gh200-96gb").node_size == accelerators.by_id("m3-ultra").node_size == 1
     assert accelerators.by_id("l40s").fast_group_size == accelerators.by_id("l40s").node_size == 8
+    assert accelerators.by_id("rtx-3090").fast_group_size == 8  # beyond the bridge, over PCIe
     assert accelerators.by_id("gb200").fast_group_size == 72
 
 

@@ -35,7 +35,7 @@ from advisor.render.numbers import (
     usd,
     words_of,
 )
-from advisor.render.option_table import not_among, offer_words, runs_of, take_words
+from advisor.render.option_table import not_among, offer_words, planned_words, runs_of, take_words
 
 MAX_WAYS: Final = 12
 MAX_PROVIDERS: Final = 4
@@ -155,10 +155,9 @@ def _question(report: CostReport, question: CostQuestion) -> str:
         load = f"the most that {usd(goals.budget_usd_per_hour)}/h buys"
     names = scenario.levers
     levers = "" if names == ("auto",) else f", levers {', '.join(names)}"
-    spare = ", one replica to spare" if scenario.redundancy == "n+1" else ""
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
-        f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom{spare}; "
+        f"{goals.words}, {load}, {planned_words(scenario)}; "
         f"{term_words(*limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}."
     )
 

@@ -26,6 +26,7 @@ from advisor.render.option_table import (
     OptionColumn,
     latency_columns,
     offer_words,
+    planned_words,
     runs_of,
     table_of,
     take_words,
@@ -46,11 +47,12 @@ def several(asked: RecommendInput, text: str, shared: SharedOptions) -> Answer:
     with progress(quiet=shared.quiet) as line:
         found = recommend_several(scenarios, line, budget=budget)
     first = scenarios[0]
+    question = f"{len(scenarios)} models, {planned_words(first)}, as of {first.as_of}"
     answer = Answer(
         result=fields_of(found, *ENVELOPE_FIELDS),
         inputs={"models": [fields_of(each) for each in scenarios], "budget_usd_per_hour": budget},
-        blocks=_blocks(found, first.objectives, explain=asked.shown.explain),
-        question=f"{len(scenarios)} models, planned with {first.headroom_fraction:.0%} headroom as of {first.as_of}",
+        blocks=_blocks(found, question, first.objectives, explain=asked.shown.explain),
+        question=question,
         records="options",
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
@@ -63,10 +65,10 @@ def several(asked: RecommendInput, text: str, shared: SharedOptions) -> Answer:
     return with_emitted(answer, emitted_models(found.options[0], asked.emission.emit), asked.emission)
 
 
-def _blocks(found: Decision, objectives: Objectives, *, explain: bool) -> tuple[Block, ...]:
+def _blocks(found: Decision, question: str, objectives: Objectives, *, explain: bool) -> tuple[Block, ...]:
     best = found.options[0]
     title = "Best fleets for all models, by expected cost"
-    blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
+    blocks: list[Block] = [Paragraph(found.headline, emphasis=True), Paragraph(f"Asked: {question}.")]
     blocks.append(table_of(found.options, _FLEET_COLUMNS, title))
     blocks += [Paragraph(_how_sure(found)), _models(best, objectives)]
     if any(each.shares_machines or each.num_idle for each in best.purchases):

@@ -41,7 +41,7 @@ from advisor.render.numbers import (
     usd,
     words_of,
 )
-from advisor.render.option_table import not_among
+from advisor.render.option_table import not_among, planned_words
 
 SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
@@ -115,7 +115,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
     lengths = traffic.source if is_typed else traffic.profile
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({lengths}{talk}), "
-        f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
+        f"{goals.words}, {load}, {planned_words(scenario)}; "
         f"{term_words(*limits.terms)} prices of {whose} as of {scenario.as_of}."
     )
 

@@ -1,8 +1,10 @@
 """Guessing ahead in a simulated run: what was typed, the replica that does it, and what it gains."""
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 
 from advisor.ask.deployment import LoadPlan
+from advisor.catalog.engines import support
 from advisor.catalog.errors import AdvisorError
 from advisor.commands.simulate_serve.options import Guessing
 from advisor.render.serve_view import SpeculationGain
@@ -10,6 +12,7 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import ServingPrediction
 from advisor.simulator.speculation import (
+    NAMES,
     ChosenSpeculation,
     chosen_speculation,
     crossover_batch,
@@ -67,7 +70,7 @@ def speculating_replica(
         if typed != Guessing():
             raise AdvisorError(
                 "--draft-tokens, --draft-branches and --acceptance need a method",
-                fix="--speculative mtp, or drop them",
+                fix=f"{_usable_method(typed, plain, plan, settings)}drop them",
             )
         return None
     chosen = chosen_speculation(
@@ -85,3 +88,17 @@ def speculating_replica(
         settings=settings,
     )
     return Speculating(chosen, replica)
+
+
+def _usable_method(typed: Guessing, plain: ReplicaModel, plan: LoadPlan, settings: EngineSettings) -> str:
+    """Return the option of the first method that the model and the engine have and that takes the parts as typed, with
+    "or"; empty if there is none."""
+    run = plain.deployment
+    for name in NAMES:
+        known = support(run.engine.id, run.accelerator.architecture, f"feature:speculative_{name}")
+        with contextlib.suppress(AdvisorError):
+            if known.is_usable and speculating_replica(
+                replace(typed, speculative=name), plain, plan, settings
+            ):
+                return f"--speculative {name}, or "
+    return ""

@@ -67,6 +67,29 @@ def test_pipelines_come_only_where_no_domain_holds_the_model() -> None:
     assert {candidate.deployment.pipeline_parallel for candidate in large} == {2}
 
 
+@pytest.mark.parametrize("gpu", ["rtx-3090", "a100-pcie-80gb", "h200-nvl"])
+@pytest.mark.parametrize("model", ["qwen3-32b", "llama-3.1-405b"])
+def test_a_bridge_takes_no_layout_from_a_card(gpu: str, model: str) -> None:
+    bridged = accelerators.by_id(gpu)
+    found = []
+    for chip in (bridged, bridged.model_copy(update={"scale_up": None})):
+        candidates, _ = candidates_of(
+            chip,
+            models.by_id(model),
+            [engine for engine in ENGINES if engine.id == "vllm"],
+            mean_context_tokens=1000.0,
+            max_context_tokens=2000.0,
+            max_accelerators=16,
+        )
+        runs = [one.deployment for one in candidates]
+        found.append({(d.weight_dtype, d.tensor_parallel, d.pipeline_parallel) for d in runs})
+    assert found[1] <= found[0]
+    if (gpu, model) == ("rtx-3090", "qwen3-32b"):
+        assert {("bf16", 4, 1), ("bf16", 2, 2)} <= found[
+            0
+        ]  # sums over PCIe, or over bridges and stages between them
+
+
 def test_a_replica_stays_within_the_accelerators_allowed() -> None:
     candidates, _ = find_candidates("llama-3.1-8b", "h100-sxm", most=2)
     assert {candidate.deployment.accelerators_per_replica for candidate in candidates} == {1, 2}
