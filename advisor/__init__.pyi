@@ -559,7 +559,9 @@ def roofline(
     Args:
         model: Id, size (70b), Hugging Face id or config.json.
         gpu: Accelerator id or short name: h100.
-        shape: Shape of --op, e.g. 4096x4096x4096; of all-reduce a size, e.g. 1GiB.
+        shape: Shape of --op in this order, or by name (heads=32,batch=8,...): gemm rows x columns x depth;
+            attention batch x heads x tokens x head_dim, decode-attention with context for tokens; mlp tokens x
+            hidden x inner; embedding tokens x hidden; all-reduce a size, e.g. 1GiB; others rows x columns.
         op: gemm, attention, decode-attention, mlp, layernorm, rmsnorm, softmax, gelu, silu, swiglu, transpose,
             embedding or all-reduce.
         dtype: Number format of the operator.

@@ -154,7 +154,7 @@ def test_what_nothing_satisfies_is_refused_with_reasons() -> None:
     with pytest.raises(InfeasibleError, match=r"p99 TPOT 0\.1 ms") as caught:
         recommend(scenario(objectives=Objectives(tpot_p99_s=1e-4)))
     assert caught.value.exit_code == 3
-    assert "latency objectives" in caught.value.why
+    assert "datasheet limits allow no p99 TPOT below" in caught.value.why
     assert "--tpot-p99" in caught.value.fix
     with pytest.raises(InfeasibleError) as caught:
         recommend(scenario(objectives=Objectives(budget_usd_per_hour=0.01)))
