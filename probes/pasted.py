@@ -66,6 +66,8 @@ class PastedProof:
     ports: tuple[NetworkPort, ...] | None = None
     pci_gpus: tuple[str, ...] = ()
     """PCI ids of GPUs in `lspci -nn`."""
+    is_pci_listed: bool = False
+    """Whether a text is `lspci`, with GPUs or without."""
     links: list[LinkReport] = field(default_factory=list)
     runs: list[NcclTestsRun] = field(default_factory=list)
     wrong_sums: int | None = None
@@ -128,6 +130,7 @@ def _take_ports(proof: PastedProof, text: str) -> bool:
 def _take_pci(proof: PastedProof, text: str) -> bool:
     if not is_pci_list(text):
         return False
+    proof.is_pci_listed = True
     proof.pci_gpus, ports = read_pci_list(text)
     if proof.ports is None and ports:
         proof.ports = ports
@@ -176,10 +179,7 @@ def machine_of(proof: PastedProof) -> ProbedMachine:
         gpus = report.gpus
         driver = report.driver
     elif proof.pci_gpus:
-        gpus = tuple(
-            Gpu(index=i, vendor="nvidia", pci_device_id=pci_id, accelerator=accelerator_of(pci_id))
-            for i, pci_id in enumerate(proof.pci_gpus)
-        )
+        gpus = _gpus_of_ids(proof.pci_gpus)
     if not gpus and proof.table is not None:
         gpus = proof.table.gpus
         driver = proof.table.driver
@@ -189,14 +189,23 @@ def machine_of(proof: PastedProof) -> ProbedMachine:
         links = {gpu.index: gpu.num_nvlinks for gpu in proof.listed.gpus}
         gpus = tuple(gpu.model_copy(update={"num_nvlinks": links.get(gpu.index)}) for gpu in gpus)
     if not gpus:
+        gpus = _gpus_of_ids(max((report.pci_device_ids for report in proof.links), key=len, default=()))
+    if not gpus:
         gpus = tuple(Gpu(index=i) for i in range(_num_gpus_seen(proof)))
     return ProbedMachine(
         driver=driver, gpus=gpus, topology=proof.topology, network_ports=proof.ports, runtime="pasted"
     )
 
 
+def _gpus_of_ids(pci_ids: Sequence[str]) -> tuple[Gpu, ...]:
+    return tuple(
+        Gpu(index=i, vendor="nvidia", pci_device_id=pci_id, accelerator=accelerator_of(pci_id))
+        for i, pci_id in enumerate(pci_ids)
+    )
+
+
 def _num_gpus_seen(proof: PastedProof) -> int:
-    """Number of GPUs that matrices and rates show [count]."""
+    """Number of GPUs that matrices, rates and diagnostics show [count]."""
     numbers = [
         number + 1
         for report in proof.links
@@ -204,6 +213,7 @@ def _num_gpus_seen(proof: PastedProof) -> int:
         for number in (rate.source, rate.target)
         if number is not None
     ]
+    numbers += [len(report.pci_device_ids) for report in proof.links]
     numbers += [run.num_ranks for run in proof.runs if run.num_nodes == 1]
     return max([*numbers, proof.topology.num_gpus if proof.topology else 0])
 
@@ -215,7 +225,9 @@ def assess_proof(
     machine = machine_of(proof)
     named = any(gpu.accelerator or gpu.name for gpu in machine.gpus)
     board = ordered or _board_by_name(machine) or (claimed_board(machine) if named else None)
-    checks = check_machine(machine, board, num_ordered, is_ordered=ordered is not None)
+    # Where no text shows a GPU, none says that there is none: their number is not judged.
+    counted = num_ordered if machine.gpus or _shows_devices(proof) else None
+    checks = check_machine(machine, board, counted, is_ordered=ordered is not None)
     checks += check_conditions(_states(machine), machine.gpus)
     checks += check_errors(machine.gpus)
     checks += check_network(machine, network)
@@ -227,6 +239,11 @@ def assess_proof(
     checks += [with_text(check) for check in (*health, *_sums(proof))]
     checks += [with_text(check) for check in (_consistency(proof, machine), _coverage(proof, machine))]
     return machine, board, checks
+
+
+def _shows_devices(proof: PastedProof) -> bool:
+    """Whether a text lists the devices of the machine, so that a GPU which it lacks is not there."""
+    return bool(proof.queries) or proof.table is not None or proof.listed is not None or proof.is_pci_listed
 
 
 def _board_by_name(machine: ProbedMachine) -> Accelerator | None:
@@ -323,11 +340,9 @@ def _other_names(proof: PastedProof, machine: ProbedMachine) -> list[str]:
     for report in (proof.table, proof.listed):
         told |= {gpu.name for gpu in report.gpus} if report else set()
     found = [f"a report is of {name}" for name in sorted(told - {""}) if names and name not in names]
-    ids = {gpu.pci_device_id.rpartition(":")[2] for gpu in machine.gpus if gpu.pci_device_id}
-    seen = {report.pci_device_id.lower() for report in proof.links} | {i[5:] for i in proof.pci_gpus}
-    return found + [
-        f"a report is of PCI device {one}" for one in sorted(seen - {""}) if ids and one not in ids
-    ]
+    ids = {gpu.pci_device_id for gpu in machine.gpus if gpu.pci_device_id}
+    seen = {one for report in proof.links for one in report.pci_device_ids} | set(proof.pci_gpus)
+    return found + [f"a report is of PCI device {one}" for one in sorted(seen) if ids and one not in ids]
 
 
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:

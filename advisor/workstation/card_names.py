@@ -14,7 +14,7 @@ from advisor.catalog.units import GB, GIB
 from advisor.workstation.foreign_words import regex, word_table, write_in_one_form
 
 _WORDS: Final = {name: frozenset(words) for name, words in word_table("cards").items()}
-_DECORATION: Final = _WORDS["decoration"]
+DECORATION: Final = _WORDS["decoration"]
 """Words that makers and shops add and that tell no two accelerators apart."""
 _EDITIONS: Final = _WORDS["editions"]
 """Words of another product under the same number: a line with such a word means no accelerator without it."""
@@ -186,4 +186,4 @@ def _all_words(record: Accelerator) -> frozenset[str]:
 def _words_of(text: str) -> list[str]:
     """Return the words of a name in the form in which they are compared: `RTX3090Ti 24 GB` is rtx, 3090, ti, 24gb."""
     words = (word.strip(".") for word in re.findall(r"[a-z0-9.]+", write_in_one_form(text.lower(), "card")))
-    return [word for word in words if word and word not in _DECORATION]
+    return [word for word in words if word and word not in DECORATION]

@@ -10,7 +10,7 @@ from typing import Final
 from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.schema.part import GpuCard
-from advisor.workstation.card_names import find_card_name
+from advisor.workstation.card_names import DECORATION, find_card_name
 from advisor.workstation.foreign_words import fragment, regex, whole, word_table
 from advisor.workstation.typed_line import MEMORY_LINES
 
@@ -103,9 +103,9 @@ def _candidates(text: str) -> Iterator[Mention]:
     cards = list(_cards(text))
     yield from cards
     ends = {card.end for card in cards}
-    starts = {len(text[: card.start].rstrip()) for card in cards}
+    starts = {place for card in cards for place in _ends_before(text, card.start)}
     # A name directly behind or before that of a card is the card's edition: `RTX 5060 Ti Infinity 3`, `ASRock Creator
-    # R9700`; one with a number before it is a part of its own.
+    # R9700`, `ROG STRIX GAMING OC GeForce RTX 4090`; one with a number before it is a part of its own.
     yield from (
         one
         for one in _find_names(text)
@@ -116,6 +116,16 @@ def _candidates(text: str) -> Iterator[Mention]:
         for found in regex(f"mention.{name}").finditer(text):
             if is_kind is None or is_kind(found):
                 yield Mention(*found.span(), kind)
+
+
+def _ends_before(text: str, start: int) -> Iterator[int]:
+    """Yield where the words before a card end, with and without those that any card's name may have: `OC`."""
+    end = len(text[:start].rstrip())
+    yield end
+    known = (_words_of_cards() - PROPERTY_WORDS) | DECORATION
+    while (word := re.search(r"[A-Za-z]+$", text[:end])) and word.group().lower() in known:
+        end = len(text[: word.start()].rstrip())
+        yield end
 
 
 def _is_cpu(found: re.Match[str]) -> bool:

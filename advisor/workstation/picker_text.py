@@ -45,6 +45,7 @@ def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
     if is_table or {"name", "quantity"} <= header:
         return _table_lines(text, path)
     text = _with_named_sum(re.sub(r"[ ]*\t[ ]*", " | ", text) if text.count("\t") > len(rows) else text)
+    text = _with_bars_for_blanks(text)
     plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
     tables = [found for found in map(_table_at, regex("row.bars").finditer(plain)) if found is not None]
     lines: list[TypedLine] = []
@@ -60,6 +61,22 @@ def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
         ]
     rest = list(_lines(text, path)) if re.search(r"\w", text) else []
     return _with_foreign_sum(_merge_lines([*_with_sum(rest, _sum_of(text)), *lines]), text)
+
+
+def _with_bars_for_blanks(text: str) -> str:
+    """Return a text whose rows of cells between blanks have bars between them, below titles of columns of which the
+    count is not the first: there a number ahead of a name counts the rows, or nothing."""
+    found: list[str] = []
+    width = 0
+    for row in text.split("\n"):
+        cells = re.split(r"\s{2,}", row.strip())
+        places = _columns_of(cells)
+        if "|" not in row and "name" in places and places.get("quantity", 0) > 0:
+            width = len(cells)
+        elif len(cells) != width:
+            width = 0
+        found.append(f"| {' | '.join(cells)} |" if width else row)
+    return "\n".join(found)
 
 
 _TABLE: Final = 2

@@ -220,6 +220,15 @@ def ecc(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
 ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
 
 
+@match_rule("display", "picture", "of 1", "advice", planned=False, without_cards=True)
+def display(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
+    """Judge whether a machine without cards shows a picture: its CPU then needs a graphics unit."""
+    if cards.cards or not cpu.lacks_graphics:
+        return None
+    why = f"{cpu.name} has no graphics unit, and no card is there: no picture"
+    return holds(False, why, "a CPU with a graphics unit, or a small card at least for setting it up")
+
+
 @match_rule(
     "board-fits",
     "board and case",
@@ -537,6 +546,7 @@ FIT_RULES: Final = (
     memory_floor,
     model_memory,
     ram_loading,
+    display,
     board_fits,
     slots,
     card_length,

@@ -41,7 +41,7 @@ def read_copy_matrices(text: str) -> LinkReport:
     gpus = [device for device in sorted(rows) if rows[device].get(device) is not None]
     number = {device: place for place, device in enumerate(gpus)}
     names = {int(device): name.strip() for device, name in _DEVICE.findall(plain)}
-    return LinkReport(names.get(gpus[0], "") if gpus else "", "", tuple(_rates(rows, number, title)))
+    return LinkReport(names.get(gpus[0], "") if gpus else "", rates=tuple(_rates(rows, number, title)))
 
 
 def _rates(rows: _Rows, number: dict[int, int], title: str) -> Iterator[LinkRate]:

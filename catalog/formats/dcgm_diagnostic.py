@@ -33,6 +33,10 @@ _FACTS: Final = {
     "Diagnostic",
     "EUD Test Version",
 }
+_NVIDIA: Final = "10de"
+"""PCI id of the vendor of all GPUs that the program checks."""
+_DEVICE_IDS: Final = re.compile(r"GPU Device IDs Detected[\s|:\[\"]*((?:\b[0-9a-fA-F]{4}\b[\s|,\"]*)+)")
+"""PCI device id of each GPU, in a row of the table or a list of the JSON."""
 _REMARKS: Final = {"Info", "Warning", "Error"}
 
 
@@ -50,8 +54,9 @@ def read_dcgm_diagnostic(text: str) -> LinkReport:
             fix="paste all that dcgmi diag -r 2 printed, or give its JSON (-j)",
         )
     rates = tuple(_rates(text if text.lstrip().startswith("{") else " ".join(one.detail for one in checks)))
-    found = re.search(r"GPU Device IDs Detected\s*\|?\s*\"?\s*:?\s*\[?\s*\"?([0-9a-fA-F]{4})", text)
-    return LinkReport("", found[1].lower() if found else "", rates, tuple(checks))
+    found = _DEVICE_IDS.search(text)
+    ids = tuple(f"{_NVIDIA}:{one}" for one in re.findall(r"\w+", found[1].lower())) if found else ()
+    return LinkReport("", ids, rates, tuple(checks))
 
 
 def _of_table(text: str) -> Iterator[HealthCheck]:

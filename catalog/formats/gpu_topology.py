@@ -33,7 +33,7 @@ def read_gpu_topology(text: str) -> LinkReport:
                 why="the text ends in the middle, or lines were left out",
                 fix="paste all of nvidia-smi topo -m",
             )
-    return LinkReport(device="", pci_device_id="", matrix=plain)
+    return LinkReport(device="", matrix=plain)
 
 
 def _is_gpu_topology(text: str) -> bool:

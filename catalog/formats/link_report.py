@@ -35,8 +35,8 @@ class LinkReport:
 
     device: str
     """Name of the GPU as its driver states it; empty if the report does not."""
-    pci_device_id: str
-    """PCI device id, e.g. 2330; empty if the report does not state it."""
+    pci_device_ids: tuple[str, ...] = ()
+    """PCI vendor and device id of each GPU, e.g. 10de:2330; none if the report does not state them."""
     rates: tuple[LinkRate, ...] = ()
     checks: tuple[HealthCheck, ...] = ()
     matrix: str = ""
@@ -48,7 +48,7 @@ class LinkReport:
         """Return one report of both, of the same machine."""
         return LinkReport(
             self.device or other.device,
-            self.pci_device_id or other.pci_device_id,
+            self.pci_device_ids or other.pci_device_ids,
             self.rates + other.rates,
             self.checks + other.checks,
             self.matrix or other.matrix,

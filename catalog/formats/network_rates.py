@@ -61,7 +61,7 @@ def read_network_rates(text: str) -> LinkReport:
             fix="paste the output with its table, e.g. of ib_write_bw --report_gbits",
         )
     test, rate = max(found, key=lambda one: one[1])
-    return LinkReport("", "", (LinkRate("network.port", None, None, rate, test),))
+    return LinkReport("", rates=(LinkRate("network.port", None, None, rate, test),))
 
 
 def _rates(text: str) -> Iterator[tuple[str, float]]:

@@ -62,7 +62,7 @@ def read_nvbandwidth(text: str) -> LinkReport:
             why=named,
             fix="run nvbandwidth -t device_to_device_memcpy_read_ce host_to_device_memcpy_ce",
         )
-    return LinkReport(_device(text), "", tuple(rates), unread=tuple(unread))
+    return LinkReport(_device(text), rates=tuple(rates), unread=tuple(unread))
 
 
 def _check_of(name: str) -> LinkCheck | None:

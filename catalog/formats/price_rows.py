@@ -34,6 +34,7 @@ from advisor.catalog.formats.rental_terms import (
     period_hours,
     term_in,
     term_of,
+    with_minutes,
 )
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import GIB, MIB, with_decimal_point
@@ -86,6 +87,10 @@ _NO_PRICE: Final = frozenset(
 )
 _NO_CELL: Final = _NO_PRICE | {"true", "false"}
 _IS_QUANTITY: Final = re.compile(r"quantity|qty|n|count")
+_QUANTITY_OF: Final = re.compile(r"([\d.,]*\d)\s*([A-Za-z]+)\.?")
+"""Cell of a number and its unit: `312.5 hrs`."""
+_PER_OTHER: Final = re.compile(r"\s*(?:usd|us\$|\$)\s*[\d.,]*\d\s*(?:/|per )\s*[a-z][a-z /-]*", re.IGNORECASE)
+"""Amount of dollars for a unit."""
 _IS_WINDOWS: Final = re.compile(r"windows|rhel|suse", re.IGNORECASE)
 _DESCRIBED: Final = re.compile(
     r"^(?:(?:spot|preemptible)\s+)*(?:(\d+)\s*[x×]\s*)?(.*?)"
@@ -278,6 +283,9 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
     for kind in sorted(columns.prices, key=lambda kind: kind.hours != 1.0):
         names = sorted(columns.prices[kind], key=_is_sum)
         cell = _first_text(record, names)
+        if _is_of_other_goods(cell, plain):
+            yield replace(plain, gpu="", sku="", described=plain.described or plain.gpu or plain.sku)
+            return
         amount = None if cell.lower() in _NO_CELL else _amount_in(cell, kind, where)
         if amount is None or amount.usd == 0.0 or (found and amount.hours != 1.0):
             continue  # the price of a month beside that of an hour is a sum or a bound of it
@@ -315,6 +323,13 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     is_of_a_period = period_hours(plain_words(cells.get("unit", "")).split()) is not None
     if is_of_a_period and all(map(_IS_QUANTITY.fullmatch, counts)):
         cells.pop("count", None)  # an invoice counts the hours that were rented
+    counted = _QUANTITY_OF.fullmatch(cells.get("count", ""))
+    if counted is not None and not is_accelerator(
+        counted[2]
+    ):  # an invoice counts hours, or gigabytes of a volume
+        cells["count" if counted[2].lower() in ONE_ACCELERATOR else "used"] = counted[1]
+        if counted[2].lower() not in ONE_ACCELERATOR:
+            del cells["count"]
     cells["unit"] = cells.get("unit", "") or cells.get("period", "")
     machines = [_text_of(record[name]) for name in sorted(columns.names_of("sku"), key=_is_vague)]
     in_words = _INSTANCE.search(cells.get("description", ""))
@@ -407,6 +422,14 @@ def _stated_term(cells: Mapping[str, str]) -> tuple[Term | None, float]:
         return (None, 1.0) if period is None else (term_in(period, term), period)
     years = {"reserved_1y": 1.0, "reserved_3y": 3.0}.get(term, 0.0) if "reservation" in words else 0.0
     return term, years * _HOURS_PER_YEAR or 1.0
+
+
+def _is_of_other_goods(cell: str, machine: CataloguePrice) -> bool:
+    """Whether a row without an accelerator has a price for a unit that is no period: `$0.07/GB` of a volume."""
+    if is_accelerator(machine.gpu) or _PER_OTHER.fullmatch(cell) is None:
+        return False
+    found = _PRICE.fullmatch(with_minutes(cell))
+    return found is not None and not set(re.findall(r"[a-z]+", found[3].lower())) <= UNIT_WORDS
 
 
 class _Amount(NamedTuple):

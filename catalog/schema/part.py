@@ -98,6 +98,8 @@ class CpuSeries(Record):
     """Highest transfer rate with two modules a channel, by kind of module [MT/s]."""
     resizable_bar: bool = True
     """Whether boards for these CPUs map the whole memory of a card."""
+    without_graphics: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
+    """Patterns of the names of the series' CPUs that have no graphics unit; none where their boards may have one."""
     source: str = ""
     numbers: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
     """Patterns of the model numbers of the series, by which a CPU that no record holds is known."""
@@ -125,6 +127,12 @@ class Cpu(Part):
     @property
     def price_classes(self) -> tuple[str, ...]:
         return (self.price_class,) if self.price_class else ()
+
+    @property
+    def lacks_graphics(self) -> bool:
+        """Whether the CPU is known to have no graphics unit."""
+        patterns = self.series.without_graphics
+        return any(re.search(pattern, self.name, re.IGNORECASE) for pattern in patterns)
 
 
 class Slot(Record):

@@ -243,7 +243,7 @@ def test_a_diagnostic_gives_checks_rates_and_the_board() -> None:
         ("Targeted Power", "skip"),
     ]
     assert found.checks[1].detail == "Fail - GPU: 1. GPU 1 Error: row remap pending"
-    assert found.pci_device_id == "2330"
+    assert found.pci_device_ids == ("10de:2330", "10de:2330")
     assert {rate.check: rate.bytes_per_s for rate in found.rates} == pytest.approx(
         {"host_link.d2h": 52.26e9, "host_link.h2d": 53.4e9}
     )

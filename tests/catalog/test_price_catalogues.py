@@ -9,6 +9,7 @@ import pytest
 from advisor.catalog import prices
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.price_lines import priced_lines
+from advisor.catalog.formats.price_rows import catalogue_prices
 
 DAY: Final = datetime.date(2026, 11, 20)
 SKYPILOT: Final = (
@@ -206,3 +207,23 @@ def test_columns_of_sums_are_their_titles_prices(tmp_path: Path) -> None:
         ("acme", "hyperscaler", 3.5),
         ("acme", "specialty", 2.5),
     }
+
+
+@pytest.mark.parametrize(
+    ("hours", "gigabytes"), [("312.5 hrs", "500 GB"), ("720 hours", "12 TB"), ("312.5", "")]
+)
+@pytest.mark.parametrize("price", ["$0.07/GB", "$10 per TB"])
+def test_an_invoice_counts_units_and_its_rows_of_other_goods_are_left_out_by_name(
+    tmp_path: Path, hours: str, gigabytes: str, price: str
+) -> None:
+    text = (
+        "Description,Quantity,Unit price,Amount\n"
+        f'2x NVIDIA A100 80GB PCIe,{hours},$3.28/hr,"$1,025.00"\n'
+        f"Network volume,{gigabytes},{price},$35.00\n"
+    )
+    found = prices.read_prices(file_of(tmp_path, text), DAY, ["acme"])
+    assert [(one.accelerator, one.num_accelerators, one.usd_per_hour) for one in found] == [
+        ("a100-pcie-80gb", 2, 3.28)
+    ]
+    rows = list(catalogue_prices(file_of(tmp_path, text), "sheet"))
+    assert [one.described for one in rows if not one.gpu] == ["Network volume"]

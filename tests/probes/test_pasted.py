@@ -77,6 +77,15 @@ def test_what_contradicts_the_order_is_named(read, fraud):
     assert all(m["title"] and m["purpose"] and m["remediation"] for m in telling)
 
 
+@pytest.mark.parametrize(("ids", "count"), [("2330,2330", "pass"), ("2330", "fail"), (None, None)])
+def test_a_diagnostic_alone_is_judged_by_the_gpus_that_it_states(read, ids, count):
+    row = "" if ids is None else f"| GPU Device IDs Detected   | {ids:<46} |\n"
+    run, found, _ = read("dcgmi", order="2xh100-sxm", dcgmi=(r"\| GPU Device IDs.*\n", row))
+    counts = [m["status"] for m in found["measurements"] if m["id"] == "identity.count"]
+    assert counts == ([] if count is None else [count])
+    assert found["verdict"] == ("fail" if count == "fail" else "warn"), run.err
+
+
 @pytest.mark.parametrize("left_out", FULL.split())
 def test_what_was_not_pasted_warns_by_the_name_of_its_command(read, left_out):
     names = " ".join(name for name in FULL.split() if name != left_out)

@@ -83,7 +83,11 @@ def sentence(probe: Probe) -> str:
     number = len(probe.machine.gpus)
     unknown = f"unknown board {probe.machine.gpus[0].name}".rstrip() if number else "no GPU"
     name = probe.accelerator or unknown
-    head = f"{number} x {name}" if number else "no GPU was found"
+    is_unseen = probe.machine.runtime == "pasted" and not any(
+        m.id == "identity.count" for m in probe.measurements
+    )
+    nothing = "no text states the number of GPUs" if is_unseen else "no GPU was found"
+    head = f"{number} x {name}" if number else nothing
     words = {"pass": "PASS", "warn": "WARN", "fail": "FAIL"}.get(probe.verdict, "nothing was judged")
     rest = "" if probe.is_complete else "; not complete, --resume goes on"
     return (

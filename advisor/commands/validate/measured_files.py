@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from advisor.ask.server import stated_columns
 from advisor.catalog import accelerators
@@ -21,8 +20,6 @@ from advisor.evidence.own_server import compare_server, device_words, rows_of
 from advisor.evidence.server_memory import compare_memory
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-
-_NVIDIA: Final = "10de"
 
 
 def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration | None) -> Answer:
@@ -76,10 +73,10 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
         for name in (device_words(words), device_words(words.replace("tesla ", "")), "-".join(words.split())):
             if (record := accelerators.find(name)) is not None:
                 return record
-    if found.pci_device_id:
+    if found.pci_device_ids:
         rows = read_csv(DATA_DIR / "boards" / "pci_ids.csv", ("pci_id", "accelerator"))
         ids = {row["pci_id"]: row["accelerator"] for _, row in rows}
-        if known := ids.get(f"{_NVIDIA}:{found.pci_device_id}"):
+        if known := ids.get(found.pci_device_ids[0]):
             return accelerators.by_id(known)
     if not found.checks and any(rate.check != "network.port" for rate in found.rates):
         if found.device:

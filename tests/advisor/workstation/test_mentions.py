@@ -175,6 +175,8 @@ def test_a_number_of_two_cpus_is_that_of_the_boards_socket(tmp_path: Path) -> No
         ("1    SAMSUNG 990 EVO PLUS 2TB M.2 2280      $129.99      $129.99", "storage"),
         ("1x Kingston Fury Beast DIMM Kit 64GB (2x32GB), DDR5-5600 - $174", "ram"),
         ("Gigabyte GeForce RTX 3060 WINDFORCE OC 12GB GV-N3060WF2OC-12GD $289", "gpu"),
+        ("Asus ROG STRIX GAMING OC GeForce RTX 4090 24 GB Video Card $1900", "gpu"),
+        ("ASUS PRIME OC Edition GeForce RTX 5080 $1200", "gpu"),
     ],
 )
 def test_a_row_of_an_order_names_one_part(row: str, category: str, tmp_path: Path) -> None:

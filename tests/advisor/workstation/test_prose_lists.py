@@ -128,6 +128,27 @@ def test_rows_of_an_invoice_have_a_number_a_count_and_two_prices(currency: str, 
     assert listing.unknown == ()
 
 
+COLUMNS: Final = """FACTURE N° 2026-11-0417                              Date : 18/11/2026
+Réf.   Désignation                                              Qté   P.U. TTC     Total TTC
+1      Processeur AMD Ryzen Threadripper 9960X                   1     1 449,00 €   1 449,00 €
+2      Carte mère ASUS Pro WS TRX50-SAGE WIFI                    1       829,00 €     829,00 €
+3      Mémoire Kingston FURY Beast DDR5-5600 32 Go (UDIMM)       4       329,00 €   1 316,00 €
+4      Carte graphique NVIDIA RTX PRO 6000 Blackwell 96 Go       1     8 990,00 €   8 990,00 €
+                                                        Total TTC               13 740,00 €
+"""
+
+
+@pytest.mark.parametrize("title", ["Réf.   Désignation", "Pos.   Bezeichnung", "Ref    Descripción"])
+@pytest.mark.parametrize("count", ["Qté", "Menge", "Cantidad"])
+def test_the_titles_of_columns_between_blanks_tell_row_numbers_from_counts(
+    title: str, count: str, tmp_path: Path
+) -> None:
+    listing = read_text(tmp_path, COLUMNS.replace("Réf.   Désignation", title).replace("Qté", count))
+    found = [(line.category, line.quantity) for line in listing.bill]
+    assert found == [("cpu", 1), ("board", 1), ("ram", 4), ("gpu", 1)]
+    assert listing.unknown == ()
+
+
 def test_a_table_without_a_header_is_read_by_its_kinds(tmp_path: Path) -> None:
     text = "GPU,NVIDIA H100 NVL 94GB,2\nNVLink,NVLink bridge for H100 NVL,3\nCPU,AMD EPYC 9354,1\n"
     for name in ("list.txt", "list.csv"):

@@ -89,6 +89,13 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "memory-floor": (kit(module_bytes=2 * GIB), Setting()),
     "ram-loading": (lambda m: m, conditions(ram_needed_bytes=200e9)),
     "model-memory": (lambda m: m, conditions(ram_needed_bytes=400e9)),
+    "display": (
+        both(
+            lambda m: replace(m, cards=Cards(()), bridges=(), risers=Risers(None, 0)),
+            part("cpu", series=SERIES["epyc-sp3"].model_copy(update={"without_graphics": (".",)})),
+        ),
+        Setting(),
+    ),
     "board-fits": (part("board", form_factor="XL ATX"), Setting()),
     "slots": (part("case", expansion_slots=4), Setting()),
     "card-length": (cards(length_m=0.45), Setting()),
@@ -166,6 +173,42 @@ def test_a_machine_breaks_just_this_rule(machine: Assembly, rule: str) -> None:
     assert failed[0].excess > 0
     assert failed[0].why
     assert failed[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("series", "with_graphics", "without"),
+    [
+        (
+            "lga1700",
+            ("Intel Core i5 14400", "Intel Core i9-14900KS"),
+            ("Intel Core i5 14400F", "Intel Core i9-14900KF"),
+        ),
+        (
+            "lga1851",
+            ("Intel Core Ultra 5 245K",),
+            ("Intel Core Ultra 5 250KF Plus", "Intel Core Ultra 7 265F"),
+        ),
+        (
+            "am4",
+            ("AMD Ryzen 5 5600G", "AMD Ryzen 5 5500GT"),
+            ("AMD Ryzen 3 3100", "AMD Ryzen 7 5800XT OEM/Tray"),
+        ),
+        ("am5", ("AMD Ryzen 5 7600", "AMD Ryzen 9 9950X3D2"), ("AMD Ryzen 5 7500F OEM/Tray",)),
+        (
+            "lga1151",
+            ("Intel Xeon E3-1245 v6", "Intel Xeon E-2146G"),
+            ("Intel Xeon E3-1230 v5", "Intel Xeon E-2136"),
+        ),
+    ],
+)
+def test_the_name_of_a_cpu_says_whether_it_has_a_graphics_unit(
+    machine: Assembly, series: str, with_graphics: tuple[str, ...], without: tuple[str, ...]
+) -> None:
+    assert machine.cpu is not None
+    for lacks, names in ((False, with_graphics), (True, without)):
+        for name in names:
+            cpu = machine.cpu.model_copy(update={"name": name, "series": SERIES[series]})
+            assert cpu.lacks_graphics == lacks, name
 
 
 QUIET: Final = parts.systems()[0].model_copy(update={"power_w": 800.0, "noise_db": 40.0, "ecc": True})
