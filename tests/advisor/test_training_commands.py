@@ -315,6 +315,7 @@ BAD = (
     "simulate train --model 8b --gpu a100 --precision fp8",
     "simulate train --model 8b --gpu v100 --precision bf16",
     "simulate train --model 8b --tp 4 --gpus 10",
+    "simulate train --model 70b --tp 8 --gpus 44",
     "simulate train --model 8b --tp 2 --dp 4 --gpus 16",
     "simulate train --model 8b --cp 3 --dp 1",
     "simulate train --model 8b --pp 4 --vpp 9 --gpus 8",
