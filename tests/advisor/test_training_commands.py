@@ -352,6 +352,7 @@ BAD = (
     "recommend --model 7b --workload finetune --method lora --lora-rank 1024 --own 1xrtx-4090",
     "recommend --model 8b --workload rl --algorithm rloo --samples 1",
     "recommend --model 8b --workload finetune --method lora --gpu tpu-v5e --gpus 8",
+    "recommend --model 8b --workload finetune --method lora --own 1xm3-ultra-512gb --sequence 2048",
     "recommend --model 8b --workload train",
     "recommend --workload train --tokens 1T",
     "recommend --model 8b --workload train --tokens 1T --compute-optimal",

@@ -640,7 +640,9 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return f"{_pricing_command(scenario)}, or {near}"
         case NoFramework() | NoOptions():
             framework = "no --framework, or " if scenario.task.frameworks else ""
-            return f"{framework}another accelerator, such as --gpu h100, or {_pricing_command(scenario)}"
+            instead = " in place of --own" if scenario.limits.own else ""
+            other = f"{framework}another accelerator, such as --gpu h100{instead}"
+            return f"{other}, or {_pricing_command(scenario)}"
         case LayoutRefused():
             return reason.fix
         case TakesTooLong(deadline_days=float()):
