@@ -435,7 +435,7 @@ def _check_count(values: Mapping[str, Any], clusters: Sequence[TrainingCluster])
     """Refuse a number of accelerators that makes no whole number of replicas.
 
     Raises: AdvisorError: it makes none; the fix is the next smaller number that does, and on one cluster, where the
-        layout does not run on so many, also the fastest layout that does.
+        layout does not run on that number, the fastest that does.
     """
     replica = math.prod(int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
     count = values.get("gpus", replica)
