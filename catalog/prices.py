@@ -119,6 +119,8 @@ class Provider(Record):
     largest_cluster: int | None = Field(default=None, ge=1)
     """Largest number of accelerators that the provider joins with a network; None if it states none."""
 
+    serves_only: bool = False
+    """Whether the provider starts inference servers only, so that nothing else, such as training, can run there."""
     skypilot: str = ""
     """Name in SkyPilot, if it runs services in containers there; empty if it does not."""
     skypilot_joins: bool = True

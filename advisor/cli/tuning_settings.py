@@ -18,6 +18,7 @@ from advisor.cli.launch_files import is_answer, is_notebook, python_and_shell
 from advisor.cli.python_source import settings_of_python
 from advisor.cli.trainer_settings import options_of_training
 from advisor.simulator.training.launch_settings import QUANTITY
+from advisor.simulator.training.switches import SWITCHES
 
 Settings = Mapping[str, Any]
 _PYTHON: Final = "unsloth"
@@ -328,6 +329,12 @@ def _options(
     if _word_of(tuner.sequences, settings)[0] == "padded" and "--mean-length" not in typed:
         notes.append("sequences are padded and taken as full: --mean-length N says their mean")
     found |= step
+    switches = _switches(tuner, settings)
+    if switches and "--features" in known:
+        found["--features"] = ",".join(switches)
+    elif switches:
+        notes.append(f"{', '.join(switches)} counts in advisor simulate train alone")
+    notes += _unread_switches(tuner, settings, switches)
     if not searches:
         found.setdefault("--gpus", str(gpus))
     return found, notes
@@ -346,6 +353,37 @@ def _notes_on_files(settings: Settings) -> Iterator[str]:
             yield f"{name} {value} is {how}, zero{stage}: what it offloads is not read (--offload-optimizer)"
         else:
             yield f"{name} {value} is not read: state what it says as options (--sharding, --offload-optimizer)"
+
+
+def _switches(tuner: Tuner, settings: Settings) -> list[str]:
+    """Return the switches of a run for which settings stand, as `simulate train --features` names them."""
+    return [
+        switch
+        for switch, choices in tuner.switches.items()
+        if any(all(_says(settings.get(key), value) for key, value in keys.items()) for keys in choices)
+    ]
+
+
+def _says(own: Any, value: Any) -> bool:
+    """Whether a setting, or one of a list, is the value of a switch; an empty one is that of no setting."""
+    return value in own if isinstance(own, list) else own == value or (own is None and value == "")
+
+
+def _unread_switches(tuner: Tuner, settings: Settings, switches: Collection[str]) -> Iterator[str]:
+    """Yield a note for each setting of a switch, or named after one, that is on and is part of none that counts."""
+    known = {
+        (key, value)
+        for switch, choices in tuner.switches.items()
+        for keys in choices
+        for key, value in keys.items()
+        if switch in switches
+    }
+    keys = {key for choices in tuner.switches.values() for each in choices for key in each}
+    for name, stated in settings.items():
+        is_switch = name in keys or any(word in name and word not in switches for word in SWITCHES)
+        for one in stated if isinstance(stated, list) else [stated]:
+            if is_switch and isinstance(one, str | bool) and one and (name, one) not in known:
+                yield f"{name} {str(one)[:80]} is not read: state what it does as --features"
 
 
 def _what_learns(tuner: Tuner, settings: Settings, quantities: Mapping[str, Any]) -> dict[str, str]:

@@ -57,6 +57,9 @@ class Tuner(Record):
     """Whether ranks read a 4-bit model in parts, so that no accelerator has to hold all of it while it loads."""
     features: tuple[str, ...] = ()
     """Features of every job that its settings start, as `TrainingJob.features` names them."""
+    switches: Mapping[str, tuple[Mapping[str, Any], ...]] = Field(default_factory=dict)
+    """Settings that stand for a switch of `simulate train --features`: any of several sets of keys and values. A text
+    may be one of a list, and an empty text stands for a key that is not stated."""
     loss_features: tuple[str, ...] = ()
     """Features that its loss has in plain tuning alone."""
     offloads_checkpoints: bool = False

@@ -95,6 +95,11 @@ Start = Literal["usual", "tuning", "new"]
 """Weights that a run starts from: those of its framework's own default; published ones, which trainers for pre-training
 load only if they are told to; or random ones, which trainers of Transformers must find written."""
 
+WITH_COMMANDS: Final = ("nvidia", "amd", "google")
+"""Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
+_ON_TPUS: Final = ("maxtext",)
+"""Frameworks with tabulated options that run on Google's chips; the others need GPUs."""
+
 _STAGES_FIRST: Final = {"megatron-lm": "--use-tp-pp-dp-mapping", "nemo": "dist.use_tp_pp_dp_mapping=true"}
 """Options that put stages before replicas in the order of ranks, for the frameworks that also take a layout of
 stages."""
@@ -130,13 +135,18 @@ def launch_flags(
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
     leaves the frameworks their defaults, and to its user those of Megatron-LM, which has none. `start`: what the run
-    starts from. `vendor`: of the accelerators; TPUs find each other, and recipes of NeMo are for NVIDIA's.
+    starts from. `vendor`: of the accelerators, on which a framework must run; TPUs find each other, and recipes of NeMo
+    are for NVIDIA's.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
     """
     machines = (node_size, on_bus, vendor)
+    if vendor not in WITH_COMMANDS:
+        return {}
     found = _all_flags(job, plan, machines, layout=layout, num_steps=num_steps, start=start)
+    if vendor == "google":
+        found = {name: flags for name, flags in found.items() if name in _ON_TPUS}
     if layout or replicas_apart:
         found = {name: flags for name, flags in found.items() if name in _STAGES_FIRST}
     if replicas_apart:

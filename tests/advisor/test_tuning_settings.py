@@ -73,6 +73,8 @@ def test_settings_that_are_written_are_read_as_the_same_plan(name: str) -> None:
 
 
 AXOLOTL = "base_model: Qwen/Qwen3-8B\nadapter: lora\nlora_r: 16\nsequence_len: 2048\nmicro_batch_size: 2\n"
+LIGER = "plugins:\n- axolotl.integrations.liger.LigerPlugin\nliger_fused_linear_cross_entropy: true\n"
+CUT = "plugins:\n- axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n"
 
 
 def test_what_is_typed_counts_before_the_settings() -> None:
@@ -138,6 +140,32 @@ def test_a_notebook_and_a_trainer_of_preferences_are_read() -> None:
     notebook = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in sources]})
     assert understand(notebook) == understand(script.format("SFT"))
     assert understand(script.format("DPO"), SEARCH)["--algorithm"] == "dpo"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (AXOLOTL + LIGER + "liger_glu_activation: true\nliger_rope: true\n", "liger,linear_ce"),
+        (AXOLOTL + LIGER + "liger_swiglu: true\ntorch_compile: true\n", "liger,linear_ce,compile"),
+        (AXOLOTL + LIGER, "linear_ce"),
+        (AXOLOTL + CUT, "linear_ce"),
+        (AXOLOTL + CUT + "cut_cross_entropy: true\ntiled_mlp: true\n", "linear_ce,tiled_mlp"),
+        (f"accelerate launch {TRL} --use_liger_kernel", "liger"),
+    ],
+)
+def test_switches_of_settings_are_read(text: str, expected: str) -> None:
+    words, notes = with_tuning_settings([text], (*STEP, "--features"), ())
+    assert words[words.index("--features") + 1] == expected
+    assert "is not read" not in " ".join(notes)
+
+
+@pytest.mark.parametrize(
+    "line", ["liger_rms_norm: true", "plugins: [axolotl.integrations.kd.KDPlugin]", "torch_compile: auto"]
+)
+def test_a_switch_that_no_feature_stands_for_is_named(line: str) -> None:
+    words, notes = with_tuning_settings([f"{AXOLOTL}{line}\n"], (*STEP, "--features"), ())
+    assert "--features" not in words
+    assert "is not read: state what it does" in " ".join(notes)
 
 
 def test_a_setting_that_no_word_of_the_framework_has_is_named() -> None:

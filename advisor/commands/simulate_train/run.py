@@ -356,6 +356,7 @@ def _stated_or_fastest(
 ) -> tuple[TrainingPlan, str]:
     """Return the stated layout; if none is stated, the fastest that fits, of two clusters on the second alone, and a
     note that says so."""
+    _check_count(values, clusters)
     stated = _plan(values, job)
     if values.keys() & _LAYOUT:
         return stated, ""
@@ -378,7 +379,7 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
     tp, pp, cp = (int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
     dp = values.get("dp")
     if dp is None:
-        dp = _data_parallel(values.get("gpus"), tp * pp * cp)
+        dp = int(values.get("gpus", tp * pp * cp)) // (tp * pp * cp)
     elif values.get("gpus") not in (None, tp * pp * cp * dp):
         raise AdvisorError(
             f"--gpus {values['gpus']} is not TP {tp} × PP {pp} × CP {cp} × DP {dp}",
@@ -421,17 +422,38 @@ def _usual_sharding(job: TrainingJob, num_ranks: int) -> Sharding:
     return "zero1" if "zero1" in known else known[-1]
 
 
-def _data_parallel(gpus: int | None, others: int) -> int:
-    if gpus is None:
-        return 1
-    if gpus % others:
-        smaller = max(1, gpus // others) * others
-        raise AdvisorError(
-            f"--gpus {gpus} is not a multiple of TP × PP × CP = {others}",
-            why="every data-parallel rank has as many accelerators",
-            fix=f"--gpus {smaller}, or other degrees",
-        )
-    return gpus // others
+def _runs(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> bool:
+    """Whether a layout divides the model and the batch, and fits."""
+    try:
+        check_plan(plan, job, cluster.domain)
+    except InfeasibleError:
+        return False
+    return does_fit(evaluate_plan(job, cluster, plan))
+
+
+def _check_count(values: Mapping[str, Any], clusters: Sequence[TrainingCluster]) -> None:
+    """Refuse a number of accelerators that makes no whole number of replicas.
+
+    Raises: AdvisorError: it makes none; the fix is the next smaller number that does, and on one cluster, where the
+        layout does not run on that number, the fastest that does.
+    """
+    replica = math.prod(int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
+    count = values.get("gpus", replica)
+    if "dp" in values or count % replica == 0:
+        return
+    smaller = max(1, count // replica) * replica
+    fix = f"--gpus {smaller}, or other degrees"
+    fewer = {**values, "gpus": smaller}
+    if len(clusters) == 1:
+        job = _job(fewer, models.get(str(values["model"])).record, clusters[0].accelerator)
+        if not _runs(_plan(fewer, job), job, clusters[0]):
+            near = _fastest(job, clusters[0], smaller)
+            fix = _layout_words(near, values) if near else f"{fix}; {smaller} do not hold the step either"
+    raise AdvisorError(
+        f"--gpus {count} is not a multiple of TP × PP × CP = {replica}",
+        why="every data-parallel rank has as many accelerators",
+        fix=fix,
+    )
 
 
 def _check_precision(job: TrainingJob, cluster: TrainingCluster) -> None:

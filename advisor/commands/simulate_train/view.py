@@ -27,7 +27,7 @@ from advisor.render.training_charts import MEMORY_PARTS, memory_over_step_chart,
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
-from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_flags import WITH_COMMANDS, launch_flags
 from advisor.simulator.training.launch_start import explain_command, placeholders_of
 from advisor.simulator.training.memory import MemoryVerdict, memory_verdict
 from advisor.simulator.training.pipeline import PipelineRun
@@ -164,8 +164,15 @@ def _start(run: TrainRun) -> Block:
         return Paragraph("No launch options are shown: the plan does not fit.")
     flags = "\n".join(explain_command(name, text) for name, text in _launch(run).items())
     if not flags:
-        return Paragraph("No framework known here has options for it.")
+        return Paragraph(_why_no_options(run))
     return Figure(flags, title="Launch options by framework")
+
+
+def _why_no_options(run: TrainRun) -> str:
+    vendor = run.found.cluster.accelerator.vendor
+    if vendor in WITH_COMMANDS:
+        return "No framework known here has options for it."
+    return f"No command is shown: options of training frameworks for accelerators of {vendor} are not in the catalog."
 
 
 def _inputs(run: TrainRun) -> dict[str, object]:

@@ -50,7 +50,7 @@ def cluster_offers(
     """Return the offers for `num_accelerators` accelerators as one cluster, cheapest first.
 
     Several machines are joined only with a network between them, and no further than the provider sells; whoever needs
-    part of a machine pays for all of it.
+    part of a machine pays for all of it. A service that starts inference servers alone sells none.
 
     Source: advisor.decide.offers.placements; largest clusters from data/providers.toml.
     """
@@ -66,6 +66,9 @@ def cluster_offers(
 def _is_sold(way: Placement, num_accelerators: int) -> bool:
     if way.price.provider == OWN:
         return True
+    provider = all_providers().get(way.price.provider)
+    if provider is not None and provider.serves_only:
+        return False
     return num_accelerators <= max(largest_cluster(way.price), way.price.num_accelerators)
 
 

@@ -58,6 +58,7 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import DEFAULT_LORA_RANK, TrainingScenario, TrainingTask
+from advisor.decide.training.simulate_args import step_args
 from advisor.decide.training.space import RULES, family_asked, program_asked, training_job
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.cluster import TrainingCluster
@@ -604,8 +605,7 @@ def _pricing_command(scenario: TrainingScenario) -> str:
     limits = scenario.limits
     named = [name for _, name in limits.own] or limits.accelerators
     words = ["advisor simulate train", f"--model {scenario.model}", *(f"--gpu {name}" for name in named[:1])]
-    words += [f"--method {scenario.task.method}"] if scenario.task.method != "full" else []
-    return f"{' '.join(words)}, which prices a plan without a command"
+    return f"{' '.join((*words, *step_args(scenario.task)))}, which prices a plan without a command"
 
 
 def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str:
@@ -640,7 +640,9 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return f"{_pricing_command(scenario)}, or {near}"
         case NoFramework() | NoOptions():
             framework = "no --framework, or " if scenario.task.frameworks else ""
-            return f"{framework}another accelerator, such as --gpu h100, or {_pricing_command(scenario)}"
+            instead = " in place of --own" if scenario.limits.own else ""
+            other = f"{framework}another accelerator, such as --gpu h100{instead}"
+            return f"{other}, or {_pricing_command(scenario)}"
         case LayoutRefused():
             return reason.fix
         case TakesTooLong(deadline_days=float()):

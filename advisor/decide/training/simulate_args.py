@@ -2,7 +2,7 @@
 
 from advisor.catalog.training import tuners
 from advisor.catalog.units import GB
-from advisor.decide.training.scenario import MachineConditions
+from advisor.decide.training.scenario import MachineConditions, TrainingTask
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -17,18 +17,26 @@ def simulate_args(
     found = ["--model", model, "--gpu", accelerator, "--gpus", str(plan.num_accelerators)]
     found += ["--framework", job.software if job.software in tuners() else job.framework]
     found += ["--precision", job.compute_dtype]
-    found += ["--sequence", str(job.sequence_tokens), "--global-batch", str(job.global_batch)]
     if job.framework_version:
         found += ["--framework-version", job.framework_version]
-    if job.method != "full":
-        found += ["--method", job.method]
-    if job.lora_rank:
-        found += ["--lora-rank", str(job.lora_rank)]
-    if job.optimizer != "adamw":
-        found += ["--optimizer", job.optimizer]
-    if job.mean_sequence_tokens:
-        found += ["--mean-length", f"{job.mean_sequence_tokens:g}"]
-    return (*found, *layout_args(plan), *_condition_args(conditions))
+    return (*found, *step_args(job), *layout_args(plan), *_condition_args(conditions))
+
+
+def step_args(step: TrainingJob | TrainingTask) -> list[str]:
+    """Return the options of `advisor simulate train` that state what one step learns from and how.
+
+    Source: options of the command; what is left out is its default.
+    """
+    found = ["--sequence", str(step.sequence_tokens), "--global-batch", str(step.global_batch)]
+    if step.method != "full":
+        found += ["--method", step.method]
+    if step.lora_rank and step.method not in ("full", "ia3"):
+        found += ["--lora-rank", str(step.lora_rank)]
+    if step.optimizer != "adamw":
+        found += ["--optimizer", step.optimizer]
+    if step.mean_sequence_tokens:
+        found += ["--mean-length", f"{step.mean_sequence_tokens:g}"]
+    return found
 
 
 def layout_args(plan: TrainingPlan) -> list[str]:

@@ -22,7 +22,7 @@ from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.families import OF_TRANSFORMERS, family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
-from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_flags import WITH_COMMANDS, launch_flags
 from advisor.simulator.training.launch_settings import MissingSetting, missing_settings, settings_run
 from advisor.simulator.training.launch_start import (
     has_mamba_layers,
@@ -75,8 +75,6 @@ _BLOCK_SCALED: Final[Mapping[str, tuple[str, ...]]] = {
 and 12.0; AMD CDNA 4 white paper; aws.amazon.com/ec2/instance-types/trn3."""
 _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
 """Software that runs a framework family's models, if not its own: DeepSpeed's run under Transformers."""
-_WITH_COMMANDS: Final = ("nvidia", "amd", "google")
-"""Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
 _NOT_MODELLED: Final[Mapping[str, str]] = {"apple": "mlx-lm"}
 """Framework that tunes on a vendor's chips and has no model here. Source: mlx-lm (PyPI), mlx_lm.lora."""
 _AS_IN_CATALOG: Final = MachineConditions()
@@ -390,7 +388,7 @@ def variants_of(
         other = _NOT_MODELLED.get(accelerator.vendor, "")
         beside = f"; {other} does, and is not modelled" if other else ""
         return [], NoFramework(f"no training framework that the advisor models runs on it{beside}")
-    if accelerator.vendor not in _WITH_COMMANDS:
+    if accelerator.vendor not in WITH_COMMANDS:
         return [], NoFramework(
             f"the options of {accelerator.vendor}'s training frameworks are not in the catalog, so that no command "
             "would start a plan; advisor simulate train prices one"

@@ -288,6 +288,7 @@ def test_clusters_are_whole_machines_and_no_larger_than_sold() -> None:
     assert cluster_offers(40_000, [price("aws", 8, 80.0)], h100) == []
     assert cluster_offers(16, [price("vast", 8, 80.0)], h100) == []
     assert largest_cluster(price("runpod", 8, 1.0)) == 64
+    assert cluster_offers(8, [price("huggingface", 8, 1.0)], h100) == []
 
 
 def test_energy_and_ownership() -> None:

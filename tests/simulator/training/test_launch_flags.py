@@ -894,3 +894,11 @@ def test_states_give_way_to_a_generating_engine_as_priced(algorithm: Any, family
     ring = openrlhf_flags(replace(job, framework="fsdp"), replace(plan, sharding="zero3"), loop)
     assert f"--vllm_gpu_memory_utilization {GENERATION_MEMORY_FRACTION}" in ring
     assert not wrong("openrlhf", ring)
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_commands_are_of_frameworks_that_run_on_the_vendors_chips(method: str) -> None:
+    tuned = replace(DENSE, framework="peft", method=method, lora_rank=0 if method == "full" else 16)
+    for vendor in sorted({each.vendor for each in accelerators.all_accelerators()}):
+        found = launch_flags(tuned, TrainingPlan(), vendor=vendor)
+        assert bool(found) == (vendor in ("nvidia", "amd"))
