@@ -299,8 +299,9 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
 
 def _bears_number(line: TypedLine, other: TypedLine) -> bool:
     """Whether a line names a card with the number by which another one is called."""
-    cards = [find_card_name(one.what) for one in (line, other)]
-    numbers = [set(re.findall(r"\d{3,}", one.what)) for one in (line, other)]
+    names = (line.what, other.what)
+    cards = [find_card_name(name) for name in names]
+    numbers = [set(re.findall(r"\d{3,}", name)) for name in names]
     return None not in cards and bool(numbers[1]) and numbers[1] <= numbers[0]
 
 

@@ -67,6 +67,7 @@ _ADDRESS: Final = re.compile(r"--?[a-z_-]+|0\.0\.0\.0|\d+")
 HELD: Final = {
     "accelerate",
     "axolotl",
+    "megatron-bridge",
     "bitsandbytes",
     "distributed",
     "huggingface_hub",
@@ -206,7 +207,8 @@ def names_to_install(text: str) -> Iterator[str]:
 
 def is_safe_to_install(word: str) -> bool:
     """Whether a word of an install line is a file, a sealed address or a name that another project holds."""
-    is_held = word.startswith(("-", ".")) or word in HELD or "requirements" in word
+    name = re.split(r"[=<>\[]", word)[0]
+    is_held = word.startswith(("-", ".")) or name in HELD or "requirements" in word
     return is_held or word.endswith(".whl") or "#sha256=" in word
 
 

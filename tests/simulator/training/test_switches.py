@@ -162,6 +162,8 @@ def test_a_feature_is_missing_before_its_month_and_not_in_its_year(framework: st
         "recomputed modules": "modules",
     }
     plan = TrainingPlan(
+        tensor_parallel=2 if feature == "sequence parallelism" else 1,
+        sequence_parallel=feature == "sequence parallelism",
         pipeline_parallel=2 if feature == "pipeline parallelism" or feature in schedules else 1,
         virtual_stages=2 if feature == "interleaved stages" else 1,
         context_parallel=2 if feature == "context parallelism" else 1,
