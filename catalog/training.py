@@ -72,7 +72,8 @@ def framework_release(name: str) -> str:
     if not table.get("packages"):
         return release
     python = f" (Python {table['python']} or newer)" if table.get("python") else ""
-    return f"{release}: pip install {shlex.join(table['packages'])}{python}"
+    packages = shlex.join(table["packages"])
+    return f"{release}: pip install {packages}" + python
 
 
 @cache

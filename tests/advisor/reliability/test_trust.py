@@ -19,7 +19,8 @@ from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog import models
 from advisor.catalog.engines import all_engines
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import check_keys, check_link, read_toml
+from advisor.catalog.files import DATA_DIR, check_keys, check_link, read_toml
+from advisor.catalog.training import tuners
 from advisor.cli.command import Command, commands, effect_of
 from advisor.commands.sweep.targets import fields_of, targets
 from advisor.evidence import table as case_table
@@ -481,11 +482,14 @@ def test_no_line_installs_a_name_that_is_not_held() -> None:
     for path in files:
         for word in judges.names_to_install(path.read_text(encoding="utf-8")):
             found += 1
-            # An engine's record names the package of a plug-in.
-            assert word == "{plugin}" or judges.is_safe_to_install(word), f"{path}: {word}"
+            # An engine's record names the package of a plug-in, a trainer's those of its release.
+            assert word in ("{plugin}", "{packages}") or judges.is_safe_to_install(word), f"{path}: {word}"
     assert found > 10
     plugins = {name for engine in all_engines() for name in engine.flags.plugins.values()}
     assert plugins <= judges.HELD
+    tables = (*tuners().values(), *read_toml(DATA_DIR / "training" / "launch_options.toml").values())
+    packages = [dict(table).get("packages") or () for table in tables]
+    assert all(judges.is_safe_to_install(name) for names in packages for name in names)
 
 
 def test_a_variable_of_the_user_may_set_what_a_file_may_not(
