@@ -87,8 +87,8 @@ _NO_PRICE: Final = frozenset(
 )
 _NO_CELL: Final = _NO_PRICE | {"true", "false"}
 _IS_QUANTITY: Final = re.compile(r"quantity|qty|n|count")
-_QUANTITY_OF: Final = re.compile(r"([\d.,]*\d)\s*([A-Za-z]+)\.?")
-"""Cell of a number and its unit: `312.5 hrs`."""
+_QUANTITY_OF: Final = re.compile(r"([\d.,]*\d)\s*((?!x\b)[A-Za-z]+)\.?")
+"""Cell of a number and its unit: `312.5 hrs`, but not `2x`."""
 _PER_OTHER: Final = re.compile(r"\s*(?:usd|us\$|\$)\s*[\d.,]*\d\s*(?:/|per )\s*[a-z][a-z /-]*", re.IGNORECASE)
 """Amount of dollars for a unit."""
 _IS_WINDOWS: Final = re.compile(r"windows|rhel|suse", re.IGNORECASE)
