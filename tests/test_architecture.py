@@ -153,7 +153,7 @@ def test_nothing_imports_itself_by_a_detour() -> None:
 
 
 def test_help_is_quick() -> None:
-    """In processor time, beside what Typer itself takes: machines differ, and a busy one is slower."""
+    """In processor time over that of Typer: machines differ, and a busy one is slower."""
     typer = least_cpu_s("-c", "import typer.rich_utils")
     assert least_cpu_s("-m", "advisor", "--help") <= MOST_OVER_TYPER * typer
 
