@@ -16,10 +16,11 @@ from advisor.simulator.memory import layer_weight_bytes
 from advisor.simulator.step_cost import StepSurface
 
 HOST_FRACTION: Final = 0.65
-"""Fraction of the modules' peak bandwidth at which a CPU reads weights in decoding: 0.57 to 0.82 on seven machines that
-were measured without cards, with dense models of at least 2 GB (docs/validation.md, Processors alone)."""
+"""Fraction of the modules' peak bandwidth at which a CPU reads weights in decoding. Seven kinds of machines without
+cards were measured with models of at least 2 GB; the means over the models of each are 0.57 to 0.82
+(docs/validation.md, Processors alone)."""
 HOST_SPREAD: Final = (0.57 / HOST_FRACTION, 0.82 / HOST_FRACTION)
-"""Factors between which those machines lie."""
+"""Factors between which the means of those machines lie."""
 EXPERT_FRACTION: Final = 0.57
 """Fraction of the modules' peak bandwidth at which a CPU reads chosen experts: two further experts a token take 9.0 ms
 with both sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""

@@ -233,18 +233,25 @@ class TooLate(Reason):
     def group(self) -> Hashable:
         return self.code, self.objective
 
+    @property
+    def least(self) -> str:
+        """The least that the latency can be, in words."""
+        return _time(self.least_s)
+
+    @property
+    def limit(self) -> str:
+        """The limit of the objective, in words."""
+        return _time(self.limit_s)
+
 
 class SlowByDatasheet(TooLate):
     """The datasheet limits of an accelerator miss an objective."""
 
     code: ClassVar[str] = "slow_by_datasheet"
     reach: ClassVar[int] = 1
-
-    @property
-    def text(self) -> str:
-        least = _time(self.least_s)
-        limit = _time(self.limit_s)
-        return f"even its datasheet limits allow no {self.objective} below {least}, {limit} is asked"
+    sentence: ClassVar[str] = (
+        "even its datasheet limits allow no {self.objective} below {self.least}, {self.limit} is asked"
+    )
 
 
 class SlowAlone(TooLate):
@@ -252,12 +259,9 @@ class SlowAlone(TooLate):
 
     code: ClassVar[str] = "slow_alone"
     reach: ClassVar[int] = 2
-
-    @property
-    def text(self) -> str:
-        least = _time(self.least_s)
-        limit = _time(self.limit_s)
-        return f"even a request alone is predicted a {self.objective} of {least}, {limit} is asked"
+    sentence: ClassVar[str] = (
+        "even a request alone is predicted a {self.objective} of {self.least}, {self.limit} is asked"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,12 +324,11 @@ def _cells_of(record: Record, columns: PriceColumns) -> dict[str, str] | None:
     if is_of_a_period and all(map(_IS_QUANTITY.fullmatch, counts)):
         cells.pop("count", None)  # an invoice counts the hours that were rented
     counted = _QUANTITY_OF.fullmatch(cells.get("count", ""))
-    if counted is not None and not is_accelerator(
-        counted[2]
-    ):  # an invoice counts hours, or gigabytes of a volume
-        cells["count" if counted[2].lower() in ONE_ACCELERATOR else "used"] = counted[1]
-        if counted[2].lower() not in ONE_ACCELERATOR:
-            del cells["count"]
+    if counted is not None and counted[2].lower() in ONE_ACCELERATOR:
+        cells["count"] = counted[1]
+    elif counted is not None and not is_accelerator(counted[2]):
+        cells["used"] = counted[1]  # an invoice counts hours, or gigabytes of a volume
+        del cells["count"]
     cells["unit"] = cells.get("unit", "") or cells.get("period", "")
     machines = [_text_of(record[name]) for name in sorted(columns.names_of("sku"), key=_is_vague)]
     in_words = _INSTANCE.search(cells.get("description", ""))

@@ -88,6 +88,7 @@ class StatedSettings:
             {**other.names, **self.names},
             {**other.unused, **self.unused},
             {**other.differing, **self.differing},
+            {**other.unplanned, **self.unplanned},
         )
 
 

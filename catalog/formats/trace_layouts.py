@@ -22,8 +22,10 @@ _FRACTION: Final = re.compile(r"\.(\d+)")
 _MOST_BLOCK: Final = 65_536
 
 
+MODEL_COLUMNS: Final = ("model", "Model", "model_name", "modelName")
+"""Columns of a trace that name a model: they bear on a replay where they name several."""
 UNUSED_COLUMNS: Final = {
-    **dict.fromkeys(("model", "Model", "model_name", "modelName"), "all requests are replayed on one model"),
+    **dict.fromkeys(MODEL_COLUMNS, "all requests are replayed on one model"),
     **dict.fromkeys(("images", "num_images", "image_count"), "images are not counted in its tokens"),
     **dict.fromkeys(("audio", "audio_seconds"), "sound is not counted in its tokens"),
     **dict.fromkeys(("priority",), "requests are served in the order of their arrival"),

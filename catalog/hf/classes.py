@@ -34,7 +34,7 @@ _GPT2_FIELDS: Final = ("n_embd", "n_head")
 """Fields of files without a model type that are written as GPT-2's: nanoGPT's, for one."""
 
 
-def class_of(config: ConfigFields) -> ClassDefaults:
+def class_defaults(config: ConfigFields) -> ClassDefaults:
     """Return the defaults of a file's model type; without a type, GPT-2's if the fields are named as its are.
 
     Source: data/class_defaults.toml.

@@ -14,7 +14,7 @@ from advisor.catalog.files import DATA_DIR, parsed_json, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
 from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
 from advisor.catalog.hf import linear as hf_linear
-from advisor.catalog.hf.classes import class_of
+from advisor.catalog.hf.classes import class_defaults
 from advisor.catalog.hf.feed_forward import expert_part, feed_forwards, is_gated
 from advisor.catalog.hf.fields import PASTED, ConfigFields, read_config
 from advisor.catalog.hf.mixers import NUM_HEADS, attention, layer_kinds, mamba, mixers
@@ -364,7 +364,7 @@ def _searched_layer(text: ConfigFields, index: int, entry: object, hidden: int) 
 def _extra_parameters(text: ConfigFields, hidden: int) -> float:
     """Number of parameters of learned positions, or of per-layer input embeddings (Gemma 3n and 4 E-models) with their
     projections [count]."""
-    if class_of(text).learned_positions:
+    if class_defaults(text).learned_positions:
         return float((text.optional_count(*_CONTEXT) or 0) * hidden)
     if text.has("cross_attention_layers"):  # keys and values of images, which text layers do not count
         per_layer = 2 * text.count("num_key_value_heads") * (hidden // text.count(*NUM_HEADS)) * hidden
@@ -395,7 +395,7 @@ def _has_tied_embeddings(config: ConfigFields, text: ConfigFields) -> bool:
     for fields in (text, config):
         if fields.values.get("tie_word_embeddings") is not None:
             return fields.flag("tie_word_embeddings")
-    return class_of(text).tied or class_of(config).tied
+    return class_defaults(text).tied or class_defaults(config).tied
 
 
 def _identity(config: ConfigFields) -> Line:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from advisor.catalog.hf.classes import class_of
+from advisor.catalog.hf.classes import class_defaults
 from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
 
@@ -117,7 +117,7 @@ def is_gated(config: ConfigFields) -> bool:
     activation = config.text(*_ACTIVATION).lower()
     if "glu" in activation or config.flag("is_gated_act", "gated_mlp"):
         return True
-    gated = class_of(config).gated
+    gated = class_defaults(config).gated
     if gated is not None:
         return gated
     if activation.startswith(("relu", "gelu", "quick_gelu", "xielu")):
@@ -151,7 +151,7 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
         intermediate = width
     elif config.values.get("num_local_experts") == 0 and config.has("shared_intermediate_size"):
         intermediate = config.count("shared_intermediate_size")  # Granite 4 without experts
-    elif not config.has(*names) and class_of(config).width_over_hidden is not None:
+    elif not config.has(*names) and class_defaults(config).width_over_hidden is not None:
         intermediate = round(_width_over_hidden(config) * hidden)
     elif not config.has(*names) and config.has("multiple_of"):
         intermediate = _width_of_params_json(config, hidden)
@@ -165,7 +165,9 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
 def _width_over_hidden(config: ConfigFields) -> float:
     """Width of the feed-forward part over the hidden size: MPT states it, other classes have one."""
     stated = config.has("expansion_ratio")
-    return config.factor("expansion_ratio") if stated else float(class_of(config).width_over_hidden or 1)
+    return (
+        config.factor("expansion_ratio") if stated else float(class_defaults(config).width_over_hidden or 1)
+    )
 
 
 def _width_of_params_json(config: ConfigFields, hidden: int) -> int:

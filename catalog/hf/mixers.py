@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from advisor.catalog.hf.classes import class_of
+from advisor.catalog.hf.classes import class_defaults
 from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import GatedDeltaNet, GroupedQueryAttention, LatentAttention, Mamba2, Mixer
 
@@ -166,7 +166,7 @@ def attention(
         config.fail(
             "num_key_value_heads", f"({num_kv_heads}) does not divide num_attention_heads ({num_heads})"
         )
-    head_dim = own.get("head_dim") or config.optional_count(*_HEAD_DIM) or class_of(config).head_dim
+    head_dim = own.get("head_dim") or config.optional_count(*_HEAD_DIM) or class_defaults(config).head_dim
     if head_dim is None:
         if hidden % num_heads:
             config.fail("num_attention_heads", f"({num_heads}) does not divide hidden_size ({hidden})")
@@ -230,7 +230,7 @@ def _block_selection(sparse: ConfigFields) -> dict[str, int]:
 
 def _num_kv_heads(config: ConfigFields, num_heads: int) -> int:
     stated = config.values.get("multi_query")
-    shares_one = class_of(config).multi_query if stated is None else stated is True
+    shares_one = class_defaults(config).multi_query if stated is None else stated is True
     is_named = config.text("attention_head_type", "attn_type") in _ONE_KEY_HEAD
     if is_named or (shares_one and not config.flag("new_decoder_architecture")):
         return 1

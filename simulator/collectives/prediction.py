@@ -32,6 +32,7 @@ from advisor.simulator.collectives.topology import Topology
 from advisor.simulator.quantity import Z80, Basis, Quantity
 
 LARGE_BYTES: Final = 16 * MIB
+"""Least size of a message whose time is that of its bytes [bytes]; the two kinds have intervals of their own."""
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 SWEEP_BYTES: Final = tuple((KIB * 4.0 ** np.arange(12)).tolist())

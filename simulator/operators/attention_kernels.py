@@ -26,8 +26,8 @@ kernels of its own."""
 # In every measured kernel, the overhead of a tile hides in part behind the scores of its neighbour on the SM.
 _TILE_EXPONENT: Final = 2.0
 _L2_SHARPNESS: Final = 12.0
-"""Exponent with which the share that the L2 holds falls around its capacity. Own choice: from 90
-to 10 % within ±20 %."""
+"""Exponent with which the share that the L2 holds falls around its capacity. Own choice: from 90 to 10 %
+within ±20 %."""
 _H200_BYTES_PER_S_AND_SM: Final = 4.8e12 / 132
 
 

@@ -80,8 +80,8 @@ SPARSE_UNITS: Final = (
 )
 """Architectures whose matrix units skip those zeros, at twice the rate (NVIDIA A100 whitepaper and its successors)."""
 _LEAST_RELATIVE_RATE: Final = 0.25
-"""Least rate of an SM over the measured one for which feed and fill shrink. Own assumption: no
-slower SM was measured."""
+"""Least rate of an SM over the measured one for which feed and fill shrink. Own assumption: no slower SM was
+measured."""
 _PARTIAL_SUM_BYTES: Final = 4.0
 
 _TILES: Final = ((16, 64), (16, 128), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))

@@ -14,7 +14,9 @@ from advisor.catalog.errors import AdvisorError, whole
 LengthChunk = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Input and output tokens of consecutive requests."""
 CHUNK = 4096
+"""Number of requests drawn at once: bounds memory, and fixes the order in which the generator is used."""
 LONGEST_TOKENS = 100_000_000
+"""Longest prompt or output that is accepted [tokens]. Own choice, far beyond every context."""
 
 
 @dataclass(frozen=True, slots=True)

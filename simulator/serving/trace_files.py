@@ -12,6 +12,7 @@ from advisor.catalog.files import too_many
 from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.named_requests import NAMED_INPUTS, NAMED_OUTPUTS, states_failure
 from advisor.catalog.formats.trace_layouts import (
+    MODEL_COLUMNS,
     MOONCAKE_BLOCK,
     UNUSED_COLUMNS,
     TraceLayout,
@@ -291,7 +292,7 @@ def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
     found += [
         f"column {name} is not used: {instead}"
         for name, instead in UNUSED_COLUMNS.items()
-        if len(reading.unused.get(name, ())) > (1 if name.lower().startswith("model") else 0)
+        if len(reading.unused.get(name, ())) > (1 if name in MODEL_COLUMNS else 0)
     ]
     if reading.num_abridged:
         found.append(

@@ -34,8 +34,7 @@ a language model's layer."""
 _ROUND_S = 6.0e-6
 """Time of starting a transfer and the attention of a round [s]."""
 _MEMORY_FRACTION = 0.92
-"""Part of an accelerator's memory for weights and images. Own assumption; libraries take
-the other part."""
+"""Part of an accelerator's memory for weights and images. Own assumption; libraries take the rest."""
 _UNET_BLOCKS = range(20)
 """Blocks of a U-Net that are offloaded one by one: residual and transformer blocks of its levels."""
 _LATENT_SHARE = 3.0

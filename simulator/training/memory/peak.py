@@ -91,10 +91,11 @@ def peak_memory(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
     """Return the memory of the fullest accelerator of each plan, as the maximum over pipeline stages and instants
     [bytes].
 
-    loss: weights + gradients* + optimizer + activations of all micro-batches in flight + logits backward: the same
-    without logits, with the running layer's workspace and recomputed activations; or all gradients with the activations
-    of one layer optimizer: weights + gradients + optimizer + temporaries of the step * if they outlive the step, or an
-    earlier micro-batch left them.
+    loss: weights + gradients* + optimizer + activations of all micro-batches in flight + logits
+    backward: the same without logits, with the running layer's workspace and recomputed activations; or all gradients
+    with the activations of one layer
+    optimizer: weights + gradients + optimizer + temporaries of the step
+    * if they outlive the step, or an earlier micro-batch left them.
 
     reserved = allocated · factor; peak = reserved + context + communicators.
 
