@@ -4,7 +4,6 @@ import ast
 import importlib
 import inspect
 import re
-import resource
 import subprocess
 import sys
 from collections import Counter
@@ -152,21 +151,10 @@ def test_nothing_imports_itself_by_a_detour() -> None:
     assert set(TopologicalSorter(graph).static_order()) == graph.keys()
 
 
-def test_help_is_quick() -> None:
+def test_help_is_quick(least_cpu_s: Callable[..., float]) -> None:
     """In processor time over that of Typer: machines differ, and a busy one is slower."""
     typer = least_cpu_s("-c", "import typer.rich_utils")
     assert least_cpu_s("-m", "advisor", "--help") <= MOST_OVER_TYPER * typer
-
-
-def least_cpu_s(*command: str) -> float:
-    """Return the least processor time of three runs of Python [s]."""
-    times = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(times)
 
 
 _DECLARING = {("advisor", "commands"), ("advisor", "ask")}
