@@ -330,7 +330,8 @@ class LayerPricing:
             return forward, 2.0 * forward
         travel = inputs + 2.0 * outputs
         product_s = 2.0 * job.lora_rank * travel * s.rows / (0.5 * peak)
-        bytes_f, bytes_b = size * travel, 2.0 * size * travel
+        bytes_f = size * travel
+        bytes_b = 2.0 * bytes_f
         if software.adapter_inputs == "autocast":
             bytes_f = _AUTOCAST_INPUT[0] * inputs + _AUTOCAST_OUTPUT[0] * outputs
             bytes_b = _AUTOCAST_INPUT[1] * inputs + _AUTOCAST_OUTPUT[1] * outputs
