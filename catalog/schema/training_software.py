@@ -66,9 +66,9 @@ class TrainingSoftware(Record):
     adapter_dropout: bool = False
     """Whether adapters drop out their inputs; each then keeps its own copy and a mask."""
     adapter_inputs: Literal["cast", "autocast", "shared"] = "cast"
-    """Copy of the input of each matrix that adapters wider than 16 bits keep: a cast to their own format; under autocast
-    a 16-bit one; or none, as they share the 16-bit output of the norm and compute that of the activation function
-    again."""
+    """Copy of the input of each matrix that adapters wider than 16 bits keep: a cast to their own format; under
+    autocast a 16-bit one; or none, as they share the 16-bit output of the norm and compute that of the activation
+    function again."""
     adapts_experts: bool = False
     """Whether routed experts have adapters where all linear matrices have (see `families_with_adapted_experts`); each
     pass adds them to the weights, and the backward pass finds gradients as large as these."""
