@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema.training_software import TrainingSoftware
 from advisor.catalog.training import software_of
 from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.device import Device
@@ -306,20 +307,7 @@ class LayerPricing:
             return scaled, 2.0 * scaled
         software = software_of(job.framework, job.software)
         size = software.adapter_states.weights
-        adapted = () if "adapters_beside_matrices" in job.features else adapted_matrices(layer, job, software)
-        tp = s.tensor_parallel.astype(np.float64)
-        inputs = outputs = elements = identities = nothing
-        read: set[str] = set()
-        for matrix in adapted:
-            # Tensors of the whole hidden size are divided along the sequence, the others over tensor-parallel ranks.
-            leaves = matrix.tensor in _INNER_TENSORS
-            # Fused layers have one adapter for all matrices of a tensor.
-            if matrix.tensor not in read or software.activations != "fused":
-                inputs = inputs + matrix.inputs / (tp if leaves else s.sequence_split)
-            read.add(matrix.tensor)
-            outputs = outputs + matrix.outputs / (s.sequence_split if leaves else tp)
-            elements = elements + matrix.inputs * matrix.outputs / tp
-            identities = identities + matrix.inputs**2
+        inputs, outputs, elements, identities = self._adapted_values(layer, software)
         peaks = self.device.peak_flop_per_s
         peak = peaks["bf16"]
         if "whole_matrix_adapters" in job.features:
@@ -335,23 +323,48 @@ class LayerPricing:
         if software.adapter_inputs == "autocast":
             bytes_f = _AUTOCAST_INPUT[0] * inputs + _AUTOCAST_OUTPUT[0] * outputs
             bytes_b = _AUTOCAST_INPUT[1] * inputs + _AUTOCAST_OUTPUT[1] * outputs
+        prepared_f = prepared_b = nothing
         if job.method == "dora":
             bytes_f = bytes_f + _DORA_OUTPUT[0] * outputs
             bytes_b = bytes_b + _DORA_OUTPUT[1] * outputs
+            prepared_f = self.stream_s(_DORA_NORM * elements + _DORA_IDENTITY * identities)
+        elif job.method == "qlora":
+            prepared_f = prepared_b = self._unpacked_s(layer)
         forward = self.stream_s(bytes_f * s.rows) + product_s
         backward = self.stream_s(bytes_b * s.rows) + 2.0 * product_s
-        if job.method == "dora":
-            norms = self.stream_s(_DORA_NORM * elements + _DORA_IDENTITY * identities)
-            return forward + norms, backward
-        if job.method == "qlora":
-            held = nothing
-            for degree in self.tensor_degrees:
-                own = sum(matrix.elements for matrix in layer.local(int(degree)))
-                held = np.where(s.tensor_parallel == degree, own, held)
-            unpacked = held * (bytes_per_element("int4") + 2.0)
-            again = self.stream_s(unpacked / common_term("dequantized_fraction"))
-            return forward + again, backward + again
-        return forward, backward
+        return forward + prepared_f, backward + prepared_b
+
+    def _adapted_values(
+        self, layer: Layer, software: TrainingSoftware
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Number of values per token in front of and behind all adapted matrices of a layer, of the matrices' elements,
+        and of the elements of identities as wide as their inputs, on one rank."""
+        s = self.slices
+        beside = "adapters_beside_matrices" in self.job.features
+        adapted = () if beside else adapted_matrices(layer, self.job, software)
+        tp = s.tensor_parallel.astype(np.float64)
+        inputs = outputs = elements = identities = np.zeros_like(s.rows)
+        read: set[str] = set()
+        for matrix in adapted:
+            # Tensors of the whole hidden size are divided along the sequence, the others over tensor-parallel ranks.
+            leaves = matrix.tensor in _INNER_TENSORS
+            # Fused layers have one adapter for all matrices of a tensor.
+            if matrix.tensor not in read or software.activations != "fused":
+                inputs = inputs + matrix.inputs / (tp if leaves else s.sequence_split)
+            read.add(matrix.tensor)
+            outputs = outputs + matrix.outputs / (s.sequence_split if leaves else tp)
+            elements = elements + matrix.inputs * matrix.outputs / tp
+            identities = identities + matrix.inputs**2
+        return inputs, outputs, elements, identities
+
+    def _unpacked_s(self, layer: Layer) -> FloatArray:
+        """Time in which the 4-bit matrices of a layer become 16 bits [s]."""
+        held = np.zeros_like(self.slices.rows)
+        for degree in self.tensor_degrees:
+            own = sum(matrix.elements for matrix in layer.local(int(degree)))
+            held = np.where(self.slices.tensor_parallel == degree, own, held)
+        unpacked = held * (bytes_per_element("int4") + 2.0)
+        return self.stream_s(unpacked / common_term("dequantized_fraction"))
 
     def _merged_experts(self, experts: Experts | None) -> FloatArray:
         """Time in which a pass adds the adapters of routed experts to their weights, or finds the adapters' gradients
