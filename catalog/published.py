@@ -35,6 +35,8 @@ _FORMATS: Final = {
     "int8": re.compile(r"w8a8|int8", re.IGNORECASE),
 }
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
+_TUNINGS: Final = re.compile(r"distill|base|zero|coder|math|reasoning|thinking|deepseek")
+"""Words of names that tell models of one shape apart."""
 Origin = Literal["published", "pattern", "local", "quantised on loading", "convert first", "quantise first"]
 SIXTEEN_BIT = ("bf16", "fp16")
 
@@ -180,9 +182,9 @@ def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[Publ
 def _has_other_name(one: PublishedCheckpoint, model: Model) -> bool:
     """Whether a checkpoint is that of a model that was tuned from this one under another name."""
     name = one.repository.casefold().partition("/")[2]
-    return not all(part in name for part in model.id.split("-")) or (
-        "distill" in name and "distill" not in model.id
-    )
+    own = f"{model.id} {checkpoint_for(model, model.weights).hf_id}".casefold()
+    is_tuned = any(word not in own for word in _TUNINGS.findall(name))
+    return is_tuned or not all(part in name for part in model.id.split("-"))
 
 
 def _place(one: PublishedCheckpoint, model: Model, own: str) -> tuple[object, ...]:
