@@ -41,7 +41,7 @@ from the list is refused."""
 _LOADS_BY_TYPE: Final = ("mlx",)
 """Engines that choose a class by the model type of a file, whatever class the file names. Source: mlx-lm 0.32.2,
 mlx_lm/utils.py, _get_classes."""
-ClassLimit = Literal["tensor", "pipeline", "adapters", "eagle", "mtp", "int4"]
+ClassLimit = Literal["tensor", "pipeline", "adapters", "eagle", "mtp", "int4", "nf4"]
 _LIMIT_WORDS: Final[Mapping[ClassLimit, str]] = {
     "tensor": "tensor parallelism",
     "pipeline": "pipeline parallelism",
@@ -49,6 +49,7 @@ _LIMIT_WORDS: Final[Mapping[ClassLimit, str]] = {
     "eagle": "EAGLE-3 heads",
     "mtp": "multi-token prediction",
     "int4": "4-bit integer weights",
+    "nf4": "weights of bitsandbytes",
 }
 """Features that an engine offers for some of its classes only, in words."""
 _WORST_LAST: Final = ("native", "transformers", "unknown", "no")
@@ -305,14 +306,30 @@ def plugin_of(accelerator: Accelerator) -> str:
     return _PLUGINS.get(accelerator.vendor, "")
 
 
-@functools.cache
-def _support(engine: str, architecture: str, model_type: str, plugin: str, version: str) -> ClassSupport:
+def last_release_with(engine: Engine, model: Model) -> str:
+    """Return the newest release of an engine that was read with the class of a model; empty if none was.
+
+    Source: data/support/engine_models.csv, each row with its source.
+    """
+    found = _statements(engine.id, class_of(model), model.family, "")
+    return max((row.version for row in found if row.is_known), key=version_key, default="")
+
+
+def _statements(engine: str, architecture: str, model_type: str, plugin: str) -> list[ClassSupport]:
+    """Return what is known of a class in the releases of an engine that were read."""
     rows = _rows().get((engine, plugin), {})
     found = rows.get((model_type, architecture)) or [
         row for (_, name), more in rows.items() if architecture and name == architecture for row in more
     ]
     if not found and architecture and engine in _LOADS_BY_TYPE:
         found = [row for (name, _), more in rows.items() if name == model_type for row in more]
+    return found
+
+
+@functools.cache
+def _support(engine: str, architecture: str, model_type: str, plugin: str, version: str) -> ClassSupport:
+    rows = _rows().get((engine, plugin), {})
+    found = _statements(engine, architecture, model_type, plugin)
     if found:
         newest = max(found, key=lambda row: (version_key(row.version), _WORST_LAST.index(row.verdict)))
         return _in_version(found, version) if version else newest
@@ -368,11 +385,11 @@ def check_release(engine: Engine, model: Model, version: str, known: str) -> str
     found = class_support(engine, model, version=version)
     if found.is_refused:
         newest = class_support(engine, model)
-        able = (
-            f"--engine {engine.id}, whose {newest.version} has the class"
-            if not newest.is_refused
-            else "--engine"
-        )
+        last = last_release_with(engine, model)
+        if not newest.is_refused:
+            able = f"--engine {engine.id}, whose {newest.version} has the class"
+        else:
+            able = f"--engine {engine.id}@{last}" if last else "another --engine"
         raise InfeasibleError(
             f"{engine.name} {version} does not start {model.id}",
             why=class_words(found, engine.name),

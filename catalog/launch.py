@@ -160,7 +160,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         "tp_flag": flags.tensor_parallel if settings.tp > 1 else "",
         "dp_flag": flags.data_parallel.format(dp=dp) if dp > 1 else "",
         "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
-        "dtype_flag": flags.weights.get(settings.weight_dtype, "") if converts else "",
+        "dtype_flag": (flags.weights if converts else flags.stored).get(settings.weight_dtype, ""),
         "kv_flag": flags.kv.get("bf16" if is_16_bit else settings.kv_dtype, "") if is_kv_said else "",
         "max_num_seqs": -(-num_seqs // dp) if engine.token_budget_of == "rank" else num_seqs,
         "max_num_batched_tokens": settings.max_num_batched_tokens or engine.max_num_batched_tokens,

@@ -35,6 +35,8 @@ _FORMATS: Final = {
     "int8": re.compile(r"w8a8|int8", re.IGNORECASE),
 }
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
+_TUNINGS: Final = re.compile(r"distill|base|zero|coder|math|reasoning|thinking|deepseek")
+"""Words of names that tell models of one shape apart."""
 Origin = Literal["published", "pattern", "local", "quantised on loading", "convert first", "quantise first"]
 SIXTEEN_BIT = ("bf16", "fp16")
 
@@ -180,9 +182,9 @@ def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[Publ
 def _has_other_name(one: PublishedCheckpoint, model: Model) -> bool:
     """Whether a checkpoint is that of a model that was tuned from this one under another name."""
     name = one.repository.casefold().partition("/")[2]
-    return not all(part in name for part in model.id.split("-")) or (
-        "distill" in name and "distill" not in model.id
-    )
+    own = f"{model.id} {checkpoint_for(model, model.weights).hf_id}".casefold()
+    is_tuned = any(word not in own for word in _TUNINGS.findall(name))
+    return is_tuned or not all(part in name for part in model.id.split("-"))
 
 
 def _place(one: PublishedCheckpoint, model: Model, own: str) -> tuple[object, ...]:
@@ -319,7 +321,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     """
     model = _with_repositories(model)
     able = tuple(name for name in model.hf_ids if reads_checkpoint(name, dtype, engine, accelerator))
-    model = model if able == model.hf_ids else model.model_copy(update={"hf_ids": able})
+    model = model.model_copy(update={"hf_ids": able}) if able else model
     named = checkpoint_for(model, dtype, engine.id)
     if engine.flags.reads_only == "gguf":
         return _gguf_checkpoint(model, dtype, named)
@@ -359,14 +361,32 @@ _PUBLISHERS_METHODS: Final = {
     "nvidia": "modelopt",
     "RedHatAI": "compressed-tensors",
     "neuralmagic": "compressed-tensors",
+    "amd": "quark",
 }
 """Methods of quantisation that the files of publishers of quantised checkpoints name, by publisher."""
+_REPOSITORIES_METHODS: Final = {
+    "moonshotai/Kimi-K2-Thinking": "compressed-tensors",
+    "moonshotai/Kimi-K2.5": "compressed-tensors",
+    "moonshotai/Kimi-K2.6": "compressed-tensors",
+    "moonshotai/Kimi-K2.7-Code": "compressed-tensors",
+}
+"""Methods of repositories whose names state no format. Source: SGLang 0.5.23, srt/arg_groups/overrides.py: Kimi K2
+Thinking and K2.5 follow the int4 recipe of compressed-tensors; vllm-project/recipes, models/moonshotai/Kimi-K2.5.yaml.
+Assumes: releases after K2.5 are as that one."""
+_NAMED_METHODS: Final = re.compile(r"awq|gptq", re.IGNORECASE)
+"""Methods that names of repositories state."""
 _READS_OF_METHOD: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("lmdeploy", "modelopt"): (),
     ("lmdeploy", "compressed-tensors"): ("int4",),
+    ("tensorrt-llm", "awq"): (),
+    ("tensorrt-llm", "gptq"): (),
+    ("tensorrt-llm", "quark"): (),
+    ("tensorrt-llm", "compressed-tensors"): ("fp8", "nvfp4", "mxfp4"),
 }
-"""Formats of a method that an engine reads on no hardware but these. Source: lmdeploy 0.18.0, turbomind/converter.py,
-get_tm_config: of compressed-tensors 4-bit integers alone, and no other method than awq, gptq, fp8 and mxfp4."""
+"""Formats of a method that an engine reads, on whatever hardware. Source: lmdeploy 0.18.0, turbomind/converter.py,
+get_tm_config: of compressed-tensors 4-bit integers alone, and no other method than awq, gptq, fp8 and mxfp4;
+NVIDIA/TensorRT-LLM@0066b2a5, llmapi/llm_utils.py, _update_from_hf_quant_config: modelopt, fp8, mxfp4, mxfp8, nvfp4 and
+compressed-tensors, any other method is refused; @21156a7a, models/quant_config_utils.py: no integers of the last."""
 _MODELOPT_ELSEWHERE: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("vllm", "amd"): ("fp8", "nvfp4", "mxfp8"),
     ("vllm", "intel"): ("fp8",),
@@ -392,8 +412,11 @@ def reads_checkpoint(repository: str, dtype: str, engine: Engine, accelerator: A
 def method_of(repository: str) -> str:
     """Return the method of quantisation that the files of a publisher's repository name; empty if they are in 16 bits,
     or if it is not known."""
-    method = _PUBLISHERS_METHODS.get(repository.partition("/")[0], "")
-    return method if is_quantised(repository) else ""
+    known = _REPOSITORIES_METHODS.get(repository, "")
+    if known or not is_quantised(repository):
+        return known
+    named = _NAMED_METHODS.search(repository)
+    return _PUBLISHERS_METHODS.get(repository.partition("/")[0]) or (named[0].lower() if named else "")
 
 
 def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheckpoint:

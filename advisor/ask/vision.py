@@ -10,6 +10,7 @@ from advisor.ask.work import WorkQuestion
 from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.schema import Model
 from advisor.decide.engine_classes import check_classes
+from advisor.decide.offers import named_accelerators
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import parameter_count
@@ -27,7 +28,9 @@ def vision_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Scenari
     model = models.get(name).record
     # A model that no engine starts has that reason, however it reads images.
     plain, _ = scenario_of(name, asked.load, asked.objectives, asked.where, asked.shown.top, shared)
-    check_classes(model, plain.constraints.engines_of(engines.all_engines()))
+    check_classes(
+        model, plain.constraints.engines_of(engines.all_engines()), named_accelerators(plain.constraints)
+    )
     scheme = vision.get(item.image_scheme) if item.image_scheme else vision.scheme_of(model)
     width, height = parse_size(item.image_size or "1024x1024")
     image = tokens_of_image(scheme, width, height)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from advisor.catalog.architectures import (
+    ClassLimit,
     can_make_weights,
     class_lacks,
     class_support,
@@ -146,17 +147,23 @@ def candidates_of(
     return found, None if found else reason
 
 
+_FORMATS_OF_CLASSES: Final[tuple[ClassLimit, ...]] = ("int4", "nf4")
+"""Weight formats that an engine may have for some of its classes only."""
+
+
 def _unreadable(model: Model, engine: Engine, dtype: str, accelerator: Accelerator) -> Reason | None:
     """Return why an engine reads no weights of a model in a format on an accelerator, published or made; else None."""
     checkpoint = served_checkpoint(model, engine, dtype, accelerator)
     repository = checkpoint.repository
     if not reads_checkpoint(repository, dtype, engine, accelerator):
+        where = "" if accelerator.vendor == "nvidia" else f" on accelerators of {accelerator.vendor}"
         return NotSupported(
-            f"{engine.name} does not read {dtype} weights of the method {method_of(repository)} on accelerators of "
-            f"{accelerator.vendor}, which {repository} names"
+            f"{engine.name} does not read {dtype} weights of the method {method_of(repository)}{where}, which "
+            f"{repository} names"
         )
-    if dtype == "int4" and (lack := class_lacks(engine, model, "int4")):
-        return NotSupported(lack)
+    for limit in _FORMATS_OF_CLASSES:
+        if dtype == limit and (lack := class_lacks(engine, model, limit)):
+            return NotSupported(lack)
     if checkpoint.origin == "quantise first" and not can_make_weights(engine, model, dtype):
         return NotSupported(
             f"no {dtype} checkpoint of {model.id} is known that {engine.name} reads, nor a tool that makes one"
@@ -288,14 +295,19 @@ def _check_loading(
 
     Assumes: 4-bit weights have groups of 128 rows; kernels of experts take parts of a group.
 
-    Raises: InfeasibleError: ranks would cut blocks of weights that share a scale, or weights that are quantised on
-        loading do not fit before they are.
+    Raises: InfeasibleError: ranks would cut blocks of weights that share a scale, or weights that load whole alone, or
+        weights that are quantised on loading do not fit before they are.
     Source: vLLM, quantization/fp8.py, "not divisible by weight quantization block_n", and auto_awq.py and gptq.py, "not
         aligned with the quantized weight shape", moe_wna16.py; SGLang, quantization/fp8.py,
         validate_block_quant_shapes, and weights of params_dtype where the checkpoint is not serialised in fp8.
     """
     model = deployment.model
     name = deployment.engine.name
+    num_cuts = deployment.tensor_parallel * deployment.data_parallel
+    if num_cuts > 1 and deployment.weight_dtype in deployment.engine.uncut_weights:
+        raise InfeasibleError(
+            f"{name} loads {deployment.weight_dtype} weights without tensor parallelism alone"
+        )
     has_groups = (
         deployment.engine.needs_whole_blocks and deployment.weight_dtype == "int4" and not is_moe(model)
     )

@@ -1,12 +1,13 @@
 """Model classes of engines in decisions: which candidates they exclude, and what an answer says about them."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.architectures import (
     ClassSupport,
     class_support,
     class_words,
+    last_release_with,
     needs_repository_code,
     plugin_of,
 )
@@ -23,24 +24,37 @@ def support_of(deployment: Deployment) -> ClassSupport:
     return class_support(deployment.engine, deployment.model, deployment.accelerator)
 
 
-def check_classes(model: Model, engines: Iterable[Engine]) -> None:
-    """Refuse a question whose engines all lack the class of the model, whatever the hardware.
+def check_classes(model: Model, engines: Iterable[Engine], chips: Iterable[Accelerator] = ()) -> None:
+    """Refuse a question whose engines all lack the class of the model, whatever the hardware. The way out is an engine
+    of one of `chips`, the accelerators that the question names; without any, of any accelerator.
 
     Raises: NoAnswerError: they do.
     """
     engines = tuple(engines)
+    chips = tuple(chips)
     used = _used_engines(engines)
     found = [(engine, class_support(engine, model)) for engine in engines if engine.id in used]
     if not found or not all(one.is_refused for _, one in found):
         return
     why = "; ".join(class_words(one, engine.name) for engine, one in found)
-    able = [each.id for each in all_engines() if each.id in used and class_support(each, model).is_known]
+    able = [
+        each.id
+        for each in all_engines()
+        if class_support(each, model).is_known and _is_planned(each, used, chips)
+    ]
+    able += [f"{engine.id}@{last}" for engine, _ in found if (last := last_release_with(engine, model))]
+    names = " nor ".join(engine.name for engine, _ in found)
     raise NoAnswerError(
-        f"no engine starts {model.id}",
+        f"neither {names} starts {model.id}" if len(found) > 1 else f"{names} does not start {model.id}",
         why=why,
         fix=f"--engine {' or '.join(able)}" if able else "another --model",
         reasons=(ArchitectureNotInEngine(why),),
     )
+
+
+def _is_planned(engine: Engine, used: Container[str], chips: Sequence[Accelerator]) -> bool:
+    """Whether plans are made with an engine on one of the accelerators; without any, whether it is among `used`."""
+    return any(plans_on(engine, chip) for chip in chips) if chips else engine.id in used
 
 
 def _used_engines(engines: Iterable[Engine]) -> set[str]:
@@ -49,8 +63,11 @@ def _used_engines(engines: Iterable[Engine]) -> set[str]:
     return ranked | {engine.id for engine in engines if engine.is_planned_if_named}
 
 
-def check_windows(model: Model, engines: Iterable[Engine], tokens: float) -> None:
+def check_windows(
+    model: Model, engines: Iterable[Engine], tokens: float, chips: Iterable[Accelerator] = ()
+) -> None:
     """Refuse requests that no allowed engine can serve, as no option is known that opens the window that they need.
+    The way out is an engine of one of `chips`, as in `check_classes`.
 
     Raises: NoAnswerError: there is none.
     """
@@ -63,7 +80,14 @@ def check_windows(model: Model, engines: Iterable[Engine], tokens: float) -> Non
         return
     native = context_limits(model).native or 0
     names = " nor ".join(engine.name for engine in asked)
-    able = [each.id for each in all_engines() if each.id in used and can_open(each, model, tokens)]
+    chips = tuple(chips)
+    able = [
+        each.id
+        for each in all_engines()
+        if can_open(each, model, tokens)
+        and not class_support(each, model).is_refused
+        and _is_planned(each, used, chips)
+    ]
     why = f"requests have up to {tokens:,.0f} tokens; beyond {native:,} no option of {names} is known"
     raise NoAnswerError(
         f"no option is known that opens a window of {tokens:,.0f} tokens for {model.id}",

@@ -403,6 +403,15 @@ def _sold_singly(price: Price) -> bool:
     return provider is not None and provider.sells_singly(price.accelerator)
 
 
+def named_accelerators(constraints: Market) -> tuple[Accelerator, ...]:
+    """Return the accelerators that a question names, as its own or as those to rent; none if it names none.
+
+    Raises: UnknownNameError: one is not known.
+    """
+    names = [name for _, name in constraints.own] or constraints.accelerators
+    return tuple(map(accelerator_catalog.by_id, names))
+
+
 def market(
     constraints: Constraints,
     as_of: datetime.date,
@@ -416,8 +425,7 @@ def market(
     Raises: UnknownNameError: an accelerator or provider is not known. InputFileError: the price file is wrong.
         InfeasibleError: the power budget feeds no own hardware.
     """
-    names = [name for _, name in constraints.own] or list(constraints.accelerators)
-    records = [accelerator_catalog.by_id(name) for name in names]
+    records = named_accelerators(constraints)
     chips = {
         record.id: calibrated_accelerator(record, calibration)
         for record in records or accelerator_catalog.all_accelerators()

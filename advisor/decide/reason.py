@@ -3,9 +3,9 @@
 A kind of reason with fields is a dataclass; one without inherits the record of `Reason` or `StatedReason`.
 """
 
-from collections.abc import Hashable, Iterator, MutableMapping
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import GB, KILO, MILLISECOND_S, plain_number, usd_words
@@ -62,6 +62,17 @@ class NoAnswerError(InfeasibleError):
     ) -> None:
         super().__init__(what, why=why, fix=fix, hint=hint)
         self.reasons = reasons
+
+
+_MOST_NAMED: Final = 3
+"""Largest number of accelerators with one reason that are named; of more, the number is told. Own choice."""
+
+
+def name_accelerators(reason: Reason, names: Sequence[str]) -> str:
+    """Return a reason after the accelerators that have it, of which sentences say *it*."""
+    if len(names) > _MOST_NAMED:
+        return f"{reason} ({len(names)} accelerators)"
+    return f"{', '.join(names)}: {reason}"
 
 
 class NotRanked(StatedReason):

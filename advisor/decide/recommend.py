@@ -26,7 +26,7 @@ from advisor.decide.engine_classes import check_classes, check_windows, class_no
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
 from advisor.decide.nearest import loosen_limits, nearest_question
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
-from advisor.decide.offers import OWN, Placement, market, place_note, stale_price_warnings
+from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
@@ -46,6 +46,7 @@ from advisor.decide.reason import (
     DoesNotFit,
     LessSure,
     NoAnswerError,
+    NoCacheFormat,
     NoDeployment,
     NoKernels,
     NotForSale,
@@ -53,6 +54,7 @@ from advisor.decide.reason import (
     NotRanked,
     NotSupported,
     Reason,
+    name_accelerators,
 )
 from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
@@ -171,9 +173,10 @@ def _run_search(
     width: int = WIDTH,
 ) -> Search:
     model, model_note = model_catalog.get(scenario.model)
-    check_classes(model, engines_for(scenario))
+    chips = named_accelerators(scenario.constraints)
+    check_classes(model, engines_for(scenario), chips)
     scenario, window_note = fit_to_window(scenario, model)
-    check_windows(model, engines_for(scenario), float(scenario.traffic.longest_request_tokens))
+    check_windows(model, engines_for(scenario), float(scenario.traffic.longest_request_tokens), chips)
     limits = scenario.constraints
     may_draw_less = at_full_power(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
@@ -671,7 +674,7 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
     )
 
 
-_REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoKernels, NotSupported)
+_REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoCacheFormat, NoKernels, NotSupported)
 """Reasons that no objective and no budget changes."""
 _OTHER_LIMITS: Final = "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision"
 
@@ -688,8 +691,9 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     is_refused = bool(reasons) and all(isinstance(reason, _REFUSALS) for reason in reasons)
     nearest = next((reason.nearest for reason, _ in common if isinstance(reason, NoKernels)), "")
     other = f"--precision {nearest}, or another" if nearest else "another"
+    within = "" if is_refused else f" within {scenario.objectives.words}"
     return NoAnswerError(
-        f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
+        f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
         fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else "",
@@ -703,10 +707,17 @@ def _most_common(reasons: Mapping[str, Reason]) -> list[tuple[Reason, str]]:
     alike: dict[Hashable, list[tuple[str, Reason]]] = {}
     for name, reason in reasons.items():
         alike.setdefault(reason.group, []).append((name, reason))
-    nearest = [(len(group), *min(group, key=lambda item: item[1].excess)) for group in alike.values()]
-    nearest.sort(key=lambda item: (isinstance(item[2], NotRanked), isinstance(item[2], NotForSale), -item[0]))
+    nearest = [
+        ([name for name, _ in group], *min(group, key=lambda item: item[1].excess))
+        for group in alike.values()
+    ]
+    nearest.sort(
+        key=lambda item: (isinstance(item[2], NotRanked), isinstance(item[2], NotForSale), -len(item[0]))
+    )
     told = list[tuple[Reason, str]]()
-    for count, name, reason in nearest[:3]:
-        which = f"{name}, the nearest of {count} accelerators" if reason.excess else f"{count} accelerators"
-        told.append((reason, f"{reason} ({which})" if count > 1 else str(reason)))
+    for names, name, reason in nearest[:3]:
+        words = name_accelerators(reason, names)
+        if reason.excess and len(names) > 1:
+            words = f"{reason} ({name}, the nearest of {len(names)} accelerators)"
+        told.append((reason, words))
     return told

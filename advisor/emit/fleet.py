@@ -18,7 +18,6 @@ from advisor.decide.option import Option, Performance
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, comment_lines
-from advisor.emit.spanning import is_mpi
 
 FIRST_CACHE_PORT: Final = 5600
 """First port on which a worker serves its KV cache to others. Default of vLLM; SGLang has none, so its workers use the
@@ -239,7 +238,7 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
             [*part.words(), *shlex.split(worker_options(part, FIRST_PORT, FIRST_CACHE_PORT))],
             part.release,
         )
-        if part.nodes_per_replica > 1 and is_mpi(part):
+        if part.nodes_per_replica > 1 and part.is_mpi:
             raise AdvisorError(
                 f"no way is known to start pools of {part.engine.name} whose workers hold several machines",
                 fix="--engine sglang, or --levers none",

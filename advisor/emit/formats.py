@@ -89,7 +89,7 @@ def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> di
     write, start = _WRITERS[form]
     if plan.nodes_per_replica > 1:
         write, start = _SPANNING_WRITERS[form]
-    if spanning.is_mpi(plan):
+    if plan.is_mpi:
         start = start.replace("RANK=N HEAD=ADDRESS", "HOSTS=NAME,NAME")
     files = {**write(plan), **_own_files(plan, form)}
     start = start.format(plan.name)

@@ -103,17 +103,19 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
     Raises: AdvisorError: the stack does not run the engine, loads nothing from a local folder, or its release of the
         engine does not load the model's class.
     """
+    is_mpi = plan.nodes_per_replica > 1 and plan.is_mpi
+    plain = "--emit slurm" if is_mpi else "--emit k8s"
     if stack.engines and plan.engine.id not in stack.engines:
         raise AdvisorError(
             f"--emit {form} is written for {' and '.join(stack.engines)}, not for {plan.engine.name}",
             why=f"read in: {stack.source}",
-            fix=f"--engine {next(iter(stack.engines))}, or --emit k8s",
+            fix=f"--engine {next(iter(stack.engines))}, or {plain}",
         )
     if plan.local_path or plan.own_paths or plan.adapter_folder:
         raise AdvisorError(
             f"--emit {form} starts models of a hub only",
             why="weights, a draft head or adapters of the plan lie in a local folder, which its pods do not see",
-            fix="--emit k8s, which mounts a volume",
+            fix=plain if is_mpi else f"{plain}, which mounts a volume",
         )
     pinned = stack.engines.get(plan.engine.id, "")
     if not pinned:
@@ -123,7 +125,7 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
         raise InfeasibleError(
             f"{stack.name} {stack.release} does not start {plan.model}",
             why=class_words(found, plan.engine.name),
-            fix="--emit k8s",
+            fix=plain,
         )
     pins = f"{stack.name} {stack.release} pins {plan.engine.name} {pinned}"
     return f"verify: {pins}; the plan was made for {plan.release}"

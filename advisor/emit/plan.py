@@ -123,6 +123,12 @@ class Plan:
         return math.ceil(self.accelerators_per_replica / self.host_size)
 
     @property
+    def is_mpi(self) -> bool:
+        """Whether MPI starts the processes of a replica on several machines, from the first one."""
+        nodes = self.engine.flags.nodes
+        return nodes is not None and bool(nodes.launcher)
+
+    @property
     def accelerators_per_process(self) -> int:
         """Accelerators of a replica on one machine."""
         return self.accelerators_per_replica // self.nodes_per_replica

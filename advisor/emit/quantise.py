@@ -37,7 +37,6 @@ python Model-Optimizer/examples/llm_ptq/hf_ptq.py --pyt_ckpt_path $quoted --qfor
 """Calibration with ModelOpt; without `none` it declares an fp8 cache, which the plan may not have."""
 _MODEL_OPT_NAMES: Final = {
     "int4": "int4_awq",
-    "int8": "int8_sq",
     "w4a8": "w4a8_awq",
     "mxfp4": "w4a8_mxfp4_fp8",
 }

@@ -44,18 +44,12 @@ HEAD_TOKEN: Final = "__HEAD__"
 """Words that stand for rank and address until variables of a form take their place."""
 
 
-def is_mpi(plan: Plan) -> bool:
-    """Whether MPI starts the processes of a replica from its first machine."""
-    nodes = plan.engine.flags.nodes
-    return nodes is not None and bool(nodes.launcher)
-
-
 def _refuse_mpi(plan: Plan, form: str) -> None:
     """Refuse containers for engines whose processes start each other over MPI.
 
     Raises: AdvisorError: the engine is one of them.
     """
-    if is_mpi(plan):
+    if plan.is_mpi:
         raise AdvisorError(
             f"--emit {form} starts no replica of {plan.engine.name} on {plan.nodes_per_replica} machines",
             why="its processes start each other over MPI, which needs ssh between the containers",
@@ -98,7 +92,7 @@ def ending(plan: Plan, address: str = "") -> str:
 def _start(plan: Plan) -> str:
     """Return the script that starts one machine's process, or all processes of a replica under MPI."""
     line = quote_words(plan.words())
-    if not is_mpi(plan):
+    if not plan.is_mpi:
         return script(plan.comments, f"{ask_lines(plan)}exec {line} {ending(plan)}\n")
     nodes = plan.engine.flags.nodes
     assert nodes is not None
@@ -274,7 +268,7 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
 def slurm_directives(plan: Plan) -> tuple[str, ...]:
     """Return the directives of a job array with one job of several nodes for each replica."""
     each = plan.devices_per_process
-    tasks = each if is_mpi(plan) else 1
+    tasks = each if plan.is_mpi else 1
     return (
         f"#SBATCH --job-name={plan.name}",
         f"#SBATCH --array=0-{plan.num_replicas - 1}",
@@ -296,7 +290,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
         'echo "server $HEAD:$PORT;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
     )
     files = {}
-    if is_mpi(plan):
+    if plan.is_mpi:
         nodes = plan.engine.flags.nodes
         assert nodes is not None
         start = f"{srun(plan, plan.accelerators_per_process)} --mpi=pmix {nodes.launcher}"
@@ -319,7 +313,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
 def where_words(plan: Plan, form: str) -> str:
     """Return on which machines the start command of a form runs."""
     count = plan.nodes_per_replica
-    if is_mpi(plan):
+    if plan.is_mpi:
         return f" on the first of the {count} machines of each replica"
     if form == "compose":
         return (

@@ -140,6 +140,8 @@ class LaunchFlags(Record):
     """Option with which two halves of a batch take turns, so that one computes while the other's tokens travel."""
     weights: dict[str, str] = Field(default_factory=dict)
     """Flag that quantises a 16-bit checkpoint on loading, by weight format."""
+    stored: dict[str, str] = Field(default_factory=dict)
+    """Option without which the engine does not load weights that are stored in a format, by format."""
     plugins: dict[str, str] = Field(default_factory=dict)
     """Package without which the engine loads no weights in a format, by format; releases before `plugins_since` need
     none."""
@@ -440,6 +442,8 @@ class Engine(Record):
     """Whether a batch pads to the next graph size; if False, a batch between two sizes runs without a graph."""
     needs_whole_blocks: bool = False
     """Whether it refuses layouts that cut blocks of 128 × 128 weights, which share a scale in some fp8 checkpoints."""
+    uncut_weights: tuple[str, ...] = ()
+    """Weight formats that it loads without tensor parallelism alone."""
     makes_weights: dict[str, tuple[str, ...]] | None = None
     """Classes of models of which the engine's own tool makes weights that it reads, by format; None if tools that are
     not its own make them of any class."""

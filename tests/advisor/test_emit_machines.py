@@ -152,6 +152,16 @@ def test_every_form_starts_each_machine_with_its_rank(base_option: Option, seed:
             assert nodes * node == option.layout.accelerators_per_replica
 
 
+@pytest.mark.parametrize("form", ["llm-d", "kserve", "ray"])
+def test_the_way_out_of_a_stack_without_the_engine_starts_the_replica(base_option: Option, form: str) -> None:
+    found = (spanning(base_option, seed)[0] for seed in range(40))
+    option = next(each for each in found if _is_mpi(each))
+    with pytest.raises(AdvisorError, match="is written for") as refused:
+        emit_files("big", option, form)  # type: ignore[arg-type]
+    other = refused.value.fix.rpartition("--emit ")[2]
+    assert emit_files("big", option, other)  # type: ignore[arg-type]
+
+
 def _is_mpi(option: Option) -> bool:
     return option.layout.engine == "tensorrt-llm"
 

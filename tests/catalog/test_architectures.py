@@ -13,11 +13,15 @@ from advisor.catalog.accelerators import by_id as accelerator
 from advisor.catalog.architectures import (
     class_of,
     class_support,
+    last_release_with,
     model_classes,
     needs_repository_code,
     output_of,
 )
+from advisor.catalog.engines import plans_on
 from advisor.catalog.hf.config import known_types, model_from_hf_config
+from advisor.decide.engine_classes import check_classes
+from advisor.decide.reason import NoAnswerError
 
 Cli = Callable[[str], Any]
 DECODERS = [model for model in models.all_models() if model.workload == "decoder"]
@@ -290,3 +294,24 @@ def test_the_table_of_one_model_names_release_and_verdict(cli: Cli) -> None:
     assert rows["tensorrt-llm"]["verdict"] == "no"
     assert rows["vllm"] == rows["vllm"] | {"verdict": "transformers", "version": "0.33.0"}
     assert all(row["source"] for row in rows.values() if row["verdict"] != "unknown")
+
+
+def test_a_class_that_came_out_of_an_engine_has_a_last_release_with_it() -> None:
+    engine = engines.by_id("vllm")
+    for name in ("grok-1", "mpt-7b", "baichuan2-7b"):
+        model = models.by_id(name)
+        last = last_release_with(engine, model)
+        assert class_support(engine, model).is_refused
+        assert class_support(engine, model, version=last).is_known
+
+
+@pytest.mark.parametrize("chip", ["l40s", "m4-max-40-core", "h100-sxm"])
+@pytest.mark.parametrize(("engine", "model"), [("lmdeploy", "smollm3-3b"), ("vllm", "grok-1")])
+def test_the_way_out_of_a_refused_class_runs_on_what_was_asked(engine: str, model: str, chip: str) -> None:
+    asked = accelerator(chip)
+    with pytest.raises(NoAnswerError) as refused:
+        check_classes(models.by_id(model), (engines.by_id(engine),), (asked,))
+    for name in refused.value.fix.removeprefix("--engine ").split(" or "):
+        other, _, release = name.partition("@")
+        assert release or plans_on(engines.by_id(other), asked)
+        assert not class_support(engines.by_id(other), models.by_id(model), version=release).is_refused

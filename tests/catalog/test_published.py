@@ -180,3 +180,21 @@ def test_modelopt_checkpoints_are_read_where_the_engine_lists_their_method(
     }
     assert found == formats
     assert reads_checkpoint("RedHatAI/Qwen3-32B-FP8-dynamic", "fp8", *run)
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "dtype", "chip"),
+    [
+        ("phi-4", "tensorrt-llm", "fp8", "h100-sxm"),
+        ("phi-4", "vllm", "nvfp4", "b200-sxm"),
+        ("qwen3-8b", "vllm", "nf4", "l40s"),
+        ("ministral-3-8b", "sglang", "nf4", "l40s"),
+        ("deepseek-v3", "sglang", "nvfp4", "b200-sxm"),
+    ],
+)
+def test_a_model_tuned_under_another_name_is_not_served_in_place_of_the_one_asked_for(
+    model: str, engine: str, dtype: str, chip: str
+) -> None:
+    run = (models.by_id(model), engines.by_id(engine), dtype, accelerators.by_id(chip))
+    name = served_checkpoint(*run).repository.casefold()
+    assert not any(word in name for word in ("base", "reasoning", "v3.1", "r1-"))

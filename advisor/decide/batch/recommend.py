@@ -4,7 +4,6 @@ import heapq
 import itertools
 import math
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +26,7 @@ from advisor.decide.offers import (
     Placement,
     machine_of,
     market,
+    named_accelerators,
     offer_of,
     placements,
     seller_words,
@@ -44,6 +44,7 @@ from advisor.decide.reason import (
     Reason,
     UnsureClass,
     keep_furthest,
+    name_accelerators,
 )
 from advisor.decide.safe_picks import (
     BLOCK,
@@ -164,13 +165,13 @@ def _nothing(
             provider = least.offer.provider if least.offer else OWN
             fix = smallest_budget(least.bill.usd_per_hour, count, name, provider)
         break
-    common = sorted(
-        Counter(reasons.values()).items(),
-        key=lambda item: (not isinstance(item[0], MissesDeadline), -item[1]),
-    )
+    alike: dict[Reason, list[str]] = {}
+    for name, reason in reasons.items():
+        alike.setdefault(reason, []).append(name)
+    common = sorted(alike.items(), key=lambda item: (not isinstance(item[0], MissesDeadline), -len(item[1])))
     return InfeasibleError(
         f"nothing finishes {job.num_requests:,} requests to {model.id} in {plain_number(job.deadline_s / HOUR_S)} h",
-        why="; ".join(str(reason) for reason, _ in common[:3]),
+        why="; ".join(name_accelerators(reason, names) for reason, names in common[:3]),
         fix=fix,
     )
 
@@ -219,7 +220,7 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
     order = itertools.count()
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
     engines = scenario.constraints.engines_of(engine_catalog.all_engines())
-    check_classes(model, engines)
+    check_classes(model, engines, named_accelerators(scenario.constraints))
     for name, chip in chips.items():
         candidates, reason = candidates_within(scenario, chip, model, engines)
         if reason is not None:

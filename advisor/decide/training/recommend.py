@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,6 +32,7 @@ from advisor.decide.reason import (
     OverJobBudget,
     Reason,
     TakesTooLong,
+    name_accelerators,
 )
 from advisor.decide.safe_picks import SAFE, is_doubtful, order_by_trust, trust_of, with_safest
 from advisor.decide.training.fixed_layout import batch_near, check_layout
@@ -409,12 +409,14 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     """Why there is no answer: the run that misses a limit least, the most common reasons, and what would help."""
     nearest = min(outcome.near, key=lambda run: shortfall(scenario, run), default=None)
     missed = nearest and (nearest.infeasible or misses(scenario, nearest))
-    counts = Counter(outcome.reasons.values())
-    common = sorted(counts.items(), key=lambda item: (not item[0].by_limits, -item[1]))
+    alike: dict[Reason, list[str]] = {}
+    for name, reason in outcome.reasons.items():
+        alike.setdefault(reason, []).append(name)
+    common = sorted(alike.items(), key=lambda item: (not item[0].by_limits, -len(item[1])))
     told = [(f"{nearest.found.cluster.accelerator.id} {missed}", missed)] if nearest and missed else []
     told += [
-        (f"{reason} ({n} accelerators)" if n > 1 else str(reason), reason)
-        for reason, n in common
+        (name_accelerators(reason, names), reason)
+        for reason, names in common
         if not (nearest and isinstance(reason, TakesTooLong | OverJobBudget))
     ]
     why = "; ".join(words for words, _ in told[:3])

@@ -240,3 +240,27 @@ def test_an_engine_of_which_nothing_was_fitted_plans_where_it_is_named() -> None
     known = {one.id for one in Constraints().engines_of(engines.all_engines())}
     assert "vllm" in known
     assert "lmdeploy" not in known
+
+
+def test_weights_that_an_engine_does_not_cut_are_planned_whole_and_loaded_by_their_own_option() -> None:
+    """Source: sglang 0.5.23, srt/model_loader/loader.py, BitsAndBytesModelLoader."""
+    able = candidates_on("llama-3.1-8b", "l40s", "sglang", "nf4")
+    assert able
+    for one in able:
+        assert one.deployment.tensor_parallel * one.deployment.data_parallel == 1
+    stored = LaunchSettings(weight_dtype="nf4", checkpoint_dtype="nf4")
+    assert "--load-format bitsandbytes" in " ".join(launch(engines.by_id("sglang"), "a/b", stored).argv)
+    assert not candidates_on("gpt-oss-20b", "h100-sxm", "sglang", "nf4")
+
+
+def test_no_plan_starts_a_checkpoint_of_a_method_that_the_engine_does_not_read() -> None:
+    """Source: NVIDIA/TensorRT-LLM, llmapi/llm_utils.py: any method but those that it lists is refused."""
+    chip = accelerators.by_id("h100-sxm")
+    engine = engines.by_id("tensorrt-llm")
+    for model in ("qwen3-32b", "qwen3-8b", "kimi-k2-thinking", "llama-3.1-8b"):
+        for one in candidates_on(model, "h100-sxm", "tensorrt-llm", "int4"):
+            run = one.deployment
+            served = served_checkpoint(run.model, engine, "int4", chip)
+            assert served.is_made_first or served.repository.startswith("nvidia/")
+    assert not candidates_on("llama-3.1-8b", "h100-sxm", "tensorrt-llm", "int8")
+    assert not candidates_on("gpt-oss-20b", "a100-sxm-80gb", "tensorrt-llm", "int4")

@@ -10,6 +10,7 @@ from advisor.decide.reason import (
     CostsMore,
     DoesNotFit,
     MissesObjectives,
+    NoKernels,
     NotTried,
     OverBudget,
     PriceNotStated,
@@ -19,6 +20,7 @@ from advisor.decide.reason import (
     StatedReason,
     TooLate,
     keep_furthest,
+    name_accelerators,
     reason_codes,
 )
 from advisor.render.document import to_json
@@ -50,6 +52,13 @@ def test_an_accelerator_has_the_reason_of_what_came_furthest_and_missed_by_least
             for each in order:
                 keep_furthest(kept, "l4", each)
             assert kept == {"l4": found[last - 1]}
+
+
+def test_a_reason_names_its_accelerators_while_they_are_few() -> None:
+    told = name_accelerators(NoKernels("TensorRT-LLM", ("fp8",)), ["a100-sxm-80gb"])
+    assert told == "a100-sxm-80gb: TensorRT-LLM has no kernels for fp8 on it"
+    assert name_accelerators(OverBudget(), ["a", "b", "c"]).startswith("a, b, c: ")
+    assert name_accelerators(OverBudget(), ["a", "b", "c", "d"]).endswith("(4 accelerators)")
 
 
 def test_the_page_lists_every_code_and_no_other() -> None:
