@@ -10,7 +10,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.formats.llama_bench import device_of, format_of
-from advisor.catalog.formats.stated_settings import memory_notes
+from advisor.catalog.formats.stated_settings import memory_notes, weight_format
 from advisor.catalog.units import GB, GIB, KB, MB, MIB
 
 _UNITS: Final[Mapping[str, float]] = {"GiB": GIB, "GB": GIB, "MiB": MIB}
@@ -54,6 +54,8 @@ class ServerLog:
     """Whether the log says that the prefix cache is on."""
     device: str = ""
     """Name of the accelerators as their driver writes it; empty if the log does not say it."""
+    device_bytes: float | None = None
+    """Memory of one accelerator as its driver reports it [bytes]; None if the log does not say it."""
     gpu_layers: int | None = None
     """Layers on the accelerators, the output layer counted; None for all."""
     sizes_by_context: bool = False
@@ -77,7 +79,8 @@ def read_server_log(text: str) -> ServerLog:
     for engine, (marks, read) in _READERS.items():
         if any(re.search(mark, plain) for mark in marks):
             found = read(plain)
-            found = replace(found, has_failed=found.has_failed or _FAILED.search(plain) is not None)
+            failed = found.has_failed or _FAILED.search(plain) is not None
+            found = replace(found, has_failed=failed, device_bytes=_bytes(_OF_DEVICE, plain))
             if found.tensor_parallel is None and (ranks := _ranks_in(text)) > 1:
                 words = f"{ranks} ranks wrote the log: they are taken to share the model"
                 found = replace(found, tensor_parallel=ranks, notes=(*found.notes, words))
@@ -199,6 +202,13 @@ def _setting(*names: str) -> str:
 def _word_of(text: str, *names: str) -> str:
     value = _last(_setting(*names), text)
     return "" if value in ("None", "auto", "null") else value
+
+
+_OF_DEVICE: Final = (
+    r"(?:paged kv cache: total:\s*|total_gpu_memory(?:=| \()|[Ff]ree memory on device (?:cuda:\d+ )?\([\d.]+/"
+    r"|total capacity of |\bVRAM: )"
+)
+"""Words before the memory of an accelerator in the lines of TensorRT-LLM, vLLM, PyTorch and llama.cpp."""
 
 
 def _offloaded_bytes(text: str) -> float:
@@ -422,11 +432,12 @@ def _llama_cpp(text: str) -> ServerLog:
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
     of_ollama = _last_by_device(text)
     slots = _whole(r"n_seq_max\s*=\s*(\d+)|Operation:commit .*Parallel:(\d+)", text) or 1
+    file = _last(r"from (?:\S*/)?([^/\s]+\.gguf)", text) or _last(
+        r"[\"'](?:[^\"'\n]*[/\\])?([^/\\\"'\n]+\.gguf)[\"']", text
+    )
     return ServerLog(
         engine="llama.cpp",
-        model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
-        or _last(r"[\"'](?:[^\"'\n]*[/\\])?([^/\\\"'\n]+\.gguf)[\"']", text)
-        or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
+        model=file or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held else None,
         gpu_layers=None if is_whole else int(layers[-1][0]) + (not counts_output),
         kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
@@ -435,7 +446,9 @@ def _llama_cpp(text: str) -> ServerLog:
         max_model_len=_whole(r"n_ctx(?:_per)?_seq\s*=\s*(\d+)", text),
         tensor_parallel=1,
         pipeline_parallel=len(held) or None,
-        weight_dtype=format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),
+        # The type that is printed has no word for mixtures such as Q4_K_XL, which names of files have.
+        weight_dtype=weight_format(format_of(file))
+        or format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),
         kv_dtype=_last(r"\bK \((\w+)\)|Operation:commit .*KvCacheType:(\w+)", text),
         max_num_seqs=slots,
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),

@@ -393,6 +393,8 @@ def test_a_log_of_llama_cpp_gives_the_fullest_device_and_the_cache_of_all() -> N
     assert (log.pipeline_parallel, log.kv_tokens, log.device) == (2, 16384, "NVIDIA GeForce RTX 3090")
     assert log.weight_bytes == pytest.approx(20029 * MIB)
     assert log.kv_bytes == pytest.approx(5120 * MIB)
+    mixed = TEXTS["llama_cpp.log"].replace("-Q4_K_M.gguf", "-UD-Q4_K_XL.gguf")
+    assert read_server_log(mixed).weight_dtype == "q4_k_xl"  # the type that is printed has no word for it
     part = TEXTS["llama_cpp.log"].replace("offloaded 81/81", "offloaded 40/81")
     assert read_server_log(part).gpu_layers == 41
     assert read_server_log(f"load_tensors: offloading output layer to GPU\n{part}").gpu_layers == 40
@@ -472,3 +474,11 @@ def test_tests_of_llama_bench_say_the_options_in_which_they_differ() -> None:
     row = "| qwen3 8B Q4_K - Medium | 4.68 GiB | 8.19 B | CUDA | 99 | {} | 1 | pp512 | 5000.0 ± 1.0 |\n"
     found = read_llama_bench(head + row.format(512) + row.format(2048))
     assert [one.settings for one in found] == [(("-ub", "512"),), (("-ub", "2048"),)]
+
+
+def test_a_test_of_llama_bench_may_have_a_blank_in_its_name() -> None:
+    head = f"| model | size | params | backend | ngl | nkvo | test | t/s |\n{'|---' * 8}|\n"
+    row = "| llama 7B Q4_0 | 3.56 GiB | 6.74 B | CUDA | 99 | {} | tg 128 | 127.43 ± 0.18 |\n"
+    found = read_llama_bench(head + row.format(0) + row.format(1))
+    assert [one.num_output_tokens for one in found] == [128, 128]
+    assert [one.settings for one in found] == [(("-nkvo", "0"),), (("-nkvo", "1"),)]
