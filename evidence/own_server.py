@@ -462,6 +462,13 @@ def compare_server(
     Source: evidence.serving.prediction, as a third-party server.
     """
     prediction = predict_row(row, 1, seed=seed, calibration=calibration, view="stranger")
+    if prediction.status in ("unsupported", "infeasible") and (method := row.get("spec_decode")):
+        alone = {name: value for name, value in row.items() if name != "spec_decode"}
+        without = predict_row(alone, 1, seed=seed, calibration=calibration, view="stranger")
+        if without.metrics:
+            assumed += (f"speculative decoding ({method}) is not in the prediction: {prediction.reason}",)
+            row = alone
+            prediction = without
     figures = _figures(row, prediction)
     causes: tuple[Cause, ...] = ()
     if with_causes and figures and _error(figures) > _OFF_FROM:
