@@ -12,7 +12,7 @@ from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.formats.stated_settings import cache_format, weight_format
 from advisor.catalog.published import checkpoint_format
 from advisor.catalog.units import GIB
-from advisor.evidence.own_server import accelerator_id, device_words
+from advisor.evidence.own_server import accelerator_id, device_words, stored_formats
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.host_layers import HostLayers
@@ -211,7 +211,9 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
             fix="--model ID",
             hint=error.hint,
         ) from None
-    weights = stated.get("weight_dtype") or weight_format(log.weight_dtype) or checkpoint_format(model)
+    # The name of a checkpoint says more than the method of its quantisation, which may have several formats.
+    weights = stated.get("weight_dtype") or stored_formats(model).get("weight_dtype")
+    weights = weights or weight_format(log.weight_dtype) or checkpoint_format(model)
     if not weights and log.weight_dtype:
         assumed.append(
             f"quantisation {log.weight_dtype!r} stands for several formats; --precision says which"

@@ -90,7 +90,7 @@ def read_server_log(text: str) -> ServerLog:
                 raise InputFileError(
                     f"the log of {engine} states neither weights nor KV cache",
                     why="no line of it has their sizes: it ends early, was cut, or its program words them otherwise",
-                    fix=f"give the log until the server is ready; it has {_WANTED[engine]}",
+                    fix=f"give the log until the server is ready; it has {WANTED[engine]}",
                 )
             others = [other for other in _READERS if other != engine and _states_a_cache(other, plain)]
             if others:
@@ -153,7 +153,7 @@ def _ranks_in(text: str) -> int:
     return most if len(found) == most else 1 << (most - 1).bit_length()
 
 
-_WANTED: Final = {
+WANTED: Final[Mapping[str, str]] = {
     "vllm": "'Model loading took' and 'GPU KV cache size'",
     "sglang": "'Load weight end' and 'KV Cache is allocated'",
     "tensorrt-llm": "'Allocated ... for max tokens in paged KV cache'",
@@ -162,6 +162,7 @@ _WANTED: Final = {
     "lmdeploy": "'[BlockManager] max_block_count' or 'num_gpu_blocks'",
     "ollama ps": "a row for each model that is loaded",
 }
+"""Lines with the sizes that a log is read for, by engine."""
 
 
 def _last(pattern: str, text: str) -> str:
@@ -226,6 +227,10 @@ _FIRST_ENGINE: Final = "0.6.4"
 the engine's record has what that release plans."""
 
 
+_LAST_OF_FIRST_ENGINE: Final = "0.7.3"
+"""Release of vLLM taken for a log of a later one that ran its first engine (V0): the last with that engine alone."""
+
+
 def _vllm(text: str) -> ServerLog:
     tokens = [int(found.replace(",", "")) for found in re.findall(r"GPU KV cache size:\s*([\d,]+)", text)]
     notes = []
@@ -255,13 +260,16 @@ def _vllm(text: str) -> ServerLog:
     tensor = _whole(_setting("tensor_parallel_size", "tensor-parallel-size"), text)
     data = _whole(_setting("data_parallel_size", "data-parallel-size"), text)
     spreads = _word_of(text, "enable_expert_parallel").lower() == "true" or "--enable-expert-parallel" in text
+    version = _last(
+        r"(?:vLLM API server version|LLM engine \(v?|vLLM version|[█▄▀]\s+version)\s*v?(\d+\.\d+[\w.+]*)",
+        text,
+    )
+    if "Initializing a V0 LLM engine" in text and not re.match(r"0\.[0-7]\.", version):
+        notes.append(f"release {version} ran vLLM's first engine: it is planned as {_LAST_OF_FIRST_ENGINE}")
+        version = _LAST_OF_FIRST_ENGINE
     return ServerLog(
         engine="vllm",
-        version=_last(
-            r"(?:vLLM API server version|LLM engine \(v?|vLLM version|[█▄▀]\s+version)\s*v?(\d+\.\d+[\w.+]*)",
-            text,
-        )
-        or (_FIRST_ENGINE if "Memory profiling results: total_gpu_memory=" in text else ""),
+        version=version or (_FIRST_ENGINE if "Memory profiling results: total_gpu_memory=" in text else ""),
         model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text)
         or _last(r"\bmodel(?:=|['\"]: )['\"]([^'\"]+)", text)
         or _last(r"[█▄▀]\s+model\s+(\S+)", text),
@@ -640,6 +648,19 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
     ),
 }
 """Marks of an engine's log, any one of which is enough, and its reader."""
+
+
+_LINES: Final[Mapping[str, str]] = {
+    "vllm": r"^(?:\([^)]*\) )?(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[\w[\w/]*\.py:\d+\]",
+    "sglang": r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] (?:Init torch|Attention backend|Load weight|Using KV cache)",
+    "llama.cpp": r"^(?:llama_model_loader|print_info|llm_load_print_meta|load_tensors|llama_context): ",
+}
+"""Beginnings of lines of an engine's log, whatever they say."""
+
+
+def engine_of_lines(text: str) -> str:
+    """Return the engine whose log lines a text holds, though none of them says a size; empty if it holds none."""
+    return next((engine for engine, form in _LINES.items() if re.search(form, text, re.MULTILINE)), "")
 
 
 def _is_server_log(text: str) -> bool:

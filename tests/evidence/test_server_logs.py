@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.formats.server_log import ServerLog, read_server_log
 from advisor.catalog.units import GIB, MIB
 from advisor.evidence.server_memory import MemoryComparison, compare_memory
 from advisor.simulator.deployment import named_deployment
@@ -248,3 +248,18 @@ def test_half_the_bytes_of_a_token_are_those_of_another_cache_format(tp: int | N
     assert (other in said) if other else ("--tp" not in said)
     elsewhere = compare_memory(log, {"gpu": "h100-sxm", "weight_dtype": "fp8"})
     assert any("--gpu" in cause for cause in elsewhere.causes)
+
+
+def test_a_name_with_a_format_says_more_than_the_method_of_its_quantisation() -> None:
+    """vLLM 0.24.0 calls NVFP4 files of ModelOpt `modelopt`, which is fp8 elsewhere (club-3090 issue 612)."""
+    log = ServerLog(
+        engine="vllm", model="/m/qwen3.6-35b-a3b-nvfp4", weight_dtype="modelopt", kv_tokens=567978
+    )
+    assert compare_memory(log, {"gpu": "rtx-5090"}).deployment.weight_dtype == "nvfp4"
+    assert compare_memory(log, {"gpu": "rtx-5090", "weight_dtype": "int4"}).deployment.weight_dtype == "int4"
+
+
+def test_the_first_engine_of_a_later_release_is_planned_as_the_first_engine() -> None:
+    text = "Initializing a V0 LLM engine (v0.8.2) with config: model='qwen3-8b'\n# cuda blocks: 8452\n"
+    assert read_server_log(text).version == "0.7.3"
+    assert read_server_log(text.replace("V0", "V1")).version == "0.8.2"
