@@ -336,7 +336,11 @@ def _with(one: BenchmarkResult, found: StatedSettings, *, is_document: bool) -> 
     }
     # A document's settings that differ from record to record are in each of these.
     differing = {} if is_document and own else found.differing
-    notes = StatedSettings(unused=found.unused | others, differing=differing).notes
+    unused = found.unused
+    if "mode" in own:  # the pools that a reader found
+        apart = named_records(NamedSetting, "stated_settings.toml")["apart"].why
+        unused = {said: why for said, why in unused.items() if why != apart}
+    notes = StatedSettings(unused=unused | others, differing=differing).notes
     return replace(
         one,
         settings={**found.columns, **own},

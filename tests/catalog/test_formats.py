@@ -482,3 +482,61 @@ def test_a_test_of_llama_bench_may_have_a_blank_in_its_name() -> None:
     found = read_llama_bench(head + row.format(0) + row.format(1))
     assert [one.num_output_tokens for one in found] == [128, 128]
     assert [one.settings for one in found] == [(("-nkvo", "0"),), (("-nkvo", "1"),)]
+
+
+def test_separate_pools_of_inferencex_are_read() -> None:
+    row = INFERENCEX | {
+        "disagg": True,
+        "prefill_tp": 8,
+        "prefill_ep": 8,
+        "prefill_dp_attention": True,
+        "prefill_num_workers": 1,
+        "decode_tp": 16,
+        "decode_ep": 16,
+        "decode_dp_attention": "false",
+        "decode_num_workers": 1,
+        "num_prefill_gpu": 8,
+        "num_decode_gpu": 16,
+    }
+    (found,) = read_inferencex(json.dumps(row))
+    assert found.output_tokens_per_s == 16 * 900.0
+    assert found.total_tokens_per_s == 24 * 1800.0
+    assert (found.tensor_parallel, found.data_parallel, found.expert_parallel) == (16, None, 16)
+    assert found.settings is not None
+    assert {
+        "mode": "disagg",
+        "prefill_gpus": "8",
+        "prefill_dp": "8",
+        "prefill_tp": "1",
+    }.items() <= found.settings.items()
+    del row["prefill_num_workers"]
+    with pytest.raises(InputFileError) as raised:
+        read_inferencex(json.dumps(row))
+    assert "prefill_num_workers" in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"backend": "vllm", "model_id": "Qwen/Qwen3-8B", "total_input_tok', "ends in the middle"),
+        ("INFO 04-14 06:01:13 [loader.py:447] Loading weights took 0.95 seconds\n", "cut"),
+        ("print_info: arch             = qwen3\n", "cut"),
+    ],
+)
+def test_a_record_that_was_cut_is_called_so(text: str, said: str) -> None:
+    with pytest.raises(InputFileError) as raised:
+        read(text, "x")
+    assert said in raised.value.why
+
+
+def test_rates_below_a_table_of_genai_perf_are_read() -> None:
+    table = (
+        "NVIDIA GenAI-Perf | LLM Metrics\n"
+        "┃                Statistic ┃    avg ┃    min ┃    max ┃    p99 ┃\n"
+        "│ Time to first token (ms) │  16.26 │  12.39 │  17.25 │  17.09 │\n"
+        "│   Output sequence length │ 261.90 │ 256.00 │ 298.00 │ 296.60 │\n"
+        "Output token throughput (per sec): 1,520.87\nRequest throughput (per sec): 1.99\n"
+    )
+    (found,) = read_aiperf(table)
+    assert (found.output_tokens_per_s, found.requests_per_s) == (1520.87, 1.99)
+    assert found.ttft.p99_s == pytest.approx(0.01709)

@@ -157,6 +157,8 @@ def _layout(row: Mapping[str, str]) -> str:
         for name in ("tp", "pp", "dp", "ep")
         if row.get(name, "1") not in ("", "1")
     ]
+    if row.get("mode") == "disagg":
+        degrees.append(f"({row.get('decode_gpus')} for decode, {row.get('prefill_gpus')} for prefill)")
     return " ".join([row.get("gpu", ""), *degrees])
 
 
