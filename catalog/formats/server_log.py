@@ -207,7 +207,7 @@ def _word_of(text: str, *names: str) -> str:
 
 _OF_DEVICE: Final = (
     r"(?:paged kv cache: total:\s*|total_gpu_memory(?:=| \()|[Ff]ree memory on device (?:cuda:\d+ )?\([\d.]+/"
-    r"|total capacity of |\bVRAM: )"
+    r"|total capacity of |\bVRAM: |device total memory )"
 )
 """Words before the memory of an accelerator in the lines of TensorRT-LLM, vLLM, PyTorch and llama.cpp."""
 
