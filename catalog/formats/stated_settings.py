@@ -185,7 +185,12 @@ def settings_among(fields: Iterable[tuple[str, Any]]) -> StatedSettings:
     found = StatedSettings()
     for column, stated in said.items():
         values = {text: _value(setting, text) for text, (setting, _) in stated.items()}
-        read = {value for value in values.values() if value is not None}
+        # A number that is not whole, as a measured mean, says nothing beside the setting's own.
+        read = {
+            value
+            for text, value in values.items()
+            if value is not None and (value or stated[text][0].holds != "whole")
+        }
         for text, (setting, name) in stated.items():
             parts = name.split(".")[-2:] if setting.below else [name.rpartition(".")[2]]
             shown = f"{' '.join(parts)} {text}"[:_LONGEST_SHOWN]
