@@ -286,9 +286,9 @@ def _catalogue_rows(
         record, is_certain = accelerator_of(row) if row.gpu else (None, False)
         if row.day is not None and row.day > day:
             continue
-        listed = _product_of(provider, row.sku)
-        if listed is None and not is_certain:
-            listed = _product_elsewhere(row.sku, record)
+        listed = _product_of(provider, row.sku) or (
+            None if is_certain else _product_elsewhere(row.sku, record)
+        )
         name = listed[0] if listed else (record.id if record else "")
         count = row.num_accelerators or (str(listed[1]) if listed and listed[1] else "")
         if not name or not count:

@@ -85,6 +85,25 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         assumed.append(
             f"by the plan it does not fit ({error.why or error.what}), and the log says that it does"
         )
+    figures = _figures(deployment, plan, log, settings, window, assumed)
+    if log.kv_bytes is None and log.kv_tokens is None:
+        assumed.append("the log has no size of the cache: the cache is not compared")
+    causes = _causes(figures, deployment, is_tp_known=bool(stated.get("tp") or log.tensor_parallel))
+    held_cache = next((figure for figure in figures if figure.name.startswith("KV")), None)
+    if held_cache is not None and not held_cache.is_close and not settings.version:
+        causes += _of_a_release(deployment, settings, window, held_cache.ratio, plan)
+    return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), causes)
+
+
+def _figures(
+    deployment: Deployment,
+    plan: MemoryPlan,
+    log: ServerLog,
+    settings: EngineSettings,
+    window: int,
+    assumed: list[str],
+) -> list[MemoryFigure]:
+    """Return the sizes and counts of a log with the plan's; sentences on how they were read go to `assumed`."""
     figures = []
     if log.device_bytes and (known := deployment.accelerator.memory_bytes):
         figures.append(MemoryFigure("memory of one accelerator", "bytes", log.device_bytes, known))
@@ -114,13 +133,7 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
             name = "cache of one token"
             held = plan.kv_bytes - plan.state_pool_bytes
             figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, held / tokens))
-    if log.kv_bytes is None and log.kv_tokens is None:
-        assumed.append("the log has no size of the cache: the cache is not compared")
-    causes = _causes(figures, deployment, is_tp_known=bool(stated.get("tp") or log.tensor_parallel))
-    held_cache = next((figure for figure in figures if figure.name.startswith("KV")), None)
-    if held_cache is not None and not held_cache.is_close and not settings.version:
-        causes += _of_a_release(deployment, settings, window, held_cache.ratio, plan)
-    return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), causes)
+    return figures
 
 
 def _of_a_release(

@@ -8,6 +8,7 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import (
     aiperf,
+    bandwidth_test,
     copy_matrices,
     dcgm_diagnostic,
     engine_rates,
@@ -46,6 +47,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     llama_bench.FORMAT,
     nvbandwidth.FORMAT,
     copy_matrices.FORMAT,
+    bandwidth_test.FORMAT,
     dcgm_diagnostic.FORMAT,
     gpu_topology.FORMAT,
     network_rates.FORMAT,

@@ -10,6 +10,7 @@ import pytest
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.aiperf import read_aiperf
+from advisor.catalog.formats.bandwidth_test import read_bandwidth_test
 from advisor.catalog.formats.dcgm_diagnostic import read_dcgm_diagnostic
 from advisor.catalog.formats.gpu_topology import read_gpu_topology
 from advisor.catalog.formats.guidellm import read_guidellm
@@ -53,6 +54,7 @@ IDS: Final = {
     "ollama_verbose.txt": "llama-bench",
     "rocm_bandwidth_test.txt": "copy-matrices",
     "p2p_bandwidth.txt": "copy-matrices",
+    "bandwidth_test.txt": "bandwidth-test",
     "prometheus.txt": "prometheus",
 }
 """Id of the format of each file in the folder, whose values are invented unless a test says otherwise."""
@@ -540,3 +542,27 @@ def test_rates_below_a_table_of_genai_perf_are_read() -> None:
     (found,) = read_aiperf(table)
     assert (found.output_tokens_per_s, found.requests_per_s) == (1520.87, 1.99)
     assert found.ttft.p99_s == pytest.approx(0.01709)
+
+
+def test_both_forms_of_bandwidth_test_give_the_rates_of_pinned_memory() -> None:
+    report = read_bandwidth_test(TEXTS["bandwidth_test.txt"])
+    assert report.device == "NVIDIA A100-SXM4-40GB"
+    assert {rate.check: rate.bytes_per_s for rate in report.rates} == {
+        "host_link.h2d": 12.1e9,
+        "host_link.d2h": 13.2e9,
+    }
+    assert report.unread == ("Device to Device",)
+    lines = (
+        "bandwidthTest-H2D-Pinned, Bandwidth = 25.0 GB/s, Time = 0.001 s, Size = 32000000 bytes, NumDevsUsed = 1\n"
+        "bandwidthTest-H2D-Paged, Bandwidth = 6100.0 MB/s, Time = 0.005 s, Size = 32000000 bytes, NumDevsUsed = 1\n"
+    )
+    assert [rate.bytes_per_s for rate in read_bandwidth_test(lines).rates] == [25e9]
+    with pytest.raises(InputFileError):
+        read_bandwidth_test(lines.splitlines()[1])
+
+
+def test_wrong_values_of_a_collective_are_counted() -> None:
+    assert parse_nccl_tests(NCCL).num_wrong == 0
+    row = next(line for line in NCCL.splitlines() if line.split()[:1] and line.split()[0].isdigit())
+    bad = row.rstrip().removesuffix("0") + "7"
+    assert parse_nccl_tests(NCCL.replace(row, bad)).num_wrong == 7
