@@ -106,7 +106,7 @@ def defaults(
     The first entry of `defaults_for` that applies overrides the engine's own; a memory reserve gives
     fraction = 1 − reserve / memory, rounded to three digits as the engine does; graphs are captured up to the
     smaller of cuda_graph_max_size and cuda_graph_sizes_per_seq · max_num_seqs. An earlier release (`version`) has the
-    memory fraction of its time.
+    memory fraction and the sequences of its time.
 
     Assumes: memory_bytes is what the driver reports.
     Source: the engines' own argument resolution, cited in each record.
@@ -129,6 +129,7 @@ def defaults(
     if architecture.startswith("apple"):
         fraction = min(fraction, METAL_FRACTION)
     earlier = earlier_memory(engine, version)
+    num_seqs = (earlier.max_num_seqs if earlier else None) or num_seqs
     return EngineDefaults(
         max_num_seqs=num_seqs,
         max_num_batched_tokens=tokens,

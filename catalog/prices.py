@@ -42,6 +42,7 @@ from advisor.catalog.formats.rental_terms import period_name
 from advisor.catalog.listing import make_callable
 from advisor.catalog.products import product_by_rule
 from advisor.catalog.resolve import resolve
+from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.price import Price, PriceKind
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import DAY_S, GIB, HOUR_S
@@ -286,7 +287,7 @@ def _catalogue_rows(
         if row.day is not None and row.day > day:
             continue
         listed = _product_of(provider, row.sku) or (
-            None if row.gpu else _product_of(_provider_of(row.sku), row.sku)
+            None if is_certain else _product_elsewhere(row.sku, record)
         )
         name = listed[0] if listed else (record.id if record else "")
         count = row.num_accelerators or (str(listed[1]) if listed and listed[1] else "")
@@ -340,6 +341,15 @@ def _product_of(provider: str, sku: str) -> tuple[str, int | None] | None:
         if (found := product_by_rule(provider, name)) is not None:
             return found.accelerator, found.num_accelerators
     return None
+
+
+def _product_elsewhere(sku: str, board: Accelerator | None) -> tuple[str, int | None] | None:
+    """Return accelerator and number of the product that the one provider which has this name sells; None where the row
+    names an accelerator of another family."""
+    found = _product_of(_provider_of(sku), sku)
+    if found is None or board is None:
+        return found
+    return found if found[0].partition("-")[0] == board.id.partition("-")[0] else None
 
 
 def _provider_of(sku: str) -> str:

@@ -174,7 +174,47 @@ def row_of(
             if is_nominal
             else "the file states mean lengths, not their spread"
         )
+    clients = float(row.get("concurrency") or 0.0) if row.get("load") == "closed" else 0.0
+    assumed += contradictory_figures(result, clients)
     return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+_POSSIBLE: Final = 1.25
+"""Ratio of a measured rate to the highest that the other figures allow up to which they agree. Own choice: means of
+unequal requests and a benchmark's ends leave less."""
+
+
+def contradictory_figures(result: BenchmarkResult, clients: float) -> tuple[str, ...]:
+    """Return a sentence for each pair of figures of one result that cannot both be right, as of another unit or run.
+
+    Tokens per second are requests per second times the mean output; `clients` that wait get at most one token each in
+    the mean time of one (0: none wait); and a request takes no less than its tokens.
+
+    Source: own definition; Little's law.
+    """
+    found = []
+    output = result.output_tokens_per_s
+    length = result.mean_output_tokens
+    tpot = result.tpot.mean_s
+    whole = result.e2e.mean_s
+    if output and length and result.requests_per_s:
+        ratio = output / (result.requests_per_s * length)
+        if not 1.0 / _POSSIBLE <= ratio <= _POSSIBLE:
+            found.append(
+                f"{result.requests_per_s:.3g} requests/s of {length:,.0f} output tokens are "
+                f"{result.requests_per_s * length:,.0f} tokens/s, and the file says {output:,.0f}"
+            )
+    elif output and tpot and clients and output > _POSSIBLE * clients / tpot:
+        found.append(
+            f"{clients:g} clients at {tpot / MILLISECOND_S:.3g} ms a token get at most {clients / tpot:,.0f} tokens/s, "
+            f"and the file says {output:,.0f}"
+        )
+    if whole and tpot and length and _POSSIBLE * whole < 0.5 * tpot * (length - 1.0):
+        found.append(
+            f"{length:,.0f} output tokens at {tpot / MILLISECOND_S:.3g} ms take {tpot * (length - 1.0):,.3g} s, and "
+            f"the file says {whole:,.3g} s for a whole request"
+        )
+    return tuple(f"figures contradict each other: {said}" for said in found)
 
 
 _SAME_MEMORY: Final = 0.15
@@ -462,6 +502,13 @@ def compare_server(
     Source: evidence.serving.prediction, as a third-party server.
     """
     prediction = predict_row(row, 1, seed=seed, calibration=calibration, view="stranger")
+    if prediction.status in ("unsupported", "infeasible") and (method := row.get("spec_decode")):
+        alone = {name: value for name, value in row.items() if name != "spec_decode"}
+        without = predict_row(alone, 1, seed=seed, calibration=calibration, view="stranger")
+        if without.metrics:
+            assumed += (f"speculative decoding ({method}) is not in the prediction: {prediction.reason}",)
+            row = alone
+            prediction = without
     figures = _figures(row, prediction)
     causes: tuple[Cause, ...] = ()
     if with_causes and figures and _error(figures) > _OFF_FROM:

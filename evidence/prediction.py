@@ -24,6 +24,8 @@ class Prediction:
     reason: str = ""
     basis: Basis = "modelled"
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
+    weight_dtype: str = ""
+    """Format of the weights of a served model; empty where nothing or no server is predicted."""
 
 
 def predict_or_report(

@@ -1,16 +1,18 @@
 """Start-up log of a server compared with the memory plan: weights, KV cache and the tokens that it holds."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.dtypes import DTYPES, bytes_per_element
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.formats.stated_settings import cache_format, weight_format
 from advisor.catalog.published import checkpoint_format
-from advisor.evidence.own_server import accelerator_id, device_words
+from advisor.catalog.units import GIB
+from advisor.evidence.own_server import accelerator_id, device_words, stored_formats
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.host_layers import HostLayers
@@ -83,7 +85,28 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         assumed.append(
             f"by the plan it does not fit ({error.why or error.what}), and the log says that it does"
         )
+    figures = _figures(deployment, plan, log, settings, window, assumed)
+    if log.kv_bytes is None and log.kv_tokens is None:
+        assumed.append("the log has no size of the cache: the cache is not compared")
+    causes = _causes(figures, deployment, is_tp_known=bool(stated.get("tp") or log.tensor_parallel))
+    held_cache = next((figure for figure in figures if figure.name.startswith("KV")), None)
+    if held_cache is not None and not held_cache.is_close and not settings.version:
+        causes += _of_a_release(deployment, settings, window, held_cache.ratio, plan)
+    return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), causes)
+
+
+def _figures(
+    deployment: Deployment,
+    plan: MemoryPlan,
+    log: ServerLog,
+    settings: EngineSettings,
+    window: int,
+    assumed: list[str],
+) -> list[MemoryFigure]:
+    """Return the sizes and counts of a log with the plan's; sentences on how they were read go to `assumed`."""
     figures = []
+    if log.device_bytes and (known := deployment.accelerator.memory_bytes):
+        figures.append(MemoryFigure("memory of one accelerator", "bytes", log.device_bytes, known))
     if log.weight_bytes:
         held = plan.weight_bytes + expert_padding_bytes(deployment)
         figures.append(MemoryFigure("weights of one accelerator", "bytes", log.weight_bytes, held))
@@ -110,9 +133,31 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
             name = "cache of one token"
             held = plan.kv_bytes - plan.state_pool_bytes
             figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, held / tokens))
-    if log.kv_bytes is None and log.kv_tokens is None:
-        assumed.append("the log has no size of the cache: the cache is not compared")
-    return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), _causes(figures))
+    return figures
+
+
+def _of_a_release(
+    deployment: Deployment, settings: EngineSettings, window: int, ratio: float, plan: MemoryPlan
+) -> tuple[str, ...]:
+    """Return a sentence on the earlier release whose plan comes nearest to a log that does not say its release; none
+    where no release comes nearer than the newest one. `ratio` is the cache of `plan` over that of the log."""
+    found = []
+    for span in deployment.engine.earlier_memory:
+        if version := span.since.partition(" ")[0]:
+            try:
+                held = replica_memory(
+                    deployment, replace(settings, version=version), 1, max(1.0, 0.95 * window)
+                )
+            except TooLittleMemoryError:
+                continue
+            found.append((abs(ratio * held.kv_bytes / plan.kv_bytes - 1.0), version, held.kv_bytes))
+    error, version, left = min(found, default=(math.inf, "", 0.0))
+    if error >= abs(ratio - 1.0):
+        return ()
+    return (
+        f"the release is not stated: {_word(deployment)} {version} would leave {left / GIB:.3g} GiB for the cache "
+        f"(--engine-version {version})",
+    )
 
 
 def _printed_tokens(
@@ -179,7 +224,9 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
             fix="--model ID",
             hint=error.hint,
         ) from None
-    weights = stated.get("weight_dtype") or weight_format(log.weight_dtype) or checkpoint_format(model)
+    # The name of a checkpoint says more than the method of its quantisation, which may have several formats.
+    weights = stated.get("weight_dtype") or stored_formats(model).get("weight_dtype")
+    weights = weights or weight_format(log.weight_dtype) or checkpoint_format(model)
     if not weights and log.weight_dtype:
         assumed.append(
             f"quantisation {log.weight_dtype!r} stands for several formats; --precision says which"
@@ -218,6 +265,10 @@ def _settings(
         assumed.append(
             f"the log does not say the memory fraction: {_word(deployment)}'s default{release} is taken"
         )
+    if deployment.engine.earlier_memory and not (log.version or stated.get("engine_version")):
+        assumed.append(
+            f"the log does not say the release: the newest of {_word(deployment)} is planned; --engine-version says it"
+        )
     return EngineSettings(
         max_num_seqs=_whole(stated.get("max_num_seqs")) or log.max_num_seqs,
         max_num_batched_tokens=_whole(stated.get("max_num_batched_tokens")) or log.max_num_batched_tokens,
@@ -238,10 +289,13 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def _causes(figures: list[MemoryFigure]) -> tuple[str, ...]:
+def _causes(figures: list[MemoryFigure], deployment: Deployment, *, is_tp_known: bool) -> tuple[str, ...]:
     """Return what the differences point at, by which of the sizes differ."""
     by_name = {figure.name.partition(" of ")[0]: figure for figure in figures}
     found = []
+    board = by_name.get("memory")
+    if board and not board.is_close:
+        found.append(f"the accelerator of the log is not {deployment.accelerator.id}: --gpu names another")
     weights = by_name.get("weights")
     if weights and not weights.is_close:
         found.append(
@@ -249,13 +303,27 @@ def _causes(figures: list[MemoryFigure]) -> tuple[str, ...]:
         )
     token = by_name.get("cache")
     if token and not token.is_close:
-        found.append(
-            "bytes per token differ: another cache format (--kv-precision), or the engine pads its pages"
-        )
-    cache = by_name.get("KV cache")
+        found.append(_cause_of_bytes_per_token(token, deployment, is_tp_known=is_tp_known))
+    cache = by_name.get("KV cache") or by_name.get("KV tokens")
     if cache and not cache.is_close and (weights is None or weights.is_close):
         but = " although the weights agree" if weights else ""
         found.append(
             f"the cache differs{but}: memory fraction (--gpu-memory-utilization), other processes, graphs or workspaces"
         )
     return tuple(found)
+
+
+def _cause_of_bytes_per_token(token: MemoryFigure, deployment: Deployment, *, is_tp_known: bool) -> str:
+    """Return what makes the bytes of a token another number than planned: a cache format with just as many bytes, more
+    accelerators, or what is usual."""
+    formats = (name for name in deployment.engine.kv_dtypes if name != deployment.kv_dtype)
+    same = [
+        name
+        for name in formats
+        if abs(bytes_per_element(name) / bytes_per_element(deployment.kv_dtype) * token.ratio - 1.0) <= _CLOSE
+    ]
+    if not same:
+        return "bytes per token differ: another cache format (--kv-precision), or the engine pads its pages"
+    ranks = round(deployment.tensor_parallel * token.ratio)
+    others = f", or of {ranks} accelerators (--tp {ranks})" if ranks > 1 and not is_tp_known else ""
+    return f"bytes per token are those of an {same[0]} cache (--kv-precision {same[0]}){others}"

@@ -26,6 +26,9 @@ that it reports. SGLang finds 78.6 to 78.8 GiB free on an H100 of 79.65 (github.
 _COMMUNICATOR_BYTES = 1.25 * GIB
 """NCCL buffers and the all-reduce workspace of a rank in a group [bytes], as SGLang prints them on eight H100s ("Init
 torch distributed ends. mem usage=1.25 GB")."""
+_COMMUNICATOR_BYTES_WITHOUT_FABRIC = 0.26 * GIB
+"""NCCL buffers of a rank on cards without a scale-up fabric, which open fewer channels [bytes]: on two RTX 4090s SGLang
+prints 0.26 GB (github.com/sgl-project/sglang/issues/16920) and vLLM takes 0.25 GiB (vllm-project/vllm issue 13061)."""
 _GRAPH_AND_LIBRARY_BYTES = 1.5 * GIB
 """Captured graphs, library handles and fragmentation [bytes], which engines count before they size the cache: the rest
 of two printed cache sizes of vLLM 0.20.2 on one H200 (1.3 and 1.9 GiB) after the profile run's peak."""
@@ -219,7 +222,8 @@ def plan_memory(
     activations = activation_bytes(deployment, num_batched_tokens, num_seqs, version)
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
-    context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
+    communicator = _COMMUNICATOR_BYTES if accelerator.scale_up else _COMMUNICATOR_BYTES_WITHOUT_FABRIC
+    context = _CONTEXT_BYTES + (communicator if ranks > 1 else 0.0)
     earlier = earlier_memory(engine, version)
     runtime = _GRAPH_AND_LIBRARY_BYTES if has_graphs else _LIBRARY_BYTES
     if earlier and earlier.runtime_bytes is not None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -173,22 +174,13 @@ def _expert_layers(text: str, deployment: Deployment) -> int:
         return len(feeds)
     if text.isdigit():
         return int(text)
+    places = list(map(_placement, text.split(",")))
     named = 0.0
-    for rule in text.split(","):
-        pattern, equals, place = rule.rpartition("=")
-        if place.upper() != "CPU":
-            continue
-        try:
-            found = re.compile(pattern[:_MOST_PATTERN])
-        except re.error:
-            found = None
-        if not equals or found is None:
-            break
+    if all(pattern for pattern, _ in places):
         names = [f"blk.{layer}.{tensor}.weight" for layer in routed for tensor in _TENSORS]
-        named += sum(found.search(name) is not None for name in names) / len(_TENSORS)
-        if found.search(f"blk.{routed[0]}.attn_q.weight"):
-            named = 0.0
-            break
+        named = sum(_place_of(name, places) == _HOST for name in names) / len(_TENSORS)
+    if _place_of(f"blk.{routed[0]}.attn_q.weight", places) == _HOST:
+        named = 0.0
     if not named:
         raise AdvisorError(
             f"--host-experts {text}: names no routed experts alone",
@@ -196,3 +188,24 @@ def _expert_layers(text: str, deployment: Deployment) -> int:
             fix="--host-experts all, or --gpu-layers N",
         )
     return routed[0] + min(round(named), len(routed))
+
+
+_HOST: Final = "CPU"
+"""Place of tensors in main memory in llama.cpp's rules."""
+
+
+def _placement(rule: str) -> tuple[re.Pattern[str] | None, str]:
+    """Return pattern and place of a rule, PATTERN=PLACE; None for a pattern that cannot be read."""
+    pattern, equals, place = rule.rpartition("=")
+    try:
+        return (re.compile(pattern[:_MOST_PATTERN]) if equals else None), place.upper()
+    except re.error:
+        return None, place.upper()
+
+
+def _place_of(tensor: str, places: Sequence[tuple[re.Pattern[str] | None, str]]) -> str:
+    """Return the place of a tensor: that of the first rule whose pattern occurs in its name; empty for none.
+
+    Source: llama.cpp, src/llama-model.cpp (tensor_buft_overrides are tried in their order).
+    """
+    return next((place for pattern, place in places if pattern and pattern.search(tensor)), "")

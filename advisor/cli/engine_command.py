@@ -149,6 +149,10 @@ def with_pasted_command(
     return typed, (*notes, *_notes(found, program.takes_value))
 
 
+_PLACES: Final = "--host-experts"
+"""Option whose rules, PATTERN=PLACE, a command may give in several options (llama.cpp, -ot)."""
+
+
 class _Options(NamedTuple):
     """Options of a start command."""
 
@@ -189,7 +193,9 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         own, translated = _translate(name, value or "", known)
         is_told = own in known and own in STATED_BY_A_COMMAND
         is_told = is_told and not (own in _DEGREES and _SEARCH in known)
-        if is_told and (own != "--precision" or _is_format(translated)):
+        if own == _PLACES and "=" in translated and "=" in found.said.get(own, ""):
+            found.said[own] += f",{translated}"
+        elif is_told and (own != "--precision" or _is_format(translated)):
             found.said.setdefault(own, translated)
         elif name in program.config and value and not Path(value).is_file():
             found.left.append(f"{typed} {value}, which is not on this machine,")

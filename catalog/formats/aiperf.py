@@ -103,8 +103,8 @@ def _of_csv(text: str) -> Mapping[str, Any]:
 
 
 def _rows_of_table(text: str) -> Iterator[str]:
-    """Yield the rows of the printed table as those of the CSV export; a name that is wrapped goes on in rows without
-    values."""
+    """Yield the rows of the printed table as those of the CSV export, and the rates that earlier releases print below
+    it; a name that is wrapped goes on in rows without values."""
     rows: list[list[str]] = []
     for line in text.splitlines():
         cells = [cell.strip().replace(",", "") for cell in re.split("[│┃|]", line)[1:-1]]
@@ -112,7 +112,15 @@ def _rows_of_table(text: str) -> Iterator[str]:
             rows[-1][0] += f" {cells[0]}"
         elif len(cells) > 1 and cells[0]:
             rows.append(["Metric" if cells[0] in _NAMES_OF_TABLE else cells[0], *cells[1:]])
+    below = [[name, rate.replace(",", "")] for name, rate in _RATES_BELOW.findall(text)] if rows else []
+    rows += [[*cells, *[""] * (len(rows[0]) - len(cells))] for cells in below]
     yield from map(",".join, rows)
+
+
+_RATES_BELOW: Final = re.compile(
+    r"^\s*((?:Output token|Request) throughput \(per sec\)):\s*([\d.,]+)\s*$", re.MULTILINE
+)
+"""Rates that early releases of GenAI-Perf print below their table."""
 
 
 def _is_of_requests(text: str) -> bool:

@@ -55,7 +55,8 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
     """Return the accelerator that a row names, and whether the name says it alone.
 
     A name that stands for several boards (H100, A100-80GB) gives the one that the catalog takes for it, unless the
-    row's memory belongs to another; None for a name that the catalog does not have.
+    row's memory belongs to another or the name of its machine states another socket; None for a name that the catalog
+    does not have.
     """
     words = re.sub(r"\b(?:nvidia|amd|intel|geforce|tesla|instinct|mega|plus|nvlink)\b", "", price.gpu.lower())
     spelt = re.sub(r"[\s_]+", "-", words.strip())
@@ -70,10 +71,39 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
             and all(abs(size - known) > _MEMORY_TOLERANCE * known for size in _sizes_of_one(price))
         ):
             continue
+        socket = _SOCKET.search(f"{price.sku} {price.described}".lower())
+        if socket and (board := _board_in_socket(record, name, socket[1], price)) is not None:
+            return board, True
         letters = record.id.replace("-", "")
         return record, spelt.replace("-", "") == letters
     boards = (_board_with_memory(spelt, size) for size in _sizes_of_one(price))
     return next(filter(None, boards), None), False
+
+
+_SOCKET: Final = re.compile(r"(?<![a-z])(pcie|sxm|nvl)(?![a-z])")
+"""Socket in the name of a machine: gpu_1x_h100_pcie, 8x_A100-80GB-SXM."""
+
+
+def _board_in_socket(usual: Accelerator, name: str, socket: str, price: CataloguePrice) -> Accelerator | None:
+    """Return the board of a name in the socket that its machine states, of the memory that the row states or else the
+    usual one's; None if no board of that name has the socket."""
+    if socket in usual.id:
+        return usual
+    family = name.partition("-")[0]
+    boards = [
+        accelerators.by_id(each)
+        for each in accelerators.all_ids()
+        if each.startswith(f"{family}-") and socket in each
+    ]
+    sizes = _sizes_of_one(price) or [usual.memory_bytes or 0.0]
+    able = [
+        board
+        for board in boards
+        if (known := board.memory_bytes)
+        and any(abs(size - known) <= _MEMORY_TOLERANCE * known for size in sizes)
+    ]
+    left = able or boards
+    return left[0] if len(left) == 1 else None
 
 
 def _sizes_of_one(price: CataloguePrice) -> list[float]:

@@ -56,12 +56,13 @@ def read_object(text: str, title: str) -> Mapping[str, Any]:
     found = json_object(text)
     if found is None:
         raise InputFileError(
-            f"the {title} is not one whole JSON object", why=_fault(text), fix="give the whole file"
+            f"the {title} is not one whole JSON object", why=fault_of_json(text), fix="give the whole file"
         )
     return found
 
 
-def _fault(text: str) -> str:
+def fault_of_json(text: str) -> str:
+    """Return what keeps a text from being one JSON object; where it was cut, that it ends in the middle."""
     try:
         parsed_json(text)
     except json.JSONDecodeError as error:

@@ -38,23 +38,22 @@ def read_inferencex(text: str) -> tuple[BenchmarkResult, ...]:
 
 
 def _result(row: Mapping[str, Any]) -> BenchmarkResult:
-    if row.get("disagg") in (True, "true") or whole_of(row.get("num_prefill_gpu")):
-        raise InputFileError(
-            f"a {_TITLE} of separate prefill and decode workers",
-            why="it does not say how each pool is laid out",
-            fix="write the pools as a row of cases: advisor validate serving CASES.csv (docs/validation.md)",
-        )
-    tp = whole_of(row.get("tp"))
+    is_disaggregated = _is_true(row.get("disagg")) or bool(
+        row.get("disagg") is None and whole_of(row.get("num_prefill_gpu"))
+    )
+    pools = _pools(row) if is_disaggregated else {}
+    tp = whole_of(row.get("decode_tp" if pools else "tp"))
     if not tp:
         raise InputFileError(
             f"the {_TITLE} has no tp", why="its rates are per GPU", fix="give the file as it was written"
         )
     conc = whole_of(row.get("conc"))
-    attends_apart = str(row.get("dp_attention")).lower() == "true"
+    attends_apart = _is_true(row.get("decode_dp_attention" if pools else "dp_attention"))
     framework = str(row.get("framework", "")).lower()
     total = number_of(row.get("tput_per_gpu"))
     output = number_of(row.get("output_tput_per_gpu"))
     isl = number_of(row.get("isl"))
+    decode_gpus = int(pools.get("decode_gpus", tp))
     return BenchmarkResult(
         tool="inferencex",
         model=str(row.get("model") or row.get("infmax_model_prefix") or ""),
@@ -66,19 +65,53 @@ def _result(row: Mapping[str, Any]) -> BenchmarkResult:
         ttft=_times(row, "ttft"),
         tpot=_times(row, "tpot"),
         e2e=_times(row, "e2el"),
-        output_tokens_per_s=output * tp if output else None,
-        total_tokens_per_s=total * tp if total else None,
+        output_tokens_per_s=output * decode_gpus if output else None,
+        total_tokens_per_s=total * (decode_gpus + int(pools.get("prefill_gpus", 0))) if total else None,
         engine=next((name for name in _ENGINES if name in framework), framework).replace(
             "trt", "tensorrt-llm"
         ),
         gpu=re.split(r"[_ ]", str(row.get("hw", "")).lower())[0],
-        num_gpus=tp,
+        num_gpus=None if pools else tp,
         tensor_parallel=1 if attends_apart else tp,
-        expert_parallel=whole_of(row.get("ep")) or None,
+        expert_parallel=whole_of(row.get("decode_ep" if pools else "ep")) or None,
         data_parallel=tp if attends_apart else None,
         weight_dtype={"fp4": "nvfp4"}.get(str(row.get("precision", "")), str(row.get("precision", ""))),
+        settings=pools or None,
         notes=() if isl else ("an InferenceX result without isl and osl does not state its lengths",),
     )
+
+
+_POOLS: Final = {
+    "prefill_gpus": "num_prefill_gpu",
+    "decode_gpus": "num_decode_gpu",
+    "num_prefill_workers": "prefill_num_workers",
+    "num_decode_workers": "decode_num_workers",
+    "prefill_tp": "prefill_tp",
+    "prefill_ep": "prefill_ep",
+}
+"""Fields of a result of separate workers by column of a case."""
+
+
+def _pools(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pools of a result of separate prefill and decode workers by column of a case.
+
+    Raises: InputFileError: it does not say how each pool is laid out, as results of 2025 do not.
+    """
+    found = {column: whole_of(row.get(name)) for column, name in _POOLS.items()}
+    if missing := [_POOLS[column] for column, value in found.items() if not value]:
+        raise InputFileError(
+            f"a {_TITLE} of separate prefill and decode workers without {', '.join(missing)}",
+            why="it does not say how each pool is laid out",
+            fix="write the pools as a row of cases: advisor validate serving CASES.csv (docs/validation.md)",
+        )
+    columns = {"mode": "disagg", **{column: str(value) for column, value in found.items()}}
+    if _is_true(row.get("prefill_dp_attention")):
+        columns |= {"prefill_dp": columns["prefill_tp"], "prefill_tp": "1"}
+    return columns
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() == "true"
 
 
 def _times(row: Mapping[str, Any], name: str) -> MeasuredTimes:

@@ -19,7 +19,7 @@ from advisor.catalog.formats.stated_settings import StatedSettings, settings_amo
 from advisor.catalog.units import GIB, GIGA, MEGA, MIB, MILLISECOND_S, NANOSECOND_S
 
 _TITLE: Final = "output of llama-bench"
-_TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
+_TEST: Final = re.compile(r"^(pp|tg) ?(\d+)(?:\s*@\s*d(\d+))?$")
 _FIRST: Final = ("model", "size", "params", "backend", "ngl")
 """Columns with which each table of llama-bench begins."""
 _DEVICE: Final = re.compile(
@@ -171,6 +171,10 @@ _SETTINGS: Final = {
     "ngl": "-ngl",
     "n_gpu_layers": "-ngl",
     "n_cpu_moe": "-ncmoe",
+    "nkvo": "-nkvo",
+    "no_kv_offload": "-nkvo",
+    "sm": "-sm",
+    "split_mode": "-sm",
 }
 """Options of llama-bench by the names of their columns and fields."""
 
@@ -461,7 +465,7 @@ _COMPARED: Final = {"microbatch size": "n_ubatch"}
 
 
 def _is_table(text: str) -> bool:
-    if re.search(r"^[ \t]*\|.*\|\s*(?:pp|tg)\d+\s*\|[^|]*±[^|]*\|\s*$", text, re.MULTILINE):
+    if re.search(r"^[ \t]*\|.*\|\s*(?:pp|tg) ?\d+\s*\|[^|]*±[^|]*\|\s*$", text, re.MULTILINE):
         return True
     return bool(re.search(_HEAD, text, re.MULTILINE | re.IGNORECASE))
 

@@ -62,6 +62,8 @@ class NcclTestsRun:
     """Sentences about what the text leaves open and how it was taken."""
     variables: tuple[tuple[str, str], ...] = ()
     """Variables of NCCL that the text around the table sets, with their values."""
+    num_wrong: int = 0
+    """Values of all results that differ from what they should be (#wrong); 0 where results were not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,11 @@ class _Line:
     def is_in_place_unchecked(self) -> bool:
         """Whether results were checked out of place, but not in place, as for collectives without in-place form."""
         return len(self.timings) == 2 * _TIMED and self.timings[-1] == "N/A" != self.timings[_TIMED - 1]
+
+    @property
+    def num_wrong(self) -> int:
+        """Number of wrong values of both forms, in releases that count them."""
+        return sum(int(word) for word in self.timings[_TIMED - 1 :: _TIMED] if word.isdigit())
 
     @property
     def is_checked(self) -> bool:
@@ -131,6 +138,7 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
         rows=rows,
         assumed=assumed,
         variables=tuple(dict(_VARIABLE.findall(text)).items()),
+        num_wrong=sum(line.num_wrong for line in lines) if "#wrong" in text else 0,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import (
     aiperf,
+    bandwidth_test,
     copy_matrices,
     dcgm_diagnostic,
     engine_rates,
@@ -27,7 +28,7 @@ from advisor.catalog.formats import (
     vllm_bench,
 )
 from advisor.catalog.formats.benchmark_result import BenchmarkResult
-from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.file_format import FileFormat, fault_of_json
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.formats.link_report import LinkReport
 from advisor.catalog.formats.llama_bench import LlamaBenchRow, with_settings_around
@@ -46,6 +47,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     llama_bench.FORMAT,
     nvbandwidth.FORMAT,
     copy_matrices.FORMAT,
+    bandwidth_test.FORMAT,
     dcgm_diagnostic.FORMAT,
     gpu_topology.FORMAT,
     network_rates.FORMAT,
@@ -108,9 +110,18 @@ def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:
             if one.is_it(plain):
                 return one, plain
     start = " ".join(text.split())[:60]
+    if engine := server_log.engine_of_lines(stripped):
+        raise InputFileError(
+            f"{name}: lines of {engine}'s log without the sizes of weights or KV cache",
+            why="the log ends early, or was cut",
+            fix=f"give the log until the server is ready; it has {server_log.WANTED[engine]}",
+        )
+    why = f"it begins with {start!r}" if start else ""
+    if start[:1] in ("{", "["):
+        why += f"; {fault_of_json(text)}"
     raise InputFileError(
         f"{name}: not in a format that is read" if start else f"{name}: is empty",
-        why=f"it begins with {start!r}" if start else "",
+        why=why,
         fix="give the whole output of a benchmark (vllm bench serve, llama-bench, nccl-tests), a server's log or its "
         "metrics, or a report of links; docs/inputs.md lists what is read",
     )

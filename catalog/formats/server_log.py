@@ -10,7 +10,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.formats.llama_bench import device_of, format_of
-from advisor.catalog.formats.stated_settings import memory_notes
+from advisor.catalog.formats.stated_settings import memory_notes, weight_format
 from advisor.catalog.units import GB, GIB, KB, MB, MIB
 
 _UNITS: Final[Mapping[str, float]] = {"GiB": GIB, "GB": GIB, "MiB": MIB}
@@ -54,6 +54,8 @@ class ServerLog:
     """Whether the log says that the prefix cache is on."""
     device: str = ""
     """Name of the accelerators as their driver writes it; empty if the log does not say it."""
+    device_bytes: float | None = None
+    """Memory of one accelerator as its driver reports it [bytes]; None if the log does not say it."""
     gpu_layers: int | None = None
     """Layers on the accelerators, the output layer counted; None for all."""
     sizes_by_context: bool = False
@@ -77,7 +79,8 @@ def read_server_log(text: str) -> ServerLog:
     for engine, (marks, read) in _READERS.items():
         if any(re.search(mark, plain) for mark in marks):
             found = read(plain)
-            found = replace(found, has_failed=found.has_failed or _FAILED.search(plain) is not None)
+            failed = found.has_failed or _FAILED.search(plain) is not None
+            found = replace(found, has_failed=failed, device_bytes=_bytes(_OF_DEVICE, plain))
             if found.tensor_parallel is None and (ranks := _ranks_in(text)) > 1:
                 words = f"{ranks} ranks wrote the log: they are taken to share the model"
                 found = replace(found, tensor_parallel=ranks, notes=(*found.notes, words))
@@ -87,7 +90,7 @@ def read_server_log(text: str) -> ServerLog:
                 raise InputFileError(
                     f"the log of {engine} states neither weights nor KV cache",
                     why="no line of it has their sizes: it ends early, was cut, or its program words them otherwise",
-                    fix=f"give the log until the server is ready; it has {_WANTED[engine]}",
+                    fix=f"give the log until the server is ready; it has {WANTED[engine]}",
                 )
             others = [other for other in _READERS if other != engine and _states_a_cache(other, plain)]
             if others:
@@ -150,7 +153,7 @@ def _ranks_in(text: str) -> int:
     return most if len(found) == most else 1 << (most - 1).bit_length()
 
 
-_WANTED: Final = {
+WANTED: Final[Mapping[str, str]] = {
     "vllm": "'Model loading took' and 'GPU KV cache size'",
     "sglang": "'Load weight end' and 'KV Cache is allocated'",
     "tensorrt-llm": "'Allocated ... for max tokens in paged KV cache'",
@@ -159,6 +162,7 @@ _WANTED: Final = {
     "lmdeploy": "'[BlockManager] max_block_count' or 'num_gpu_blocks'",
     "ollama ps": "a row for each model that is loaded",
 }
+"""Lines with the sizes that a log is read for, by engine."""
 
 
 def _last(pattern: str, text: str) -> str:
@@ -201,6 +205,13 @@ def _word_of(text: str, *names: str) -> str:
     return "" if value in ("None", "auto", "null") else value
 
 
+_OF_DEVICE: Final = (
+    r"(?:paged kv cache: total:\s*|total_gpu_memory(?:=| \()|[Ff]ree memory on device (?:cuda:\d+ )?\([\d.]+/"
+    r"|total capacity of |\bVRAM: |device total memory )"
+)
+"""Words before the memory of an accelerator in the lines of TensorRT-LLM, vLLM, PyTorch and llama.cpp."""
+
+
 def _offloaded_bytes(text: str) -> float:
     """Return the weights of each accelerator that vLLM and SGLang keep in main memory, which they count in GiB."""
     found = _word_of(text, "cpu_offload_gb", "cpu-offload-gb")
@@ -214,6 +225,10 @@ _REFUSED_TOKENS: Final = "maximum number of tokens that can be stored in KV cach
 _FIRST_ENGINE: Final = "0.6.4"
 """Release of vLLM taken for a log without one that profiles memory in the words of its first engine. Own assumption:
 the engine's record has what that release plans."""
+
+
+_LAST_OF_FIRST_ENGINE: Final = "0.7.3"
+"""Release of vLLM taken for a log of a later one that ran its first engine (V0): the last with that engine alone."""
 
 
 def _vllm(text: str) -> ServerLog:
@@ -245,13 +260,16 @@ def _vllm(text: str) -> ServerLog:
     tensor = _whole(_setting("tensor_parallel_size", "tensor-parallel-size"), text)
     data = _whole(_setting("data_parallel_size", "data-parallel-size"), text)
     spreads = _word_of(text, "enable_expert_parallel").lower() == "true" or "--enable-expert-parallel" in text
+    version = _last(
+        r"(?:vLLM API server version|LLM engine \(v?|vLLM version|[█▄▀]\s+version)\s*v?(\d+\.\d+[\w.+]*)",
+        text,
+    )
+    if "Initializing a V0 LLM engine" in text and not re.match(r"0\.[0-7]\.", version):
+        notes.append(f"release {version} ran vLLM's first engine: it is planned as {_LAST_OF_FIRST_ENGINE}")
+        version = _LAST_OF_FIRST_ENGINE
     return ServerLog(
         engine="vllm",
-        version=_last(
-            r"(?:vLLM API server version|LLM engine \(v?|vLLM version|[█▄▀]\s+version)\s*v?(\d+\.\d+[\w.+]*)",
-            text,
-        )
-        or (_FIRST_ENGINE if "Memory profiling results: total_gpu_memory=" in text else ""),
+        version=version or (_FIRST_ENGINE if "Memory profiling results: total_gpu_memory=" in text else ""),
         model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text)
         or _last(r"\bmodel(?:=|['\"]: )['\"]([^'\"]+)", text)
         or _last(r"[█▄▀]\s+model\s+(\S+)", text),
@@ -422,11 +440,12 @@ def _llama_cpp(text: str) -> ServerLog:
     caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
     of_ollama = _last_by_device(text)
     slots = _whole(r"n_seq_max\s*=\s*(\d+)|Operation:commit .*Parallel:(\d+)", text) or 1
+    file = _last(r"from (?:\S*/)?([^/\s]+\.gguf)", text) or _last(
+        r"[\"'](?:[^\"'\n]*[/\\])?([^/\\\"'\n]+\.gguf)[\"']", text
+    )
     return ServerLog(
         engine="llama.cpp",
-        model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
-        or _last(r"[\"'](?:[^\"'\n]*[/\\])?([^/\\\"'\n]+\.gguf)[\"']", text)
-        or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
+        model=file or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
         weight_bytes=max(held.values()) if held else None,
         gpu_layers=None if is_whole else int(layers[-1][0]) + (not counts_output),
         kv_bytes=sum(map(float, caches)) * MIB if caches else of_ollama,
@@ -435,7 +454,9 @@ def _llama_cpp(text: str) -> ServerLog:
         max_model_len=_whole(r"n_ctx(?:_per)?_seq\s*=\s*(\d+)", text),
         tensor_parallel=1,
         pipeline_parallel=len(held) or None,
-        weight_dtype=format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),
+        # The type that is printed has no word for mixtures such as Q4_K_XL, which names of files have.
+        weight_dtype=weight_format(format_of(file))
+        or format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),
         kv_dtype=_last(r"\bK \((\w+)\)|Operation:commit .*KvCacheType:(\w+)", text),
         max_num_seqs=slots,
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
@@ -627,6 +648,19 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
     ),
 }
 """Marks of an engine's log, any one of which is enough, and its reader."""
+
+
+_LINES: Final[Mapping[str, str]] = {
+    "vllm": r"^(?:\([^)]*\) )?(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[\w[\w/]*\.py:\d+\]",
+    "sglang": r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] (?:Init torch|Attention backend|Load weight|Using KV cache)",
+    "llama.cpp": r"^(?:llama_model_loader|print_info|llm_load_print_meta|load_tensors|llama_context): ",
+}
+"""Beginnings of lines of an engine's log, whatever they say."""
+
+
+def engine_of_lines(text: str) -> str:
+    """Return the engine whose log lines a text holds, though none of them says a size; empty if it holds none."""
+    return next((engine for engine, form in _LINES.items() if re.search(form, text, re.MULTILINE)), "")
 
 
 def _is_server_log(text: str) -> bool:

@@ -185,7 +185,12 @@ def settings_among(fields: Iterable[tuple[str, Any]]) -> StatedSettings:
     found = StatedSettings()
     for column, stated in said.items():
         values = {text: _value(setting, text) for text, (setting, _) in stated.items()}
-        read = {value for value in values.values() if value is not None}
+        # A number that is not whole, as a measured mean, says nothing beside the setting's own.
+        read = {
+            value
+            for text, value in values.items()
+            if value is not None and (value or stated[text][0].holds != "whole")
+        }
         for text, (setting, name) in stated.items():
             parts = name.split(".")[-2:] if setting.below else [name.rpartition(".")[2]]
             shown = f"{' '.join(parts)} {text}"[:_LONGEST_SHOWN]
@@ -336,7 +341,11 @@ def _with(one: BenchmarkResult, found: StatedSettings, *, is_document: bool) -> 
     }
     # A document's settings that differ from record to record are in each of these.
     differing = {} if is_document and own else found.differing
-    notes = StatedSettings(unused=found.unused | others, differing=differing).notes
+    unused = found.unused
+    if "mode" in own:  # the pools that a reader found
+        apart = named_records(NamedSetting, "stated_settings.toml")["apart"].why
+        unused = {said: why for said, why in unused.items() if why != apart}
+    notes = StatedSettings(unused=unused | others, differing=differing).notes
     return replace(
         one,
         settings={**found.columns, **own},

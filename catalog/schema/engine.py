@@ -66,6 +66,8 @@ class EarlierMemory(ReleaseSpan):
 
     memory_fraction: float | None = Field(default=None, gt=0, le=1)
     """Fraction of memory that a server took unless told otherwise."""
+    max_num_seqs: int | None = Field(default=None, gt=0)
+    """Sequences at once that a server took on any accelerator unless told otherwise."""
     runtime_bytes: float | None = Field(default=None, ge=0)
     """Memory that was taken off the cache for graphs, libraries and fragmentation [bytes]."""
     peer_bytes: float = Field(default=0.0, ge=0)

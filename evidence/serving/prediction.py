@@ -84,7 +84,7 @@ def predict_case(
         else:
             values, sampling, replica = _predict_aggregated(case, costs, seed, calibration)
     except InfeasibleError as error:
-        return Prediction(case.case_id, "infeasible", error.why or error.what)
+        return Prediction(case.case_id, "infeasible", ": ".join(filter(None, (error.what, error.why))))
     except AdvisorError as error:
         return Prediction(case.case_id, "unsupported", error.what)
     basis = replica.basis
@@ -106,7 +106,7 @@ def predict_case(
         )
         for name, value in known.items()
     }
-    return Prediction(case.case_id, "ok", remarks, basis, metrics)
+    return Prediction(case.case_id, "ok", remarks, basis, metrics, replica.deployment.weight_dtype)
 
 
 def predict_row(

@@ -15,7 +15,7 @@ from advisor.simulator.serving.content import (
     Contents,
     SharedPrefixes,
     hashed_contents,
-    infinite_cache_hit_fraction,
+    mean_reused_tokens,
 )
 from advisor.simulator.serving.lengths import EmpiricalLengths, LognormalLengths
 from advisor.simulator.serving.trace_files import Trace
@@ -123,8 +123,9 @@ class TraceFit:
     """Distribution from which lengths are drawn: the fitted lognormal or the observed lengths."""
     length_correlation: float | None
     """Correlation of the logarithms of input and output length; drawn lognormal lengths have none."""
-    block_hit_fraction: float | None
-    """Fraction of hashed blocks that an earlier prompt had; None without hash_ids."""
+    prefix_hit_fraction: float | None
+    """Fraction of prompt tokens that an earlier prompt had: hits of a cache that never evicts; None without
+    hash_ids."""
     num_shared_prefixes: int | None
     """Number of prefixes that at least two prompts share and that no longer shared prefix contains."""
 
@@ -149,16 +150,30 @@ def fit_trace(trace: Trace) -> TraceFit:
         outputs=fits[1],
         lengths="lognormal" if lognormal else "empirical",
         length_correlation=float(np.corrcoef(np.log(inputs), np.log(outputs))[0, 1]) if spread else None,
-        block_hit_fraction=None if trace.hash_ids is None else infinite_cache_hit_fraction(trace.hash_ids),
+        prefix_hit_fraction=None
+        if (contents := contents_of(trace)) is None
+        else mean_reused_tokens(contents) / trace.mean_input_tokens,
         num_shared_prefixes=None if trace.hash_ids is None else _num_shared(trace.hash_ids),
     )
 
 
+def shared_prefixes_like(fit: TraceFit, num_requests: int) -> SharedPrefixes | None:
+    """Return prefixes of one length that give `num_requests` requests the trace's hits in an unlimited cache; None if
+    its prompts share nothing, or do not say what they share.
+
+    With K of them among N requests, a share h of all tokens is hit if each is h · mean / (1 − K/N) tokens long.
+
+    Source: own definition.
+    """
+    if not (fit.prefix_hit_fraction and fit.num_shared_prefixes):
+        return None
+    num_prefixes = min(fit.num_shared_prefixes, max(1, num_requests // 2))
+    share = fit.prefix_hit_fraction / (1.0 - num_prefixes / num_requests)
+    return SharedPrefixes(max(1, round(min(0.95, share) * fit.inputs.mean_tokens)), num_prefixes)
+
+
 def synthetic(trace: Trace, fit: TraceFit, num_requests: int) -> Workload:
     """Return traffic similar to a trace: gamma gaps, fitted or resampled lengths, and equal hits in an unlimited cache.
-
-    Hits come from shared prefixes of one length: with K of them among N requests, a share h of all tokens is hit if
-    each is h · mean / (1 − K/N) tokens long.
 
     Raises: AdvisorError: all requests of the trace come at once.
     Source: own definition.
@@ -168,14 +183,8 @@ def synthetic(trace: Trace, fit: TraceFit, num_requests: int) -> Workload:
             "the trace has no rate", why="all of its requests come at once", fix="a longer one"
         )
     arrivals = Gamma(fit.rate_per_s, max(fit.burstiness_cv or 1.0, 0.05))
-    prefixes = None
-    own_mean = fit.inputs.mean_tokens
-    if fit.block_hit_fraction and fit.num_shared_prefixes:
-        num_prefixes = min(fit.num_shared_prefixes, max(1, num_requests // 2))
-        share = fit.block_hit_fraction / (1.0 - num_prefixes / num_requests)
-        tokens = round(min(0.95, share) * fit.inputs.mean_tokens)
-        prefixes = SharedPrefixes(max(1, tokens), num_prefixes)
-        own_mean = fit.inputs.mean_tokens - tokens
+    prefixes = shared_prefixes_like(fit, num_requests)
+    own_mean = fit.inputs.mean_tokens - (prefixes.num_tokens if prefixes else 0)
     lengths: LognormalLengths | EmpiricalLengths
     if fit.lengths == "lognormal":
         lengths = LognormalLengths(

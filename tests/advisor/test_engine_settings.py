@@ -205,6 +205,10 @@ def test_experts_in_main_memory_may_be_said_in_any_words_of_the_engine(cli: Cli)
     start = "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ngl 99 -c 8192"
     for words in ("-ncmoe 20", "--n-cpu-moe 20", r"-ot 'blk\.(\d|1\d)\.ffn_.*_exps\.=CPU'"):
         assert parts_of(cli, f"--gpu rtx-4090 {start} {words}")["weight_bytes"] == some["weight_bytes"]
+    # The first rule that names a tensor decides about it, in one option or several.
+    kept = r"blk\.([2-3]\d|4[0-7])\.ffn_.*=CUDA0"
+    for words in (f"-ot '{kept},exps=CPU'", f"-ot '{kept}' -ot exps=CPU"):
+        assert parts_of(cli, f"--gpu rtx-4090 {start} {words}")["weight_bytes"] == some["weight_bytes"]
     every = parts_of(cli, f"{base} --host-experts 48")
     for words in ("--cpu-moe", "-ncmoe 99", "-ot exps=CPU"):
         assert parts_of(cli, f"--gpu rtx-4090 {start} {words}") == every

@@ -244,7 +244,7 @@ def test_a_trace_is_described(cli: Cli, tmp_path: Path) -> None:
     assert fit["num_requests"] == 200
     assert fit["rate_per_s"] == pytest.approx(4.0, rel=0.01)
     assert fit["burstiness_cv"] == pytest.approx(0.0, abs=1e-9)
-    assert fit["block_hit_fraction"] is None
+    assert fit["prefix_hit_fraction"] is None
     assert cli(f"advisor simulate trace {path} --speed 0").code == 2
 
 

@@ -263,3 +263,13 @@ def test_checks_that_failed_are_told_without_the_name_of_the_accelerator(cli: Cl
     run = cli(f"advisor validate file {tmp_path / 'dcgm.txt'}")
     assert "GPU Memory" in run.out
     assert "row remap pending" in run.out
+
+
+def test_a_result_with_a_draft_that_is_not_modelled_is_compared_without_it(cli: Cli, tmp_path: Path) -> None:
+    row = json.loads((FORMATS / "inferencex.json").read_text())
+    row = row[0] if isinstance(row, list) else row
+    file = tmp_path / "agg.json"
+    file.write_text(json.dumps(row | {"model": "Qwen/Qwen3-8B", "tp": 1, "spec_decoding": "mtp"}))
+    found = cli(f"advisor validate file {file} --json").document()["loads"][0]
+    assert found["figures"]
+    assert any("speculative decoding (mtp) is not in the prediction" in said for said in found["assumed"])

@@ -10,6 +10,7 @@ import pytest
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.aiperf import read_aiperf
+from advisor.catalog.formats.bandwidth_test import read_bandwidth_test
 from advisor.catalog.formats.dcgm_diagnostic import read_dcgm_diagnostic
 from advisor.catalog.formats.gpu_topology import read_gpu_topology
 from advisor.catalog.formats.guidellm import read_guidellm
@@ -53,6 +54,7 @@ IDS: Final = {
     "ollama_verbose.txt": "llama-bench",
     "rocm_bandwidth_test.txt": "copy-matrices",
     "p2p_bandwidth.txt": "copy-matrices",
+    "bandwidth_test.txt": "bandwidth-test",
     "prometheus.txt": "prometheus",
 }
 """Id of the format of each file in the folder, whose values are invented unless a test says otherwise."""
@@ -393,6 +395,8 @@ def test_a_log_of_llama_cpp_gives_the_fullest_device_and_the_cache_of_all() -> N
     assert (log.pipeline_parallel, log.kv_tokens, log.device) == (2, 16384, "NVIDIA GeForce RTX 3090")
     assert log.weight_bytes == pytest.approx(20029 * MIB)
     assert log.kv_bytes == pytest.approx(5120 * MIB)
+    mixed = TEXTS["llama_cpp.log"].replace("-Q4_K_M.gguf", "-UD-Q4_K_XL.gguf")
+    assert read_server_log(mixed).weight_dtype == "q4_k_xl"  # the type that is printed has no word for it
     part = TEXTS["llama_cpp.log"].replace("offloaded 81/81", "offloaded 40/81")
     assert read_server_log(part).gpu_layers == 41
     assert read_server_log(f"load_tensors: offloading output layer to GPU\n{part}").gpu_layers == 40
@@ -472,3 +476,93 @@ def test_tests_of_llama_bench_say_the_options_in_which_they_differ() -> None:
     row = "| qwen3 8B Q4_K - Medium | 4.68 GiB | 8.19 B | CUDA | 99 | {} | 1 | pp512 | 5000.0 ± 1.0 |\n"
     found = read_llama_bench(head + row.format(512) + row.format(2048))
     assert [one.settings for one in found] == [(("-ub", "512"),), (("-ub", "2048"),)]
+
+
+def test_a_test_of_llama_bench_may_have_a_blank_in_its_name() -> None:
+    head = f"| model | size | params | backend | ngl | nkvo | test | t/s |\n{'|---' * 8}|\n"
+    row = "| llama 7B Q4_0 | 3.56 GiB | 6.74 B | CUDA | 99 | {} | tg 128 | 127.43 ± 0.18 |\n"
+    found = read_llama_bench(head + row.format(0) + row.format(1))
+    assert [one.num_output_tokens for one in found] == [128, 128]
+    assert [one.settings for one in found] == [(("-nkvo", "0"),), (("-nkvo", "1"),)]
+
+
+def test_separate_pools_of_inferencex_are_read() -> None:
+    row = INFERENCEX | {
+        "disagg": True,
+        "prefill_tp": 8,
+        "prefill_ep": 8,
+        "prefill_dp_attention": True,
+        "prefill_num_workers": 1,
+        "decode_tp": 16,
+        "decode_ep": 16,
+        "decode_dp_attention": "false",
+        "decode_num_workers": 1,
+        "num_prefill_gpu": 8,
+        "num_decode_gpu": 16,
+    }
+    (found,) = read_inferencex(json.dumps(row))
+    assert found.output_tokens_per_s == 16 * 900.0
+    assert found.total_tokens_per_s == 24 * 1800.0
+    assert (found.tensor_parallel, found.data_parallel, found.expert_parallel) == (16, None, 16)
+    assert found.settings is not None
+    assert {
+        "mode": "disagg",
+        "prefill_gpus": "8",
+        "prefill_dp": "8",
+        "prefill_tp": "1",
+    }.items() <= found.settings.items()
+    del row["prefill_num_workers"]
+    with pytest.raises(InputFileError) as raised:
+        read_inferencex(json.dumps(row))
+    assert "prefill_num_workers" in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"backend": "vllm", "model_id": "Qwen/Qwen3-8B", "total_input_tok', "ends in the middle"),
+        ("INFO 04-14 06:01:13 [loader.py:447] Loading weights took 0.95 seconds\n", "cut"),
+        ("print_info: arch             = qwen3\n", "cut"),
+    ],
+)
+def test_a_record_that_was_cut_is_called_so(text: str, said: str) -> None:
+    with pytest.raises(InputFileError) as raised:
+        read(text, "x")
+    assert said in raised.value.why
+
+
+def test_rates_below_a_table_of_genai_perf_are_read() -> None:
+    table = (
+        "NVIDIA GenAI-Perf | LLM Metrics\n"
+        "┃                Statistic ┃    avg ┃    min ┃    max ┃    p99 ┃\n"
+        "│ Time to first token (ms) │  16.26 │  12.39 │  17.25 │  17.09 │\n"
+        "│   Output sequence length │ 261.90 │ 256.00 │ 298.00 │ 296.60 │\n"
+        "Output token throughput (per sec): 1,520.87\nRequest throughput (per sec): 1.99\n"
+    )
+    (found,) = read_aiperf(table)
+    assert (found.output_tokens_per_s, found.requests_per_s) == (1520.87, 1.99)
+    assert found.ttft.p99_s == pytest.approx(0.01709)
+
+
+def test_both_forms_of_bandwidth_test_give_the_rates_of_pinned_memory() -> None:
+    report = read_bandwidth_test(TEXTS["bandwidth_test.txt"])
+    assert report.device == "NVIDIA A100-SXM4-40GB"
+    assert {rate.check: rate.bytes_per_s for rate in report.rates} == {
+        "host_link.h2d": 12.1e9,
+        "host_link.d2h": 13.2e9,
+    }
+    assert report.unread == ("Device to Device",)
+    lines = (
+        "bandwidthTest-H2D-Pinned, Bandwidth = 25.0 GB/s, Time = 0.001 s, Size = 32000000 bytes, NumDevsUsed = 1\n"
+        "bandwidthTest-H2D-Paged, Bandwidth = 6100.0 MB/s, Time = 0.005 s, Size = 32000000 bytes, NumDevsUsed = 1\n"
+    )
+    assert [rate.bytes_per_s for rate in read_bandwidth_test(lines).rates] == [25e9]
+    with pytest.raises(InputFileError):
+        read_bandwidth_test(lines.splitlines()[1])
+
+
+def test_wrong_values_of_a_collective_are_counted() -> None:
+    assert parse_nccl_tests(NCCL).num_wrong == 0
+    row = next(line for line in NCCL.splitlines() if line.split()[:1] and line.split()[0].isdigit())
+    bad = row.rstrip().removesuffix("0") + "7"
+    assert parse_nccl_tests(NCCL.replace(row, bad)).num_wrong == 7

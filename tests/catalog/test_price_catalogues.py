@@ -54,6 +54,25 @@ def test_what_was_taken_for_a_name_and_what_was_left_out_is_said(tmp_path: Path)
     assert "RTXA6000" not in notes
 
 
+@pytest.mark.parametrize(
+    ("sku", "name", "board"),
+    [
+        ("gpu_1x_h100_pcie", "H100", "h100-pcie"),
+        ("gpu_8x_h100_sxm5", "H100", "h100-sxm"),
+        ("1x_H100-NVL_SECURE", "H100", "h100-nvl"),
+        ("box-a100-pcie", "A100-80GB", "a100-pcie-80gb"),
+        ("Standard_NC40ads_H100_v5", "H100", "h100-nvl"),
+    ],
+)
+def test_the_name_of_a_machine_decides_about_the_board_of_a_name(
+    tmp_path: Path, sku: str, name: str, board: str
+) -> None:
+    head = "InstanceType,AcceleratorName,AcceleratorCount,Price,Region\n"
+    path = file_of(tmp_path, f"{head}{sku},{name},1,2.5,us\n")
+    assert [one.accelerator for one in prices.read_prices(path, DAY, ["acme"])] == [board]
+    assert "is taken as" not in " ".join(prices.catalogue_notes(path, DAY, ["acme"]))
+
+
 def test_a_stated_memory_decides_about_a_name(tmp_path: Path) -> None:
     found = prices.read_prices(file_of(tmp_path, GPUHUNT), DAY, ["acme"])
     assert {(p.term, p.usd_per_hour) for p in found} == {("on_demand", 0.65), ("spot", 0.40)}

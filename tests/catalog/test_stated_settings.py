@@ -210,3 +210,9 @@ def test_settings_around_a_table_of_a_local_run_count() -> None:
     ((row, assumed),) = rows_of(read(text, "file")[1], {}, {}, is_local=True)
     assert row["kv_dtype"] == "q8_0"
     assert any(words.startswith("not used: n-cpu-moe 10") for words in assumed)
+
+
+def test_a_measured_mean_does_not_contradict_a_setting() -> None:
+    found = settings_among([("max_concurrency", "4"), ("Concurrency", "3.97")])
+    assert (found.columns, found.notes) == ({"concurrency": "4"}, ())
+    assert settings_among([("enforce_eager", "true"), ("enforce_eager", "false")]).columns == {}

@@ -4,6 +4,8 @@ import pytest
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
+from advisor.evidence.own_server import contradictory_figures
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.client import closed_loop_lengths
 from advisor.evidence.serving.deployment import deployment_of, in_own_machine
@@ -78,3 +80,26 @@ def test_rates_of_streams_are_means_over_requests() -> None:
     single = predict_row(ROW | {"osl": "1"}, 2).metrics
     assert "decode_tok_s" not in single
     assert "prefill_tok_s" in single
+
+
+@pytest.mark.parametrize(
+    ("output", "requests", "whole_s", "num_found"),
+    [
+        (500.0, 2.5, 1.7, 0),
+        (5000.0, 2.5, 1.7, 1),  # the requests have a tenth of these tokens
+        (5000.0, None, 1.7, 1),  # four clients at 7.4 ms a token get 541 at most
+        (500.0, 2.5, 0.17, 1),  # 200 tokens at 7.4 ms take 1.5 s
+    ],
+)
+def test_figures_that_cannot_all_be_right_are_told(
+    output: float, requests: float | None, whole_s: float, num_found: int
+) -> None:
+    result = BenchmarkResult(
+        tool="x",
+        mean_output_tokens=200.0,
+        tpot=MeasuredTimes(0.0074),
+        e2e=MeasuredTimes(whole_s),
+        output_tokens_per_s=output,
+        requests_per_s=requests,
+    )
+    assert len(contradictory_figures(result, 4.0)) == num_found

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.formats.server_log import ServerLog, read_server_log
 from advisor.catalog.units import GIB, MIB
 from advisor.evidence.server_memory import MemoryComparison, compare_memory
 from advisor.simulator.deployment import named_deployment
@@ -188,3 +188,78 @@ def test_sglang_sets_memory_apart_for_states(model: str) -> None:
     assert plan.state_pool_bytes == pytest.approx(0.9 * caches if has_states else 0.0)
     assert plan.kv_capacity_tokens * plan.kv_bytes_per_token <= 1.001 * caches
     assert all(figure.planned > 0 for figure in found.figures)
+
+
+def test_the_first_releases_of_the_second_engine_profile_1024_sequences_on_any_card() -> None:
+    """DeepSeek-R1-Distill-Qwen-1.5B on an RTX 4090 D under vLLM 0.8.3: 426,448 tokens."""
+    log = ServerLog(
+        engine="vllm",
+        version="0.8.3",
+        model="deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
+        kv_tokens=426448,
+        max_model_len=131072,
+        max_num_batched_tokens=2048,
+        tensor_parallel=1,
+    )
+    assert compare_memory(log, {"gpu": "rtx-4090"}).figures[0].is_close
+    later = compare_memory(replace(log, version="0.8.4"), {"gpu": "rtx-4090"})
+    assert later.figures[0].ratio > 1.3
+
+
+def test_cards_without_a_fabric_hold_small_communicators() -> None:
+    """QwQ-32B on four L4 under SGLang 0.4.3: 46,611 tokens, 2.84 GiB on each."""
+    log = ServerLog(
+        engine="sglang",
+        model="Qwen/QwQ-32B",
+        kv_bytes=2.84 * GIB,
+        kv_tokens=46611,
+        max_model_len=131072,
+        memory_fraction=0.85,
+        max_num_batched_tokens=2048,
+        tensor_parallel=4,
+    )
+    assert all(figure.is_close for figure in compare_memory(log, {"gpu": "l4"}).figures)
+
+
+def test_a_log_without_a_release_names_the_one_that_comes_nearest() -> None:
+    with LOGS.open() as file:
+        rows = [row for row in csv.DictReader(file) if row["source"].endswith("#21348")]
+    row = next(row for row in rows if row["engine"] == "vllm") | {"version": ""}
+    found = _comparison(row)
+    assert any("--engine-version 0." in cause for cause in found.causes)
+    assert any("--engine-version" in said for said in found.assumed)
+    assert not any("--engine-version" in cause for cause in _comparison(row | {"version": "0.9.2"}).causes)
+
+
+@pytest.mark.parametrize(("tp", "other"), [(None, "--tp 2"), (1, "")])
+def test_half_the_bytes_of_a_token_are_those_of_another_cache_format(tp: int | None, other: str) -> None:
+    log = ServerLog(
+        engine="tensorrt-llm",
+        model="llama-3.1-8b",
+        kv_bytes=16.05 * GIB,
+        kv_tokens=263008,
+        tensor_parallel=tp,
+        device_bytes=31.84 * GIB,
+    )
+    found = compare_memory(log, {"gpu": "rtx-5090", "weight_dtype": "fp8"})
+    assert found.figures[0].is_close
+    said = next(cause for cause in found.causes if "bytes per token" in cause)
+    assert "--kv-precision fp8" in said
+    assert (other in said) if other else ("--tp" not in said)
+    elsewhere = compare_memory(log, {"gpu": "h100-sxm", "weight_dtype": "fp8"})
+    assert any("--gpu" in cause for cause in elsewhere.causes)
+
+
+def test_a_name_with_a_format_says_more_than_the_method_of_its_quantisation() -> None:
+    """vLLM 0.24.0 calls NVFP4 files of ModelOpt `modelopt`, which is fp8 elsewhere (club-3090 issue 612)."""
+    log = ServerLog(
+        engine="vllm", model="/m/qwen3.6-35b-a3b-nvfp4", weight_dtype="modelopt", kv_tokens=567978
+    )
+    assert compare_memory(log, {"gpu": "rtx-5090"}).deployment.weight_dtype == "nvfp4"
+    assert compare_memory(log, {"gpu": "rtx-5090", "weight_dtype": "int4"}).deployment.weight_dtype == "int4"
+
+
+def test_the_first_engine_of_a_later_release_is_planned_as_the_first_engine() -> None:
+    text = "Initializing a V0 LLM engine (v0.8.2) with config: model='qwen3-8b'\n# cuda blocks: 8452\n"
+    assert read_server_log(text).version == "0.7.3"
+    assert read_server_log(text.replace("V0", "V1")).version == "0.8.2"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from advisor.render.answer import Answer, Figure, Paragraph, Table, columns
 from advisor.render.numbers import MISSING, TIME, digits, percent, show
-from advisor.simulator.serving.trace_replay import LengthFit, TraceFit
+from advisor.simulator.serving.trace_replay import LengthFit, TraceFit, shared_prefixes_like
 
 
 def trace_answer(
@@ -24,9 +24,9 @@ def trace_answer(
     headers = ("tokens", "mean", "p50", "p99", "max", "sigma", "distance from lognormal")
     common = (
         "The trace does not say which prompts begin alike."
-        if fit.block_hit_fraction is None
-        else f"{percent(fit.block_hit_fraction)} of the blocks of prompts came before: what a cache that never "
-        f"evicts would find. {fit.num_shared_prefixes} beginnings are shared."
+        if fit.prefix_hit_fraction is None
+        else f"{percent(fit.prefix_hit_fraction)} of the prompt tokens came before: what a cache that never evicts "
+        f"would find. Prefixes that several prompts share: {fit.num_shared_prefixes}."
     )
     advice = (
         "Lognormal lengths stand for it."
@@ -73,7 +73,7 @@ def _load_table(fit: TraceFit) -> str:
         f"{name} = {digits(lengths.sigma)}"
         for name, lengths in (("spread", fit.inputs), ("output_spread", fit.outputs))
     ]
-    if fit.block_hit_fraction and fit.num_shared_prefixes:
-        shared = min(inputs - 1, round(fit.block_hit_fraction * inputs))
-        lines += [f"shared_prefix_tokens = {shared}", f"shared_prefixes = {fit.num_shared_prefixes}"]
+    if (shared := shared_prefixes_like(fit, fit.num_requests)) is not None:
+        tokens = min(inputs - 1, shared.num_tokens)
+        lines += [f"shared_prefix_tokens = {tokens}", f"shared_prefixes = {shared.num_prefixes}"]
     return "\n".join(lines)

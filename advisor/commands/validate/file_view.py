@@ -102,7 +102,8 @@ def _headline(compared: Sequence[ServerComparison], title: str) -> str:
     verdicts = [one.verdict for one in judged]
     slower = verdicts.count("slower")
     row = judged[0].row
-    server = f"{row.get('model')} with {row.get('engine')} on {_layout(row)}"
+    weights = judged[0].prediction.weight_dtype
+    server = f"{row.get('model')} ({weights}) with {row.get('engine')} on {_layout(row)}"
     by = "; ".join(_means([figure for one in judged for figure in one.figures]))
     if slower:
         return f"{server}: slower than it should be in {slower} of {len(judged)} loads; {by} than predicted"
@@ -156,6 +157,8 @@ def _layout(row: Mapping[str, str]) -> str:
         for name in ("tp", "pp", "dp", "ep")
         if row.get(name, "1") not in ("", "1")
     ]
+    if row.get("mode") == "disagg":
+        degrees.append(f"({row.get('decode_gpus')} for decode, {row.get('prefill_gpus')} for prefill)")
     return " ".join([row.get("gpu", ""), *degrees])
 
 
@@ -206,7 +209,7 @@ def _state_words(metrics: ServerMetrics) -> str:
     parts = [
         ("KV cache", f"{metrics.kv_tokens:,} tokens" if metrics.kv_tokens else ""),
         (
-            "of it in use",
+            "KV cache in use",
             "" if metrics.kv_usage_fraction is None else numbers.percent(metrics.kv_usage_fraction),
         ),
         ("running", "" if metrics.num_running is None else f"{metrics.num_running:.0f} requests"),
@@ -247,6 +250,14 @@ def memory_answer(
             for figure in found.figures
         )
         blocks.append(Table(columns("figure~ | log> | plan> | plan/log>"), rows))
+    parts = {
+        "weights": found.plan.weight_bytes,
+        "activations": found.plan.activation_bytes,
+        "context and graphs": found.plan.runtime_bytes,
+        "left for the cache": found.plan.kv_bytes,
+    }
+    sizes = ", ".join(f"{name} {numbers.show(size, numbers.BINARY_SIZE)}" for name, size in parts.items())
+    blocks.append(Paragraph(f"Plan of one accelerator: {sizes}."))
     if found.causes:
         blocks.append(bullet_list("What differs", found.causes))
     warnings = (f"the log says that the server did not start{_why_not(log)}",) if log.has_failed else ()
@@ -254,6 +265,7 @@ def memory_answer(
         result={
             "figures": found.figures,
             "log": log,
+            "plan": found.plan,
             "causes": found.causes,
             "weight_dtype": deployment.weight_dtype,
             "kv_dtype": deployment.kv_dtype,

@@ -40,6 +40,11 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
     if judged.explanations:
         blocks.append(Paragraph("It looks " + "; or ".join(judged.explanations) + "."))
     blocks.append(Paragraph(LEGEND))
+    warnings = (
+        (f"{run.num_wrong:,} values of the results are wrong (#wrong): a link or a memory corrupts data",)
+        if run.num_wrong
+        else ()
+    )
     return Answer(
         result={
             "operation": run.operation,
@@ -47,6 +52,7 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
             "num_ranks": group.num_ranks,
             "num_nodes": group.num_nodes,
             "verdict": judged.verdict,
+            "num_wrong": run.num_wrong,
             "sizes": judged.sizes,
             "explanations": judged.explanations,
             "topology": group,
@@ -55,6 +61,7 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
         blocks=tuple(blocks),
         records="sizes",
         notes=notes,
+        warnings=warnings,
     )
 
 

@@ -78,9 +78,9 @@ def test_traffic_drawn_from_a_fit_hits_as_often():
     trace = hashed_trace()
     fit = fit_trace(trace)
     assert fit.num_shared_prefixes == 40
-    assert fit.block_hit_fraction == pytest.approx(2 * 760 / 2400)
+    assert fit.prefix_hit_fraction == pytest.approx(1024 * 760 / (1300 * 800))
     run = simulate(SURFACE, POLICY, synthetic(trace, fit, 3000))
-    assert run.prefix_hit_fraction == pytest.approx(fit.block_hit_fraction, rel=0.03)
+    assert run.prefix_hit_fraction == pytest.approx(fit.prefix_hit_fraction, rel=0.03)
 
 
 def test_a_replay_is_the_trace():
@@ -149,7 +149,7 @@ def test_hashes_in_a_csv_file(tmp_path):
     path = tmp_path / "trace.csv"
     path.write_text("arrived_at_s,input_tokens,output_tokens,hash_ids\n0,600,5,4 5\n1,600,5,4 6\n")
     assert read_trace(path).hash_ids == ((4, 5), (4, 6))
-    assert fit_trace(read_trace(path)).block_hit_fraction == 0.25
+    assert fit_trace(read_trace(path)).prefix_hit_fraction == pytest.approx(512 / 1200)
 
 
 def test_cells_without_a_title_are_refused_unless_they_are_empty(tmp_path):
