@@ -682,7 +682,7 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     scenario = done.scenario
     model = done.model
     reasons = done.race.reasons.values()
-    common = _most_common(done.race.reasons)
+    common = _most_common(done.race.reasons, is_sold=bool(done.offers))
     named = scenario.constraints.accelerators
     is_unsold = bool(named) and all(isinstance(reason, NotForSale) for reason in reasons)
     is_refused = bool(reasons) and all(isinstance(reason, _REFUSALS) for reason in reasons)
@@ -697,14 +697,23 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     )
 
 
-def _most_common(reasons: Mapping[str, Reason]) -> list[tuple[Reason, str]]:
-    """Return the most common reasons of accelerators in words. Of those that miss one limit by different amounts, that
-    of the accelerator which misses it by least is told."""
+def _most_common(reasons: Mapping[str, Reason], *, is_sold: bool) -> list[tuple[Reason, str]]:
+    """Return the most common reasons of accelerators in words, those of the candidates that came furthest first. Of
+    those that miss one limit by different amounts, that of the accelerator which misses it by least is told.
+
+    `is_sold`: accelerators are for sale within the limits; those that are not count last then.
+    """
     alike: dict[Hashable, list[tuple[str, Reason]]] = {}
     for name, reason in reasons.items():
         alike.setdefault(reason.group, []).append((name, reason))
     nearest = [(len(group), *min(group, key=lambda item: item[1].excess)) for group in alike.values()]
-    nearest.sort(key=lambda item: (isinstance(item[2], NotRanked), isinstance(item[2], NotForSale), -item[0]))
+
+    def order(item: tuple[int, str, Reason]) -> tuple[bool, bool, int, int]:
+        count, _, reason = item
+        is_unsold = isinstance(reason, NotForSale)
+        return isinstance(reason, NotRanked), is_unsold if is_sold else not is_unsold, -reason.reach, -count
+
+    nearest.sort(key=order)
     told = list[tuple[Reason, str]]()
     for count, name, reason in nearest[:3]:
         which = f"{name}, the nearest of {count} accelerators" if reason.excess else f"{count} accelerators"
