@@ -190,7 +190,8 @@ class TooFewOwned(Reason):
     """Format of the weights of the smallest replica."""
     code: ClassVar[str] = "too_few_owned"
     sentence: ClassVar[str] = (
-        "one replica with {self.weights} weights takes {self.needed} x {self.accelerator}, and you have {self.num_owned}"
+        "one replica with {self.weights} weights takes {self.needed} x {self.accelerator}, "
+        "and you have {self.num_owned}"
     )
 
 
