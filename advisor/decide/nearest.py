@@ -33,7 +33,8 @@ _MOST_CONFIRMED: Final = 3
 """Factors at which a whole search is asked to confirm what short runs held. Own choice: each costs a search."""
 _FEWEST_BITS: Final = "int4"
 """Format that makes a model small enough for hardware that is there."""
-_MORE: Final = (1.0, 1.25, 1.6)
+_MORE: Final = (1.0, 1.25, 1.6, 2.0)
+"""Budgets that are tried, over the cheapest bill that short runs hold; long runs may need a second replica."""
 _CENT_USD: Final = 0.01
 _RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
 """Fractions of the unrestricted result that are tried in turn; the restricted search uses shorter runs and may find
@@ -47,10 +48,17 @@ Ask = Callable[[Scenario], Found | None]
 
 
 class ChangedQuestion(NamedTuple):
-    """Question with one change, and the words of the change."""
+    """Question with one change, and the options that are typed for it."""
 
-    words: str
+    options: str
     scenario: Scenario
+    remark: str = ""
+    """Words behind the options of the change; empty for none."""
+
+    @property
+    def told(self) -> str:
+        """The change as it is printed."""
+        return f"{self.options}: {self.remark}" if self.remark else self.options
 
 
 def nearest_question(
@@ -61,7 +69,9 @@ def nearest_question(
     is_answered: Callable[[Scenario], bool],
 ) -> str:
     """Return the options to type so that the search finds an answer; empty if no single change that was tried gives
-    one. `ask` searches with little work; `is_answered` as a question is searched that is typed, which may find less.
+    one, with a larger budget or without.
+
+    `ask` searches with little work; `is_answered` as a question is searched that is typed, which may find less.
 
     Source: own rule; the changes in the order in which people would give way.
     """
@@ -74,19 +84,30 @@ def nearest_question(
         told = _most_load(one, ask)
         if told:
             return told
-    for change in _changes(one, model, engines):
-        if is_spent():
-            return ""
-        able: Iterable[ChangedQuestion] = ()
-        if isinstance(change, LooserLimits):
-            able = _nearest_looser(change.scenario, change.choices, change.words, ask)
-        elif _has_answer(change, ask):
-            able = (change,)
-        as_typed = {"screened_only": scenario.screened_only, "top": scenario.top}
-        for each in able:
-            if is_answered(each.scenario.model_copy(update=as_typed)):
-                return each.words
-    return ""
+    as_typed = {"screened_only": scenario.screened_only, "top": scenario.top}
+
+    def find(question: Scenario) -> ChangedQuestion | None:
+        for change in _changes(question, model, engines):
+            if is_spent():
+                return None
+            able: Iterable[ChangedQuestion] = ()
+            if isinstance(change, LooserLimits):
+                able = _nearest_looser(change.scenario, change.choices, change.words, ask)
+            elif _has_answer(change, ask):
+                able = (change,)
+            for each in able:
+                if is_answered(each.scenario.model_copy(update=as_typed)):
+                    return each
+        return None
+
+    found = find(one)
+    if found is not None:
+        return found.told
+    if one.objectives.budget_usd_per_hour is None or is_spent():
+        return ""
+    free = find(one.with_objectives(budget_usd_per_hour=None))
+    enough = _enough(free.scenario, ask) if free is not None else ""
+    return f"{free.options}, with {enough}" if free is not None and enough else ""
 
 
 def loosen_limits(scenario: Scenario, ask: Ask) -> Objectives | None:
@@ -116,7 +137,7 @@ def _nearest_looser(
         if not told or is_spent():
             return False
         longer = scenario.model_copy(update={"objectives": looser, "screened_only": True})
-        change = ChangedQuestion(f"{before}{told}: the nearest that was tried", longer)
+        change = ChangedQuestion(f"{before}{told}", longer, "the nearest that was tried")
         if _has_answer(change, ask):
             answered[factor] = change
         return answered.get(factor) is change
@@ -153,9 +174,15 @@ def _changes(
     if smaller is not None:  # quality is given up before hardware is bought
         yield ChangedQuestion(f"--precision {_FEWEST_BITS}", smaller)
     if limits.own:
-        for need in _needed_accelerators(scenario, model, engines):
-            told = f"--own {need[0]}x{need[1]}: one replica takes that many"
-            yield ChangedQuestion(told, scenario.with_limits(own=(need,)))
+        larger = [(need, "", scenario) for need in _needed_accelerators(scenario, model, engines)]
+        if smaller is not None:
+            format_option = f" --precision {_FEWEST_BITS}"
+            larger += [
+                (need, format_option, smaller) for need in _needed_accelerators(smaller, model, engines)
+            ]
+        for (count, name), option, question in sorted(larger, key=lambda each: each[0][0]):
+            more = question.with_limits(own=((count, name),))
+            yield ChangedQuestion(f"--own {count}x{name}{option}", more, "one replica takes that many")
     if limits.most_rented:
         kinds = ",".join(limits.accelerators)
         yield ChangedQuestion(f"--gpu {kinds}", scenario.with_limits(most_rented=()))

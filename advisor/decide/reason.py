@@ -189,11 +189,21 @@ class NotSoldTogether(Reason):
     sentence: ClassVar[str] = "no provider offers enough of them in one node for this model"
 
 
+@dataclass(frozen=True, slots=True)
 class TooFewOwned(Reason):
     """A replica needs more accelerators than there are."""
 
+    accelerator: str
+    num_owned: int
+    needed: int
+    """Accelerators of the smallest replica."""
+    weights: str
+    """Format of the weights of the smallest replica."""
     code: ClassVar[str] = "too_few_owned"
-    sentence: ClassVar[str] = "a replica of this model needs more of them than are there"
+    sentence: ClassVar[str] = (
+        "one replica with {self.weights} weights takes {self.needed} x {self.accelerator}, "
+        "and you have {self.num_owned}"
+    )
 
 
 class NotPowered(Reason):

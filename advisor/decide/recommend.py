@@ -685,7 +685,7 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     scenario = done.scenario
     model = done.model
     reasons = done.race.reasons.values()
-    common = _most_common(done.race.reasons)
+    common = _most_common(done.race.reasons, is_sold=bool(done.offers))
     named = scenario.constraints.accelerators
     is_unsold = bool(named) and all(isinstance(reason, NotForSale) for reason in reasons)
     is_refused = bool(reasons) and all(isinstance(reason, _REFUSALS) for reason in reasons)
@@ -701,9 +701,12 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     )
 
 
-def _most_common(reasons: Mapping[str, Reason]) -> list[tuple[Reason, str]]:
-    """Return the most common reasons of accelerators in words. Of those that miss one limit by different amounts, that
-    of the accelerator which misses it by least is told."""
+def _most_common(reasons: Mapping[str, Reason], *, is_sold: bool) -> list[tuple[Reason, str]]:
+    """Return the most common reasons of accelerators in words, those of the candidates that came furthest first. Of
+    those that miss one limit by different amounts, that of the accelerator which misses it by least is told.
+
+    `is_sold`: accelerators are for sale within the limits; those that are not count last then.
+    """
     alike: dict[Hashable, list[tuple[str, Reason]]] = {}
     for name, reason in reasons.items():
         alike.setdefault(reason.group, []).append((name, reason))
@@ -711,9 +714,14 @@ def _most_common(reasons: Mapping[str, Reason]) -> list[tuple[Reason, str]]:
         ([name for name, _ in group], *min(group, key=lambda item: item[1].excess))
         for group in alike.values()
     ]
-    nearest.sort(
-        key=lambda item: (isinstance(item[2], NotRanked), isinstance(item[2], NotForSale), -len(item[0]))
-    )
+
+    def order(item: tuple[list[str], str, Reason]) -> tuple[bool, bool, int, int]:
+        names, _, reason = item
+        is_unsold = isinstance(reason, NotForSale)
+        is_later = is_unsold if is_sold else not is_unsold
+        return isinstance(reason, NotRanked), is_later, -reason.reach, -len(names)
+
+    nearest.sort(key=order)
     told = list[tuple[Reason, str]]()
     for names, name, reason in nearest[:3]:
         words = name_accelerators(reason, names)

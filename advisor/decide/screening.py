@@ -16,7 +16,7 @@ from advisor.decide.reason import (
     TooFewOwned,
     keep_furthest,
 )
-from advisor.decide.scenario import Scenario
+from advisor.decide.scenario import Constraints, Scenario
 from advisor.decide.trial import Trial
 from advisor.simulator.calibrated_device import calibrated_accelerator
 
@@ -90,13 +90,25 @@ def _pool(
             if (found := _ways(variant, scenario, known, ways))
         ]
         if not placed:
-            unfed = constraints.own and not any(known.values())
-            reasons[accelerator.id] = (
-                NotPowered() if unfed else TooFewOwned() if constraints.own else NotSoldTogether()
+            reasons[accelerator.id] = _explain_no_purchase(
+                constraints, candidates, accelerator.id, is_fed=any(known.values())
             )
         pool += placed
     check_applied(scenario, model, [candidate for candidate, _ in pool])
     return pool
+
+
+def _explain_no_purchase(
+    constraints: Constraints, candidates: Sequence[Candidate], accelerator: str, *, is_fed: bool
+) -> Reason:
+    """Return why no candidate of an accelerator can be bought, or runs on those that are there."""
+    if not constraints.own:
+        return NotSoldTogether()
+    if not is_fed:
+        return NotPowered()
+    least = min((each.deployment for each in candidates), key=lambda each: each.accelerators_per_replica)
+    owned = sum(count for count, name in constraints.own if name == accelerator)
+    return TooFewOwned(accelerator, owned, least.accelerators_per_replica, least.weight_dtype)
 
 
 def _ways(

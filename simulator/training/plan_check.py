@@ -10,7 +10,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import ModelLimits, model_limits, runs
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
-from advisor.simulator.training.stages import tables_as_layers
+from advisor.simulator.training.stages import chunk_sizes, tables_as_layers
 
 
 def distances(plan: TrainingPlan, lattice: PlanLattice) -> NDArray[np.float64]:
@@ -86,6 +86,8 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             f"{shape.num_layers} layers for {plan.pipeline_parallel} stages × {plan.virtual_stages} chunks",
             "every chunk holds at least one layer",
         )
+    else:
+        yield from _end_faults(plan, shape.num_layers)
     if plan.pipeline_parallel == 1 and (plan.virtual_stages > 1 or plan.schedule != "1f1b"):
         schedule = (
             f"{plan.virtual_stages} chunks" if plan.virtual_stages > 1 else f"the schedule {plan.schedule}"
@@ -119,6 +121,15 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             f"{plan.pipeline_parallel} stages",
             "interleaved needs multiples of the stages, DualPipe even numbers and two per stage",
         )
+
+
+def _end_faults(plan: TrainingPlan, num_layers: int) -> Iterator[tuple[str, str]]:
+    """Yield the rule that the layers stated for the first and the last stage break, as (what, why)."""
+    ends = (plan.first_stage_layers, plan.last_stage_layers)
+    try:
+        chunk_sizes(num_layers, plan.pipeline_parallel, plan.virtual_stages, *ends)
+    except InfeasibleError as error:
+        yield error.what, error.why
 
 
 def _expert_faults(plan: TrainingPlan, shape: ModelLimits) -> Iterator[tuple[str, str]]:

@@ -65,6 +65,9 @@ REFUSED = [
     "recommend --model 8b --rate 1 --gpu mi300x --precision nvfp4",
     "recommend --model 8b --rate 1 --gpu l40s --residency is",
     "recommend --model 8b --own 1xm4-max-40-core --ttft-p99 2s",
+    "recommend --model 70b --own 1xrtx-3090 --concurrency 1 --ttft-p99 10s",
+    "recommend --model 70b --gpu rtx-4090 --concurrency 2 --budget 4/h",
+    "recommend --model 70b --gpu rtx-4090 --concurrency 2 --precision int4 --budget 100/month",
     "recommend --model 8b --rate 2 --gpu l4 --ttft-p99 50ms",
     "recommend --model 8b --rate 2 --gpu l40s --e2e-p99 1s",
     "recommend --model 8b --gpu h100-sxm --rate 0.01 --input-tokens 200k",
@@ -90,7 +93,7 @@ def with_fix(question: str, fix: str) -> str:
     before, *rest = fix.split(":")[0].split(" or less")[0].split(", with ")
     for option in re.findall(r"--[\w-]+", before) if before.startswith("drop ") else ():
         question = without(question, option)
-    told = " ".join(rest) if before.startswith("drop ") else before
+    told = " ".join(rest if before.startswith("drop ") else (before, *rest))
     for option, value in re.findall(r"(--[\w-]+) ([^\s,;]\S*[^\s,;])", told):
         question = f"{without(question, option)} {option} {value}"
     return question
@@ -131,6 +134,11 @@ def test_a_load_beyond_ones_own_hardware_names_what_it_carries(cli: Cli) -> None
     carried = re.fullmatch(r"--rate ([\d.]+), which was found to be carried by what is there", fix)
     assert carried, fix
     assert cli(f"advisor recommend --model 8b --own 1xl4 --rate {carried.group(1)} {DAY}").code == 0
+
+
+def test_fewer_accelerators_in_a_smaller_format_come_before_more(cli: Cli) -> None:
+    fix = fix_of(cli, "--model 70b --own 1xrtx-3090 --concurrency 1 --ttft-p99 10s")
+    assert fix == "--own 2xrtx-3090 --precision int4: one replica takes that many"
 
 
 def test_an_engine_that_was_named_is_kept_where_it_serves_another_format(cli: Cli) -> None:

@@ -380,12 +380,6 @@ def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
     dp = values.get("dp")
     if dp is None:
         dp = int(values.get("gpus", tp * pp * cp)) // (tp * pp * cp)
-    elif values.get("gpus") not in (None, tp * pp * cp * dp):
-        raise AdvisorError(
-            f"--gpus {values['gpus']} is not TP {tp} × PP {pp} × CP {cp} × DP {dp}",
-            why=f"these use {tp * pp * cp * dp} accelerators",
-            fix=f"--gpus {tp * pp * cp * dp}" if values["gpus"] % (tp * pp * cp) else "drop --dp",
-        )
     virtual = int(values.get("vpp", 1))
     recompute = values.get("recompute", "none")
     return TrainingPlan(
@@ -422,38 +416,52 @@ def _usual_sharding(job: TrainingJob, num_ranks: int) -> Sharding:
     return "zero1" if "zero1" in known else known[-1]
 
 
-def _runs(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> bool:
-    """Whether a layout divides the model and the batch, and fits."""
+def _runs(values: Mapping[str, Any], cluster: TrainingCluster) -> bool:
+    """Whether the layout of some typed values divides the model and the batch, is one that the named framework and the
+    release have, and fits."""
+    job = _job(values, models.get(str(values["model"])).record, cluster.accelerator)
+    plan = _plan(values, job)
     try:
         check_plan(plan, job, cluster.domain)
+        check_release(plan, job)
     except InfeasibleError:
         return False
-    return does_fit(evaluate_plan(job, cluster, plan))
+    is_lacking = "framework" in values and any(option_faults(job, plan))
+    return not is_lacking and does_fit(evaluate_plan(job, cluster, plan))
 
 
 def _check_count(values: Mapping[str, Any], clusters: Sequence[TrainingCluster]) -> None:
-    """Refuse a number of accelerators that makes no whole number of replicas.
+    """Refuse a number of accelerators that is not what the degrees make, or makes no whole number of replicas.
 
-    Raises: AdvisorError: it makes none; the fix is the next smaller number that does, and on one cluster, where the
-        layout does not run on that number, the fastest that does.
+    Raises: AdvisorError: so it is; the fix is the nearest number that does, or on one cluster, where the layout does
+        not run on it, the nearest plan that runs.
     """
-    replica = math.prod(int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
-    count = values.get("gpus", replica)
-    if "dp" in values or count % replica == 0:
+    tp, pp, cp = (int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
+    replica = tp * pp * cp
+    count = values.get("gpus")
+    if count is None or (count == replica * values["dp"] if "dp" in values else count % replica == 0):
         return
-    smaller = max(1, count // replica) * replica
-    fix = f"--gpus {smaller}, or other degrees"
-    fewer = {**values, "gpus": smaller}
-    if len(clusters) == 1:
-        job = _job(fewer, models.get(str(values["model"])).record, clusters[0].accelerator)
-        if not _runs(_plan(fewer, job), job, clusters[0]):
-            near = _fastest(job, clusters[0], smaller)
-            fix = _layout_words(near, values) if near else f"{fix}; {smaller} do not hold the step either"
-    raise AdvisorError(
-        f"--gpus {count} is not a multiple of TP × PP × CP = {replica}",
-        why="every data-parallel rank has as many accelerators",
-        fix=fix,
-    )
+    free = {name: value for name, value in values.items() if name != "dp"}
+    if "dp" not in values:
+        what = f"--gpus {count} is not a multiple of TP × PP × CP = {replica}"
+        why = "every data-parallel rank has as many accelerators"
+        needed = max(1, count // replica) * replica
+        mended = {**values, "gpus": needed}
+        fix = f"--gpus {needed}, or other degrees"
+    else:
+        needed = replica * values["dp"]
+        what = f"--gpus {count} is not TP {tp} × PP {pp} × CP {cp} × DP {values['dp']}"
+        why = f"these use {needed} accelerators"
+        is_whole = count % replica == 0
+        mended = free if is_whole else {**values, "gpus": needed}
+        fix = "drop --dp" if is_whole else f"--gpus {needed}"
+    if len(clusters) == 1 and not _runs(mended, clusters[0]):
+        job = _job(free, models.get(str(values["model"])).record, clusters[0].accelerator)
+        is_named = "framework" in values
+        counts = [(count, min(count, needed)), *_counts_near(count, is_typed=True)[1:]]
+        near = nearest_that_runs(_plan(mended, job), job, clusters[0], counts, is_of_framework=is_named)
+        fix = _layout_words(near, values, job) if near else f"{fix}; no plan near it runs"
+    raise AdvisorError(what, why=why, fix=fix)
 
 
 def _check_precision(job: TrainingJob, cluster: TrainingCluster) -> None:
@@ -496,7 +504,7 @@ def _check(
         near = nearest_that_runs(plan, job, clusters[0], counts, is_of_framework=is_named)
         if near is None:
             raise
-        options = _layout_words(near, values)
+        options = _layout_words(near, values, job)
         who = f"{job.framework} " if is_named else ""
         fix = f"{elsewhere}, or {options}" if elsewhere else options
         if plan.tensor_parallel > clusters[0].domain:
@@ -532,11 +540,34 @@ def _other_framework(
     return ""
 
 
-def _layout_words(plan: TrainingPlan, values: Mapping[str, Any]) -> str:
-    """Return the options that state all of a layout, with the accelerators where other ones were typed."""
+def _layout_words(plan: TrainingPlan, values: Mapping[str, Any], job: TrainingJob) -> str:
+    """Return the options that make a layout of what was typed: all of it, with the accelerators and the batch where
+    other ones were typed or follow, and what to drop first."""
     count = plan.num_accelerators
-    more = ["--gpus", str(count)] if values.get("gpus", count) != count else []
-    return " ".join((*layout_args(plan), *more))
+    words = layout_args(plan, values.keys())
+    if values.get("gpus", count) != count:
+        words += ["--gpus", str(count)]
+    if "global_batch" not in values and batch_near(_DEFAULT_BATCH, plan.data_parallel) != job.global_batch:
+        words += ["--global-batch", str(job.global_batch)]
+    parts = sorted(values.keys() & _LAYOUT)
+    is_apart = values.get("sequence_parallel", plan.sequence_parallel) != plan.sequence_parallel
+    dropped = dict.fromkeys(
+        _typed_option(part, values)
+        for part in parts
+        if (is_apart if part == "sequence_parallel" else _option(part) not in words)
+    )
+    return f"drop {' and '.join(dropped)}, with {' '.join(words)}" if dropped else " ".join(words)
+
+
+def _option(part: str) -> str:
+    return f"--{part.replace('_', '-')}"
+
+
+def _typed_option(part: str, values: Mapping[str, Any]) -> str:
+    """Return the option by which a part of a layout was typed."""
+    if "features" in values and part in with_switches({"features": values["features"]}):
+        return "--features"
+    return _option(part) if values[part] is not False else f"--no-{_option(part)[2:]}"
 
 
 def _too_large(found: PlanFound, values: Mapping[str, Any]) -> str:
@@ -550,7 +581,7 @@ def _too_large(found: PlanFound, values: Mapping[str, Any]) -> str:
 def _what_fits(found: PlanFound, values: Mapping[str, Any]) -> str:
     fastest = _fastest(found.job, found.cluster, found.num_accelerators)
     if fastest is not None:
-        return f"; the fastest plan that fits: {_layout_words(fastest, values)}"
+        return f"; the fastest plan that fits: {_layout_words(fastest, values, found.job)}"
     if found.job.framework in OF_TRANSFORMERS:
         words = ",".join(filter(None, (str(values.get("features", "")), "liger")))
         fused = _job({**values, "features": words}, found.job.model, found.cluster.accelerator)
@@ -561,5 +592,7 @@ def _what_fits(found: PlanFound, values: Mapping[str, Any]) -> str:
         count = found.num_accelerators << doublings
         more = _fastest(found.job, found.cluster, count)
         if more is not None:
-            return f"; on more accelerators this fits: {_layout_words(more, {'gpus': 0})}"
+            return (
+                f"; on more accelerators this fits: {_layout_words(more, {**values, 'gpus': 0}, found.job)}"
+            )
     return ""

@@ -1,5 +1,7 @@
 """Options of `advisor simulate train` that show a recommended plan again: the same step and the same memory."""
 
+from collections.abc import Collection
+
 from advisor.catalog.training import tuners
 from advisor.catalog.units import GB
 from advisor.decide.training.scenario import MachineConditions, TrainingTask
@@ -39,19 +41,22 @@ def step_args(step: TrainingJob | TrainingTask) -> list[str]:
     return found
 
 
-def layout_args(plan: TrainingPlan) -> list[str]:
+def layout_args(plan: TrainingPlan, typed: Collection[str] = ()) -> list[str]:
     """Return the options of `advisor simulate train` that state all of a plan.
+
+    Degrees of 1 and the usual schedule are stated where `typed`, the names of options that were typed, has them.
 
     Source: options of the command; what is left out is its default.
     """
     degrees = {
-        "--tp": plan.tensor_parallel,
-        "--pp": plan.pipeline_parallel,
-        "--vpp": plan.virtual_stages if plan.schedule == "interleaved" else 1,
-        "--cp": plan.context_parallel,
-        "--ep": plan.expert_parallel,
+        "tp": plan.tensor_parallel,
+        "pp": plan.pipeline_parallel,
+        "vpp": plan.virtual_stages if plan.schedule == "interleaved" else 1,
+        "cp": plan.context_parallel,
+        "ep": plan.expert_parallel,
     }
-    found = [part for name, degree in degrees.items() if degree > 1 for part in (name, str(degree))]
+    stated = {name: degree for name, degree in degrees.items() if degree > 1 or name in typed}
+    found = [part for name, degree in stated.items() for part in (f"--{name}", str(degree))]
     if plan.expert_tensor_parallel:
         found += ["--etp", str(plan.expert_tensor_parallel)]
     found += ["--dp", str(plan.data_parallel), "--micro-batch", str(plan.micro_batch)]
@@ -60,7 +65,7 @@ def layout_args(plan: TrainingPlan) -> list[str]:
         found += ["--shard-group", str(plan.shard_group)]
     if plan.recompute_layers > 0:
         found += ["--recompute-layers", str(plan.recompute_layers)]
-    if plan.pipeline_parallel > 1:
+    if plan.pipeline_parallel > 1 or "schedule" in typed:
         found += ["--schedule", plan.schedule]
     for end in ("first", "last"):
         layers = getattr(plan, f"{end}_stage_layers")

@@ -9,8 +9,10 @@ import pytest
 
 from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.ownership import ownership
+from advisor.decide import recommend as recommend_module
 from advisor.decide.decision import Decision
 from advisor.decide.option import Option
+from advisor.decide.reason import DoesNotFit, LongPrompts, NotForSale, OverBudget
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 
@@ -210,3 +212,14 @@ def test_how_sure_the_first_option_is_cheaper(answer: Decision) -> None:
         apart = (costs[1].high / costs[0].low) / (costs[1].low / costs[0].high)
         assert found.usd_ratio.high / found.usd_ratio.low < apart
     assert recommend(scenario(top=1)).comparisons == ()
+
+
+def test_a_refusal_tells_first_what_stopped_the_candidates_that_came_furthest() -> None:
+    small = {f"small-{n}": DoesNotFit("weights exceed the memory") for n in range(3)}
+    reasons = {**small, "a": OverBudget(), "b": LongPrompts("p99 TTFT", 100.0, 7000.0), "c": NotForSale()}
+    told = [reason for reason, _ in recommend_module._most_common(reasons, is_sold=True)]
+    assert told == [OverBudget(), reasons["b"], reasons["small-0"]]
+    told = [
+        reason for reason, _ in recommend_module._most_common({**small, "c": NotForSale()}, is_sold=False)
+    ]
+    assert told == [NotForSale(), reasons["small-0"]]

@@ -296,3 +296,34 @@ def test_a_safe_pick_is_likely_to_be_done_by_its_deadline(cli: Cli, words: str) 
         assert is_late == (days.chance_below(deadline) < 0.75)
         assert take["performance"]["holds"] == holds_word(days, deadline)
         assert not is_late or take["role"] != "safe_pick"
+
+
+LAYOUTS = (
+    "8b --gpus 8 --tp 3",
+    "8b --gpus 8 --framework fsdp --tp 2",
+    "8b --gpus 8 --tp 8 --last-stage-layers 5",
+    "8b --gpus 4 --tp 4 --pp 2 --framework fsdp",
+    "8b --gpus 16 --tp 16 --schedule interleaved --no-sequence-parallel",
+    "8b --gpus 100 --tp 2 --pp 2 --cp 3 --dp 3 --vpp 2",
+    "8b --gpus 16 --tp 3 --recompute full --recompute-layers 4 --offload-optimizer",
+    "8b --gpus 24 --pp 2 --vpp 3 --schedule 1f1b --shard-group 4",
+    "70b --gpus 8 --cp 2 --ep 12",
+    "qwen3-30b-a3b --gpus 16 --pp 3 --ep 4 --recompute full",
+    "qwen3-30b-a3b --gpus 72 --tp 8 --dp 3 --ep 12",
+    "qwen3-30b-a3b --gpus 64 --pp 5 --ep 8 --etp 2 --recompute none",
+)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_options_that_a_refused_layout_gets_run_in_place_of_its_own(cli: Cli, layout: str) -> None:
+    asked = f"advisor simulate train --model {layout}"
+    run = cli(asked)
+    assert run.code in (2, 3), run.out
+    fix = re.search(r"To fix: (?:drop (?P<left>[^,]*)(?:, with )?)?(?P<options>.*)", run.err)
+    assert fix is not None, run.err
+    options = re.split(", or |: ", fix["options"])[0]
+    for option in re.findall(r"--[\w-]+", f"{fix['left'] or ''} {options}"):
+        asked = re.sub(rf" {option}(?= |$)( (?!--)\S+)?", "", asked)
+    mended = cli(f"{asked} {options}")
+    assert mended.code == 0, f"{asked} {options}: {mended.err}"
+    assert "does not fit" not in mended.out
