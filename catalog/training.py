@@ -151,6 +151,16 @@ def is_in_transformers(framework: str, family: str) -> bool:
 
 
 @cache
+@cache
+def families_with_adapted_experts() -> frozenset[str]:
+    """Return the model types whose routed experts PEFT gives adapters as it does linear matrices.
+
+    Raises: InputFileError: the bundled file is damaged.
+    Source: data/training/memory.toml.
+    """
+    return frozenset(read_toml(_FILE)["adapted_experts"]["families"])
+
+
 def software_of(family: str, name: str = "") -> TrainingSoftware:
     """Return the record of a framework: by its whole name after an equals sign, or a word in it within its family, else
     the family's own, else the record of plain PyTorch (fsdp)."""

@@ -65,17 +65,19 @@ class TrainingSoftware(Record):
     adapters_on: Literal["query_value", "all_linear"] = "all_linear"
     adapter_dropout: bool = False
     """Whether adapters drop out their inputs; each then keeps its own copy and a mask."""
-    casts_adapter_inputs: bool = True
-    """Whether fp32 adapters keep their own cast of each matrix's input; else they share the 16-bit output of the norm,
-    and what the activation function makes is computed again."""
+    adapter_inputs: Literal["cast", "autocast", "shared"] = "cast"
+    """Copy of the input of each matrix that adapters wider than 16 bits keep: a cast to their own format; under
+    autocast a 16-bit one; or none, as they share the 16-bit output of the norm and compute that of the activation
+    function again."""
+    adapts_experts: bool = False
+    """Whether routed experts have adapters where all linear matrices have (see `families_with_adapted_experts`); each
+    pass adds them to the weights, and the backward pass finds gradients as large as these."""
     own_models: bool = False
     """Whether it has definitions of its own for models, whose attention stores no scores, in place of Transformers'."""
     own_attention: tuple[str, ...] = ()
     """Model types of Transformers for which it has attention of its own, which stores no scores."""
     quantized_experts: tuple[str, ...] = ()
     """Model types whose routed experts it packs in 4 bits too, as linear layers of its own."""
-    adapts_identity: bool = False
-    """Whether DoRA finds its norms by sending an identity matrix through the adapter."""
     double_quantization: bool = True
     """Whether NF4 scales are quantised themselves, if the run does not state it."""
     keeps_quantized_inputs: bool = False

@@ -26,6 +26,9 @@ WIDE_TABLES_UNTIL: Final = "2025-12"
 """Month from which TRL leaves tables and norms of an NF4 model in 16 bits; before, it cast them to fp32, and with
 them what layers pass on. Source: TRL 0.14.0 and 0.25.0 (trl/trainer/sft_trainer.py) call PEFT's
 prepare_model_for_kbit_training (peft/utils/other.py), 0.26.0 does not."""
+FUSED_OPTIMIZER_SINCE: Final = "2025-08"
+"""Month from which Transformers' Trainer updates with one kernel by default, without temporaries: PyTorch 2.8. Source:
+transformers 5.24.0, training_args.py (default_optim)."""
 WITHOUT_FUSED_ATTENTION: Final = frozenset({"pascal", "volta", "turing"})
 """Architectures on which Megatron-LM stores scores: Transformer Engine's kernels begin with compute capability 8.0.
 Source: NVIDIA, Transformer Engine, datatype and hardware support matrix."""
@@ -125,12 +128,14 @@ def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
 
 def features_at(framework: str, month: str, architecture: str = "", method: str = "full") -> frozenset[str]:
     """Return the features that a framework of a month has by default on an architecture: Megatron-LM's attention with
-    stored scores, and fp32 tables of an NF4 model.
+    stored scores, fp32 tables of an NF4 model, and the optimizer of Transformers' Trainer as one kernel.
 
-    Source: as UNFUSED_UNTIL, WITHOUT_FUSED_ATTENTION and WIDE_TABLES_UNTIL.
+    Source: as UNFUSED_UNTIL, WITHOUT_FUSED_ATTENTION, WIDE_TABLES_UNTIL and FUSED_OPTIMIZER_SINCE.
     """
-    if framework == "peft" and method == "qlora" and month and month < WIDE_TABLES_UNTIL:
-        return frozenset({"wide_tables"})
+    if framework == "peft":
+        is_wide = method == "qlora" and month and month < WIDE_TABLES_UNTIL
+        is_fused = not month or month >= FUSED_OPTIMIZER_SINCE
+        return frozenset({"wide_tables"} if is_wide else ()) | ({"fused_optimizer"} if is_fused else set())
     is_old = (bool(month) and month < UNFUSED_UNTIL) or architecture in WITHOUT_FUSED_ATTENTION
     return frozenset({"unfused_attention"} if framework == "megatron" and is_old else ())
 

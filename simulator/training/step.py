@@ -160,8 +160,9 @@ def step_class(
 
     Untested if no published run of the framework or of the kind of chip was at hand, or if the chip's record lacks
     facts that those of the runs had; `assumed` if the layout had to be chosen; other vendors' chips, adapters,
-    torchtitan, whose releases differ most, on Hopper and elsewhere, whole models in trainers of Transformers, experts,
-    and the rest by whether it leaves a node.
+    torchtitan, whose releases differ most, on Hopper and elsewhere, whole models in trainers of Transformers and with
+    them DoRA and adapters of models with experts, of which hardly a run is published, experts, and the rest by whether
+    it leaves a node.
 
     Source: own definition.
     """
@@ -175,10 +176,12 @@ def step_class(
         return "untested"
     if assumed:
         return "assumed_layout"
-    if job.method != "full":
+    if job.method != "full" and not (job.method == "dora" or num_experts(job.model)):
         return "adapters"
-    if job.framework in ("torchtitan", "peft"):
-        return {"peft": "transformers"}.get(job.framework, job.framework)
+    if job.method != "full" or job.framework == "peft":
+        return "transformers"
+    if job.framework == "torchtitan":
+        return "torchtitan"
     where = "multi_node" if num_accelerators > _SMALL_JOB else "single_node"
     return f"{where}_{'experts' if num_experts(job.model) else 'dense'}"
 

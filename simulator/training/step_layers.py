@@ -25,7 +25,7 @@ from advisor.simulator.operators.grouped_matmul import (
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, overlapped_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.account import adapted_matrices, is_tiled, scaled_width
+from advisor.simulator.training.memory.account import adapted_matrices, adapts_experts, is_tiled, scaled_width
 from advisor.simulator.training.plan import FloatArray, IntArray
 
 OPERATOR_DTYPES: Final = {
@@ -49,6 +49,20 @@ _SCALED_BYTES: Final = 4.0
 _REBUILT_PASSES: Final = 6.0
 """Passes over a matrix whose change an adapter rebuilds: two factors, their product, its scale, written and read. Own
 count on huggingface/peft, tuners/loha/layer.py."""
+_AUTOCAST_INPUT: Final = (14.0, 22.0)
+_AUTOCAST_OUTPUT: Final = (10.0, 8.0)
+"""Bytes moved per value in front of and behind a matrix whose fp32 adapter runs under autocast, forward and backward:
+forward the input becomes fp32, then 16 bits, and is read; the adapter's output is written, scaled and added. Backward
+casts, scales and sums go the other way. Own count on peft 0.21.2, tuners/lora/layer.py (Linear.forward)."""
+_DORA_OUTPUT: Final = (38.0, 68.0)
+"""Bytes moved per output of a matrix by DoRA in addition to LoRA's, forward and backward: both outputs are scaled by
+column and added, in fp32; backward also the products and sums that are the magnitudes' gradients. Own count on peft
+0.21.2, tuners/lora/dora.py."""
+_DORA_NORM: Final = 38.0
+_DORA_IDENTITY: Final = 12.0
+"""Bytes moved per element of a matrix, and per squared number of its inputs, for the norms of DoRA in a forward pass:
+an fp32 identity goes through the adapter; product and weight become fp32, are added, and the norm is taken. Own count
+on peft 0.21.2, tuners/lora/dora.py (get_lora_weight, get_weight_norm)."""
 _INNER_TENSORS: Final = ("attended", "activated")
 """Tensors in front of the last matrix of attention and feed-forward part, which tensor-parallel ranks divide."""
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
@@ -60,6 +74,10 @@ _FIRST_MATMUL_PASSES: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
 """Passes over a tensor of the inner size in addition to the first matmul, forward and backward: Megatron clamps both
 halves and joins them, as measured on an H100 (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias
 expert by expert, by its bytes, and clamps in a compiled kernel."""
+_EAGER_EXPERT_PASSES: Final = ((7.0, 5.0), (12.0, 13.0))
+"""Passes over a token's copies of the hidden and of the inner size around the products of Transformers' experts,
+forward and backward: sorted, gated, weighed, put back and summed. Own count on transformers 5.24.0,
+integrations/moe.py."""
 _BIAS_WEIGHED: Final = {"bf16": (8.6, 14.3), "fp32": (19.4, 27.7)}
 """Passes over a tensor of the hidden size for the second matmul's bias, weighted by each token's share of the router:
 measured with tools/measure_experts.py on an H100, by the format of the shares (fp32 if the dispatcher takes nothing
@@ -171,11 +189,13 @@ class LayerPricing:
         core_f, core_b = self._mixer_core(layer.mixer)
         small_f, small_b = self._small(layer)
         expert_f, expert_i, expert_w = self._experts(layer.experts)
-        beside, again = self._adapters(layer)
+        adapter_f, adapter_b = self._adapters(layer)
+        merged = self._merged_experts(layer.experts)
+        learned = matmul_w + expert_w if self.job.method == "full" else expert_w * (merged > 0.0)
         return LayerTimes(
-            forward_s=matmul_f + core_f + small_f + expert_f + beside + again,
-            input_s=matmul_i + core_b + small_b + expert_i + 2.0 * beside + again,
-            weight_s=(matmul_w + expert_w) if self.job.method == "full" else np.zeros_like(matmul_w),
+            forward_s=matmul_f + core_f + small_f + expert_f + adapter_f + merged,
+            input_s=matmul_i + core_b + small_b + expert_i + adapter_b + merged,
+            weight_s=learned,
             core_s=core_f,
             matmul_forward_s=matmul_f,
             last_matmul_s=last,
@@ -262,17 +282,19 @@ class LayerPricing:
         return totals[0], totals[1], totals[2], last, latent, dense
 
     def _adapters(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
-        """Time that adapters add to a forward pass, and time that preparing frozen weights adds to every pass [s].
+        """Time that adapters and the preparation of frozen weights add to a forward and to a backward pass [s].
 
         LoRA adds per adapted matrix x A B of rank r: inputs and outputs travel once more, in the adapters' format; the
         backward pass twice that. Kinds that learn a change of the whole matrix rebuild it and multiply with it in every
         pass. Learned tokens, norms and biases add nothing to a matrix. QLoRA unpacks 4-bit weights to 16 bits before
-        each use; DoRA reads adapted weights for the norms of their columns. IA3 reads and writes what it multiplies.
+        each use; DoRA finds the norms of the columns of adapted weights before each forward pass. IA3 reads and writes
+        what it multiplies.
 
         Assumes: adapters multiply at half of the peak in 16 bits, as autocast has it whatever their format; those that
             rebuild a matrix in their format, as in PEFT's comparison of its methods, which has no autocast.
         Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353); huggingface/peft,
-            tuners/*/layer.py (forward), tuners/tuners_utils.py (autocast_adapter_dtype).
+            tuners/*/layer.py (forward), tuners/tuners_utils.py (autocast_adapter_dtype); bytes counted operator by
+            operator in peft 0.21.2, tuners/lora/layer.py and dora.py.
         """
         s = self.slices
         job = self.job
@@ -280,40 +302,71 @@ class LayerPricing:
         if job.method == "full":
             return nothing, nothing
         if job.method == "ia3":
-            return self.stream_s(_SCALED_BYTES * scaled_width(layer) / s.tensor_parallel * s.rows), nothing
+            scaled = self.stream_s(_SCALED_BYTES * scaled_width(layer) / s.tensor_parallel * s.rows)
+            return scaled, 2.0 * scaled
         software = software_of(job.framework, job.software)
         size = software.adapter_states.weights
         adapted = () if "adapters_beside_matrices" in job.features else adapted_matrices(layer, job, software)
         tp = s.tensor_parallel.astype(np.float64)
-        travel = nothing
-        elements = nothing
+        inputs = outputs = elements = identities = nothing
         read: set[str] = set()
         for matrix in adapted:
             # Tensors of the whole hidden size are divided along the sequence, the others over tensor-parallel ranks.
             leaves = matrix.tensor in _INNER_TENSORS
             # Fused layers have one adapter for all matrices of a tensor.
             if matrix.tensor not in read or software.activations != "fused":
-                travel = travel + matrix.inputs / (tp if leaves else s.sequence_split)
+                inputs = inputs + matrix.inputs / (tp if leaves else s.sequence_split)
             read.add(matrix.tensor)
-            travel = travel + 2.0 * matrix.outputs / (s.sequence_split if leaves else tp)
+            outputs = outputs + matrix.outputs / (s.sequence_split if leaves else tp)
             elements = elements + matrix.inputs * matrix.outputs / tp
+            identities = identities + matrix.inputs**2
         peaks = self.device.peak_flop_per_s
         peak = peaks["bf16"]
         if "whole_matrix_adapters" in job.features:
             peak = peaks.get("fp32", peak) if size > BF16_BYTES else peak
-            beside = self.stream_s(_REBUILT_PASSES * size * elements) + 2.0 * elements * s.rows / (0.5 * peak)
-        else:
-            beside = self.stream_s(size * travel * s.rows) + 2.0 * job.lora_rank * travel * s.rows / (
+            forward = self.stream_s(_REBUILT_PASSES * size * elements) + 2.0 * elements * s.rows / (
                 0.5 * peak
             )
+            return forward, 2.0 * forward
+        travel = inputs + 2.0 * outputs
+        product_s = 2.0 * job.lora_rank * travel * s.rows / (0.5 * peak)
+        bytes_f = size * travel
+        bytes_b = 2.0 * bytes_f
+        if software.adapter_inputs == "autocast":
+            bytes_f = _AUTOCAST_INPUT[0] * inputs + _AUTOCAST_OUTPUT[0] * outputs
+            bytes_b = _AUTOCAST_INPUT[1] * inputs + _AUTOCAST_OUTPUT[1] * outputs
+        if job.method == "dora":
+            bytes_f = bytes_f + _DORA_OUTPUT[0] * outputs
+            bytes_b = bytes_b + _DORA_OUTPUT[1] * outputs
+        forward = self.stream_s(bytes_f * s.rows) + product_s
+        backward = self.stream_s(bytes_b * s.rows) + 2.0 * product_s
+        if job.method == "dora":
+            norms = self.stream_s(_DORA_NORM * elements + _DORA_IDENTITY * identities)
+            return forward + norms, backward
         if job.method == "qlora":
             held = nothing
             for degree in self.tensor_degrees:
                 own = sum(matrix.elements for matrix in layer.local(int(degree)))
                 held = np.where(s.tensor_parallel == degree, own, held)
             unpacked = held * (bytes_per_element("int4") + 2.0)
-            return beside, self.stream_s(unpacked / common_term("dequantized_fraction"))
-        return beside, self.stream_s(6.0 * elements) if job.method == "dora" else nothing
+            again = self.stream_s(unpacked / common_term("dequantized_fraction"))
+            return forward + again, backward + again
+        return forward, backward
+
+    def _merged_experts(self, experts: Experts | None) -> FloatArray:
+        """Time in which a pass adds the adapters of routed experts to their weights, or finds the adapters' gradients
+        from those of the weights [s]; zero without such adapters.
+
+        The sum is read and written in the forward pass; the gradient of all weights is read twice in the backward pass.
+
+        Source: peft 0.21.2, tuners/lora/layer.py (ParamWrapper, _LoraFactorsProxy).
+        """
+        none = np.zeros_like(self.slices.rows)
+        if experts is None or not adapts_experts(
+            self.job, software_of(self.job.framework, self.job.software)
+        ):
+            return none
+        return none + self.stream_s(2.0 * BF16_BYTES * experts.num_experts * experts.elements)
 
     def _mixer_core(self, mixer: MixerOperators | None) -> tuple[FloatArray, FloatArray]:
         """Time of attention or recurrence without projections, forward and backward [s]."""
@@ -397,15 +450,21 @@ class LayerPricing:
         copy of a token is read and written when it is sorted, after an exchange once more by local expert, and again on
         its way back, where the copies are summed; HybridEP writes them in order.
 
+        Transformers runs one operator after another, the gate and its activation too.
+
         Source: NVIDIA/Megatron-LM, core/transformer/moe: token_dispatcher.py (permutation 1 and 2),
             experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel);
-            NVIDIA-NeMo/Automodel, components/moe/experts.py (_apply_bias).
+            NVIDIA-NeMo/Automodel, components/moe/experts.py (_apply_bias); transformers 5.24.0, integrations/moe.py
+            (grouped_mm_experts_forward).
         """
         s = self.slices
         h = experts.hidden_size
         inner = experts.intermediate_size
         features = self.job.features
         copies = s.rows / s.sequence_split * experts.per_token
+        if self.job.framework == "peft":
+            forward, backward = (BF16_BYTES * copies * (a * h + b * inner) for a, b in _EAGER_EXPERT_PASSES)
+            return self.stream_s(forward), self.stream_s(backward)
         values = np.zeros_like(copies)
         if "hybrid_dispatcher" not in features:
             values = values + (3.0 + 1.0 / experts.per_token) * h

@@ -73,8 +73,8 @@ _BLOCK_SCALED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Architectures whose matrix units scale small blocks themselves: CUDA C++ Programming Guide, compute capabilities 10.0
 and 12.0; AMD CDNA 4 white paper; aws.amazon.com/ec2/instance-types/trn3."""
-_SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
-"""Software that runs a framework family's models, if not its own: DeepSpeed's run under Transformers."""
+_SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl", "peft": "trl"}
+"""Software that runs a framework family's models, if not its own: DeepSpeed's and PEFT's run under TRL."""
 _NOT_MODELLED: Final[Mapping[str, str]] = {"apple": "mlx-lm"}
 """Framework that tunes on a vendor's chips and has no model here. Source: mlx-lm (PyPI), mlx_lm.lora."""
 _AS_IN_CATALOG: Final = MachineConditions()

@@ -6,6 +6,7 @@ from typing import Final, Self
 import numpy as np
 
 from advisor.catalog.schema.training_software import TrainingSoftware
+from advisor.catalog.training import families_with_adapted_experts
 from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.graph.backward import KeptTensors, Linear, Style
 from advisor.simulator.graph.operator import Layer
@@ -218,7 +219,8 @@ def _activations(
         assert layer.feed_forward is not None
         tiled = layer.feed_forward.kept_tensors(style)
         everything = everything + tiled.times(-1.0)
-    whole = spread(everything) + adapter_identity_bytes(layer, job, formats)
+    merged, merged_gradient = merged_expert_bytes(layer, job, formats.software)
+    whole = spread(everything) + merged
     every_second = formats.software.family == "torchtitan"
     selected = spread(
         selective_kept_tensors(layer, job.model.hidden_size, style, everything, every_second=every_second)
@@ -238,6 +240,7 @@ def _activations(
         + spread(tiled) / tiles
         + BF16_BYTES * hidden * tokens * gathered_sequence
         + _dequantized_bytes(layer, job) / tp
+        + merged_gradient
     )
     return {"kept": kept, "again": again, "workspace": workspace}
 
@@ -272,26 +275,36 @@ def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> floa
     """Number of adapter parameters of one layer.
 
     LoRA on a matrix of d inputs and k outputs has r (d + k); DoRA adds k magnitudes. On queries and values, or on
-    all linear matrices of attention and dense feed-forward part.
+    all linear matrices of attention and dense feed-forward part, with some software of routed experts too. There the
+    two matrices in front of the activation function are one, whose rank is twice as large.
 
     IA3 has a factor for each key, each value and each input of the last matrix.
 
-    Source: LoRA (arXiv:2106.09685); DoRA (arXiv:2402.09353); IA3 (arXiv:2205.05638), section 3.3.
+    Source: LoRA (arXiv:2106.09685); DoRA (arXiv:2402.09353); IA3 (arXiv:2205.05638), section 3.3; peft 0.21.2,
+        utils/transformers_weight_conversion.py (_convert_peft_config_moe).
     """
     if job.method == "ia3":
         return float(scaled_width(layer))
-    return sum(
+    dense = sum(
         job.lora_rank * (inputs + outputs) + (outputs if job.method == "dora" else 0)
         for _, inputs, outputs in adapted_matrices(layer, job, formats.software)
     )
+    experts = layer.experts
+    if experts is None or not adapts_experts(job, formats.software):
+        return dense
+    inner = experts.intermediate_size
+    stacked = 2 if experts.gated else 1
+    rank_widths = stacked * (experts.hidden_size + stacked * inner) + inner + experts.hidden_size
+    return dense + job.lora_rank * rank_widths * experts.num_experts
 
 
 def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
     """Inputs that adapters of one layer keep for their own gradients, in their format [bytes per token].
 
-    Adapters in the activations' format share an input; fp32 adapters cast it for each matrix, and dropout copies it
-    for each matrix, with a mask of a byte. DoRA keeps the outputs of matrix and adapter too, and so does a framework
-    that puts adapters on queries and values into the output of one matrix for all three (index_copy_).
+    Adapters in the activations' format share an input; fp32 adapters cast it for each matrix, under autocast back to 16
+    bits, and dropout copies it for each matrix, with a mask of a byte. DoRA keeps the outputs of matrix and adapter
+    too, and so does a framework that puts adapters on queries and values into the output of one matrix for all three
+    (index_copy_).
 
     IA3 keeps what its factors multiply.
 
@@ -310,14 +323,15 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
     if software.splits_one_projection and not adapts_every_matrix(job, software):
         outputs += BF16_BYTES * sum(width for tensor, _, width in targets if tensor == "mixer")
     inputs = [(tensor, width) for tensor, width, _ in targets]
-    if not software.casts_adapter_inputs:
+    if software.adapter_inputs == "shared":
         # Attention keeps its output itself, and the result of the activation function is computed again.
         shared = (width for tensor, width in dict.fromkeys(inputs) if tensor in ("mixer", "feed_forward"))
         return outputs + BF16_BYTES * sum(shared)
     if software.adapter_dropout:
         return outputs + (size + 1.0) * sum(width for _, width in dict.fromkeys(inputs))
     kept = inputs if size > BF16_BYTES else dict.fromkeys(inputs)
-    return outputs + size * sum(width for _, width in kept)
+    held = BF16_BYTES if software.adapter_inputs == "autocast" else size
+    return outputs + held * sum(width for _, width in kept)
 
 
 def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
@@ -341,19 +355,6 @@ def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> f
     return BF16_BYTES * (inputs + (inputs + attended if software.keeps_last_graph else 0))
 
 
-def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
-    """Memory that DoRA keeps of one layer however few its tokens [bytes]: per matrix an fp32 identity as wide as its
-    inputs.
-
-    The identity goes through the adapter to find the norms of the columns, and autograd keeps it.
-
-    Source: huggingface/peft tuners/lora/dora.py (`x_eye`); tensors counted with torch.autograd.graph hooks.
-    """
-    if job.method != "dora" or not formats.software.adapts_identity:
-        return 0.0
-    return sum(4.0 * inputs**2 for _, inputs, _ in adapted_matrices(layer, job, formats.software))
-
-
 def scaled_width(layer: Layer) -> int:
     """Number of values of a token that IA3 multiplies in one layer: keys, values, inputs of the last dense matrix.
 
@@ -374,6 +375,28 @@ def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
     if "adapters_all_linear" in job.features:
         return True
     return software.adapters_on == "all_linear" and "adapters_query_value" not in job.features
+
+
+def adapts_experts(job: TrainingJob, software: TrainingSoftware) -> bool:
+    """Whether routed experts have adapters, which every pass adds to their weights. Source: the software's record."""
+    if not software.adapts_experts or not adapts_every_matrix(job, software):
+        return False
+    is_plain = job.method in ("lora", "qlora") and "other_adapter" not in job.features
+    return is_plain and job.model.family in families_with_adapted_experts()
+
+
+def merged_expert_bytes(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> tuple[float, float]:
+    """Size of the experts of one layer with their adapters added, which autograd keeps, and of the larger of their two
+    gradients [bytes]; none without such adapters.
+
+    Source: peft 0.21.2, tuners/lora/layer.py (ParamWrapper, _LoraFactorsProxy).
+    """
+    experts = layer.experts
+    if experts is None or not adapts_experts(job, software):
+        return 0.0, 0.0
+    into = experts.hidden_size * experts.intermediate_size * (2 if experts.gated else 1)
+    size = BF16_BYTES * experts.num_experts
+    return size * experts.elements, size * into
 
 
 def adapted_matrices(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> tuple[Linear, ...]:

@@ -7,7 +7,6 @@ litgpt 0.5 with its LoRA dropout (whose mask of two bytes on processors is one b
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from advisor.catalog import models
@@ -17,7 +16,6 @@ from advisor.simulator.graph.mixers import rwkv7
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import (
-    adapter_identity_bytes,
     kept_layer_bytes,
     quantized_input_bytes,
     style_of,
@@ -77,16 +75,6 @@ def test_quantized_inputs_live_with_bitsandbytes_0_42_only() -> None:
     assert held == pytest.approx(2 * (1 + 1 + 2) + 2 * (1 + 1 + 1 + 2))
     other = replace(job, framework="peft", software="transformers+peft")
     assert quantized_input_bytes(layers_of(job.model)[0], other, formats_of(other)) == 0.0
-
-
-def test_dora_keeps_an_identity_per_matrix() -> None:
-    """peft: 6.5 bytes per adapted weight of the 512 x 512 and 128 x 512 matrices, whatever the tokens."""
-    job = TrainingJob(model(2), 64, 1, **(PEFT | LORA | {"method": "dora"}))
-    held = adapter_identity_bytes(layers_of(job.model)[0], job, formats_of(job))
-    assert held / (512 * 640) == pytest.approx(6.5, rel=0.03)
-    assert np.isclose(
-        adapter_identity_bytes(layers_of(job.model)[0], replace(job, method="lora"), formats_of(job)), 0
-    )
 
 
 def test_kinds_of_which_nobody_said_what_they_keep_are_refused_by_name(
