@@ -81,11 +81,7 @@ def memory_bytes(listing: Listing) -> float:
     if listing.system is not None:
         return listing.system.memory_bytes
     cards = listing.machine.cards
-    return (
-        sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
-        if cards
-        else 0.0
-    )
+    return cards.memory_bytes if cards else 0.0
 
 
 def weight_bytes(model: Model) -> float:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
+from advisor.catalog.accelerators import by_id
 from advisor.catalog.schema.part import (
     Board,
     Bridge,
@@ -60,6 +61,11 @@ class Cards:
     @property
     def accelerators(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(card.accelerator for card in self.cards))
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory of all cards together [bytes]."""
+        return sum(by_id(card.accelerator).memory_bytes or 0.0 for card in self.cards)
 
 
 @dataclass(frozen=True, slots=True)

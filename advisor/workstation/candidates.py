@@ -208,12 +208,8 @@ def used_machine_candidates(book: PriceBook) -> list[list[PartCandidate]]:
             "case": machine.case,
             "cooler": machine.cooler,
         }
-        found.append(
-            [
-                PartCandidate(place, choice, price.usd if place == "board" else 0.0)
-                for place, choice in choices.items()
-            ]
-        )
+        usd = {"board": price.usd}
+        found.append([PartCandidate(place, one, usd.get(place, 0.0)) for place, one in choices.items()])
     return found
 
 
@@ -359,12 +355,8 @@ def owned_card_candidates(
     for num in (count for count in COUNTS if count <= max(limits.max_cards, owned.num)):
         missing = max(num - owned.num, 0)
         # More cards may be of another, narrower model than the one that is there.
-        sets = (
-            [((*owned.cards, *(kind.choice,) * missing), missing * kind.usd) for kind in kinds]
-            if missing
-            else []
-        )
-        sets = [one for one in sets if one[1] <= limits.max_usd] if missing else [(owned.cards[:num], 0.0)]
+        priced = [((*owned.cards, *(kind.choice,) * missing), missing * kind.usd) for kind in kinds]
+        sets = [one for one in priced if one[1] <= limits.max_usd] if missing else [(owned.cards[:num], 0.0)]
         if not sets:
             break
         bridged = _can_bridge(accelerator, num, book)

@@ -67,6 +67,7 @@ def find_card_name(text: str) -> CardName | None:
             is_bare = length == 1 and window[0].isdigit()
             following = bare[start + length] if start + length < len(bare) else ""
             # Round thousands are also rates, cases and professional cards, whose family is written: 4000D, RTX 5000.
+            is_drive = start > 0 and bare[start - 1] in _WORDS["drive_makers"]  # a Kingston A2000
             is_other = is_bare and (
                 CPU_WORDS & set(words)
                 or (start > 0 and bare[start - 1] in _NUMBERED_OTHERWISE)
@@ -74,7 +75,7 @@ def find_card_name(text: str) -> CardName | None:
                 or regex("card.rates").fullmatch(window[0])
                 or window[0].endswith("000")
             )
-            if family is None or is_other:
+            if family is None or is_other or is_drive:
                 continue
             return _module_by_memory(words, window) or _among(family, words, following, " ".join(window))
     return None

@@ -55,6 +55,8 @@ _LEAST_PLAIN_WORDS: Final = 5
 """Number of plain words from which a text without a mention is a sentence. Own choice."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
+_QUESTION: Final = 3
+"""Block of the parts of a question in a row that lists others too; see `TypedLine.block`."""
 _SOFTWARE_NAME: Final = whole("software")
 _SOLD: Final = whole("sold")
 """Words of a line that sells a whole machine: its one price is that of all parts."""
@@ -128,7 +130,8 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     is_one = len(pieces) == 1
     found = [_without_words_around(line, pieces[0])] if is_one else _with_prices(line, pieces)
     found = [part for one in found for part in _split_off_bridge(one)]
-    return [replace(one, is_included=one.is_included or line.is_included, block=line.block) for one in found]
+    included = [replace(one, is_included=one.is_included or line.is_included) for one in found]
+    return [replace(one, block=one.block or line.block) for one in included]
 
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
@@ -496,6 +499,8 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
             text=piece.text,
             category=read.category or kind,
             is_included=piece.is_inside or read.is_included,
+            # A question may name parts again that the row lists.
+            block=_QUESTION if regex("piece.asked").match(plain_text(line), piece.start) else 0,
         )
         is_of_each = (
             regex("piece.of_each").search(piece.text) is not None and read.usd is None and read.quantity == 1

@@ -12,8 +12,8 @@ from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex
-from advisor.workstation.mentions import mentions_in, supply_watts
-from advisor.workstation.part_names import kind_in, kit_bytes
+from advisor.workstation.mentions import mentions_in, rated_watts
+from advisor.workstation.part_names import kind_in, kit_bytes, names_a_model
 from advisor.workstation.typed_line import (
     LABELS,
     MOST_OF_ONE,
@@ -26,7 +26,6 @@ from advisor.workstation.typed_line import (
 
 _FIRST: Final = 0xE100
 _PART: Final = fragment("remark.part")
-_IN_FUTURE: Final = fragment("remark.in_future")
 _ORDINALS: Final = {"second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
 
 
@@ -141,10 +140,7 @@ def _restore(skeleton: str, names: Sequence[str]) -> str:
 
 def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: str, found: Remarks) -> str:
     """Return what is left of a sentence without its remarks, which join those found."""
-    if (
-        regex("remark.any_part").search(sentence) is None
-        and regex("remark.addition").search(sentence) is None
-    ):
+    if not any(regex(f"remark.{name}").search(sentence) for name in ("any_part", "addition")):
         return sentence
     if regex("remark.of_others").search(sentence):
         found.notes.append(f"{_restore(sentence, names).strip()!r} is left out: it is of another machine")
@@ -291,10 +287,8 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
         return (
             bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
         )
-    rated = regex("mention.watts").fullmatch(other.what.strip())
-    if rated is not None and supply_watts(line.what) == float(rated[1]):
-        return True
-    return set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
+    is_rating = rated_watts(other.what) == rated_watts(line.what) > 0.0 and not names_a_model(other.what)
+    return is_rating or set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
 
 
 def _bears_number(line: TypedLine, other: TypedLine) -> bool:

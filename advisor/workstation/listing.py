@@ -39,8 +39,8 @@ from advisor.workstation.part_names import (
     with_fans,
 )
 from advisor.workstation.part_reader import RESOLVERS, PartReader
-from advisor.workstation.picker_text import read_pasted_text, read_picker_text, read_table_text
-from advisor.workstation.plan import PartLine, part_line, total_of
+from advisor.workstation.picker_text import read_pasted_text, read_picker_text
+from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, with_laptop_cards
 from advisor.workstation.typed_line import (
     LABELS,
@@ -97,12 +97,15 @@ class Listing:
     upgrade_usd: float | None = None
     """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for no parts."""
     is_running: bool = False
-    """Whether the list speaks of a machine that its owner uses, or its sentences ask about parts or describe a machine:
-    what they leave out is not missing."""
+    """Whether the list speaks of a machine that its owner uses, a program printed it, or its sentences ask about parts
+    or describe a machine: what they leave out is not missing."""
     wall_limit_w: float | None = None
     """Most power at the wall that the list allows [W]; None if it states none."""
     has_unnamed_cards: bool = False
     """Whether a line names a card by its accelerator alone."""
+
+    num_added: int = 0
+    """Number of cards that a question adds to those of the list."""
 
     @property
     def total_usd(self) -> float:
@@ -132,18 +135,15 @@ def read_listings(
     """
     lines = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
     lines += read_pasted_text(pasted, "your text") if pasted else []
-    if path is not None and path.suffix.lower() in (".txt", ".md"):
+    if path is not None and path.suffix.lower() in (".txt", ".md", ".csv", ".tsv"):
         lines += read_picker_text(path)
-    elif path is not None and path.suffix.lower() in (".csv", ".tsv"):
-        lines += read_table_text(path)
     elif path is not None:
         is_json = path.suffix.lower() == ".json"
         content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
         content = content if isinstance(content, dict) else {"parts": content}
         entries = content.get("parts", [])
-        is_tables = (
-            isinstance(entries, list) and bool(entries) and all(isinstance(one, dict) for one in entries)
-        )
+        is_filled = isinstance(entries, list) and bool(entries)
+        is_tables = is_filled and all(isinstance(one, dict) for one in entries)
         entries = entries or _by_kind(content)
         lines += _table_lines(path, entries) if is_tables else _free_lines(path, entries)
         lines += _table_lines(path, content.get("part", []))
@@ -281,7 +281,7 @@ class _ListingReader(PartReader):
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         remarks = read_remarks(typed)
-        is_running = remarks.is_running or _is_told(typed)
+        is_running = remarks.is_running or _is_told(typed) or any(line.is_printed for line in typed)
         typed = remarks.lines
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
@@ -307,7 +307,7 @@ class _ListingReader(PartReader):
             if categories[place] in (
                 "gpu",
                 "system",
-            ):  # prices of used modules and CPUs are far below the catalog's
+            ):  # prices of other used parts are far below the catalog's
                 line = self._with_plausible_price(line, part, count)
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
@@ -331,7 +331,7 @@ class _ListingReader(PartReader):
         self._note_systems(system, num_systems)
         return Listing(
             machine=self._assembly(),
-            bill=tuple(self._bill_line(one) for one in read),
+            bill=_with_bearer([self._bill_line(one) for one in read]),
             lines=tuple(one.line for one in read),
             catalog_usd=tuple(
                 # What is inside a complete machine is not sold apart from it.
@@ -352,6 +352,7 @@ class _ListingReader(PartReader):
             is_running=is_running,
             wall_limit_w=remarks.wall_limit_w,
             has_unnamed_cards=self._has_unnamed_cards,
+            num_added=sum(one.new.quantity for one in remarks.additions) if added else 0,
         )
 
     def _without_remarks_on_cards(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
@@ -561,14 +562,20 @@ class _ListingReader(PartReader):
         if part is not None:
             found = part_line(read.category, part, count, price)
         if line.is_included:
-            source = "in the price of another line"
             bare = PartLine(read.category, found.name, count, flags=found.flags)
-            return replace(bare, unit_price_usd=0.0, price_basis="user", source=source)
+            return replace(bare, unit_price_usd=0.0, price_basis="user", source=IN_ANOTHER)
         if line.usd is None:
             return found
         usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))
         stated = replace(found, unit_price_usd=usd, price_low_usd=low, price_high_usd=high)
         return replace(stated, price_basis="user", source="your list")
+
+
+def _with_bearer(bill: Sequence[PartLine]) -> tuple[PartLine, ...]:
+    """Return a bill whose only price, if others are in it, is told to be that of several lines."""
+    priced = [line for line in bill if line.usd]
+    is_shared = len(priced) == 1 and any(line.source == IN_ANOTHER for line in bill)
+    return tuple(replace(one, source=WITH_OTHERS) if is_shared and one is priced[0] else one for one in bill)
 
 
 def _is_told(lines: Sequence[TypedLine]) -> bool:

@@ -11,7 +11,7 @@ from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.schema.part import GpuCard
 from advisor.workstation.card_names import DECORATION, find_card_name
-from advisor.workstation.foreign_words import fragment, regex, whole, word_table
+from advisor.workstation.foreign_words import regex, whole, word_table
 from advisor.workstation.typed_line import MEMORY_LINES
 
 
@@ -29,7 +29,6 @@ LEAST_SUPPLY_W: Final = 300.0
 """Rating of the smallest supply that a product's number is taken for [W]."""
 MOST_SUPPLY_W: Final = 3300.0
 """Rating of the largest supply that is sold for one machine [W] (3,300 W, for miners and servers)."""
-_CARD_BRAND: Final = fragment("mention.card_brand")
 _LEAST_NAME: Final = 2
 """Number of words of a name from which a text names a part of the catalog by it."""
 _LEAST_LETTERS: Final = 5
@@ -79,9 +78,8 @@ def _is_of_next_to(text: str, found: Sequence[Mention], place: int) -> bool:
             or regex("mention.apart").search(between)
         ):
             return False
-        return (
-            len(kinds) == 1 and float(watts[1]) <= _MOST_PART_W
-        )  # beside parts of other kinds they are a supply's
+        # Beside parts of other kinds they are a supply's.
+        return len(kinds) == 1 and float(watts[1]) <= _MOST_PART_W
     if one.kind == "storage" and place + 1 < len(found) and found[place + 1].kind == "ram":
         is_line = re.search(rf"\b{MEMORY_LINES}\b", words, re.IGNORECASE) is not None
         return is_line and re.fullmatch(r"[\w\s(]*", text[one.end : found[place + 1].start]) is not None
@@ -159,9 +157,9 @@ _NEAR: Final = 24
 def _cards(text: str) -> Iterator[Mention]:
     for found in regex("mention.card").finditer(text):
         words = found.group().strip()
-        if not regex("mention.tells_a_card").match(words) or regex("mention.is_drive").match(
-            text, found.end()
-        ):
+        is_chipset = is_known_chipset(words.split()[-1]) and find_card_name(words) is None
+        is_drive = regex("mention.is_drive").match(text, found.end())
+        if not regex("mention.tells_a_card").match(words) or is_drive or is_chipset:
             continue
         # The word before a number tells what it counts: an OptiPlex 3060 is no card.
         before = text[max(0, found.start() - _NEAR) : found.start()].split()[-1:]
@@ -305,6 +303,12 @@ def supply_watts(text: str) -> float:
     found = regex("mention.supply_line").search(text)
     watts = float(next(filter(None, found.groups()))) if found else 0.0
     return watts if watts >= LEAST_SUPPLY_W and watts % 25 == 0 and watts <= MOST_SUPPLY_W else 0.0
+
+
+def rated_watts(text: str) -> float:
+    """Rating of a supply that a text states in watts or by its product's number [W]; 0 if it states none."""
+    found = regex("mention.watts").search(text)
+    return float(found[1]) if found is not None else supply_watts(text)
 
 
 def is_generic(word: str) -> bool:

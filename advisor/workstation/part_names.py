@@ -191,7 +191,7 @@ def find_category(line: TypedLine) -> str | None:
 
     Memory comes before processors and cards, since the speed of a module is also the number of a CPU (DDR5-5600).
     """
-    text = regex("name.maker_of_more").sub(" ", line.what.lower())
+    text = regex("name.not_of_this_kind").sub(" ", line.what.lower())
     words = {word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", text)}
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)|[a-z0-9.]+", text))
     category = _category_by_model(line, words)

@@ -29,7 +29,7 @@ from advisor.catalog.units import GB
 from advisor.workstation.assembly import SERVER, TYPICAL, Risers
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import regex, word_table
-from advisor.workstation.mentions import supply_watts
+from advisor.workstation.mentions import rated_watts
 from advisor.workstation.part_names import (
     WORDS,
     UnknownPartError,
@@ -266,7 +266,6 @@ class PartReader:
         if _LEAD.search(line.what):
             self._machine.setdefault("link", [parts.planner_parts(PsuLink)[0]])
             line = replace(line, what=" ".join(_LEAD.sub(" ", line.what).split()))
-        match = regex("mention.watts").search(line.what)
         grades = grades_in(line.what)
         pools = (
             [psu for psu in pool if not grades or psu.grade in grades]
@@ -276,8 +275,7 @@ class PartReader:
         if len({psu.power_w for psu in found}) > 1:
             raise ambiguous_part(line, "supply", [one.name for one in found])
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
-        watts = float(match.group(1)) if match else supply_watts(line.what)
-        watts = watts or (watts_of_label(line.what) if line.category == "psu" else 0.0)
+        watts = rated_watts(line.what) or (watts_of_label(line.what) if line.category == "psu" else 0.0)
         if named is None and not watts:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
@@ -349,8 +347,7 @@ class PartReader:
             self.note(line, frame)
             return frame, line.quantity
         bare = regex("part.rack").sub(" ", line.what)
-        shops = ("from", "aliexpress", "ebay", "taobao")
-        if bare != line.what and not names_a_model(bare, "rack", "server", "rackmount", *shops):
+        if bare != line.what and not names_a_model(bare, "rack", "server", "rackmount"):
             return None, line.quantity  # no record states the room of a chassis that has only a height
         return self.by_name(Case, "case", line)
 

@@ -25,15 +25,18 @@ from advisor.workstation.typed_line import (
 
 
 def read_picker_text(path: Path) -> list[TypedLine]:
-    """Return the parts of a list that was exported as text, or of any text with a part in each line.
+    """Return the parts of a list that was exported as text, of any text with a part in each line, or of a table of
+    comma-separated values, as shops, spreadsheets and `build -o bill.csv` write it.
 
-    Raises: InputFileError: the file cannot be read, or a row's price is wrong.
+    Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
     """
-    return read_pasted_text(read_text(path, MOST_TOML_BYTES), path)
+    text = read_text(path, MOST_TOML_BYTES)
+    is_table = path.suffix.lower() in (".csv", ".tsv")
+    return _table_lines(text, path) if is_table else read_pasted_text(text, path)
 
 
 def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
-    """Return the parts of a text as `read_picker_text` does; messages call it `path`.
+    """Return the parts of a text with a part in each line; messages call it `path`.
 
     Raises: InputFileError: a row is longer than any part's, or its price is wrong.
     """
@@ -69,7 +72,7 @@ def _with_bars_for_blanks(text: str) -> str:
     found: list[str] = []
     width = 0
     for row in text.split("\n"):
-        cells = re.split(r"\s{2,}", row.strip())
+        cells = regex("row.blanks").split(row.strip())
         places = _columns_of(cells)
         if "|" not in row and "name" in places and places.get("quantity", 0) > 0:
             width = len(cells)
@@ -111,17 +114,9 @@ def _check_rows(text: str, path: Path | str) -> None:
         check_length(row, f"{path}: row {number}")
 
 
-def read_table_text(path: Path) -> list[TypedLine]:
-    """Return the parts of a table of comma-separated values, as shops, spreadsheets and `build -o bill.csv` write it.
-
-    Columns are found by their names; a table without any known name is read row by row as text.
-
-    Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
-    """
-    return _table_lines(read_text(path, MOST_TOML_BYTES), path)
-
-
 def _table_lines(text: str, path: Path | str) -> list[TypedLine]:
+    """Return the parts of a table, whose columns are found by their names; without any known name, row by row as
+    text."""
     _check_rows(text, path)
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
@@ -207,7 +202,7 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     column = next((name for name in ("whole", "price", "each") if _cell(row, places, name)), "")
     price = _cell(row, places, column)
     is_included = regex("row.nothing").fullmatch(price) is not None
-    quantity = _cell(row, places, "quantity")
+    quantity = _cell(row, places, "quantity").strip("xX× ")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
     each = " each" if column == "each" else ""
     line = read_line(f"{text} {_price_text(price)}{each}" if price and not is_included else text, where)
@@ -388,7 +383,11 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             for text in (row.strip(), plain)
         ):
             line = _line(row.strip(), f"{path}: row {number}")
-            yield replace(line, is_printed=is_printed, block=int(line.category is None and is_prose(row)))
+            yield replace(
+                line,
+                is_printed=is_printed,
+                block=int(line.category is None and (is_prose(row) or row.rstrip().endswith("?"))),
+            )
 
 
 def _line(row: str, where: str) -> TypedLine:

@@ -5,12 +5,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from advisor.catalog.schema.part import Part, PartPrice, PriceBasis
 from advisor.workstation.assembly import Assembly, Check, Setting
 from advisor.workstation.candidates import SearchLimits
 from advisor.workstation.economics import Economics, MachineOwnership
 from advisor.workstation.performance import MachineLoad, MachinePerformance
+
+IN_ANOTHER: Final = "in the price of another line"
+"""Source of the price of a line that another one bears."""
+WITH_OTHERS: Final = "yours, with other lines"
+"""Source of a price that is that of other lines too."""
 
 
 @dataclass(frozen=True, slots=True)

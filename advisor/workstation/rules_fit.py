@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
 
-from advisor.catalog import accelerators
 from advisor.catalog.schema.part import FIGURES_ASSUMED, Board, Case, Cooler, Cpu, Storage
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.workstation.assembly import (
@@ -35,11 +34,8 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
         why = f"{cpu.name} is {series.socket}, {board.name} is {board.socket}"
         return holds(False, why, f"a board with socket {series.socket}")
     runs = board.chipset in series.chipsets
-    why = (
-        f"{board.chipset} boards run {series.name}"
-        if runs
-        else (f"{board.chipset} does not run {series.name}, which needs {' or '.join(series.chipsets)}")
-    )
+    needed = f"does not run {series.name}, which needs {' or '.join(series.chipsets)}"
+    why = f"{board.chipset} boards run {series.name}" if runs else f"{board.chipset} {needed}"
     return holds(runs, why, f"a {series.chipsets[0]} board, or a CPU that {board.chipset} runs")
 
 
@@ -95,9 +91,8 @@ def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Fin
     most_of_slots = board.ram_slots * min(memory.kit.module_bytes, LATER_MODULE_BYTES)
     if is_desktop and most < memory.capacity_bytes <= most_of_slots:
         why = f"{memory.capacity_bytes / GIB:.0f} GB; the record states {most / GIB:.0f} GB, from before larger modules"
-        return Finding(
-            memory.capacity_bytes / GB, most / GB, False, why, "look up the memory that the board takes", True
-        )
+        remedy = "look up the memory that the board takes"
+        return Finding(memory.capacity_bytes / GB, most / GB, False, why, remedy, True)
     return at_most(memory.capacity_bytes / GB, most / GB, why, "less memory")
 
 
@@ -140,10 +135,6 @@ def memory_speed(memory: Memory, cpu: Cpu, setting: Setting) -> Finding | None:
     return Finding(reached, kit.speed_mts, False, why, f"a kit of {cpu.series.channels} larger modules")
 
 
-def _video_memory_bytes(cards: Cards, setting: Setting) -> float:
-    return sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
-
-
 LEAST_RAM_BYTES: Final = 32 * GIB
 """Main memory below which system, engine and conversion of a model compete for it. Own assumption: what
 builders usually combine with one card."""
@@ -163,7 +154,10 @@ def memory_floor(memory: Memory, setting: Setting) -> Finding:
     "memory for the model",
     unit="GB",
     needs={},
-    gives={"memory": lambda memory, setting: memory.capacity_bytes, "cards": _video_memory_bytes},
+    gives={
+        "memory": lambda memory, setting: memory.capacity_bytes,
+        "cards": lambda cards, setting: cards.memory_bytes,
+    },
     base_need=lambda setting: setting.ram_needed_bytes,
     show=lambda value: value / GB,
     required=("memory",),
@@ -209,11 +203,8 @@ def ecc(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
     """Judge error correction, which needs all three: modules, board, CPU."""
     able = {"modules": memory.kit.ecc, "board": board.ecc or board.registered, "CPU": cpu.ecc}
     lacking = [name for name, has in able.items() if not has]
-    why = (
-        f"without error correction: {', '.join(lacking)}"
-        if lacking
-        else ("modules, board and CPU correct errors")
-    )
+    corrects = "modules, board and CPU correct errors"
+    why = f"without error correction: {', '.join(lacking)}" if lacking else corrects
     return at_least(3 - len(lacking), 3, why, "ECC modules on a board and CPU that use them")
 
 

@@ -91,7 +91,9 @@ def generation(cards: Cards, board: Board, cpu: Cpu, risers: Risers, setting: Se
     """Compare the link's generation with the card's own."""
     able = max(accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators)
     gen = generation_of(cards, board, cpu, risers)
-    why = f"links run at PCIe {gen}.0, the cards do {able}.0"
+    lanes = lanes_of(cards, board)
+    narrowest = f", the narrowest at x{min(lanes)}" if lanes and cards.num > 1 else ""
+    why = f"links run at PCIe {gen}.0{narrowest}; the cards do {able}.0"
     return at_least(gen, able, why, "matters for tensor parallelism and loading, not for layers in turn")
 
 

@@ -17,6 +17,7 @@ from advisor.catalog.schema.part import (
 from advisor.workstation.assembly import (
     EFFICIENCY,
     OTHERS_W,
+    SERVER,
     TYPICAL,
     Assembly,
     Cards,
@@ -348,9 +349,20 @@ def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | 
             ", as far as a record says" if is_unknown else ""
         )
         return Finding(num, case.num_psus, False, why, "an open frame, or one supply", is_unknown)
-    why = f"{'a lead' if supplies.link else 'nothing'} starts the second supply"
-    why += " with the first" if supplies.link else ""
+    starts = "a lead starts the second supply with the first"
+    why = starts if supplies.link else "nothing starts the second supply"
     return Finding(num, num if supplies.link else 1, supplies.link is not None, why, "add a dual-supply lead")
+
+
+@match_rule("psu-reserve", "supplies of a server as a reserve", "W", "advice", planned=False)
+def reserve(cards: Cards, cpu: Cpu, board: Board, supplies: Supplies, setting: Setting) -> Finding | None:
+    """Compare the load of a server with what is left if one of its supplies fails; None of one supply."""
+    if SERVER not in board.flags or len(supplies.psus) < 2:
+        return None
+    load_w = cards.power_w + cpu.power_w + OTHERS_W
+    left_w = supplies.power_w - max(psu.power_w for psu in supplies.psus)
+    why = f"{load_w:.0f} W under load; if one supply fails, {left_w:.0f} W are left: not redundant"
+    return at_most(load_w, left_w, why, "the maker's larger supplies, or lower power limits")
 
 
 @_power_rule(
@@ -486,6 +498,7 @@ POWER_RULES: Final = (
     psu_class,
     psu_reset,
     two_supplies,
+    reserve,
     circuit,
     room_heat,
     case_airflow,

@@ -13,15 +13,11 @@ from advisor.workstation.foreign_words import (
     write_in_one_form,
 )
 
-RATES: Final = fragment("line.rates")
 MEMORY_LINES: Final = fragment("line.memory_lines")
 _CODE_RATES: Final = (1066, 1333, 1600, 1866, 2133, 2400, 2666, 2933, 3200, 4800, 5200, 5600, 6000, 6400)
 LABELS: Final = {label: kind for kind, labels in word_table("labels").items() for label in labels}
 """Category of the catalog by the label that people write before a part."""
 NUMBER_WORDS: Final = {word: int(num) for num, words in word_table("counts").items() for word in words}
-COUNT: Final = fragment("line.count")
-ADJECTIVES: Final = fragment("line.adjectives")
-ARTICLES: Final = fragment("line.articles")
 _MOST_CHARACTERS: Final = 2_000
 """Longest line of a list [characters]: the names that makers write have up to 150."""
 MOST_OF_ONE: Final = 99
@@ -130,6 +126,7 @@ def write_units(text: str) -> str:
     """
     text = regex("line.times_price").sub(lambda found: f" x{found[1]}{' @ ' if found[2] else ' '}", text)
     text = regex("line.thousands").sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
+    text = regex("line.megabytes").sub(lambda size: f"{round(int(size[1]) / 1024)}GB", text)
     text = regex("line.kilowatts").sub(
         lambda found: f"{1000 * float(found[1].replace(',', '.')):.0f}W ", write_in_one_form(text, "line")
     )

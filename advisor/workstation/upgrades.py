@@ -1,5 +1,6 @@
 """Next parts for a machine that a list describes: what a sum adds to it."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -44,10 +45,12 @@ def with_unnamed_rest(listing: Listing) -> Assembly:
     cooler = next((one for one in reversed(coolers) if socket in one.sockets), coolers[-1])
     forms = tuple(sorted({name for case in towers for name in case.boards}))
     room = max(towers, key=lambda case: (case.expansion_slots, case.max_gpu_m))
+    case = machine.case or room.model_copy(update={"boards": forms})
+    height_m = min(cooler.height_m or 0.0, case.max_cooler_m or math.inf)  # it stands in that case
     usual = {
         "board": machine.board or _usual_board(machine.cpu, machine.memory),
-        "case": machine.case or room.model_copy(update={"boards": forms}),
-        "cooler": machine.cooler or cooler.model_copy(update={"sockets": (socket,)}),
+        "case": case,
+        "cooler": machine.cooler or cooler.model_copy(update={"sockets": (socket,), "height_m": height_m}),
         "storage": machine.storage or parts.planner_parts(Storage)[0],
     }
     named: dict[str, Any] = {

@@ -151,8 +151,7 @@ def best_use(machine: Assembly, question: Question) -> tuple[Hardware | None, Ma
         return whole, load, ""
     uses = [(whole, load, "speeds take all cards as the slowest, with the memory of the smallest")]
     if load.engine in (None, OFFLOADING) and load.workload == "serve":
-        memory = sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
-        mean = replace(whole, memory_bytes=memory / cards.num)
+        mean = replace(whole, memory_bytes=cards.memory_bytes / cards.num)
         words = "speeds take all cards as the slowest; each holds layers by its memory"
         uses.append((mean, replace(load, engine=OFFLOADING), words))
     for name in cards.accelerators:

@@ -7,8 +7,8 @@ from typing import Final
 
 from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu, PsuLink
+from advisor.catalog.part_prices import PriceBook
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu
 from advisor.catalog.units import GB
 from advisor.workstation.asked import memory_bytes
 from advisor.workstation.assembly import (
@@ -30,7 +30,7 @@ from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import model_file_bytes, ram_needed_bytes
-from advisor.workstation.plan import Build, Question, part_line
+from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.planner import (
     cheapest_for,
     complete_question,
@@ -84,7 +84,7 @@ class Verdict:
     build: Build
     """Machine as listed, at the list's prices; its checks include claims and prices."""
     catalog_total_usd: float
-    """Price of the parts in the catalog [USD]; a part without one counts with the price of the list."""
+    """Price of the parts in the catalog [USD]; a part without one counts with its own price of the list."""
     repaired: Build | None
     """Parts of the list with the cheapest others that make every rule hold, those of the list at no price; None if
     nothing is broken, there is none, or none was requested."""
@@ -137,7 +137,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     checks = sorted((_as_of_a_list(check, question.setting) for check in (*kept, *extra)), key=worst_first)
     build = replace(build, checks=tuple(checks))
     total = sum(
-        catalog if catalog is not None else line.usd
+        catalog if catalog is not None else 0.0 if line.source == WITH_OTHERS else line.usd
         for line, catalog in zip(listing.bill, listing.catalog_usd, strict=True)
     )
     if not better or not build.total_usd:
@@ -217,10 +217,9 @@ def repair(
 ) -> Build | None:
     """Return the parts of a list with the cheapest others that make every rule hold, its cards at
     `_NEARLY_FULL_SPEED` or more if any do that; None if nothing does."""
-    if {check.rule for check in build.broken} == {two_supplies.id}:
-        return _with_lead(build, listing, book)
     cards = listing.machine.cards
-    if cards is None or not cards.cards or len(cards.accelerators) != 1:
+    needs_lead = {check.rule for check in build.broken} == {two_supplies.id}  # its remedy names what to buy
+    if needs_lead or cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
     have = with_unnamed_rest(listing)
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
@@ -232,21 +231,14 @@ def repair(
     solution = cheapest_for(program, math.inf, least) or cheapest_for(program, math.inf, 0.0)
     if solution is None:
         return None
+    is_held = solution.machine.cards is not None and solution.machine.cards.power_fraction < 1.0
+    if is_held and solution.machine.supplies != have.supplies:
+        # A supply that is bought carries the cards without a power limit, if any does.
+        candidates["cards"] = [c for c in candidates["cards"] if c.choice.power_fraction == 1.0]
+        full = candidates["cards"] and Program(candidates, rules_of(same), same.setting)
+        solution = (cheapest_for(full, math.inf, 0.0) if full else None) or solution
     machine = raise_power(solution.machine, same)
     return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
-
-
-def _with_lead(build: Build, listing: Listing, book: PriceBook) -> Build | None:
-    """Return a machine that lacks nothing but what starts its second supply with that lead; None if it has no place for
-    the supply."""
-    supplies = listing.machine.supplies
-    if supplies is None or supplies.link is not None:
-        return None
-    lead = parts.planner_parts(PsuLink)[0]
-    checks = tuple(check for check in build.checks if check.rule != two_supplies.id)
-    machine = replace(listing.machine, supplies=replace(supplies, link=lead))
-    bought = part_line("link", lead, 1, price_of(lead, book))
-    return replace(build, machine=machine, parts=(bought,), checks=checks)
 
 
 _NEARLY_FULL_SPEED: Final = 0.85
@@ -421,9 +413,8 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         )
         remedy = "for tensor parallelism a CPU with more lanes (HEDT, server); nothing for layers in turn"
         lanes = at_most(wanted, given, why, remedy)
-        found += (
-            [check_of("cpu-lanes", cpu_lanes.title, "lanes", lanes, "advice")] if not lanes.passed else []
-        )
+        if not lanes.passed:
+            found.append(check_of("cpu-lanes", cpu_lanes.title, "lanes", lanes, "advice"))
     if machine.case is not None and machine.board is None:
         width = sum(slot_widths(cards))
         room = machine.case.expansion_slots
@@ -438,12 +429,8 @@ def supply_checks(listing: Listing, setting: Setting) -> list[Check]:
     """Return checks of the power of a machine whose supply is in no record: the rating that it needs, and what circuit
     and room make of it with the smallest supply of a record that suffices."""
     machine = listing.machine
-    if (
-        machine.supplies is not None
-        or machine.cards is None
-        or not machine.cards.cards
-        or machine.cpu is None
-    ):
+    has_load = machine.cards is not None and bool(machine.cards.cards) and machine.cpu is not None
+    if machine.supplies is not None or not has_load:
         return []
     able = [
         supplies
@@ -458,9 +445,11 @@ def supply_checks(listing: Listing, setting: Setting) -> list[Check]:
         check for rule in (circuit, room_heat) if (check := rule.check(assumed, setting)) and not check.passed
     ]
     needed = psu_headroom.check(assumed, setting)
-    if needed is not None and any(line.category == "psu" for line in listing.bill):
+    is_printed = any(line.is_printed for line in listing.lines)  # no program sees a supply
+    if needed is not None and (is_printed or any(line.category == "psu" for line in listing.bill)):
         why = f"{needed.actual:.0f} W under load; no record holds the supply"
-        remedy = f"name it: it takes {needed.remedy}"
+        needed_w = math.ceil(needed.actual * smallest.power_w / needed.limit / 50.0) * 50
+        remedy = f"name it: it takes {needed_w} W of supply"
         found.append(replace(needed, passed=False, is_unknown=True, why=why, remedy=remedy))
     return found
 

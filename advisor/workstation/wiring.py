@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog import accelerators, models
+from advisor.catalog import models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.assembly import Assembly, Cards, Supplies
@@ -111,6 +111,5 @@ def reach_of(card_bytes: float, ram_bytes: float) -> Reach:
 
 def reach_of_machine(machine: Assembly) -> Reach:
     """Return where models fit in a machine of parts."""
-    cards = machine.cards.cards if machine.cards else ()
-    card_bytes = sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards)
+    card_bytes = machine.cards.memory_bytes if machine.cards else 0.0
     return reach_of(card_bytes, machine.memory.capacity_bytes if machine.memory else 0.0)

@@ -18,12 +18,12 @@ from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import usd
 from advisor.simulator.graph.model import parameter_count
-from advisor.workstation.assembly import SERVER
+from advisor.workstation.assembly import SERVER, Assembly
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.performance import FOUR_BITS, OFFLOADING, MachineLoad, best_run
 from advisor.workstation.plan import Build, PlanResult, Question
-from advisor.workstation.planner import plan
+from advisor.workstation.planner import LEAST_FRONTIER, plan
 from advisor.workstation.valuation import best_use
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
         question = replace(question, have=machine, systems=False)
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
         notes = (*notes, *listing.notes, *unread, *present_words(question))
-    found = plan(question, book)
+    # Of an upgrade, all machines of the frontier are compared, however few are shown.
+    top = question.top if asked.upgrade is None else max(question.top, LEAST_FRONTIER)
+    found = plan(replace(question, top=top), book)
     opening = ""
     if asked.upgrade is not None:
         found, opening = _next_parts(found, question, book)
@@ -124,10 +126,12 @@ def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple
     fast: what would be, and its price."""
     present = _present_run(question)
     if present is None or question.budget_usd is None:
-        return found, ""
+        return replace(found, builds=found.builds[: question.top]), ""
     spent = question.budget_usd
     before = present.request_tokens_per_s
-    faster = _with_parts(found, question, _LEAST_GAIN * before)
+    # The fastest heads, as where a list asks the same in words: the sum is there to be spent.
+    able = sorted(_with_parts(found, question, _LEAST_GAIN * before), key=speed_of, reverse=True)
+    faster = tuple(able[: question.top])
     if faster and speed_of(faster[0]) >= _TWICE * before:
         return replace(found, builds=faster), ""
     told = "" if faster else f"Nothing for {usd(spent)} makes it a quarter faster. "
@@ -164,6 +168,14 @@ def _present_run(question: Question) -> HardwareRun | None:
         return None
     hardware, load, _ = best_use(question.have, question)
     return best_run(hardware, load) if hardware is not None else None
+
+
+def _without_added(listing: "Listing") -> Assembly | None:
+    """Return a machine without the cards that a question adds; None if it adds none, or to cards of several kinds."""
+    cards = listing.machine.cards
+    if cards is None or not listing.num_added or len(cards.accelerators) > 1:
+        return None
+    return replace(listing.machine, cards=replace(cards, cards=cards.cards[: -listing.num_added]))
 
 
 def present_words(question: Question) -> tuple[str, ...]:
@@ -250,6 +262,7 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             [(judge_listing(listing, other, book, better=False), other) for other in others],
             _instead(listing, question, book) if does_not_run(verdict, question) else (),
             None if full is None else (judge_listing(listing, full, book, better=False), full),
+            _present_run(replace(question, have=_without_added(listing))),
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]

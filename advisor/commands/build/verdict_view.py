@@ -18,9 +18,10 @@ from advisor.commands.build.view import (
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, usd
 from advisor.workstation.asked import Asked
+from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
-from advisor.workstation.plan import Build, Question
+from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.rules_fit import model_memory
 from advisor.workstation.upgrades import OF_OWNER, Upgrades
 from advisor.workstation.valuation import has_main_prices
@@ -40,19 +41,20 @@ def verdict_answer(
     also: Sequence[tuple[Verdict, Question]] = (),
     instead: Sequence[tuple[Verdict, Question]] = (),
     window: tuple[Verdict, Question] | None = None,
+    before: HardwareRun | None = None,
 ) -> Answer:
     """Return the answer about a list of parts: its questions and the verdict, faults by weight, speed, what to change,
     and last how each line was read. `also` holds the verdicts by further models that the question names,
     `instead` those by what the machine runs in place of a model that it does not, `window` that with the window that
-    the question wants."""
+    the question wants, `before` is the run of the machine without the cards that a question adds."""
     build = verdict.build
     replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
     replies += [_reply(MODEL, other, one) for other, one in also]
     replies += _words_instead(instead)
     replies += [_window_words(window)] if window is not None and build.performance is not None else []
-    replies = [*_upgrade_words(upgrades, question), *replies]
+    replies = [*_upgrade_words(upgrades, question), *_addition_words(listing, verdict, before), *replies]
     blocks: list[Block] = [
-        Paragraph("\n".join((*replies, _headline(verdict), _price_words(verdict))), emphasis=True)
+        Paragraph("\n".join((*replies, _headline(verdict), _price_words(verdict, listing))), emphasis=True)
     ]
     if listing.wall_limit_w is not None:
         blocks.append(Paragraph(_wall_words(listing.wall_limit_w, verdict), emphasis=True))
@@ -133,6 +135,20 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
     told = next((one for one in found if not one.passed), found[0])
     words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Barely"}[told.verdict]
     return f"Is the supply enough? {words}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
+
+
+def _addition_words(listing: Listing, verdict: Verdict, before: HardwareRun | None) -> list[str]:
+    """Return whether a machine takes the cards that a question adds, and what it runs without them."""
+    cards = verdict.build.machine.cards if verdict.build.machine is not None else None
+    if not listing.num_added or cards is None:
+        return []
+    faults = verdict.broken or verdict.build.unknown
+    words = "Not as it is" if verdict.broken else "That is open" if faults else "Yes"
+    told = f": {faults[0].why}; better {faults[0].remedy}" if faults else ""
+    reply = f"Does it take {listing.num_added} more, {cards.num} cards in all? {words}{told}."
+    speed = f"{before.output_tokens_per_s.value:.3g} tokens/s ({before.split})" if before else ""
+    now = f" Without {'it' if listing.num_added == 1 else 'them'} the model runs at {speed}." if speed else ""
+    return [f"{reply}{now}"]
 
 
 def does_not_run(verdict: Verdict, question: Question) -> bool:
@@ -335,7 +351,7 @@ def _headline(verdict: Verdict) -> str:
     return f"The list does not go together: {broken} rule{'s' if broken > 1 else ''} broken ({rules}){doubts}, {things}"
 
 
-def _price_words(verdict: Verdict) -> str:
+def _price_words(verdict: Verdict, listing: Listing) -> str:
     """Return what the list costs, and what the catalog takes for the same parts."""
     lines = verdict.build.parts
     unpriced = sum(line.unit_price_usd is None for line in lines)
@@ -347,4 +363,7 @@ def _price_words(verdict: Verdict) -> str:
     listed = f"The list costs {usd(verdict.build.total_usd)}{left_out}"
     if round(verdict.catalog_total_usd) == round(verdict.build.total_usd):
         return f"{listed}."
-    return f"{listed}; the catalog has {usd(verdict.catalog_total_usd)} for the same parts."
+    known = sum(usd is not None for usd in listing.catalog_usd)
+    is_of_part = known < len(lines) and any(line.source == WITH_OTHERS for line in lines)
+    of_what = f"{known} of its {len(lines)} lines" if is_of_part else "the same parts"
+    return f"{listed}; the catalog has {usd(verdict.catalog_total_usd)} for {of_what}."

@@ -30,7 +30,7 @@ from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
-from advisor.workstation.plan import Build, PartLine, PlanResult, Question
+from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
 from advisor.workstation.valuation import IN_THE_MACHINE
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
@@ -298,7 +298,7 @@ def usd_exact(value: float) -> str:
 def basis_words(line: PartLine) -> str:
     if line.price_basis is None:
         return "not known"
-    if line.source == IN_THE_MACHINE:
+    if line.source in (IN_THE_MACHINE, IN_ANOTHER, WITH_OTHERS):
         return line.source
     return price_words(line.price_basis, line.price_observed_on, line.num_listings, line.condition)
 

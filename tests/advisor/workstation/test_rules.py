@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.catalog import parts
 from advisor.catalog.schema.part import GpuCard, Psu, PsuLink, Riser, Slot
-from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Setting, Supplies
+from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memory, Risers, Setting, Supplies
 from advisor.workstation.rule_book import judge, rules_for, violations
 from advisor.workstation.rules_fit import needed_positions
 from advisor.workstation.rules_systems import judge_system
@@ -138,6 +138,10 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "card-lead": (cards(has_eps_lead=True), Setting()),
     "eps-plugs": (both(psu(num_eps=1), part("cpu", power_w=340.0)), Setting()),
     "dual-psu": (psu(num=2, link=True), Setting()),
+    "psu-reserve": (
+        both(both(psu(num=2, power_w=700.0, link=True), part("case", num_psus=2)), part("board", flags=(SERVER,))),
+        Setting(),
+    ),
     "circuit": (lambda m: m, conditions(circuit=Circuit(120.0, 8.0))),
     "room-heat": (lambda m: m, conditions(room_cooling_w=700.0)),
     "case-airflow": (part("case", form_factor="Mini Tower"), Setting()),

@@ -1,0 +1,199 @@
+"""Laws of invoices, quotes and advertisements: every row is one part, every sum is that of the list, and the words of
+the seller or of a question name nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.assembly import Setting
+from advisor.workstation.listing import Listing, read_listings
+from advisor.workstation.performance import MachineLoad
+from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Question
+from advisor.workstation.rule_book import judge
+from advisor.workstation.upgrades import with_unnamed_rest
+from advisor.workstation.verdict import judge_listing
+
+HOST = "Ryzen 7 7700X\nMSI B650 Tomahawk\n2x16GB DDR5\n"
+
+
+def read(text: str) -> Listing:
+    return read_listings(None, price_book(), (), text)[0][1]
+
+
+def parts_of(text: str) -> str:
+    """Return number and kind of each line that is read."""
+    found = read(text)
+    assert not found.unknown
+    return " ".join(f"{line.quantity}{line.category}" for line in found.bill)
+
+
+INVOICES = {
+    "cells between blanks": """
+Pos  Menge  Artikel                                            Einzelpreis      Gesamt
+1    1x     AMD Ryzen 9 9950X 16x 4.30GHz So.AM5 WOF             539,00 €      539,00 €
+2    2x     24GB Gainward GeForce RTX 4090 Phantom Aktiv       1.599,00 €    3.198,00 €
+3    1x     MSI PRO B650-P WIFI AMD B650 So.AM5 Dual Channel DDR5 ATX 139,00 €      139,00 €
+4    1x     64GB (2x 32768MB) Kingston FURY DDR5-5600 DIMM Dual Kit 549,00 €      549,00 €
+5    1x     1500 Watt be quiet! Dark Power Pro 13 80+ Titanium   359,00 €      359,00 €
+6    1x     be quiet! Pure Base 500DX Midi Tower ohne Netzteil    99,90 €       99,90 €
+                                                   Gesamtsumme:  4.883,90 €""",
+    "rows without titles": """
+1x AMD Ryzen 9 9950X 16x 4.30GHz So.AM5 WOF   539,00 €
+2x 24GB Gainward GeForce RTX 4090 Phantom Aktiv PCIe 4.0 x16   3.198,00 €
+1x ASUS TUF GAMING B650-PLUS WIFI AMD B650 So.AM5 DDR5 ATX Retail   169,00 €
+1x 64GB (2x 32768MB) G.Skill Flare X5 DDR5-6000 DIMM CL30 Dual Kit   499,00 €
+1x 1500 Watt be quiet! Dark Power Pro 13 Modular 80+ Titanium   359,00 €
+1x Fractal Design Torrent Midi Tower without PSU   189,00 €""",
+    "numbered rows": """
+Pos. Anz. Bezeichnung                                   Preis
+1    1    AMD Ryzen 9 9950X 16x 4.30GHz So.AM5 WOF     539,00 €
+2    2    24GB Gainward GeForce RTX 4090 Phantom     3.198,00 €
+3    1    Gigabyte B650M DS3H AMD B650 So.AM5 mATX      89,00 €
+4    1    64GB (2x 32768MB) Crucial DDR5-5600 DIMM     489,00 €
+5    1    1500 Watt be quiet! Dark Power Pro 13        359,00 €
+6    1    Lian Li Lancool 216 ohne Netzteil             95,00 €""",
+}
+
+
+@pytest.mark.parametrize("name", INVOICES)
+def test_each_row_of_an_invoice_is_one_part(name: str) -> None:
+    assert parts_of(INVOICES[name].strip()) == "1cpu 2gpu 1board 1ram 1psu 1case"
+    memory = read(INVOICES[name].strip()).machine.memory
+    assert memory is not None
+    assert memory.num_modules == 2
+
+
+SUMS = (
+    "System total:",
+    "Build total",
+    "Estimated total:",
+    "Quoted price",
+    "Our price:",
+    "Total cost",
+    "Grand total:",
+)
+
+
+@pytest.mark.parametrize("words", SUMS)
+def test_a_price_behind_words_for_a_sum_is_that_of_the_list(words: str) -> None:
+    found = read(f"{HOST}RTX 4090\n850W gold\n{words} $2,900.00")
+    assert found.total_usd == 2900.0
+    assert [line.source for line in found.bill] == [WITH_OTHERS, *[IN_ANOTHER] * 4]
+
+
+def test_a_price_of_several_lines_is_none_of_the_catalog() -> None:
+    found = read(
+        "Processor: AMD Ryzen Threadripper PRO 9965WX\nGPU: 2 x RTX 4090\nPower supply: 1600W\nSystem total: $9,000"
+    )
+    assert found.catalog_usd[0] is None
+    verdict = judge_listing(found, Question(MachineLoad(models.get("8b").record)), price_book(), better=False)
+    assert verdict.catalog_total_usd == pytest.approx(sum(filter(None, found.catalog_usd)))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "or Best Offer",
+        "Best offer accepted",
+        "Buy It Now",
+        "3 available",
+        "12 watchers",
+        "Local pickup only",
+        "No returns",
+        "Cash or Zelle",
+        "pickup in Austin",
+        "Nur Abholung",
+    ],
+)
+def test_words_of_a_seller_name_no_part(words: str) -> None:
+    assert parts_of(f"{HOST}RTX 3090\n{words}") == "1cpu 1board 1ram 1gpu"
+
+
+@pytest.mark.parametrize(
+    ("question", "supply"),
+    [
+        ("is 850W enough for this?", "Corsair RM850x (2021)"),
+        ("Will a 750w psu be sufficient?", "PSU: Corsair RM750e 750W"),
+        ("Reicht mein 650W Netzteil dafür?", "be quiet! Pure Power 12 M 650W"),
+        ("650W ok?", "Seasonic Focus GX-650"),
+        ("Is 1000W overkill for one card?", "Corsair RM1000e"),
+    ],
+)
+def test_a_supply_of_a_question_is_that_of_the_list(question: str, supply: str) -> None:
+    alone = read(f"{HOST}RTX 4080 Super\n{supply}").machine.supplies
+    for text in (
+        f"{question}\n\n{HOST}RTX 4080 Super\n{supply}",
+        f"{HOST}RTX 4080 Super\n{supply}\n\n{question}",
+    ):
+        asked = read(text).machine.supplies
+        assert alone is not None
+        assert asked is not None
+        assert [psu.power_w for psu in asked.psus] == [psu.power_w for psu in alone.psus]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "650W ok? 5600X / B550 Tomahawk / 32GB DDR4 / RTX 3080 10GB / Seasonic Focus GX-650",
+        "Is my 650W enough? 5600X, B550 Tomahawk, 32GB DDR4, RTX 3080 10GB, Seasonic Focus GX-650",
+        "5600X, B550 Tomahawk, 32GB DDR4, RTX 3080 10GB, Seasonic Focus GX-650. Does 650W carry one 3080?",
+    ],
+)
+def test_a_question_in_a_row_names_parts_of_the_row_again(row: str) -> None:
+    assert sorted(parts_of(row).split()) == ["1board", "1cpu", "1gpu", "1psu", "1ram"]
+
+
+@pytest.mark.parametrize(
+    "drive", ["Kingston A2000 500GB NVMe", "Kingston A2000 1TB", "Samsung T7 1TB", "Crucial P5 500GB SSD"]
+)
+def test_the_number_of_a_drive_is_no_card(drive: str) -> None:
+    assert parts_of(f"{HOST}RTX 3060 12GB\n{drive}") == "1cpu 1board 1ram 1gpu 1storage"
+
+
+def test_the_same_number_without_a_maker_of_drives_is_a_card() -> None:
+    assert parts_of(f"{HOST}RTX A2000 12GB") == "1cpu 1board 1ram 1gpu"
+
+
+@pytest.mark.parametrize("case", ["NZXT H510", "Fractal Design Meshify 2", "Cooler Master NR200P"])
+def test_the_parts_that_an_owner_does_not_name_fit_those_named(case: str) -> None:
+    owned = with_unnamed_rest(
+        read(f"Ryzen 5 3600\nMSI B450 TOMAHAWK MAX\n16GB (2x8GB) DDR4\nEVGA 550W\n{case}")
+    )
+    broken = [check.rule for check in judge(owned, Setting()) if check.verdict == "broken"]
+    assert "cooler-height" not in broken
+
+
+def test_a_supply_that_mends_a_list_carries_its_cards_at_full_power() -> None:
+    board = "ASUS ROG Strix B550-F Gaming\n2x RTX 3090 Founders Edition\nCorsair RM750x 750W"
+    text = f"Ryzen 5 5600X\n{board}\n32GB (2x16) DDR4-3200\nFractal Design Meshify 2\n1TB NVMe"
+    question = Question(MachineLoad(models.get("llama-3.3-70b").record))
+    mended = judge_listing(replace(read(text), is_running=True), question, price_book(), better=True).repaired
+    assert mended is not None
+    assert mended.machine is not None
+    assert mended.machine.cards is not None
+    assert mended.machine.supplies is not None
+    assert mended.machine.cards.power_fraction == 1.0
+    assert mended.machine.supplies.power_w > 750.0
+
+
+@pytest.mark.parametrize(("watts", "verdicts"), [(750, ["advice"]), (1100, ["ok"])])
+def test_a_second_supply_of_a_server_is_a_reserve_only_if_one_carries_all(
+    watts: int, verdicts: list[str]
+) -> None:
+    server = f"Dell PowerEdge R730 2x Xeon E5-2680 v4 128GB DDR4 (8x16GB) 2x Tesla P40 24GB 2x {watts}W PSU"
+    checks = judge(read(server).machine, Setting())
+    assert [check.verdict for check in checks if check.rule == "psu-reserve"] == verdicts
+    alone = judge(read(server.replace("2x " + str(watts), str(watts))).machine, Setting())
+    assert not any(check.rule == "psu-reserve" for check in alone)
+
+
+def test_a_report_of_a_program_is_that_of_a_machine_which_runs() -> None:
+    cpu = "CPU:\n  Info: 8-core model: AMD Ryzen 7 5700X bits: 64"
+    card = "Graphics:\n  Device-1: NVIDIA GA102 [GeForce RTX 3090] driver: nvidia"
+    found = read(f"System:\n  Host: lab Kernel: 6.8\n{cpu}\n{card}")
+    assert found.is_running
+    verdict = judge_listing(found, Question(MachineLoad(models.get("8b").record)), price_book(), better=False)
+    unknown = {check.rule: check.remedy for check in verdict.build.unknown}
+    assert " W of supply" in unknown["psu-headroom"]
