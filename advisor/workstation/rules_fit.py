@@ -32,7 +32,9 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
     series = cpu.series
     if series.socket != board.socket:
         why = f"{cpu.name} is {series.socket}, {board.name} is {board.socket}"
-        return holds(False, why, f"a board with socket {series.socket}")
+        return holds(
+            False, why, f"a CPU for {board.socket}, or a board with socket {series.socket} and its memory"
+        )
     runs = board.chipset in series.chipsets
     needed = f"does not run {series.name}, which needs {' or '.join(series.chipsets)}"
     why = f"{board.chipset} boards run {series.name}" if runs else f"{board.chipset} {needed}"
