@@ -67,11 +67,6 @@ class MatchRule:
     without_cards: bool = False
     """Whether the rule also concerns a machine without cards."""
 
-    @property
-    def mended_by(self) -> tuple[str, ...]:
-        """Places whose parts another part makes keep the rule."""
-        return self.between
-
     def check(self, machine: Assembly, setting: Setting) -> Check | None:
         """Return the check of a machine; None if a part is not known or the rule does not concern it."""
         parts = [getattr(machine, place) for place in self.between]
@@ -128,11 +123,6 @@ class SumRule:
     use it."""
     is_lenient: Callable[[Assembly, Setting], bool] = lambda machine, setting: True
     """Whether a machine within the error gets a warning only."""
-
-    @property
-    def mended_by(self) -> tuple[str, ...]:
-        """Places whose parts another part makes keep the rule: those that give, if any do."""
-        return tuple(self.gives or self.needs)
 
     def coefficient(self, place: str, part: Choice, setting: Setting) -> float:
         """Need minus give of one part: its coefficient on the left of Σ coefficients ≤ bound."""

@@ -215,11 +215,14 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
 
 @match_rule("display", "picture", "of 1", "advice", planned=False, without_cards=True)
 def display(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
-    """Judge whether a machine without cards shows a picture: its CPU then needs a graphics unit."""
-    if cards.cards or not cpu.lacks_graphics:
+    """Judge whether a machine whose cards have no output shows a picture: its CPU then needs a graphics unit."""
+    if not all(card.has_no_output for card in cards.cards) or not cpu.lacks_graphics:
         return None
-    why = f"{cpu.name} has no graphics unit, and no card is there: no picture"
-    return holds(False, why, "a CPU with a graphics unit, or a small card at least for setting it up")
+    lacks = "no card has an output for a screen" if cards.cards else "no card is there"
+    why = (
+        f"{cpu.name} has no graphics unit, and {lacks}: no picture, unless the board has graphics of its own"
+    )
+    return holds(False, why, "a small card at least for setting it up, or a CPU with a graphics unit")
 
 
 @match_rule(

@@ -41,10 +41,17 @@ from advisor.workstation.planner import (
 )
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
-from advisor.workstation.rules import Finding, Rule, at_least, at_most, check_of, holds
+from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_most, check_of, holds
 from advisor.workstation.rules_fit import card_length, model_memory, ram_loading, slots
 from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
-from advisor.workstation.rules_power import circuit, psu_headroom, psu_plugs, room_heat, two_supplies
+from advisor.workstation.rules_power import (
+    circuit,
+    psu_headroom,
+    psu_plugs,
+    room_heat,
+    supply_words,
+    two_supplies,
+)
 from advisor.workstation.system_names import can_join
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
 from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
@@ -248,19 +255,23 @@ def repair(
 def _as_little_as_helps(
     candidates: dict[str, list[PartCandidate]], build: Build, have: Assembly, question: Question
 ) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
-    """Return candidates that replace only parts of broken rules, and the rules without those in doubt about the parts
-    that stay."""
-    rules = rules_of(question)
+    """Return candidates that replace only parts of broken rules, of rules on sums those that give, and the rules
+    without those in doubt about the parts that stay."""
+    rules = [
+        (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
+        for rule in rules_of(question)
+    ]
     broken = {check.rule for check in build.broken}
     doubted = {check.rule for check in build.checks if not check.passed}
-    free = {place for rule in rules if rule.id in broken for place in rule.mended_by} - {"cards"}
-    stays = {
-        place: [one for one in found if one.choice == getattr(have, place)]
+    free = set().union(*(places for rule, places in rules if rule.id in broken)) - {"cards"}
+    free_or_open = free | {"cards", "risers", "bridges"}
+    kept = {
+        place: found
+        if place in free_or_open
+        else [one for one in found if one.choice == getattr(have, place)] or found
         for place, found in candidates.items()
-        if place not in free | {"cards", "risers", "bridges"}
     }
-    kept = tuple(rule for rule in rules if rule.id not in doubted or free & set(rule.mended_by))
-    return {place: stays.get(place) or found for place, found in candidates.items()}, kept
+    return kept, tuple(rule for rule, places in rules if rule.id not in doubted or free & places)
 
 
 _NEARLY_FULL_SPEED: Final = 0.85
@@ -470,8 +481,7 @@ def supply_checks(listing: Listing, setting: Setting) -> list[Check]:
     is_printed = any(line.is_printed for line in listing.lines)  # no program sees a supply
     if needed is not None and (is_printed or any(line.category == "psu" for line in listing.bill)):
         why = f"{needed.actual:.0f} W under load; no record holds the supply"
-        needed_w = math.ceil(needed.actual * smallest.power_w / needed.limit / 50.0) * 50
-        remedy = f"name it: it takes {needed_w} W of supply"
+        remedy = f"name it: it takes {supply_words(needed.actual, machine)}"
         found.append(replace(needed, passed=False, is_unknown=True, why=why, remedy=remedy))
     return found
 
