@@ -449,6 +449,16 @@ def _pieces_sold_with(entry: Mapping[str, Any], machine: str) -> dict[str, Any]:
     }
 
 
+def boards_for(case: Case | None) -> tuple[Board, ...]:
+    """Return the boards that plans consider; for a case that takes none of them also those that it takes of the boards
+    that only lists name, such as Mini-ITX."""
+    every = planner_parts(Board)
+    if case is None or any(board.form_factor in case.boards for board in every):
+        return every
+    named = (one for one in named_parts("board") if isinstance(one, Board))
+    return (*every, *(one for one in named if one.form_factor in case.boards and one.slots_known))
+
+
 @functools.cache
 def power_floors() -> Mapping[str, PowerFloor]:
     """Return the lowest power limits that drivers accept, by accelerator; an unlisted accelerator has no known limit.

@@ -32,9 +32,7 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
     series = cpu.series
     if series.socket != board.socket:
         why = f"{cpu.name} is {series.socket}, {board.name} is {board.socket}"
-        return holds(
-            False, why, f"a CPU for {board.socket}, or a board with socket {series.socket} and its memory"
-        )
+        return holds(False, why, f"a CPU for {board.socket}, or an {series.socket} board and its memory")
     runs = board.chipset in series.chipsets
     needed = f"does not run {series.name}, which needs {' or '.join(series.chipsets)}"
     why = f"{board.chipset} boards run {series.name}" if runs else f"{board.chipset} {needed}"
@@ -219,9 +217,7 @@ def display(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
     if not all(card.has_no_output for card in cards.cards) or not cpu.lacks_graphics:
         return None
     lacks = "no card has an output for a screen" if cards.cards else "no card is there"
-    why = (
-        f"{cpu.name} has no graphics unit, and {lacks}: no picture, unless the board has graphics of its own"
-    )
+    why = f"{cpu.name} has no graphics unit, {lacks}: no picture, unless the board has graphics"
     return holds(False, why, "a small card at least for setting it up, or a CPU with a graphics unit")
 
 
