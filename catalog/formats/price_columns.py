@@ -45,7 +45,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         r"(?:\w+ ){0,2}description|specs?|configuration|product|(?:line )?items?|service|details|articles?",
     ),
     "region": (
-        "(?:arm |service )?regions?(?: name| id)?|(?:geo)?locations?|(?:availability )?zone|data ?cent(?:er|re)",
+        "(?:arm |service )?regions?(?: with capacity)?(?: available)?(?: name| id)?|(?:geo)?locations?|(?:availability )?zone|data ?cent(?:er|re)",
     ),
     "day": (
         "date|day|timestamp|as of|(?:observed|fetched|retrieved|checked|collected|updated)(?: on| at| date)?",
@@ -143,7 +143,10 @@ def columns_of(titles: tuple[str, ...]) -> PriceColumns:
         )  # FOCUS marks columns of one vendor so
         above = plain_words(title.removesuffix(own_name(title)))
         nested = f"{above.rpartition(' ')[2]} {own}" if above else own
-        if what := _field_of(nested) or _field_of(own):
+        outer = plain_words(own_name(title.removesuffix(own_name(title)).rstrip("./")))
+        # Of a nested record a name of one word says less than the record's; one of several words says it alone.
+        tried = (f"{outer} {own}", own) if " " in own else (f"{outer} {own}", nested, own)
+        if what := next(filter(None, map(_field_of, tried)), ""):
             found.fields.setdefault(what, []).append(title)
         if kind := _price_kind(own, above) or _price_kind(nested, above):
             found.prices.setdefault(kind, []).append(title)

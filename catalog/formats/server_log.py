@@ -272,7 +272,8 @@ def _vllm(text: str) -> ServerLog:
         version=version or (_FIRST_ENGINE if "Memory profiling results: total_gpu_memory=" in text else ""),
         model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text)
         or _last(r"\bmodel(?:=|['\"]: )['\"]([^'\"]+)", text)
-        or _last(r"[█▄▀]\s+model\s+(\S+)", text),
+        or _last(r"[█▄▀]\s+model\s+(\S+)", text)
+        or _last(r"Starting to load model (\S+?)(?:\.\.\.)?\s*$", text),
         weight_bytes=weights,
         kv_bytes=cache,
         kv_tokens=min(tokens) if tokens else None,

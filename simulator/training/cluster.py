@@ -75,6 +75,11 @@ class TrainingCluster:
     """Link to the other part of the job, which data-parallel groups cross; None without another part."""
 
     @property
+    def node_size(self) -> int:
+        """Number of accelerators of a node as stated, or as it is sold."""
+        return self.ranks_per_node or self.accelerator.node_size
+
+    @property
     def domain(self) -> int:
         """Number of accelerators of one scale-up domain."""
         return self.ranks_per_node or topology_of(self.accelerator, _ANY_SIZE).ranks_per_node

@@ -1,6 +1,7 @@
 """Price lists of SkyPilot and gpuhunt as price files, and the price of one card on the row of several."""
 
 import datetime
+import json
 from pathlib import Path
 from typing import Final
 
@@ -71,6 +72,22 @@ def test_the_name_of_a_machine_decides_about_the_board_of_a_name(
     path = file_of(tmp_path, f"{head}{sku},{name},1,2.5,us\n")
     assert [one.accelerator for one in prices.read_prices(path, DAY, ["acme"])] == [board]
     assert "is taken as" not in " ".join(prices.catalogue_notes(path, DAY, ["acme"]))
+
+
+@pytest.mark.parametrize("region", [{"name": "us-west-1"}, "us-west-1"])
+def test_nested_names_of_several_words_say_themselves(tmp_path: Path, region: object) -> None:
+    """The board is in `gpu_description`, not in the machine's `description`; the region in a list of its own."""
+    machine = {
+        "name": "gpu_8x_a100",
+        "description": "8x NVIDIA A100",
+        "gpu_description": "NVIDIA A100 40 GB",
+        "price_cents_per_hour": 1592,
+        "specs": {"gpus": 8},
+    }
+    rows = {"data": {"one": {"instance_type": machine, "regions_with_capacity_available": [region]}}}
+    (price,) = prices.read_prices(file_of(tmp_path, json.dumps(rows)), DAY, ["acme"])
+    assert (price.accelerator, price.num_accelerators) == ("a100-sxm-40gb", 8)
+    assert (price.region, price.usd_per_hour) == ("us-west-1", 15.92)
 
 
 def test_a_stated_memory_decides_about_a_name(tmp_path: Path) -> None:

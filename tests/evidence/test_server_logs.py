@@ -259,6 +259,20 @@ def test_a_name_with_a_format_says_more_than_the_method_of_its_quantisation() ->
     assert compare_memory(log, {"gpu": "rtx-5090", "weight_dtype": "int4"}).deployment.weight_dtype == "int4"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "non-default args: {'model': '/models/Llama-3.1-8B-Instruct'}",
+        "Starting to load model /models/Llama-3.1-8B-Instruct...",
+        "Initializing an LLM engine (v0.6.0) with config: model='/models/Llama-3.1-8B-Instruct', speculative",
+    ],
+)
+def test_any_line_that_names_the_model_is_enough(line: str) -> None:
+    head = "INFO 07-24 14:03:36 model_runner.py:680]"
+    log = read_server_log(f"{head} {line}\n{head} Loading model weights took 14.9888 GB\n")
+    assert log.model == "/models/Llama-3.1-8B-Instruct"
+
+
 def test_the_first_engine_of_a_later_release_is_planned_as_the_first_engine() -> None:
     text = "Initializing a V0 LLM engine (v0.8.2) with config: model='qwen3-8b'\n# cuda blocks: 8452\n"
     assert read_server_log(text).version == "0.7.3"

@@ -56,8 +56,8 @@ def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> Train
         changes["bandwidth_bytes_per_s"] = float(values["gpu_bandwidth_tb_s"]) * TERA
     variant = accelerator.model_copy(update=changes) if changes else accelerator
     check_power_cap(accelerator, conditions.power_cap_w)
-    cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions)
-    cluster = replace(cluster, ranks_per_node=int(values.get("gpus_per_node", 0)))
+    node = int(values.get("gpus_per_node", 0))
+    cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions, node)
     rate = values.get("network_gbps")
     if rate is None:
         return cluster

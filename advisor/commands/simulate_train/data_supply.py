@@ -72,7 +72,7 @@ def _rate(values: Mapping[str, Any], name: str) -> float | None:
 
 def num_nodes(found: PlanFound) -> int:
     """Number of nodes that read data."""
-    return max(1, math.ceil(found.plan.num_accelerators / found.cluster.accelerator.node_size))
+    return max(1, math.ceil(found.plan.num_accelerators / found.cluster.node_size))
 
 
 def needed_bytes_per_s(found: PlanFound, supply: DataSupply) -> float:

@@ -240,7 +240,7 @@ def _launch(run: TrainRun) -> Mapping[str, str]:
         found.plan,
         on_bus=bus,
         as_priced=run.names_framework,
-        node_size=accelerator.node_size,
+        node_size=found.cluster.node_size,
         num_steps=math.ceil(run.tokens / found.job.real_tokens_per_step) if run.tokens else 0,
         vendor=accelerator.vendor,
         **order,

@@ -19,12 +19,13 @@ MOST_HOST_BYTES: Final = 1024.0 * GB
 """Host memory of an accelerator that servers are sold with [bytes]: 8 TB for eight, in 32 modules of 256 GB."""
 
 
-def network_of(accelerator: Accelerator, text: str) -> NodeNetwork:
-    """Return the network between nodes of an accelerator that a line of text states.
+def network_of(accelerator: Accelerator, text: str, ranks_per_node: int = 0) -> NodeNetwork:
+    """Return the network between nodes of an accelerator that a line of text states; its ports are those of a node of
+    `ranks_per_node`, or of the accelerator's own.
 
-    Source: advisor.simulator.collectives.fabric_text; two of the accelerator's nodes.
+    Source: advisor.simulator.collectives.fabric_text; two of the nodes.
     """
-    node = accelerator.node_size
+    node = ranks_per_node or accelerator.node_size
     topology, _ = describe(accelerator, text, 2 * node, 2)
     return NodeNetwork(
         topology.inter_bytes_per_s,
@@ -60,14 +61,20 @@ def check_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> None
     )
 
 
-def cluster_of(accelerator: Accelerator, conditions: MachineConditions) -> TrainingCluster:
-    """Return the cluster of an accelerator under stated conditions; its power limit is the accelerator's own.
+def cluster_of(
+    accelerator: Accelerator, conditions: MachineConditions, ranks_per_node: int = 0
+) -> TrainingCluster:
+    """Return the cluster of an accelerator under stated conditions, with nodes of `ranks_per_node` or as it has them;
+    its power limit is the accelerator's own.
 
     Source: own composition.
     """
-    network = network_of(accelerator, conditions.network) if conditions.network else None
+    network = network_of(accelerator, conditions.network, ranks_per_node) if conditions.network else None
     return TrainingCluster(
-        accelerator, network=network, host_bytes=conditions.host_bytes or HOST_BYTES_PER_ACCELERATOR
+        accelerator,
+        network=network,
+        ranks_per_node=ranks_per_node,
+        host_bytes=conditions.host_bytes or HOST_BYTES_PER_ACCELERATOR,
     )
 
 
