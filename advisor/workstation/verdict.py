@@ -233,6 +233,9 @@ def repair(
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
     candidates = all_candidates(same.load, same.setting, book, limits, have=have)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
+    advice = parts.advised_supply(cards.accelerators)
+    least_w = 0.0 if advice is None else advice.watts
+    candidates["supplies"] = [c for c in candidates["supplies"] if not c.usd or c.choice.power_w >= least_w]
     least = _NEARLY_FULL_SPEED * speed_of(build)
     tries = (_as_little_as_helps(candidates, build, have, same), (candidates, rules_of(same)))
     for candidates, rules in tries:

@@ -314,6 +314,9 @@ def test_a_mend_buys_only_in_place_of_parts_of_a_broken_rule(fault: dict[str, st
     repaired = judge_listing(found, question, price_book(), better=True).repaired
     assert repaired is not None
     assert {line.category for line in repaired.parts if line.unit_price_usd} <= kinds
+    assert repaired.machine is not None
+    assert repaired.machine.supplies is not None
+    assert repaired.machine.supplies.power_w >= parts.supply_advice()["rtx-3090"].watts
 
 
 def test_a_part_that_is_owned_is_not_counted_at_the_price_of_the_catalog() -> None:
