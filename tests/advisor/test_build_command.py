@@ -364,6 +364,7 @@ def test_a_choice_says_which_machine_does_not_hold_the_model_on_its_cards(cli: C
     assert "The cards' 32 GB hold" in told
 
 
+@pytest.mark.usefixtures("here")
 def test_a_small_case_and_its_supply_are_kept_before_a_machine_that_is_sold_whole(cli: Cli) -> None:
     Path("have.txt").write_text(
         "Cooler Master NR200P\nCorsair SF750 750W 80+ Platinum SFX\n", encoding="utf-8"
