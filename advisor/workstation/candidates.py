@@ -116,6 +116,8 @@ class SearchLimits:
     """Ids of the accelerators to consider; empty means all."""
     power_points: tuple[float, ...] = POWER_POINTS
     max_usd: float = float("inf")
+    whole_machines: bool = True
+    """Whether second-hand machines that are sold whole count, which use no part that the user has."""
 
     @property
     def with_no_cards(self) -> bool:
@@ -152,7 +154,7 @@ def all_candidates(
     """
     budget = limits.max_usd if math.isfinite(limits.max_usd) else 0.0
     cpus = cpu_candidates(book)
-    boards = board_candidates(book)
+    boards = board_candidates(book, have.case if have is not None else None)
     memory = memory_candidates(book)
     found = {
         "cpu": cpus,
@@ -171,7 +173,7 @@ def all_candidates(
             candidates.append(PartCandidate(place, choice, 0.0))
     rest_usd = sum(min((one.usd for one in place), default=0.0) for place in found.values())
     drive_usd = min((one.usd for one in found["storage"]), default=0.0)
-    for machine in used_machine_candidates(book):
+    for machine in used_machine_candidates(book) if limits.whole_machines else ():
         rest_usd = min(rest_usd, drive_usd + sum(one.usd for one in machine))
         for one in machine:
             found[one.place].append(one)
@@ -618,8 +620,8 @@ def cpu_candidates(book: PriceBook) -> list[PartCandidate]:
     )
 
 
-def board_candidates(book: PriceBook) -> list[PartCandidate]:
-    """Return boards: of each kind of slots and memory the cheapest."""
+def board_candidates(book: PriceBook, case: Case | None = None) -> list[PartCandidate]:
+    """Return boards for a case, or for any: of each kind of slots and memory the cheapest."""
 
     def kind(board: Board) -> object:
         runs = tuple(s.id for s in parts.cpu_series().values() if board.chipset in s.chipsets)
@@ -634,7 +636,7 @@ def board_candidates(book: PriceBook) -> list[PartCandidate]:
         ]
         return -board.ram_max_bytes, -board.ram_slots, board.num_eps, -board.ecc, *generations
 
-    alone = [board for board in parts.planner_parts(Board) if SERVER not in board.flags]
+    alone = [board for board in parts.boards_for(case) if SERVER not in board.flags]
     return pareto_candidates(_price_parts("board", alone, book), kind, cost=cost)
 
 

@@ -513,7 +513,8 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
         own = [(one, piece) for one, piece in zip(found, pieces, strict=True) if piece.sentence == sentence]
         lines += _with_prices_of_sentence(line, [one for one, _ in own], [piece for _, piece in own])
     if all(one.usd is None for one in lines):
-        is_own = line.usd is not None and regex("piece.sum").search(plain_text(line)) is None
+        has_price = regex("piece.sum").search(plain_text(line)) is not None
+        is_own = line.usd is not None and (line.says_whole_or_each or not has_price)
         return _price_first(line, lines) if is_own or _SOLD.search(line.text) else lines
     return lines
 

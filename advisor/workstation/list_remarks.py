@@ -13,7 +13,7 @@ from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex
 from advisor.workstation.mentions import mentions_in, rated_watts
-from advisor.workstation.part_names import kind_in, kit_bytes, names_a_model
+from advisor.workstation.part_names import kind_in, kit_bytes, names_a_model, server_in
 from advisor.workstation.typed_line import (
     LABELS,
     MOST_OF_ONE,
@@ -258,7 +258,8 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
         if old is None:
             found.append(line)
             continue
-        priced = line if line.usd is not None or line.is_included else found[old]
+        is_later = line.usd is not None or (line.is_included and found[old].usd is None)
+        priced = line if is_later else found[old]
         longer = found[old] if len(found[old].what) >= len(line.what) else line
         found[old] = replace(
             with_price_of(longer, priced),
@@ -287,6 +288,9 @@ def _is_alike(line: TypedLine, other: TypedLine) -> bool:
         return (
             bool(have[0] & have[1]) or cards[0] == cards[1] or (is_bare and cards[0].words == cards[1].words)
         )
+    machines = [server_in(one.what) for one in (line, other)]
+    if machines[0] is not None and machines[0] == machines[1]:
+        return True  # `Z440 tower` and `HP Z440 Workstation`
     is_rating = rated_watts(other.what) == rated_watts(line.what) > 0.0 and not names_a_model(other.what)
     return is_rating or set(plain_words(other.what).split()) <= set(plain_words(line.what).split())
 

@@ -78,7 +78,7 @@ class Listing:
     lines: tuple[TypedLine, ...]
     """Lines in the order of the bill."""
     catalog_usd: tuple[float | None, ...]
-    """Price from the catalog for each line [USD]; None if it has none."""
+    """Price from the catalog for each line [USD]; None if it has none, or the part is owned."""
     notes: tuple[str, ...]
     unjudged: tuple[str, ...]
     """Lines that name a kind of part but no model: priced, not judged."""
@@ -334,9 +334,10 @@ class _ListingReader(PartReader):
             bill=_with_bearer([self._bill_line(one) for one in read]),
             lines=tuple(one.line for one in read),
             catalog_usd=tuple(
-                # What is inside a complete machine is not sold apart from it.
+                # What is inside a complete machine is not sold apart from it; what is owned is not bought.
                 None
-                if system is not None and one.line.is_included and one.category in _INSIDE
+                if one.line.usd == 0.0
+                or (system is not None and one.line.is_included and one.category in _INSIDE)
                 else self._catalog_usd(one.part, one.count)
                 for one in read
             ),

@@ -21,7 +21,7 @@ from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planned_cards import PlannedCards
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import judge, planning_rules
-from advisor.workstation.rules import Rule
+from advisor.workstation.rules import Rule, SumRule
 from advisor.workstation.rules_power import POWER_RULES
 from advisor.workstation.valuation import build_of, system_of
 
@@ -109,13 +109,19 @@ def program_for(
 
 
 def rules_of(question: Question) -> tuple[Rule, ...]:
-    """Return the rules that a machine keeps, without advice that the parts which the user has do not keep: it does not
-    force other parts on the user."""
+    """Return the rules that a machine keeps, without advice that the parts which the user has do not keep, or on what
+    one of them gives: it does not force other parts on the user."""
     rules = planning_rules(question.setting)
     if question.have is None:
         return rules
     checks = judge(question.have, question.setting)
     ignored = {check.rule for check in checks if check.severity == "advice" and not check.passed}
+    ignored |= {
+        rule.id
+        for rule in rules
+        if isinstance(rule, SumRule) and rule.severity == "advice"
+        if any(getattr(question.have, place) for place in rule.gives)
+    }
     return tuple(rule for rule in rules if rule.id not in ignored)
 
 

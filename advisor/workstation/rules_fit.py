@@ -32,7 +32,7 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
     series = cpu.series
     if series.socket != board.socket:
         why = f"{cpu.name} is {series.socket}, {board.name} is {board.socket}"
-        return holds(False, why, f"a board with socket {series.socket}")
+        return holds(False, why, f"a CPU for {board.socket}, or an {series.socket} board and its memory")
     runs = board.chipset in series.chipsets
     needed = f"does not run {series.name}, which needs {' or '.join(series.chipsets)}"
     why = f"{board.chipset} boards run {series.name}" if runs else f"{board.chipset} {needed}"
@@ -213,11 +213,12 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
 
 @match_rule("display", "picture", "of 1", "advice", planned=False, without_cards=True)
 def display(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
-    """Judge whether a machine without cards shows a picture: its CPU then needs a graphics unit."""
-    if cards.cards or not cpu.lacks_graphics:
+    """Judge whether a machine whose cards have no output shows a picture: its CPU then needs a graphics unit."""
+    if not all(card.has_no_output for card in cards.cards) or not cpu.lacks_graphics:
         return None
-    why = f"{cpu.name} has no graphics unit, and no card is there: no picture"
-    return holds(False, why, "a CPU with a graphics unit, or a small card at least for setting it up")
+    lacks = "no card has an output for a screen" if cards.cards else "no card is there"
+    why = f"{cpu.name} has no graphics unit, {lacks}: no picture, unless the board has graphics"
+    return holds(False, why, "a small card at least for setting it up, or a CPU with a graphics unit")
 
 
 @match_rule(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from advisor.catalog import accelerators
+from advisor.catalog import accelerators, parts
 from advisor.catalog.schema.part import LANES_USUAL, Board, Bridge, Cpu
 from advisor.catalog.units import GB, KILO
 from advisor.workstation.assembly import SERVER, TYPICAL, Assembly, Cards, Risers, Setting
@@ -210,11 +210,10 @@ def pooling(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Find
         why += ", pairs among each other through the host" if cards.num > joined and not peer else ""
     elif not peer:
         why += "; the driver sends peer traffic through the host"
-    return holds(
-        peer or (is_bridged and cards.num <= bridges[0].joins),
-        why,
-        "nothing for layers in turn; for tensor parallelism professional cards or a bridge",
-    )
+    joinable = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
+    able = len(cards.accelerators) == 1 and set(cards.accelerators) <= joinable  # a bridge joins equal cards
+    remedy = f"nothing for layers in turn; for tensor parallelism professional cards{' or a bridge' if able else ''}"
+    return holds(peer or (is_bridged and cards.num <= bridges[0].joins), why, remedy)
 
 
 @sum_rule(

@@ -4,6 +4,7 @@ import math
 from functools import partial
 from typing import Final
 
+from advisor.catalog import parts
 from advisor.catalog.schema.part import (
     GRADE_UNKNOWN,
     PLUGS_OF_LINE,
@@ -98,9 +99,18 @@ def _has_added_load(machine: Assembly) -> bool:
 def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
     rated = limit / HEADROOM
-    needed = math.ceil(actual / HEADROOM / 50.0) * 50
     why = f"{actual:.0f} W under load; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
-    return why, f"{needed:.0f} W of supply, or cards held to {_cap_that_fits(actual, limit, machine)}"
+    return why, f"{supply_words(actual, machine)}, or cards held to {_cap_that_fits(actual, limit, machine)}"
+
+
+def supply_words(load_w: float, machine: Assembly) -> str:
+    """Return words on the usual supply for a load of hours [W], no smaller than the maker of a card advises."""
+    advice = parts.advised_supply(machine.cards.accelerators if machine.cards is not None else ())
+    least_w = load_w / HEADROOM
+    if advice is None or advice.watts <= least_w:
+        return f"{parts.usual_supply_w(least_w):.0f} W of supply"
+    advised = f"{advice.accelerator}: its maker advises {advice.watts:.0f} W"
+    return f"{parts.usual_supply_w(advice.watts):.0f} W of supply ({advised})"
 
 
 def _cap_that_fits(actual: float, limit: float, machine: Assembly) -> str:

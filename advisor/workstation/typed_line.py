@@ -80,7 +80,7 @@ def read_line(text: str, where: str) -> TypedLine:
 
     A price in another currency is left out and named.
 
-    Raises: InputFileError: nothing is named, the price is no positive number of US dollars, two counts contradict each
+    Raises: InputFileError: nothing is named, the price is no number of US dollars from 0 up, two counts contradict each
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
     check_length(text, where)
@@ -296,7 +296,7 @@ def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
     negative = regex("line.negative_price").search(text)
     if negative is not None:
-        raise _not_positive(negative.group().strip(" ("), where)
+        raise _out_of_range(negative.group().strip(" ("), where)
     last = regex("line.price_last").search(text)
     dollar = regex("line.dollar").search(text)
     if last is not None and (dollar is None or dollar.start() >= last.start() + len(last.group(1))):
@@ -329,24 +329,24 @@ def _split_off_dollars(text: str, where: str) -> tuple[str, _TypedPrice | None]:
 
 
 def price_number(text: str, where: str) -> float:
-    """Return an amount as users write it: 4500, 4,500, 4 500, 1,399.99 [USD].
+    """Return an amount as users write it: 4500, 4,500, 4 500, 1,399.99 [USD]; 0 if the part is owned.
 
-    Raises: InputFileError: it is none, not positive, or more than any part costs.
+    Raises: InputFileError: it is none, negative, or more than any part costs.
     """
     cleaned = re.sub(r"[  ,](?=\d{3}(?!\d))", "", text.strip()).rstrip(".,")
     try:
         value = float(cleaned)
     except ValueError:
         raise _bad_price(text, where) from None
-    if not 0 < value < MOST_USD:
-        raise _not_positive(text, where)
+    if not 0 <= value < MOST_USD:
+        raise _out_of_range(text, where)
     return value
 
 
-def _not_positive(text: str, where: str) -> InputFileError:
+def _out_of_range(text: str, where: str) -> InputFileError:
     return InputFileError(
         f"{where}: price {text!r}",
-        why=f"a price is a positive number of dollars below {MOST_USD:,}",
+        why=f"a price is from 0, of a part that is owned, to below {MOST_USD:,} dollars",
         fix="correct it, or leave it out",
     )
 

@@ -24,7 +24,7 @@ from advisor.workstation.assembly import (
     Supplies,
     slot_widths,
 )
-from advisor.workstation.candidates import all_candidates
+from advisor.workstation.candidates import PartCandidate, all_candidates
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
@@ -41,10 +41,17 @@ from advisor.workstation.planner import (
 )
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
-from advisor.workstation.rules import Finding, at_least, at_most, check_of, holds
+from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_most, check_of, holds
 from advisor.workstation.rules_fit import card_length, model_memory, ram_loading, slots
 from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
-from advisor.workstation.rules_power import circuit, psu_headroom, psu_plugs, room_heat, two_supplies
+from advisor.workstation.rules_power import (
+    circuit,
+    psu_headroom,
+    psu_plugs,
+    room_heat,
+    supply_words,
+    two_supplies,
+)
 from advisor.workstation.system_names import can_join
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
 from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
@@ -226,19 +233,48 @@ def repair(
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
     candidates = all_candidates(same.load, same.setting, book, limits, have=have)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    program = Program(candidates, rules_of(same), same.setting)
+    advice = parts.advised_supply(cards.accelerators)
+    least_w = 0.0 if advice is None else advice.watts
+    candidates["supplies"] = [c for c in candidates["supplies"] if not c.usd or c.choice.power_w >= least_w]
     least = _NEARLY_FULL_SPEED * speed_of(build)
-    solution = cheapest_for(program, math.inf, least) or cheapest_for(program, math.inf, 0.0)
-    if solution is None:
+    tries = (_as_little_as_helps(candidates, build, have, same), (candidates, rules_of(same)))
+    for candidates, rules in tries:
+        program = Program(candidates, rules, same.setting)
+        solution = cheapest_for(program, math.inf, least) or cheapest_for(program, math.inf, 0.0)
+        if solution is not None:
+            break
+    else:
         return None
     is_held = solution.machine.cards is not None and solution.machine.cards.power_fraction < 1.0
     if is_held and solution.machine.supplies != have.supplies:
         # A supply that is bought carries the cards without a power limit, if any does.
         candidates["cards"] = [c for c in candidates["cards"] if c.choice.power_fraction == 1.0]
-        full = candidates["cards"] and Program(candidates, rules_of(same), same.setting)
+        full = candidates["cards"] and Program(candidates, rules, same.setting)
         solution = (cheapest_for(full, math.inf, 0.0) if full else None) or solution
     machine = raise_power(solution.machine, same)
     return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+
+
+def _as_little_as_helps(
+    candidates: dict[str, list[PartCandidate]], build: Build, have: Assembly, question: Question
+) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
+    """Return candidates that replace only parts of broken rules, of rules on sums those that give, and the rules
+    without those in doubt about the parts that stay."""
+    rules = [
+        (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
+        for rule in rules_of(question)
+    ]
+    broken = {check.rule for check in build.broken}
+    doubted = {check.rule for check in build.checks if not check.passed}
+    free = set().union(*(places for rule, places in rules if rule.id in broken)) - {"cards"}
+    free_or_open = free | {"cards", "risers", "bridges"}
+    kept = {
+        place: found
+        if place in free_or_open
+        else [one for one in found if one.choice == getattr(have, place)] or found
+        for place, found in candidates.items()
+    }
+    return kept, tuple(rule for rule, places in rules if rule.id not in doubted or free & places)
 
 
 _NEARLY_FULL_SPEED: Final = 0.85
@@ -448,8 +484,7 @@ def supply_checks(listing: Listing, setting: Setting) -> list[Check]:
     is_printed = any(line.is_printed for line in listing.lines)  # no program sees a supply
     if needed is not None and (is_printed or any(line.category == "psu" for line in listing.bill)):
         why = f"{needed.actual:.0f} W under load; no record holds the supply"
-        needed_w = math.ceil(needed.actual * smallest.power_w / needed.limit / 50.0) * 50
-        remedy = f"name it: it takes {needed_w} W of supply"
+        remedy = f"name it: it takes {supply_words(needed.actual, machine)}"
         found.append(replace(needed, passed=False, is_unknown=True, why=why, remedy=remedy))
     return found
 

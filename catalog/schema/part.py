@@ -66,6 +66,8 @@ class GpuCard(Part):
     num_6_pin: int = Field(default=0, ge=0, le=4)
     has_eps_lead: bool = False
     """Whether the card has an 8-pin plug of CPUs (EPS), which two 8-pin PCIe plugs feed over an adapter."""
+    has_no_output: bool = False
+    """Whether the card is known to have no connector for a screen."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -385,6 +387,16 @@ class PowerFloor(Record):
     fraction: float = Field(gt=0, le=1)
     """Lowest limit over rated power."""
     basis: Literal["quote", "estimate"]
+    observed_on: datetime.date
+    source: str
+
+
+class SupplyAdvice(Record):
+    """Supply that the maker of a card advises for a machine with one of it."""
+
+    accelerator: str
+    watts: float = Field(gt=0)
+    """Rated power of the supply [W]."""
     observed_on: datetime.date
     source: str
 

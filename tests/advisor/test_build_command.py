@@ -344,3 +344,31 @@ def test_a_list_whose_question_names_a_window_or_an_image_model_is_answered_on_i
     told = cli(f"advisor build check '{parts}. Does llama 8b run with 32K context?' {DAY}").out
     assert "Does a window of 32,768 tokens fit? Yes, at about" in told
     assert "Does it run flux.1-dev?" in cli(f"advisor build check '{parts}, for Flux.1 dev' {DAY}").out
+
+
+def test_a_model_that_its_cards_do_not_hold_is_said_with_what_does(cli: Cli) -> None:
+    parts = "Ryzen 7 5800X3D, B550 Gaming Plus, 4x16GB DDR4-3600, RTX 3080 10GB, Corsair RM750"
+    told = cli(f"advisor build check '{parts}. Does Llama 3.3 70B run?' --no-better {DAY}").out
+    told = " ".join(told.split())
+    assert "not on its cards alone" in told
+    assert "The cards' 10 GB hold" in told
+    assert "2 x 24 GB of cards hold it (48 GB in all)" in told
+    assert "What its cards hold wholly: llama-3.1-8b" in told
+
+
+def test_a_choice_says_which_machine_does_not_hold_the_model_on_its_cards(cli: Cli) -> None:
+    machines = "Mac Studio M4 Max 128GB or a PC with a single RTX 5090 (Ryzen 9 9900X, 64GB DDR5-6000)"
+    told = cli(f"advisor build check '{machines}? For llama 3.3 70b q4_k_m.' {DAY}").out
+    told = " ".join(told.split())
+    assert told.count("GB of weights in") == 1
+    assert "The cards' 32 GB hold" in told
+
+
+@pytest.mark.usefixtures("here")
+def test_a_small_case_and_its_supply_are_kept_before_a_machine_that_is_sold_whole(cli: Cli) -> None:
+    Path("have.txt").write_text(
+        "Cooler Master NR200P\nCorsair SF750 750W 80+ Platinum SFX\n", encoding="utf-8"
+    )
+    asked = f"build --model 32b --have have.txt --budget 2500 --max-gpus 1 --used --top 2 {DAY} --no-input"
+    parts = answer(cli, asked)["builds"][0]["parts"]
+    assert {part["category"] for part in parts if part["source"] == "you have it"} == {"case", "psu"}

@@ -111,6 +111,12 @@ def test_every_power_floor_is_of_a_card_and_cited() -> None:
         assert floor.source
 
 
+def test_every_advice_on_supplies_is_of_a_card_and_cited() -> None:
+    carded = {card.accelerator for card in parts.planner_parts(GpuCard)}
+    assert set(parts.supply_advice()) <= carded
+    assert all(advice.source for advice in parts.supply_advice().values())
+
+
 def test_a_quote_wins_over_an_estimate_and_an_estimate_over_a_launch_price() -> None:
     book = part_prices.price_book()
     assert book["gpu/rtx-5090"].basis == "quote"

@@ -327,6 +327,9 @@ def short_case(name: str) -> str:
 
 def coolers(folder: Path) -> Iterator[Row]:
     names = {**SOCKETS, "sTR4": "sTRX4", "SP3": "SP3", "SP5": "SP5", "SP6": "SP6"}
+    # Sockets with the same holes go by the name of one of them.
+    names |= dict.fromkeys(("LGA 1150", "LGA 1151", "LGA 1155", "LGA 1156", "LGA 1200"), "LGA1200")
+    names |= dict.fromkeys(("LGA 2011", "LGA 2011-3", "LGA 2066"), "LGA2066")
     for row in rows_of(folder, "cpu_coolers.csv"):
         known = sorted(
             {

@@ -19,7 +19,8 @@ from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import usd
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.assembly import SERVER, Assembly
-from advisor.workstation.hardware import HardwareRun
+from advisor.workstation.candidates import COUNTS
+from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.performance import FOUR_BITS, OFFLOADING, MachineLoad, best_run
 from advisor.workstation.plan import Build, PlanResult, Question
@@ -68,7 +69,9 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     opening = ""
     if asked.upgrade is not None:
         found, opening = _next_parts(found, question, book)
-    elif asked.have is not None and not found.builds[0].total_usd:
+    elif asked.have is not None:
+        found, opening = _with_owned_parts(found, question, book)
+    if asked.upgrade is None and asked.have is not None and not found.builds[0].total_usd:
         notes = (*notes, "no parts for the money make it faster than the parts of --have")
     answer = plan_answer(found, question, notes, explain=asked.explain, opening=opening)
     if asked.what_if:
@@ -76,8 +79,28 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
 
 
-def _instead(listing: "Listing", question: Question, book: PriceBook) -> "list[tuple[Verdict, Question]]":
-    """Return the verdicts by the largest format of the model that a machine runs, and by the largest usual model."""
+def _with_owned_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple[PlanResult, str]:
+    """Return the machines around the parts that the user has ahead of the first whole one, which uses none of them, and
+    a sentence on that one."""
+    boards = ((build, build.machine.board if build.machine is not None else None) for build in found.builds)
+    whole = next((build for build, board in boards if board is not None and board.sold_with), None)
+    if whole is None:
+        return found, ""
+    limits = replace(question.limits, whole_machines=False)
+    told = f"{whole.name} for {usd(whole.total_usd)} is sold whole and uses no part of --have but cards and drives"
+    try:
+        own = plan(replace(question, limits=limits), book)
+    except InfeasibleError as error:
+        return found, f"{told}; {error.what} around your parts."
+    shown = own.builds[: max(question.top - 1, 1)]
+    return replace(own, builds=(*shown, whole)[: question.top]), f"{told}."
+
+
+def _instead(
+    listing: "Listing", question: Question, book: PriceBook, *, on_cards: bool
+) -> "list[tuple[Verdict, Question]]":
+    """Return the verdicts by the largest format of the model that a machine runs, with `on_cards` without its CPU, and
+    by the largest usual model."""
     from advisor.workstation.asked import SMALLER_MODELS
     from advisor.workstation.verdict import judge_listing
 
@@ -91,8 +114,20 @@ def _instead(listing: "Listing", question: Question, book: PriceBook) -> "list[t
     )
     asked = ((replace(question, load=one) for one in loads) for loads in tries)
     judged = (((judge_listing(listing, one, book, better=False), one) for one in each) for each in asked)
-    found = (next((one for one in each if one[0].build.performance is not None), None) for each in judged)
-    return [one for one in found if one is not None]
+    runs = ((one for one in each if _runs(one[0], on_cards=on_cards)) for each in judged)
+    return [one for one in (next(each, None) for each in runs) if one is not None]
+
+
+def _runs(verdict: "Verdict", *, on_cards: bool) -> bool:
+    run = verdict.build.performance
+    return run is not None and not (on_cards and run.run.on_cpu)
+
+
+def _num_able(question: Question) -> int | None:
+    """Return how many cards of 24 GB hold a model, as the RTX 3090 is one; None if none of the usual numbers does."""
+    return next(
+        (num for num in COUNTS if best_run(Hardware("rtx-3090", num), question.load) is not None), None
+    )
 
 
 def _with_window(question: Question, num_tokens: int) -> Question | None:
@@ -208,7 +243,12 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
-    from advisor.commands.build.verdict_view import choice_answer, does_not_run, verdict_answer
+    from advisor.commands.build.verdict_view import (
+        choice_answer,
+        does_not_run,
+        is_mostly_on_cpu,
+        verdict_answer,
+    )
     from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
     from advisor.workstation.listing import read_listings
     from advisor.workstation.verdict import judge_listing
@@ -260,12 +300,14 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
             _upgrades_of(listing, verdict, question, book),
             questions_in(words),
             [(judge_listing(listing, other, book, better=False), other) for other in others],
-            _instead(listing, question, book) if does_not_run(verdict, question) else (),
+            _instead(listing, question, book, on_cards=slow)
+            if (slow := is_mostly_on_cpu(verdict)) or does_not_run(verdict, question)
+            else (),
             None if full is None else (judge_listing(listing, full, book, better=False), full),
             _present_run(replace(question, have=_without_added(listing))),
+            _num_able(question) if is_mostly_on_cpu(verdict) else None,
         )
         for (_, listing), verdict in zip(listings, verdicts, strict=True)
     ]
-    model = question.load.model.id
-    answer = choice_answer(listings, verdicts, answers, model) if is_choice else answers[0]
+    answer = choice_answer(listings, verdicts, answers, question) if is_choice else answers[0]
     return with_calibration(answer, question.load.calibration)

@@ -1,8 +1,10 @@
 """A judged list as an answer: what is wrong with it, what it runs, and what else the money buys."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from advisor.catalog.units import GB, GIB
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
     basis_words,
@@ -16,11 +18,12 @@ from advisor.commands.build.view import (
     speed_warnings,
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.numbers import LEGEND, usd
+from advisor.render.numbers import LEGEND, digits, usd
 from advisor.workstation.asked import Asked
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
+from advisor.workstation.performance import model_file_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.rules_fit import model_memory
 from advisor.workstation.upgrades import OF_OWNER, Upgrades
@@ -42,15 +45,17 @@ def verdict_answer(
     instead: Sequence[tuple[Verdict, Question]] = (),
     window: tuple[Verdict, Question] | None = None,
     before: HardwareRun | None = None,
+    num_able: int | None = None,
 ) -> Answer:
     """Return the answer about a list of parts: its questions and the verdict, faults by weight, speed, what to change,
     and last how each line was read. `also` holds the verdicts by further models that the question names,
     `instead` those by what the machine runs in place of a model that it does not, `window` that with the window that
-    the question wants, `before` is the run of the machine without the cards that a question adds."""
+    the question wants, `before` is the run of the machine without the cards that a question adds, `num_able` the number
+    of cards of 24 GB that hold a model which the CPU mostly runs."""
     build = verdict.build
     replies = [_reply(one, verdict, question) for one in dict.fromkeys((*asked, MODEL))]
     replies += [_reply(MODEL, other, one) for other, one in also]
-    replies += _words_instead(instead)
+    replies += _words_instead(instead, num_able)
     replies += [_window_words(window)] if window is not None and build.performance is not None else []
     replies = [*_upgrade_words(upgrades, question), *_addition_words(listing, verdict, before), *replies]
     blocks: list[Block] = [
@@ -127,14 +132,43 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         if run is None:
             return f"{opening} {'That is open' if check.is_unknown else 'No'}: {check.why}."
         rate = run.decode_tokens_per_s.value
-        speed = f"at about {rate:.3g} {run.run.unit} ({run.run.split}){slow_words(rate, question)}"
-        return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}, {speed}."
+        fit = _fit_words(verdict, question)
+        split = "" if fit else f" ({run.run.split})"
+        speed = f"at about {rate:.3g} {run.run.unit}{split}{slow_words(rate, question)}"
+        partly = ", but not on its cards alone" if fit else ""
+        return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}{partly}, {speed}.{fit}"
     found = [checks[rule] for rule in _OF_SUPPLY if rule in checks]
     if not found:
         return "Is the supply enough? That is open: the supply or the cards are not known."
     told = next((one for one in found if not one.passed), found[0])
     words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Barely"}[told.verdict]
     return f"Is the supply enough? {words}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
+
+
+def _fit_words(verdict: Verdict, question: Question) -> str:
+    """Return a sentence on how much of the weights the cards hold, where the CPU reads the rest; empty if they hold
+    all, or there are none."""
+    run = verdict.build.performance
+    cards = verdict.build.machine.cards if verdict.build.machine is not None else None
+    if run is None or not run.run.on_cpu or cards is None or not cards.cards:
+        return ""
+    whole = model_file_bytes(replace(question.load, precision=run.run.weight_dtype))
+    held = run.run.weight_bytes_per_card * cards.num
+    return (
+        f" The cards' {cards.memory_bytes / GIB:.0f} GB hold {digits(held / GB)} of the {digits(whole / GB)} GB of "
+        f"weights in {run.run.weight_dtype}; main memory holds the rest, {run.run.split}."
+    )
+
+
+def is_mostly_on_cpu(verdict: Verdict) -> bool:
+    """Whether a machine with cards runs a language model, and most of a step is the CPU's."""
+    run = verdict.build.performance
+    cards = verdict.build.machine.cards if verdict.build.machine is not None else None
+    return run is not None and run.run.host_fraction > MOSTLY and cards is not None and bool(cards.cards)
+
+
+MOSTLY: Final = 0.5
+"""Fraction of a decode step on the CPU above which an answer names cards that hold the model, and what these hold."""
 
 
 def _addition_words(listing: Listing, verdict: Verdict, before: HardwareRun | None) -> list[str]:
@@ -158,15 +192,18 @@ def does_not_run(verdict: Verdict, question: Question) -> bool:
     return question.load.workload == "serve" and verdict.build.performance is None and is_known
 
 
-def _words_instead(instead: Sequence[tuple[Verdict, Question]]) -> list[str]:
-    """Return what a machine runs in place of a model that it does not, with its speed."""
+def _words_instead(instead: Sequence[tuple[Verdict, Question]], num_able: int | None) -> list[str]:
+    """Return what a machine runs in place of a model that it does not, or not on its cards, with its speed, and how
+    many cards of 24 GB hold that model."""
     found = []
+    able = "" if num_able is None else f"{num_able} x 24 GB of cards hold it ({24 * num_able} GB in all). "
     for verdict, question in instead:
         run = verdict.build.performance
         if run is not None:
             name = f"{question.load.model.id} in {run.run.weight_dtype}"
             found.append(f"{name} at about {run.decode_tokens_per_s.value:.3g} tokens/s ({run.run.split})")
-    return [f"What it runs instead: {'; '.join(found)}."] if found else []
+    told = "What it runs instead" if num_able is None else "What its cards hold wholly"
+    return [f"{able}{told}: {'; '.join(found)}."] if found else [able.strip()] if able else []
 
 
 def _window_words(window: tuple[Verdict, Question]) -> str:
@@ -272,7 +309,10 @@ def _purchases(build: Build) -> list[str]:
 
 
 def choice_answer(
-    choices: Sequence[tuple[str, Listing]], verdicts: Sequence[Verdict], answers: Sequence[Answer], model: str
+    choices: Sequence[tuple[str, Listing]],
+    verdicts: Sequence[Verdict],
+    answers: Sequence[Answer],
+    question: Question,
 ) -> Answer:
     """Return the answer about machines that a question names to choose between, the fastest first, with the verdict on
     each."""
@@ -296,8 +336,10 @@ def choice_answer(
             )
         )
     rates = [(choices[place][0], _decode_rate(verdicts[place].build)) for place in order]
+    told = ((choices[place][0], _fit_words(verdicts[place], question)) for place in order)
+    fits = [f"{name}:{words}" for name, words in told if words]
     blocks: list[Block] = [
-        Paragraph(_choice_words(rates, model), emphasis=True),
+        Paragraph("\n".join((_choice_words(rates, question.load.model.id), *fits)), emphasis=True),
         Table(
             columns("choice~ | tokens/s> | price> | W at the wall> | broken~ | not in the price~"),
             tuple(rows),

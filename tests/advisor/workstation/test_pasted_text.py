@@ -312,3 +312,19 @@ def test_more_memory_than_an_old_record_states_is_unknown() -> None:
 def test_dots_divide_a_list_of_one_line() -> None:
     rows = [row for _, row, _ in plain_rows("2x RTX 3090 · 1000W Platinum PSU · 64GB DDR5\n")]
     assert rows == ["2x RTX 3090", "1000W Platinum PSU", "64GB DDR5"]
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "Tue Jul 28 16:27:22 2026",
+        "Mon Nov 30 19:01:52 UTC 2026",
+        "Di 28. Jul 16:27:22 CEST 2026",
+        "mar. 28 juil. 2026 16:27:22",
+        "2026-07-28T16:27:22+02:00",
+        "Timestamp : Tue Jul 28 16:27:22 2026",
+        "July 28, 2026",
+    ],
+)
+def test_a_date_above_a_report_is_no_part(stamp: str) -> None:
+    assert [row for _, row, _ in plain_rows(f"{stamp}\nRTX 2070")] == ["RTX 2070"]

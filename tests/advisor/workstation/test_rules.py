@@ -16,6 +16,7 @@ from advisor.catalog.schema.part import GpuCard, Psu, PsuLink, Riser, Slot
 from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memory, Risers, Setting, Supplies
 from advisor.workstation.rule_book import judge, rules_for, violations
 from advisor.workstation.rules_fit import needed_positions
+from advisor.workstation.rules_power import HEADROOM, supply_words
 from advisor.workstation.rules_systems import judge_system
 
 GIB = 2.0**30
@@ -349,3 +350,35 @@ def test_an_estimate_breaks_a_list_only_beyond_its_own_error(
     near = psu_transient.check(psu(power_w=fitting / over, num_16_pin=0)(loaded), Setting())
     assert near is not None
     assert near.verdict == verdict
+
+
+@pytest.mark.parametrize("load_w", [300.0, 535.0, 700.0, 1113.0, 3000.0])
+def test_the_supply_that_is_advised_carries_the_load_and_what_the_maker_asks_for(load_w: float) -> None:
+    card = next(one for one in parts.planner_parts(GpuCard) if one.accelerator == "rtx-3090")
+    words = supply_words(load_w, Assembly(cards=Cards((card,))))
+    advised_w = float(words.partition(" ")[0])
+    assert HEADROOM * advised_w >= load_w
+    assert advised_w >= parts.supply_advice()["rtx-3090"].watts
+
+
+@pytest.mark.parametrize(("name", "says"), [("p40", True), ("rtx-3090", False)])
+def test_a_machine_shows_a_picture_only_with_an_output(machine: Assembly, name: str, says: bool) -> None:
+    card = next(one for one in parts.planner_parts(GpuCard) if one.accelerator == name)
+    without_unit = SERIES["lga2011-3"]
+    assert machine.cpu is not None
+    xeon = machine.cpu.model_copy(update={"series": without_unit})
+    checks = judge(Assembly(cards=Cards((card,)), cpu=xeon), Setting())
+    assert ("display" in {check.rule for check in checks if not check.passed}) == says
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [(("rtx-3090", "rtx-3090"), True), (("rtx-4090", "rtx-3090"), False), (("rtx-4090",) * 2, False)],
+)
+def test_a_bridge_is_advised_only_for_equal_cards_with_its_connector(
+    names: tuple[str, ...], says: bool
+) -> None:
+    every = parts.planner_parts(GpuCard)
+    cards = tuple(next(one for one in every if one.accelerator == name) for name in names)
+    checks = {check.rule: check for check in judge(Assembly(cards=Cards(cards)), Setting())}
+    assert ("a bridge" in checks["peer-to-peer"].remedy) == says

@@ -2,13 +2,14 @@
 the seller or of a question name nothing."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.assembly import Setting
-from advisor.workstation.listing import Listing, read_listings
+from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Question
 from advisor.workstation.rule_book import judge
@@ -197,3 +198,19 @@ def test_a_report_of_a_program_is_that_of_a_machine_which_runs() -> None:
     verdict = judge_listing(found, Question(MachineLoad(models.get("8b").record)), price_book(), better=False)
     unknown = {check.rule: check.remedy for check in verdict.build.unknown}
     assert " W of supply" in unknown["psu-headroom"]
+
+
+@pytest.mark.parametrize(
+    "price", ["US $689.00\nBuy It Now", "$689\nOr Best Offer", "asking $689", "$689 OBO"]
+)
+@pytest.mark.parametrize(
+    "remark", ["", "\nZ440 tower, two Tesla P40. No fans on the Teslas, cables included."]
+)
+def test_the_price_of_a_listing_is_that_of_its_machine(price: str, remark: str, tmp_path: Path) -> None:
+    head = "HP Z440 Workstation Xeon E5-2690 v4 64GB DDR4 ECC + (2) Nvidia Tesla P40 24GB"
+    (tmp_path / "list.txt").write_text(f"{head}\n{price}{remark}\n")
+    found = read_listing(tmp_path / "list.txt", price_book())
+    assert found.total_usd == 689.0
+    assert [line.category for line in found.bill] == ["board", "cpu", "ram", "gpu"]
+    assert found.machine.cards is not None
+    assert found.machine.cards.num == 2

@@ -39,7 +39,6 @@ def test_claims_are_kept_apart_from_the_name() -> None:
     [
         ("RTX 5090 $4,5OO", "price"),
         ("RTX 5090 $-4500", "price '-4500'"),
-        ("RTX 5090 $0", "price '0'"),
         ("RTX 5090 $abc", "price 'abc'"),
         ("RTX 5090 $5000-4000", "price $5000 to $4000"),
         ("$500", "names no part"),
@@ -57,3 +56,10 @@ def test_a_bad_line_is_told(text: str, says: str) -> None:
 def test_a_number_behind_the_comma_of_a_price_is_that_of_the_next_part(number: int, usd: str) -> None:
     line = read_line(f"EPYC 7302P ${usd}, {number}x 16GB DDR4", "--part 1")
     assert line.usd == float(usd.replace(",", "").replace(" ", ""))
+
+
+@pytest.mark.parametrize("text", ["RTX 5090 $0", "RTX 5090 ($0.00)", "2x RTX 5090 @ $0 each"])
+def test_a_part_that_is_owned_costs_nothing(text: str) -> None:
+    line = read_line(text, "row 1")
+    assert line.usd == 0.0
+    assert line.what == "RTX 5090"

@@ -134,7 +134,7 @@ def test_a_supply_of_no_record_leaves_the_power_to_judge() -> None:
     ).build
     failed = {check.rule: check for check in build.checks if not check.passed}
     assert failed["psu-headroom"].verdict == "unknown"
-    assert "1850 W of supply" in failed["psu-headroom"].remedy
+    assert "2000 W of supply" in failed["psu-headroom"].remedy
     assert "circuit" in failed
 
 
@@ -297,3 +297,49 @@ def test_a_planted_fault_is_found_and_is_the_only_one(
     broken = {check.rule for check in verdict.broken}
     assert broken <= rules
     assert bool(broken) == bool(rules)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kinds"),
+    [
+        ({"cpu": "Ryzen 9 5950X"}, {"cpu", "cooler"}),
+        ({"psu": "Corsair CX550 550W"}, {"psu"}),
+        ({"cooler": "Noctua NH-U14S TR4-SP3"}, {"cooler"}),
+    ],
+)
+def test_a_mend_buys_only_in_place_of_parts_of_a_broken_rule(fault: dict[str, str], kinds: set[str]) -> None:
+    one_card = {**DESKTOP, "gpu": "RTX 3090 Turbo blower 2 slot", **fault}
+    found = read_listing(None, price_book(), list(one_card.values()))
+    question = Question(MachineLoad(models.get("32b").record))
+    repaired = judge_listing(found, question, price_book(), better=True).repaired
+    assert repaired is not None
+    assert {line.category for line in repaired.parts if line.unit_price_usd} <= kinds
+    assert repaired.machine is not None
+    assert repaired.machine.supplies is not None
+    assert repaired.machine.supplies.power_w >= parts.supply_advice()["rtx-3090"].watts
+
+
+def test_a_part_that_is_owned_is_not_counted_at_the_price_of_the_catalog() -> None:
+    named = [f"{name} $0" if kind in ("cpu", "cooler") else name for kind, name in DESKTOP.items()]
+    question = Question(MachineLoad(models.get("32b").record))
+    totals = [
+        judge_listing(read_listing(None, price_book(), lines), question, price_book(), better=False)
+        for lines in (named, list(DESKTOP.values()))
+    ]
+    owned, bought = totals
+    assert owned.catalog_total_usd < bought.catalog_total_usd
+    assert owned.catalog_total_usd == pytest.approx(owned.build.total_usd)
+    assert "price" not in {check.rule for check in owned.build.checks}
+
+
+@pytest.mark.parametrize("cooler", ["Noctua NH-U12S", "Noctua NH-D15", "be quiet! Dark Rock 4"])
+@pytest.mark.parametrize(
+    ("cpu", "board"),
+    [("Core i7-10700K", "Z490-A PRO"), ("Core i9-9900K", "Z390-A"), ("Xeon E5-2680 v4", "X99")],
+)
+def test_a_cooler_of_all_desktop_sockets_mounts_on_the_older_ones_too(
+    cooler: str, cpu: str, board: str
+) -> None:
+    found = read_listing(None, price_book(), [cpu, board, "RTX 3090", f"cooler: {cooler}"])
+    assert found.machine.cooler is not None
+    assert "cooler-socket" not in {check.rule for check in violations(found.machine, Setting())}
