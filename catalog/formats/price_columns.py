@@ -45,7 +45,8 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         r"(?:\w+ ){0,2}description|specs?|configuration|product|(?:line )?items?|service|details|articles?",
     ),
     "region": (
-        "(?:arm |service )?regions?(?: with capacity)?(?: available)?(?: name| id)?|(?:geo)?locations?|(?:availability )?zone|data ?cent(?:er|re)",
+        "(?:arm |service )?regions?(?: with capacity)?(?: available)?(?: name| id)?",
+        "(?:geo)?locations?|(?:availability )?zone|data ?cent(?:er|re)",
     ),
     "day": (
         "date|day|timestamp|as of|(?:observed|fetched|retrieved|checked|collected|updated)(?: on| at| date)?",
