@@ -183,9 +183,10 @@ def test_traffic_like_a_trace(cli: Cli, tmp_path: Path) -> None:
         assert document["metrics"]["requests_per_s"]["value"] == pytest.approx(4.0, rel=0.1)
     assert found["fitted"]["metrics"]["num_finished"] == 900
     hits = {name: document["pools"][0]["prefix_hit_fraction"] for name, document in found.items()}
-    assert hits["replayed"] == pytest.approx(2 / 3, abs=0.3)
-    assert hits["fitted"] == pytest.approx(2 / 3, abs=0.05)
-    assert hits["printed"] == pytest.approx(2 / 3, abs=0.05)
+    shared = 2 * 512 / (1100 + 89 / 2)  # two blocks of three
+    assert hits["replayed"] == pytest.approx(shared, abs=0.3)
+    assert hits["fitted"] == pytest.approx(shared, abs=0.05)
+    assert hits["printed"] == pytest.approx(shared, abs=0.05)
 
 
 @pytest.mark.parametrize(

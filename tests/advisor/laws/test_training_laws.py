@@ -222,9 +222,12 @@ def with_options(command: str, options: str) -> str:
     words = shlex.split(command)
     typed = shlex.split(options)
     if typed[0] == "drop":
-        place = words.index(typed[1])
-        del words[place : place + 2]
-        return shlex.join(words)
+        place = words.index(typed[1].rstrip(","))
+        has_value = place + 1 < len(words) and not words[place + 1].startswith("--")
+        del words[place : place + 1 + has_value]
+        if typed[2:3] != ["with"]:
+            return shlex.join(words)
+        typed = typed[3:]
     gone = LAYOUT if "--dp" in typed and command.startswith("simulate") else set()
     gone = (
         gone
