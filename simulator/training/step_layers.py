@@ -286,10 +286,10 @@ class LayerPricing:
         """Time that adapters and the preparation of frozen weights add to a forward and to a backward pass [s].
 
         LoRA adds per adapted matrix x A B of rank r: inputs and outputs travel once more, in the adapters' format; the
-        backward pass twice that. Kinds that learn a change of the whole matrix rebuild it and multiply with it in every
-        pass. Learned tokens, norms and biases add nothing to a matrix. QLoRA unpacks 4-bit weights to 16 bits before
-        each use; DoRA finds the norms of the columns of adapted weights before each forward pass. IA3 reads and writes
-        what it multiplies.
+        backward pass twice that. Under autocast casts, scales and sums are counted one by one. Kinds that learn a
+        change of the whole matrix rebuild it and multiply with it in every pass. Learned tokens, norms and biases add
+        nothing to a matrix. QLoRA unpacks 4-bit weights to 16 bits before each use; DoRA finds the norms of the columns
+        of adapted weights before each forward pass. IA3 reads and writes what it multiplies.
 
         Assumes: adapters multiply at half of the peak in 16 bits, as autocast has it whatever their format; those that
             rebuild a matrix in their format, as in PEFT's comparison of its methods, which has no autocast.
