@@ -121,8 +121,8 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "framework": _units(
         kernels="kernel_scale kernel_scale_w_per_tflop low_bit_scale attention_scale attention_backward "
         "recurrence_scale low_bit_expert_scale fused_expert_scale expert_capacity elementwise_passes eager_passes "
-        "optimizer_passes straggler interference stream_fraction unfused_fraction dequantized_fraction "
-        "recurrence_backward hidden_by_weights exchange_processors length_spread",
+        "optimizer_passes straggler interference stream_fraction single_values_per_cycle unfused_fraction "
+        "dequantized_fraction recurrence_backward hidden_by_weights exchange_processors length_spread",
         launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels "
         "block_scaled_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s collective_wait_s "
         "backward_launches overlapped_launches adapter_launches graphs compiled_graphs autocast_launches "

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.hf.fields import ConfigFields
@@ -25,6 +25,8 @@ class ClassDefaults(Record):
     """Whether all heads share one head of keys and values."""
     head_dim: int | None = None
     """Size of a head; None if heads divide the hidden size."""
+    query_key_norm: Literal["none", "head", "all_heads"] = "none"
+    """Width over which queries and keys are normed, unless the file says that they are not."""
     only_with: str = ""
     """Field that tells files of this class from others of the same type; empty if all are of it."""
 

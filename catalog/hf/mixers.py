@@ -1,6 +1,6 @@
 """Mixer of every layer from the fields of a config.json: attention, linear attention, state space."""
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from advisor.catalog.hf.classes import class_defaults
 from advisor.catalog.hf.fields import ConfigFields
@@ -23,6 +23,7 @@ _MAMBA_HEAD_DIM: Final = 64
 _FIRST_MAMBA: Final = ("mamba", "falcon_mamba", "jamba", "zamba")
 """Model types with the projections of Mamba-1."""
 _WINDOWED: Final = ("sliding_attention", "chunked_attention", "local_attention", "local")
+_NORM_SWITCHES: Final = ("use_qk_norm", "qk_layernorm")
 _SHORT_DTYPES: Final = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -185,8 +186,17 @@ def attention(
         shared_kv=shared_kv,
         keys_are_values=not windowed and config.flag("attention_k_eq_v"),
         sinks=config.text("model_type") == "gpt_oss",
+        query_key_norm=_query_key_norm(config),
         **(_block_selection(sparse) if sparse is not None and selects else {}),
     )
+
+
+def _query_key_norm(config: ConfigFields) -> Literal["none", "head", "all_heads"]:
+    stated = next((config.values[name] for name in _NORM_SWITCHES if name in config.values), None)
+    usual = class_defaults(config).query_key_norm
+    if stated is None:
+        return usual
+    return "none" if not stated else "head" if usual == "none" else usual
 
 
 def _windowed_fields(config: ConfigFields) -> dict[str, int | None]:

@@ -34,9 +34,9 @@ class GroupedQueryAttention(Record):
     indexer_head_dim: int = 0
     sinks: bool = False
     """Whether a learned logit per head joins those of the keys (gpt-oss)."""
-    norm_over_heads: bool = False
-    """Whether queries and keys are normed over all heads together, so that tensor-parallel ranks sum their squares
-    first (MiniMax-M2)."""
+    query_key_norm: Literal["none", "head", "all_heads"] = "none"
+    """Width over which queries and keys are normed: each head (Qwen3), or all heads together, so that tensor-parallel
+    ranks exchange values first (MiniMax-M2, OLMo 2)."""
     input_states: Count | None = None
     """Number of hidden states side by side that queries, keys and values are projected from (Zamba: 2); None means 1.
     """

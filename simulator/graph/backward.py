@@ -96,6 +96,8 @@ class MixerBackward:
     hidden: int = 0
     rotary_values: int = 0
     """Values per token that rotary embedding reads and writes."""
+    normed_values: int = 0
+    """Number of query and key values of a token that have a norm of their own."""
 
     @property
     def attended_values(self) -> int:

@@ -50,20 +50,39 @@ _SCALED_BYTES: Final = 4.0
 _REBUILT_PASSES: Final = 6.0
 """Passes over a matrix whose change an adapter rebuilds: two factors, their product, its scale, written and read. Own
 count on huggingface/peft, tuners/loha/layer.py."""
-_AUTOCAST_INPUT: Final = (14.0, 22.0)
-_AUTOCAST_OUTPUT: Final = (10.0, 8.0)
-"""Bytes moved per value in front of and behind a matrix whose fp32 adapter runs under autocast, forward and backward:
-forward the input becomes fp32, then 16 bits, and is read; the adapter's output is written, scaled and added. Backward
-casts, scales and sums go the other way. Own count on peft 0.21.2, tuners/lora/layer.py (Linear.forward)."""
-_DORA_OUTPUT: Final = (38.0, 68.0)
-"""Bytes moved per output of a matrix by DoRA in addition to LoRA's, forward and backward: both outputs are scaled by
-column and added, in fp32; backward also the products and sums that are the magnitudes' gradients. Own count on peft
-0.21.2, tuners/lora/dora.py."""
-_DORA_NORM: Final = 38.0
-_DORA_IDENTITY: Final = 12.0
-"""Bytes moved per element of a matrix, and per squared number of its inputs, for the norms of DoRA in a forward pass:
-an fp32 identity goes through the adapter; product and weight become fp32, are added, and the norm is taken. Own count
-on peft 0.21.2, tuners/lora/dora.py (get_lora_weight, get_weight_norm)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What element-wise kernels of PyTorch do per value."""
+
+    num_bytes: float
+    """Bytes moved by kernels that read and write several values at once."""
+    single: float = 0.0
+    """Number of values that kernels handle one at a time: their operands are broadcast, have gaps or another format.
+    One and a half for a kernel with operands of two formats, which takes as much longer."""
+
+
+_AUTOCAST_INPUT: Final = (Traffic(8.0, 1.0), Traffic(16.0, 1.0))
+_AUTOCAST_OUTPUT: Final = (Traffic(10.0), Traffic(8.0))
+"""Work per value in front of and behind a matrix whose fp32 adapter runs under autocast, forward and backward: forward
+the input becomes fp32, then 16 bits, and is read; the adapter's output is written, scaled and added. Backward casts,
+scales and sums go the other way. Own count on peft 0.21.2, tuners/lora/layer.py (Linear.forward)."""
+_DORA_OUTPUT: Final = (Traffic(16.0, 4.5), Traffic(32.0, 6.0))
+"""Work per output of a matrix by DoRA in addition to LoRA's, forward and backward: both outputs are scaled by column
+and added, in fp32; backward also the products and sums that are the magnitudes' gradients. Own count on peft 0.21.2,
+tuners/lora/dora.py."""
+_DORA_NORM: Final = Traffic(14.0, 3.0)
+_DORA_IDENTITY: Final = Traffic(12.0)
+"""Work per element of a matrix, and per squared number of its inputs, for the norms of DoRA in a forward pass: an fp32
+identity goes through the adapter; product and weight become fp32, are added, and the norm is taken. Own count on peft
+0.21.2, tuners/lora/dora.py (get_lora_weight, get_weight_norm)."""
+_MERGED_BYTES: Final = (16.0, 4.0)
+"""Bytes moved per weight of experts that have adapters, forward and backward. The sum of weight and change is made
+twice, once to check its format; each time the weight is copied and the change is added to the copy in a second kernel.
+The gradient of a weight is read for both factors. Own count on peft 0.21.2, tuners/lora/layer.py (ParamWrapper,
+_LoraFactorsProxy), and PyTorch 2.11, torch/nn/utils/parametrize.py (ParametrizationList) and
+aten/src/ATen/native/cuda/Blas.cpp (baddbmm)."""
 _INNER_TENSORS: Final = ("attended", "activated")
 """Tensors in front of the last matrix of attention and feed-forward part, which tensor-parallel ranks divide."""
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
@@ -75,10 +94,11 @@ _FIRST_MATMUL_PASSES: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
 """Passes over a tensor of the inner size in addition to the first matmul, forward and backward: Megatron clamps both
 halves and joins them, as measured on an H100 (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias
 expert by expert, by its bytes, and clamps in a compiled kernel."""
-_EAGER_EXPERT_PASSES: Final = ((7.0, 5.0), (12.0, 13.0))
-"""Passes over a token's copies of the hidden and of the inner size around the products of Transformers' experts,
-forward and backward: sorted, gated, weighed, put back and summed. Own count on transformers 5.24.0,
-integrations/moe.py."""
+_EAGER_EXPERT_HIDDEN: Final = (Traffic(10.0, 1.0), Traffic(16.0, 2.0))
+_EAGER_EXPERT_INNER: Final = (Traffic(0.0, 2.0), Traffic(14.0, 2.0))
+"""Work per value of a token's copies, of the hidden and of the inner size, around the products of Transformers'
+experts, forward and backward: copies are sorted, put back and summed; gates and up-projections are halves of one
+tensor; the router's weights are broadcast. Own count on transformers 5.24.0, integrations/moe.py."""
 _BIAS_WEIGHED: Final = {"bf16": (8.6, 14.3), "fp32": (19.4, 27.7)}
 """Passes over a tensor of the hidden size for the second matmul's bias, weighted by each token's share of the router:
 measured with tools/measure_experts.py on an H100, by the format of the shares (fp32 if the dispatcher takes nothing
@@ -191,11 +211,11 @@ class LayerPricing:
         small_f, small_b = self._small(layer)
         expert_f, expert_i, expert_w = self._experts(layer.experts)
         adapter_f, adapter_b = self._adapters(layer)
-        merged = self._merged_experts(layer.experts)
-        learned = matmul_w + expert_w if self.job.method == "full" else expert_w * (merged > 0.0)
+        merged_f, merged_b = self._merged_experts(layer.experts)
+        learned = matmul_w + expert_w if self.job.method == "full" else expert_w * (merged_f > 0.0)
         return LayerTimes(
-            forward_s=matmul_f + core_f + small_f + expert_f + adapter_f + merged,
-            input_s=matmul_i + core_b + small_b + expert_i + adapter_b + merged,
+            forward_s=matmul_f + core_f + small_f + expert_f + adapter_f + merged_f,
+            input_s=matmul_i + core_b + small_b + expert_i + adapter_b + merged_b,
             weight_s=learned,
             core_s=core_f,
             matmul_forward_s=matmul_f,
@@ -254,6 +274,18 @@ class LayerPricing:
     def stream_s(self, num_bytes: FloatArray | float) -> FloatArray:
         """Time of memory-bound operators that move num_bytes [s]."""
         return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * common_term("stream_fraction")))
+
+    def _moved_s(self, values: FloatArray, traffic: Traffic) -> FloatArray:
+        """Time of PyTorch's element-wise kernels over as many values [s].
+
+        Kernels that take values one at a time compute an address for each, whatever its size: a processor finishes so
+        many a cycle.
+
+        Source: own model; aten/src/ATen/native/cuda/Loops.cuh and CUDALoops.cuh (launch_unrolled_kernel,
+            launch_legacy_kernel); rates measured on an H200 (tools/measure_elementwise.py).
+        """
+        per_s = common_term("single_values_per_cycle") * self.device.num_sms * self.device.clock_hz
+        return self.stream_s(traffic.num_bytes * values) + traffic.single * values / per_s
 
     def _projections(self, layer: Layer) -> tuple[FloatArray, ...]:
         """Time of all dense multiplications of a layer (three passes), and of three parts of the forward pass [s].
@@ -316,23 +348,24 @@ class LayerPricing:
                 0.5 * peak
             )
             return forward, 2.0 * forward
+        inputs, outputs = inputs * s.rows, outputs * s.rows
         travel = inputs + 2.0 * outputs
-        product_s = 2.0 * job.lora_rank * travel * s.rows / (0.5 * peak)
-        bytes_f = size * travel
-        bytes_b = 2.0 * bytes_f
+        product_s = 2.0 * job.lora_rank * travel / (0.5 * peak)
+        forward = self.stream_s(size * travel)
+        backward = 2.0 * forward
         if software.adapter_inputs == "autocast":
-            bytes_f = _AUTOCAST_INPUT[0] * inputs + _AUTOCAST_OUTPUT[0] * outputs
-            bytes_b = _AUTOCAST_INPUT[1] * inputs + _AUTOCAST_OUTPUT[1] * outputs
-        prepared_f = prepared_b = nothing
+            forward, backward = (
+                self._moved_s(inputs, before) + self._moved_s(outputs, behind)
+                for before, behind in zip(_AUTOCAST_INPUT, _AUTOCAST_OUTPUT, strict=True)
+            )
         if job.method == "dora":
-            bytes_f = bytes_f + _DORA_OUTPUT[0] * outputs
-            bytes_b = bytes_b + _DORA_OUTPUT[1] * outputs
-            prepared_f = self.stream_s(_DORA_NORM * elements + _DORA_IDENTITY * identities)
+            norms_s = self._moved_s(elements, _DORA_NORM) + self._moved_s(identities, _DORA_IDENTITY)
+            forward = forward + self._moved_s(outputs, _DORA_OUTPUT[0]) + norms_s
+            backward = backward + self._moved_s(outputs, _DORA_OUTPUT[1])
         elif job.method == "qlora":
-            prepared_f = prepared_b = self._unpacked_s(layer)
-        forward = self.stream_s(bytes_f * s.rows) + product_s
-        backward = self.stream_s(bytes_b * s.rows) + 2.0 * product_s
-        return forward + prepared_f, backward + prepared_b
+            unpacked_s = self._unpacked_s(layer)
+            forward, backward = forward + unpacked_s, backward + unpacked_s
+        return forward + product_s, backward + 2.0 * product_s
 
     def _adapted_values(
         self, layer: Layer, software: TrainingSoftware
@@ -366,20 +399,20 @@ class LayerPricing:
         unpacked = held * (bytes_per_element("int4") + 2.0)
         return self.stream_s(unpacked / common_term("dequantized_fraction"))
 
-    def _merged_experts(self, experts: Experts | None) -> FloatArray:
-        """Time in which a pass adds the adapters of routed experts to their weights, or finds the adapters' gradients
-        from those of the weights [s]; zero without such adapters.
+    def _merged_experts(self, experts: Experts | None) -> tuple[FloatArray, FloatArray]:
+        """Time in which a forward pass adds the adapters of routed experts to their weights, and in which a backward
+        pass finds the adapters' gradients from those of the weights [s]; zero without such adapters.
 
-        The sum is read and written in the forward pass; the gradient of all weights is read twice in the backward pass.
-
-        Source: peft 0.21.2, tuners/lora/layer.py (ParamWrapper, _LoraFactorsProxy).
+        Source: as `_MERGED_BYTES`.
         """
         none = np.zeros_like(self.slices.rows)
         if experts is None or not adapts_experts(
             self.job, software_of(self.job.framework, self.job.software)
         ):
-            return none
-        return none + self.stream_s(2.0 * BF16_BYTES * experts.num_experts * experts.elements)
+            return none, none
+        elements = experts.num_experts * experts.elements
+        forward, backward = (none + self.stream_s(num_bytes * elements) for num_bytes in _MERGED_BYTES)
+        return forward, backward
 
     def _mixer_core(self, mixer: MixerOperators | None) -> tuple[FloatArray, FloatArray]:
         """Time of attention or recurrence without projections, forward and backward [s]."""
@@ -419,7 +452,9 @@ class LayerPricing:
         # Under autocast the residual stream and the outputs of norms and rotary embedding are fp32.
         wide = 2.0 if is_autocast(self.job) else 1.0
         whole = wide * layer.num_parts * 5.0 * self.hidden * BF16_BYTES * s.rows / s.sequence_split
-        widths = wide * layer.mixer.rotary_values if layer.mixer is not None else 0.0
+        widths = 0.0
+        if layer.mixer is not None:
+            widths = wide * (layer.mixer.rotary_values + 2.0 * layer.mixer.normed_values)
         if layer.feed_forward is not None:
             widths += (3.0 if layer.feed_forward.gated else 2.0) * layer.feed_forward.inner_size
         inner = widths / tp * BF16_BYTES * s.rows
@@ -476,8 +511,11 @@ class LayerPricing:
         features = self.job.features
         copies = s.rows / s.sequence_split * experts.per_token
         if self.job.framework == "peft":
-            forward, backward = (BF16_BYTES * copies * (a * h + b * inner) for a, b in _EAGER_EXPERT_PASSES)
-            return self.stream_s(forward), self.stream_s(backward)
+            forward, backward = (
+                self._moved_s(copies * h, of_hidden) + self._moved_s(copies * inner, of_inner)
+                for of_hidden, of_inner in zip(_EAGER_EXPERT_HIDDEN, _EAGER_EXPERT_INNER, strict=True)
+            )
+            return forward, backward
         values = np.zeros_like(copies)
         if "hybrid_dispatcher" not in features:
             values = values + (3.0 + 1.0 / experts.per_token) * h

@@ -61,8 +61,10 @@ class Operators(MixerOperators):
             matrices.append(Matrix("indexer", (scored,), inputs))
         matrices.append(Matrix("attention_out", (inputs,), Block(record.num_heads, value)))
         super().__init__(tuple(matrices))
-        if record.norm_over_heads:
-            self.norm_values = (record.num_heads + record.num_kv_heads) * record.head_dim
+        if record.query_key_norm != "none":
+            self.normed_values = (record.num_heads + record.num_kv_heads) * record.head_dim
+        if record.query_key_norm == "all_heads":
+            self.norm_values = self.normed_values
         self.head_dim = (record.head_dim + value) // 2
         self.rotary_values = 2 * (record.num_heads + record.num_kv_heads) * record.head_dim
         self.head_counts = (record.num_heads,)
@@ -109,7 +111,11 @@ class Operators(MixerOperators):
             kept += BF16_BYTES * (query + output)
             keys = values = 0
         kept += SCORE_BYTES * record.num_heads * style.score_tokens
-        return KeptTensors(sharded=kept, key_value=BF16_BYTES * (keys + values))
+        key_value = BF16_BYTES * (keys + values)
+        if self.normed_values:
+            kept += style.norm_bytes * query
+            key_value += style.norm_bytes * record.num_kv_heads * record.head_dim
+        return KeptTensors(sharded=kept, key_value=key_value)
 
     def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Tensors kept when every second matmul is saved: queries and values of the projections, and attention's
