@@ -61,6 +61,8 @@ class Style:
     dropout: bool = False
     adapts_last: bool = True
     """Whether the last matrix of a feed-forward part, or an adapter on it, learns."""
+    adapts_experts: bool = False
+    """Whether routed experts have adapters that are added to their weights, which then have gradients."""
     repeats_key_value: bool = False
     splits_one_projection: bool = False
     score_tokens: int = 0

@@ -1,5 +1,7 @@
 """Feed-forward parts: dense, and routed experts with shared ones, in the hidden size or a narrower space."""
 
+from dataclasses import replace
+
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
 from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.graph.backward import KeptTensors, Linear, Style, activation_bytes
@@ -114,15 +116,16 @@ class Routed(FeedForwardOperators):
         """Tensors kept for the backward pass.
 
         In addition to the activations: routed copies of the token in front of the experts, and the experts' outputs,
-        whose weighting has a gradient.
+        whose weighting has a gradient. Experts whose weights have gradients keep their inputs, frozen or not.
         """
         routed = self.routed
+        own = replace(style, frozen=False) if style.adapts_experts else style
         latent = 0 if routed.hidden_size == self.hidden else routed.hidden_size
         return KeptTensors(
             residual=2 * FP32_BYTES * routed.num_experts + BF16_BYTES * latent,
             sharded=activation_bytes(self.inner_size, self.gated, style),
-            expert=routed.per_token * activation_bytes(routed.intermediate_size, self.gated, style),
-            exchanged=routed.per_token * routed.hidden_size * (style.input_bytes + BF16_BYTES),
+            expert=routed.per_token * activation_bytes(routed.intermediate_size, self.gated, own),
+            exchanged=routed.per_token * routed.hidden_size * (own.input_bytes + BF16_BYTES),
         )
 
     def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:

@@ -170,6 +170,7 @@ def style_of(job: TrainingJob, formats: Formats) -> Style:
         autocast=formats.autocast,
         dropout="dropout" in job.features,
         adapts_last=not formats.frozen or adapts_every_matrix(job, software),
+        adapts_experts=formats.frozen and adapts_experts(job, software),
         repeats_key_value=software.repeats_key_value and not compiled,
         splits_one_projection=software.splits_one_projection and not compiled,
         score_tokens=job.sequence_tokens if "unfused_attention" in job.features else 0,
@@ -239,7 +240,7 @@ def _activations(
         + 2.0 * BF16_BYTES * width * sharded_tokens / tiles
         + spread(tiled) / tiles
         + BF16_BYTES * hidden * tokens * gathered_sequence
-        + _dequantized_bytes(layer, job) / tp
+        + _prepared_bytes(layer, job, formats.software) / tp
         + merged_gradient
     )
     return {"kept": kept, "again": again, "workspace": workspace}
@@ -260,23 +261,37 @@ def mlp_tiles(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
     return np.ceil(job.computed_tokens / lattice.context_parallel / job.model.hidden_size)
 
 
-def _dequantized_bytes(layer: Layer, job: TrainingJob) -> float:
-    """Size of the largest matrix of a layer in 16 bits [bytes].
+def _prepared_bytes(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> float:
+    """Memory in which adapters prepare the matrix of a layer that takes most of it [bytes].
 
-    QLoRA makes it of NF4 before it multiplies, and DoRA to find the norms of its columns.
+    QLoRA makes a matrix of NF4 before it multiplies. DoRA sends an identity as wide as the matrix's inputs through the
+    adapter, in fp32 and in 16 bits, and later holds product, weight, scaled product and sum in fp32.
+
+    Source: peft 0.21.2, tuners/lora/dora.py (get_lora_weight, forward).
     """
-    if job.method not in ("qlora", "dora"):
+    if job.method == "qlora":
+        width = layer.feed_forward.matrix_width if layer.feed_forward is not None else job.model.hidden_size
+        return BF16_BYTES * job.model.hidden_size * width
+    if job.method != "dora":
         return 0.0
-    width = layer.feed_forward.matrix_width if layer.feed_forward is not None else job.model.hidden_size
-    return BF16_BYTES * job.model.hidden_size * width
+    return max(
+        (
+            max(
+                (FP32_BYTES + BF16_BYTES) * matrix.inputs**2 + BF16_BYTES * matrix.inputs * matrix.outputs,
+                4 * FP32_BYTES * matrix.inputs * matrix.outputs,
+            )
+            for matrix in adapted_matrices(layer, job, software)
+        ),
+        default=0.0,
+    )
 
 
 def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> float:
     """Number of adapter parameters of one layer.
 
     LoRA on a matrix of d inputs and k outputs has r (d + k); DoRA adds k magnitudes. On queries and values, or on
-    all linear matrices of attention and dense feed-forward part, with some software of routed experts too. There the
-    two matrices in front of the activation function are one, whose rank is twice as large.
+    all linear matrices of attention and dense feed-forward part, with some software of routed experts and their router
+    too. Of an expert the two matrices in front of the activation function are one, whose rank is twice as large.
 
     IA3 has a factor for each key, each value and each input of the last matrix.
 
@@ -295,7 +310,8 @@ def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> floa
     inner = experts.intermediate_size
     stacked = 2 if experts.gated else 1
     rank_widths = stacked * (experts.hidden_size + stacked * inner) + inner + experts.hidden_size
-    return dense + job.lora_rank * rank_widths * experts.num_experts
+    router = experts.hidden_size + experts.num_experts
+    return dense + job.lora_rank * (rank_widths * experts.num_experts + router)
 
 
 def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.files import DATA_DIR
+from advisor.catalog.schema import GroupedQueryAttention
 from advisor.decide.training.space import training_job
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
@@ -43,24 +44,36 @@ def allocated_gb() -> tuple[float, ...]:
 
 
 def test_peaks_are_met() -> None:
-    """Qwen3's norms of queries and keys, 8 % of the largest miss, are not in its record."""
+    """The largest miss, 7 %, is the gradients of OLMoE's routed copies that are alive together."""
     errors = [
         abs(predicted / float(row["peak_allocated_gb"]) - 1)
         for row, predicted in zip(WITHOUT_LIGER, allocated_gb(), strict=True)
     ]
-    assert max(errors) < 0.09
-    assert statistics.median(errors) < 0.03
+    assert max(errors) < 0.07
+    assert statistics.median(errors) < 0.015
 
 
 @pytest.mark.parametrize(
     "row", [row for row in WITHOUT_LIGER if row["method"] != "full"], ids=lambda row: row["model"]
 )
 def test_as_many_parameters_learn_as_peft_counts(row: dict[str, str]) -> None:
-    """Routers' adapters, 0.2 %, are left out."""
     job = job_of(row)
     formats = formats_of(job)
     learned = sum(layer.count * adapter_parameters(layer, job, formats) for layer in layers_of(job.model))
-    assert learned == pytest.approx(int(row["trainable_parameters"]), rel=0.003)
+    assert learned == int(row["trainable_parameters"])
+
+
+def test_norms_of_queries_and_keys_take_memory() -> None:
+    plan = PlanLattice.of([TrainingPlan()])
+    job = job_of(next(row for row in ROWS if row["model"] == "qwen3-8b" and row["recompute"] == "none"))
+    (group,) = job.model.layers
+    assert isinstance(group.mixer, GroupedQueryAttention)
+    mixer = group.mixer.model_copy(update={"query_key_norm": "none"})
+    group = group.model_copy(update={"mixer": mixer})
+    plain = replace(job, model=job.model.model_copy(update={"layers": (group,)}))
+    normed, without = (peak_memory(each, plan).activation_bytes[0] for each in (job, plain))
+    # In fp32, for 5 120 values a token and layer.
+    assert normed - without == pytest.approx(4 * (32 + 8) * 128 * 36 * job.sequence_tokens)
 
 
 def test_autocast_halves_what_adapters_keep() -> None:

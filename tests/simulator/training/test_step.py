@@ -249,6 +249,25 @@ def test_adapters_cost_little_where_16_bits_are_far_faster_than_fp32() -> None:
     assert passed < added < 1.2 * passed
 
 
+def test_kernels_that_take_values_one_at_a_time_wait_for_processors_not_memory() -> None:
+    """DoRA's products with broadcast magnitudes in PEFT: twice the bandwidth helps them less than twice the clock."""
+    base = cluster("h200-sxm")
+    chip = base.accelerator
+
+    def added(**changes: Any) -> float:
+        there = replace(base, accelerator=chip.model_copy(update=changes))
+        dora, lora = (
+            job(framework="peft", software="peft", method=method, lora_rank=16) for method in ("dora", "lora")
+        )
+        return float(step(plan(), dora, there).forward_s[0] - step(plan(), lora, there).forward_s[0])
+
+    assert chip.clock_hz is not None
+    usual = added()
+    faster = added(clock_hz=2.0 * chip.clock_hz)
+    wider = added(bandwidth_bytes_per_s=2.0 * chip.bandwidth_bytes_per_s)
+    assert faster < wider < usual
+
+
 def test_experts_divide_over_expert_parallel_ranks() -> None:
     mixtral = job("mixtral-8x7b", 4096, 64)
     alone, spread = (
