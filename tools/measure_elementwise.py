@@ -43,7 +43,9 @@ def kernels(num_tokens: int, width: int) -> dict[str, tuple[Callable[[], torch.T
     both = torch.randn(num_tokens, 2 * width, device="cuda", dtype=torch.bfloat16)
     column = torch.randn(num_tokens, 1, device="cuda", dtype=torch.bfloat16)
     row = torch.randn(width, device="cuda", dtype=torch.bfloat16)
-    wide, wide_row, wide_column = x.float(), row.float(), column.float()
+    wide = x.float()
+    wide_row = row.float()
+    wide_column = column.float()
     return {
         "whole: bf16 + bf16": (lambda: x + y, 6),
         "whole: fp32 squared": (lambda: wide.pow(2), 8),

@@ -53,8 +53,8 @@ count on huggingface/peft, tuners/loha/layer.py."""
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """What element-wise kernels of PyTorch do per value."""
+class ValueWork:
+    """Work of PyTorch's element-wise kernels per value."""
 
     num_bytes: float
     """Bytes moved by kernels that read and write several values at once."""
@@ -63,17 +63,17 @@ class Traffic:
     One and a half for a kernel with operands of two formats, which takes as much longer."""
 
 
-_AUTOCAST_INPUT: Final = (Traffic(8.0, 1.0), Traffic(16.0, 1.0))
-_AUTOCAST_OUTPUT: Final = (Traffic(10.0), Traffic(8.0))
+_AUTOCAST_INPUT: Final = (ValueWork(8.0, 1.0), ValueWork(16.0, 1.0))
+_AUTOCAST_OUTPUT: Final = (ValueWork(10.0), ValueWork(8.0))
 """Work per value in front of and behind a matrix whose fp32 adapter runs under autocast, forward and backward: forward
 the input becomes fp32, then 16 bits, and is read; the adapter's output is written, scaled and added. Backward casts,
 scales and sums go the other way. Own count on peft 0.21.2, tuners/lora/layer.py (Linear.forward)."""
-_DORA_OUTPUT: Final = (Traffic(16.0, 4.5), Traffic(32.0, 6.0))
+_DORA_OUTPUT: Final = (ValueWork(16.0, 4.5), ValueWork(32.0, 6.0))
 """Work per output of a matrix by DoRA in addition to LoRA's, forward and backward: both outputs are scaled by column
 and added, in fp32; backward also the products and sums that are the magnitudes' gradients. Own count on peft 0.21.2,
 tuners/lora/dora.py."""
-_DORA_NORM: Final = Traffic(14.0, 3.0)
-_DORA_IDENTITY: Final = Traffic(12.0)
+_DORA_NORM: Final = ValueWork(14.0, 3.0)
+_DORA_IDENTITY: Final = ValueWork(12.0)
 """Work per element of a matrix, and per squared number of its inputs, for the norms of DoRA in a forward pass: an fp32
 identity goes through the adapter; product and weight become fp32, are added, and the norm is taken. Own count on peft
 0.21.2, tuners/lora/dora.py (get_lora_weight, get_weight_norm)."""
@@ -94,8 +94,8 @@ _FIRST_MATMUL_PASSES: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
 """Passes over a tensor of the inner size in addition to the first matmul, forward and backward: Megatron clamps both
 halves and joins them, as measured on an H100 (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias
 expert by expert, by its bytes, and clamps in a compiled kernel."""
-_EAGER_EXPERT_HIDDEN: Final = (Traffic(10.0, 1.0), Traffic(16.0, 2.0))
-_EAGER_EXPERT_INNER: Final = (Traffic(0.0, 2.0), Traffic(14.0, 2.0))
+_EAGER_EXPERT_HIDDEN: Final = (ValueWork(10.0, 1.0), ValueWork(16.0, 2.0))
+_EAGER_EXPERT_INNER: Final = (ValueWork(0.0, 2.0), ValueWork(14.0, 2.0))
 """Work per value of a token's copies, of the hidden and of the inner size, around the products of Transformers'
 experts, forward and backward: copies are sorted, put back and summed; gates and up-projections are halves of one
 tensor; the router's weights are broadcast. Own count on transformers 5.24.0, integrations/moe.py."""
@@ -275,7 +275,7 @@ class LayerPricing:
         """Time of memory-bound operators that move num_bytes [s]."""
         return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * common_term("stream_fraction")))
 
-    def _moved_s(self, values: FloatArray, traffic: Traffic) -> FloatArray:
+    def _moved_s(self, values: FloatArray, work: ValueWork) -> FloatArray:
         """Time of PyTorch's element-wise kernels over as many values [s].
 
         Kernels that take values one at a time compute an address for each, whatever its size: a processor finishes so
@@ -285,7 +285,7 @@ class LayerPricing:
             launch_legacy_kernel); rates measured on an H200 (tools/measure_elementwise.py).
         """
         per_s = common_term("single_values_per_cycle") * self.device.num_sms * self.device.clock_hz
-        return self.stream_s(traffic.num_bytes * values) + traffic.single * values / per_s
+        return self.stream_s(work.num_bytes * values) + work.single * values / per_s
 
     def _projections(self, layer: Layer) -> tuple[FloatArray, ...]:
         """Time of all dense multiplications of a layer (three passes), and of three parts of the forward pass [s].
@@ -348,7 +348,8 @@ class LayerPricing:
                 0.5 * peak
             )
             return forward, 2.0 * forward
-        inputs, outputs = inputs * s.rows, outputs * s.rows
+        inputs = inputs * s.rows
+        outputs = outputs * s.rows
         travel = inputs + 2.0 * outputs
         product_s = 2.0 * job.lora_rank * travel / (0.5 * peak)
         forward = self.stream_s(size * travel)
@@ -364,7 +365,8 @@ class LayerPricing:
             backward = backward + self._moved_s(outputs, _DORA_OUTPUT[1])
         elif job.method == "qlora":
             unpacked_s = self._unpacked_s(layer)
-            forward, backward = forward + unpacked_s, backward + unpacked_s
+            forward = forward + unpacked_s
+            backward = backward + unpacked_s
         return forward + product_s, backward + 2.0 * product_s
 
     def _adapted_values(

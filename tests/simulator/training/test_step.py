@@ -254,7 +254,7 @@ def test_kernels_that_take_values_one_at_a_time_wait_for_processors_not_memory()
     base = cluster("h200-sxm")
     chip = base.accelerator
 
-    def added(**changes: Any) -> float:
+    def extra_s(**changes: Any) -> float:
         there = replace(base, accelerator=chip.model_copy(update=changes))
         dora, lora = (
             job(framework="peft", software="peft", method=method, lora_rank=16) for method in ("dora", "lora")
@@ -262,9 +262,9 @@ def test_kernels_that_take_values_one_at_a_time_wait_for_processors_not_memory()
         return float(step(plan(), dora, there).forward_s[0] - step(plan(), lora, there).forward_s[0])
 
     assert chip.clock_hz is not None
-    usual = added()
-    faster = added(clock_hz=2.0 * chip.clock_hz)
-    wider = added(bandwidth_bytes_per_s=2.0 * chip.bandwidth_bytes_per_s)
+    usual = extra_s()
+    faster = extra_s(clock_hz=2.0 * chip.clock_hz)
+    wider = extra_s(bandwidth_bytes_per_s=2.0 * chip.bandwidth_bytes_per_s)
     assert faster < wider < usual
 
 
