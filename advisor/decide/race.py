@@ -22,7 +22,7 @@ from advisor.decide.candidates import batch_variants
 from advisor.decide.certainty import chance_within, tighten
 from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
-from advisor.decide.load_runs import strain
+from advisor.decide.load_runs import percentile_s, strain
 from advisor.decide.measure import (
     GRID,
     LEAST_SHOWN,
@@ -650,7 +650,7 @@ class Race:
             for child in self._children(trial, capacity.load if capacity else 0.0):
                 self._enter(child)
         if capacity is None:
-            self._close(trial, MissesObjectives(self._name_objective(trial)))
+            self._close(trial, self._miss(trial))
             return
         trial.progress = stage
         trial.capacity = capacity
@@ -666,11 +666,17 @@ class Race:
         if not any(trial.order in state.plans[trial.accelerator_id] for state in self.states):
             keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
 
-    def _name_objective(self, trial: Trial) -> str:
-        """The objective that a candidate misses at any load, with its limit, as its runs found it."""
-        metric = self._measurements_of(trial).binding
-        levels = [each.words for each in self.scenario.objectives.levels if each.metric == metric]
-        return " and ".join(levels) or self.scenario.objectives.words
+    def _miss(self, trial: Trial) -> MissesObjectives:
+        """The objective that a candidate misses at any load, and what its runs reached at the lowest."""
+        runs = self._measurements_of(trial)
+        levels = [each for each in self.scenario.objectives.levels if each.metric == runs.binding]
+        words = " and ".join(each.words for each in levels) or self.scenario.objectives.words
+        if runs.missed is None:
+            return MissesObjectives(words)
+        reached = ((percentile_s(runs.missed, each), each) for each in levels)
+        late = [(each_s, each) for each_s, each in reached if each.limit_s < each_s < math.inf]
+        worst_s, worst = max(late, key=lambda each: each[0] / each[1].limit_s, default=(None, None))
+        return MissesObjectives(worst.words, worst_s, worst.limit_s) if worst else MissesObjectives(words)
 
     def _measurements_of(self, trial: Trial) -> Measurements:
         """The runs of a candidate."""
