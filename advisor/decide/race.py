@@ -87,7 +87,8 @@ _LEAST_GAIN: Final = 0.5
 """Capacity over the most that other batch limits are assumed to give. They are tried while each improves, however near
 to its bound a candidate is: left out above half of it, B300s cost twice as much for one question of three."""
 _MOST_GROWTH: Final = 8
-"""Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most."""
+"""Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most; of more replicas
+than that, up to as many again."""
 _LEAST_GAIN_OF_CHANCE: Final = 0.01
 """Gain of the chance to hold by a replica more, below which no further one is tried: the latency hardly depends on the
 load."""
@@ -758,8 +759,12 @@ class Race:
         if not affords(plan.result, LONG_REQUESTS):
             state.shown.add(trial.order)
             return
-        at_point = run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
-        if at_point is not None and state.lane.is_safe and not at_point.is_safe:
+        others = [each for order, each in state.plans[trial.accelerator_id].items() if order != trial.order]
+        most_cost = min((each.expected_cost for each in others), default=math.inf)
+        at_point = run_planning_point(
+            self.scenario, plan, is_held=not self.scenario.screened_only, most_cost=most_cost
+        )
+        if at_point is not None and at_point.point and state.lane.is_safe and not at_point.is_safe:
             at_point = self._surer(state, at_point)
         state.put(trial.accelerator_id, trial.order, at_point)
         if at_point is not None and at_point.point is not None:
@@ -779,15 +784,23 @@ class Race:
 
 
 def run_planning_point(
-    scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs: int = 0
+    scenario: Scenario,
+    plan: Planned,
+    *,
+    is_held: bool = True,
+    most_runs: int = 0,
+    most_cost: float = math.inf,
 ) -> Planned | None:
     """Return a plan with what it shows at its planning point, by seeds that decided nothing.
 
     Where the point misses an objective and `is_held`, a replica is added, or the load falls by 3 %, until it holds; the
-    plan is None where that cannot be bought. A question that confirms nothing is shown by as few runs as there may be.
+    plan is None where that cannot be bought. One that is then expected to cost more than `most_cost` is returned as it
+    would have to be bought, without its point. A question that confirms nothing is shown by as few runs as there may
+    be.
     """
     most_runs = most_runs or (LEAST_SHOWN if scenario.screened_only else 0)
-    for _ in range(_MOST_GROWTH):
+    is_counted = plan.demand.kind in ("rate", "clients")
+    for _ in range(max(_MOST_GROWTH, plan.found.purchase.num_replicas if is_counted else 0)):
         found = plan.found
         points = {} if found.measurements is None else found.measurements.points
         point = points.get((plan.load, most_runs))
@@ -806,8 +819,8 @@ def run_planning_point(
         if not is_held or strain(point.result, scenario.objectives)[0] <= 1.0 or is_spent():
             return at_point
         larger = _larger(scenario, plan)
-        if larger is None:
-            return None
+        if larger is None or larger.expected_cost > most_cost >= plan.expected_cost:
+            return larger
         plan = larger
     return None
 
