@@ -313,8 +313,8 @@ class TooSlowAlone(Reason):
 
     @property
     def text(self) -> str:
-        alone, limit = time_words(self.alone_s), time_words(self.limit_s, TYPED_DIGITS)
-        return f"one {self.unit} alone takes {alone}, the objective is {limit}"
+        limit = time_words(self.limit_s, TYPED_DIGITS)
+        return f"one {self.unit} alone takes {time_words(self.alone_s)}, the objective is {limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +375,7 @@ class MissesObjectives(Reason):
     objective: str
     """The objective that is missed at the lowest load, e.g. p99 TTFT, with its limit."""
     reached_s: float | None = None
-    """What the lowest load that was tried reached of it; None where requests do not fit, or pile up."""
+    """Latency at the lowest load that was tried [s]; None where requests do not fit, or pile up."""
     limit_s: float = 0.0
     code: ClassVar[str] = "misses_objectives"
     reach: ClassVar[int] = 3
