@@ -57,6 +57,10 @@ def with_decimal_point(digits: str) -> str:
     return re.sub(r",(?=\d{3}(?:\D|$))", "", plain).replace(",", ".")
 
 
+TYPED_DIGITS: Final = 6
+"""Digits of a limit in words: as many as people type."""
+
+
 def plain_number(value: float, significant: int = 3) -> str:
     """Return a number with at most `significant` digits, thousands separated, never in exponents."""
     return f"{Decimal(f'{value:.{significant}g}'):,f}"
@@ -65,3 +69,21 @@ def plain_number(value: float, significant: int = 3) -> str:
 def usd_words(usd: float) -> str:
     """Return an amount in dollars, with cents below a hundred: nothing that costs something is $0."""
     return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
+
+
+def time_words(seconds: float, significant: int = 3) -> str:
+    """Return a latency as people write it, e.g. 1.2 s or 35 ms."""
+    if seconds >= 1.0:
+        return f"{plain_number(seconds, significant)} s"
+    return f"{plain_number(seconds / MILLISECOND_S, significant)} ms"
+
+
+def duration_words(days: float) -> str:
+    """Return days as people say them: hours below one, minutes below an hour, seconds below a minute."""
+    hours = days * DAY_S / HOUR_S
+    if hours >= HOURS_PER_DAY:
+        return "1 day" if days == 1.0 else f"{plain_number(days)} days"
+    minutes = hours * HOUR_S / MINUTE_S
+    if minutes < 1.0:
+        return f"{plain_number(minutes * MINUTE_S, 2)} s"
+    return f"{plain_number(hours, 2)} h" if hours >= 1.0 else f"{plain_number(minutes, 2)} min"

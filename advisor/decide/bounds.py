@@ -343,7 +343,8 @@ def too_long_a_prompt(replica: ReplicaModel, traffic: Traffic, objectives: Objec
     for level in objectives.levels:
         tokens, alone_s = longest_alone(replica, traffic, level)
         if alone_s > level.limit_s:
-            return LongPrompts(level.name, 100.0 / (100.0 - level.percent), tokens)
+            one_in = 100.0 / (100.0 - level.percent)
+            return LongPrompts(level.name, alone_s, level.limit_s, one_in, tokens)
     return None
 
 

@@ -173,6 +173,8 @@ class Measurements:
     """Planning points by load, and by the most runs that they may have."""
     binding: str = ""
     """Objective that the lowest load which misses one missed, at the last stage."""
+    missed: ServingResult | None = None
+    """Runs at that load."""
 
     @property
     def is_closed(self) -> bool:
@@ -237,6 +239,7 @@ class Measurements:
                 missed = (place, judged)
                 misses = misses + (held is None)
                 self.binding = judged.metric
+                self.missed = judged.result
             if judged.strain == math.inf:  # requests that no load makes shorter
                 break
             if self._is_close(judged, stage) or (held and held[0] - missed[0] <= _PRECISION[stage]):

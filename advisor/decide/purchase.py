@@ -293,9 +293,9 @@ def smallest_budget(usd_per_hour: float, count: int, accelerator: str, provider:
     return f"{budget_option(usd_per_hour)}: {count} x {accelerator} {where} is enough"
 
 
-def budget_option(usd_per_hour: float) -> str:
-    """A budget as it is typed, up to the next cent."""
-    return f"--budget {math.ceil(100.0 * usd_per_hour - 1e-6) / 100.0:.2f}/h"
+def budget_option(usd: float, per: str = "/h") -> str:
+    """A budget as it is typed, up to the next cent; of a job `per` is empty."""
+    return f"--budget {math.ceil(100.0 * usd - 1e-6) / 100.0:.2f}{per}"
 
 
 def bill_words(bill: Bill, which: str = "Option 1") -> str:

@@ -22,7 +22,7 @@ from advisor.decide.candidates import batch_variants
 from advisor.decide.certainty import chance_within, tighten
 from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
-from advisor.decide.load_runs import strain
+from advisor.decide.load_runs import percentile_s, strain
 from advisor.decide.measure import (
     GRID,
     LEAST_SHOWN,
@@ -87,7 +87,8 @@ _LEAST_GAIN: Final = 0.5
 """Capacity over the most that other batch limits are assumed to give. They are tried while each improves, however near
 to its bound a candidate is: left out above half of it, B300s cost twice as much for one question of three."""
 _MOST_GROWTH: Final = 8
-"""Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most."""
+"""Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most; of more replicas
+than that, up to as many again."""
 _LEAST_GAIN_OF_CHANCE: Final = 0.01
 """Gain of the chance to hold by a replica more, below which no further one is tried: the latency hardly depends on the
 load."""
@@ -650,7 +651,7 @@ class Race:
             for child in self._children(trial, capacity.load if capacity else 0.0):
                 self._enter(child)
         if capacity is None:
-            self._close(trial, MissesObjectives(self._name_objective(trial)))
+            self._close(trial, self._miss(trial))
             return
         trial.progress = stage
         trial.capacity = capacity
@@ -666,11 +667,17 @@ class Race:
         if not any(trial.order in state.plans[trial.accelerator_id] for state in self.states):
             keep_furthest(self.reasons, trial.accelerator_id, cannot_be_had(self.scenario))
 
-    def _name_objective(self, trial: Trial) -> str:
-        """The objective that a candidate misses at any load, with its limit, as its runs found it."""
-        metric = self._measurements_of(trial).binding
-        levels = [each.words for each in self.scenario.objectives.levels if each.metric == metric]
-        return " and ".join(levels) or self.scenario.objectives.words
+    def _miss(self, trial: Trial) -> MissesObjectives:
+        """The objective that a candidate misses at any load, and what its runs reached at the lowest."""
+        runs = self._measurements_of(trial)
+        levels = [each for each in self.scenario.objectives.levels if each.metric == runs.binding]
+        words = " and ".join(each.words for each in levels) or self.scenario.objectives.words
+        if runs.missed is None:
+            return MissesObjectives(words)
+        reached = ((percentile_s(runs.missed, each), each) for each in levels)
+        late = [(each_s, each) for each_s, each in reached if each.limit_s < each_s < math.inf]
+        worst_s, worst = max(late, key=lambda each: each[0] / each[1].limit_s, default=(None, None))
+        return MissesObjectives(worst.words, worst_s, worst.limit_s) if worst else MissesObjectives(words)
 
     def _measurements_of(self, trial: Trial) -> Measurements:
         """The runs of a candidate."""
@@ -752,8 +759,12 @@ class Race:
         if not affords(plan.result, LONG_REQUESTS):
             state.shown.add(trial.order)
             return
-        at_point = run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
-        if at_point is not None and state.lane.is_safe and not at_point.is_safe:
+        others = [each for order, each in state.plans[trial.accelerator_id].items() if order != trial.order]
+        most_cost = min((each.expected_cost for each in others), default=math.inf)
+        at_point = run_planning_point(
+            self.scenario, plan, is_held=not self.scenario.screened_only, most_cost=most_cost
+        )
+        if at_point is not None and at_point.point and state.lane.is_safe and not at_point.is_safe:
             at_point = self._surer(state, at_point)
         state.put(trial.accelerator_id, trial.order, at_point)
         if at_point is not None and at_point.point is not None:
@@ -773,15 +784,23 @@ class Race:
 
 
 def run_planning_point(
-    scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs: int = 0
+    scenario: Scenario,
+    plan: Planned,
+    *,
+    is_held: bool = True,
+    most_runs: int = 0,
+    most_cost: float = math.inf,
 ) -> Planned | None:
     """Return a plan with what it shows at its planning point, by seeds that decided nothing.
 
     Where the point misses an objective and `is_held`, a replica is added, or the load falls by 3 %, until it holds; the
-    plan is None where that cannot be bought. A question that confirms nothing is shown by as few runs as there may be.
+    plan is None where that cannot be bought. One that is then expected to cost more than `most_cost` is returned as it
+    would have to be bought, without its point. A question that confirms nothing is shown by as few runs as there may
+    be.
     """
     most_runs = most_runs or (LEAST_SHOWN if scenario.screened_only else 0)
-    for _ in range(_MOST_GROWTH):
+    is_counted = plan.demand.kind in ("rate", "clients")
+    for _ in range(max(_MOST_GROWTH, plan.found.purchase.num_replicas if is_counted else 0)):
         found = plan.found
         points = {} if found.measurements is None else found.measurements.points
         point = points.get((plan.load, most_runs))
@@ -800,8 +819,8 @@ def run_planning_point(
         if not is_held or strain(point.result, scenario.objectives)[0] <= 1.0 or is_spent():
             return at_point
         larger = _larger(scenario, plan)
-        if larger is None:
-            return None
+        if larger is None or larger.expected_cost > most_cost >= plan.expected_cost:
+            return larger
         plan = larger
     return None
 

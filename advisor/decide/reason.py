@@ -3,12 +3,12 @@
 A kind of reason with fields is a dataclass; one without inherits the record of `Reason` or `StatedReason`.
 """
 
-from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.units import GB, KILO, MILLISECOND_S, plain_number, usd_words
+from advisor.catalog.units import GB, TYPED_DIGITS, plain_number, time_words, usd_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,12 +257,12 @@ class TooLate(Reason):
     @property
     def least(self) -> str:
         """The least that the latency can be, in words."""
-        return _time(self.least_s)
+        return time_words(self.least_s)
 
     @property
     def limit(self) -> str:
         """The limit of the objective, in words."""
-        return _time(self.limit_s)
+        return time_words(self.limit_s, TYPED_DIGITS)
 
 
 class SlowByDatasheet(TooLate):
@@ -286,10 +286,9 @@ class SlowAlone(TooLate):
 
 
 @dataclass(frozen=True, slots=True)
-class LongPrompts(Reason):
+class LongPrompts(TooLate):
     """Long prompts miss an objective alone, without any load."""
 
-    objective: str
     one_in: float
     tokens: float
     code: ClassVar[str] = "long_prompts"
@@ -298,8 +297,8 @@ class LongPrompts(Reason):
     @property
     def text(self) -> str:
         return (
-            f"one prompt in {plain_number(self.one_in)} is longer than {self.tokens:,.0f} tokens, "
-            f"which alone miss {self.objective}"
+            f"one prompt in {plain_number(self.one_in)} is longer than {self.tokens:,.0f} tokens, which take "
+            f"{self.least} alone: {self.objective} {self.limit} is asked"
         )
 
 
@@ -314,8 +313,8 @@ class TooSlowAlone(Reason):
 
     @property
     def text(self) -> str:
-        alone_ms, limit_ms = (KILO * seconds for seconds in (self.alone_s, self.limit_s))
-        return f"one {self.unit} alone takes {alone_ms:.0f} ms, the objective is {limit_ms:.0f} ms"
+        limit = time_words(self.limit_s, TYPED_DIGITS)
+        return f"one {self.unit} alone takes {time_words(self.alone_s)}, the objective is {limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,9 +374,26 @@ class MissesObjectives(Reason):
 
     objective: str
     """The objective that is missed at the lowest load, e.g. p99 TTFT, with its limit."""
+    reached_s: float | None = None
+    """Latency at the lowest load that was tried [s]; None where requests do not fit, or pile up."""
+    limit_s: float = 0.0
     code: ClassVar[str] = "misses_objectives"
     reach: ClassVar[int] = 3
-    sentence: ClassVar[str] = "misses {self.objective} at any load"
+
+    @property
+    def excess(self) -> float:
+        return 0.0 if self.reached_s is None else self.reached_s / self.limit_s
+
+    @property
+    def group(self) -> Hashable:
+        return self.code, self.objective
+
+    @property
+    def text(self) -> str:
+        reached = (
+            "" if self.reached_s is None else f": {time_words(self.reached_s)} at the least that was tried"
+        )
+        return f"misses {self.objective} at any load{reached}"
 
 
 class NotTried(Reason):
@@ -660,6 +676,15 @@ class TakesTooLong(Reason):
     """Whether the user stated the deadline."""
     code: ClassVar[str] = "takes_too_long"
     by_limits: ClassVar[bool] = True
+    reach: ClassVar[int] = 4
+
+    @property
+    def excess(self) -> float:
+        return self.days / self.deadline_days if self.deadline_days else 0.0
+
+    @property
+    def group(self) -> Hashable:
+        return self.code, self.deadline_days
 
     @property
     def text(self) -> str:
@@ -697,6 +722,15 @@ class OverJobBudget(Reason):
     """Accelerators of the run; None where `usd` is the least that perfect computation would cost."""
     code: ClassVar[str] = "over_job_budget"
     by_limits: ClassVar[bool] = True
+    reach: ClassVar[int] = 4
+
+    @property
+    def excess(self) -> float:
+        return self.usd / self.budget_usd
+
+    @property
+    def group(self) -> Hashable:
+        return self.code, self.count is None
 
     @property
     def text(self) -> str:
@@ -718,6 +752,36 @@ def keep_furthest(reasons: MutableMapping[str, Reason], name: str, reason: Reaso
         reasons[name] = reason
 
 
+def most_common(reasons: Mapping[str, Reason], *, is_sold: bool) -> list[tuple[Reason, str]]:
+    """Return the most common reasons of accelerators in words, those of the candidates that came furthest first. Of
+    those that miss one limit by different amounts, that of the accelerator which misses it by least is told.
+
+    `is_sold`: accelerators are for sale within the limits; those that are not count last then.
+    """
+    alike: dict[Hashable, list[tuple[str, Reason]]] = {}
+    for name, reason in reasons.items():
+        alike.setdefault(reason.group, []).append((name, reason))
+    nearest = [
+        ([name for name, _ in group], *min(group, key=lambda item: item[1].excess))
+        for group in alike.values()
+    ]
+
+    def order(item: tuple[list[str], str, Reason]) -> tuple[bool, bool, bool, int, int]:
+        names, _, reason = item
+        is_unsold = isinstance(reason, NotForSale)
+        is_later = is_unsold if is_sold else not is_unsold
+        return isinstance(reason, NotRanked), is_later, not reason.by_limits, -reason.reach, -len(names)
+
+    nearest.sort(key=order)
+    told = list[tuple[Reason, str]]()
+    for names, name, reason in nearest[:3]:
+        words = name_accelerators(reason, names)
+        if reason.excess and len(names) > 1:
+            words = f"{reason} ({name}, the nearest of {len(names)} accelerators)"
+        told.append((reason, words))
+    return told
+
+
 def reason_codes() -> tuple[str, ...]:
     """Return the codes of all reasons, sorted; documents have no others."""
     return tuple(sorted({kind.code for kind in _kinds(Reason)} - {Reason.code}))
@@ -728,10 +792,3 @@ def _kinds(kind: type[Reason]) -> Iterator[type[Reason]]:
     yield kind
     for narrower in kind.__subclasses__():
         yield from _kinds(narrower)
-
-
-def _time(seconds: float) -> str:
-    """Return a time as latencies are written, e.g. 1.2 s or 35 ms."""
-    if seconds >= 1.0:
-        return f"{plain_number(seconds)} s"
-    return f"{plain_number(seconds / MILLISECOND_S)} ms"

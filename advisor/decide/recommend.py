@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -51,10 +51,9 @@ from advisor.decide.reason import (
     NoKernels,
     NotForSale,
     NothingCarries,
-    NotRanked,
     NotSupported,
     Reason,
-    name_accelerators,
+    most_common,
 )
 from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
@@ -685,7 +684,7 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     scenario = done.scenario
     model = done.model
     reasons = done.race.reasons.values()
-    common = _most_common(done.race.reasons, is_sold=bool(done.offers))
+    common = most_common(done.race.reasons, is_sold=bool(done.offers))
     named = scenario.constraints.accelerators
     is_unsold = bool(named) and all(isinstance(reason, NotForSale) for reason in reasons)
     is_refused = bool(reasons) and all(isinstance(reason, _REFUSALS) for reason in reasons)
@@ -699,33 +698,3 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else "",
         reasons=tuple(reason for reason, _ in common),
     )
-
-
-def _most_common(reasons: Mapping[str, Reason], *, is_sold: bool) -> list[tuple[Reason, str]]:
-    """Return the most common reasons of accelerators in words, those of the candidates that came furthest first. Of
-    those that miss one limit by different amounts, that of the accelerator which misses it by least is told.
-
-    `is_sold`: accelerators are for sale within the limits; those that are not count last then.
-    """
-    alike: dict[Hashable, list[tuple[str, Reason]]] = {}
-    for name, reason in reasons.items():
-        alike.setdefault(reason.group, []).append((name, reason))
-    nearest = [
-        ([name for name, _ in group], *min(group, key=lambda item: item[1].excess))
-        for group in alike.values()
-    ]
-
-    def order(item: tuple[list[str], str, Reason]) -> tuple[bool, bool, int, int]:
-        names, _, reason = item
-        is_unsold = isinstance(reason, NotForSale)
-        is_later = is_unsold if is_sold else not is_unsold
-        return isinstance(reason, NotRanked), is_later, -reason.reach, -len(names)
-
-    nearest.sort(key=order)
-    told = list[tuple[Reason, str]]()
-    for names, name, reason in nearest[:3]:
-        words = name_accelerators(reason, names)
-        if reason.excess and len(names) > 1:
-            words = f"{reason} ({name}, the nearest of {len(names)} accelerators)"
-        told.append((reason, words))
-    return told

@@ -15,7 +15,7 @@ from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Calibration, Engine, Model
 from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
-from advisor.catalog.units import MILLISECOND_S
+from advisor.catalog.units import TYPED_DIGITS, time_words
 from advisor.simulator.serving.lengths import lognormal_location
 
 _NORMAL: Final = NormalDist()
@@ -159,9 +159,7 @@ class ServiceLevel(Record):
     @property
     def words(self) -> str:
         """Return the name of the objective with its limit, e.g. p99 TTFT 2 s."""
-        if self.limit_s >= 1.0:
-            return f"{self.name} {self.limit_s:g} s"
-        return f"{self.name} {self.limit_s / MILLISECOND_S:g} ms"
+        return f"{self.name} {time_words(self.limit_s, TYPED_DIGITS)}"
 
 
 class Objectives(Record):

@@ -97,6 +97,15 @@ def test_collectives_take_networks_in_words_and_oversubscribed_trees(cli: Cli) -
     assert cli("advisor simulate collective --oversubscription 0.5").code == 2
 
 
+@pytest.mark.parametrize("op", ["all_reduce", "all_to_all", "send_recv"])
+@pytest.mark.parametrize("gpus", [8, 256, 512])
+def test_an_oversubscription_changes_the_time_or_a_note_says_why_not(cli: Cli, op: str, gpus: int) -> None:
+    asked = f"advisor simulate collective --gpu h200 --op {op} --gpus {gpus}"
+    plain, typed = (cli(f"{asked} {more} --json") for more in ("", "--oversubscription 4"))
+    is_idle = json.loads(typed.out)["time_s"] == json.loads(plain.out)["time_s"]
+    assert is_idle == ("--oversubscription 4 changes nothing" in typed.err)
+
+
 def two_nodes(rate: float, device: str = "NVIDIA GB10") -> str:
     ranks = "\n".join(
         f"#  Rank {i} Group 0 Pid 1 on spark-{i} device 0 [000f:01:00] {device}" for i in range(2)

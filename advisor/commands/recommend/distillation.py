@@ -6,11 +6,10 @@ from typing import Any, cast
 from advisor.ask.distillation import readings_warning, student_of, teacher_of
 from advisor.ask.options import SharedOptions
 from advisor.ask.work import WorkQuestion
-from advisor.catalog.units import DAY_S
+from advisor.catalog.units import DAY_S, duration_words
 from advisor.commands.recommend.other_work import batch_of_requests
 from advisor.commands.recommend.training_run import answer_typed_training
 from advisor.decide.option import Option
-from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import TrainingOption
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import usd

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from advisor.catalog.units import DAY_S, GB, KILO
+from advisor.catalog.units import DAY_S, GB, KILO, duration_words
 from advisor.commands.recommend.nodes import draw_training_nodes
 from advisor.commands.recommend.tables import rejected_tables
 from advisor.commands.recommend.view import ENVELOPE_FIELDS
@@ -17,7 +17,6 @@ from advisor.decide.training.market import (
     is_electricity_all,
     is_fastest_wanted,
 )
-from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import (
     Reinforcement,
     TermCost,

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.decide.offers import offers_by_accelerator, owned_offers, price_spread_of
+from advisor.decide.offers import ROUNDING, offers_by_accelerator, owned_offers, price_spread_of
 from advisor.decide.ranking import is_firm
 from advisor.decide.reason import (
     NoClusterSize,
@@ -28,7 +29,7 @@ from advisor.decide.training.conditions import check_power_cap, lowest_power_w
 from advisor.decide.training.fixed_layout import cluster_sizes
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.rollouts import best_loop, companions_of, trains_loop
-from advisor.decide.training.runs import TrainingRun, num_steps_of, run_of
+from advisor.decide.training.runs import LONGEST_DAYS, TrainingRun, num_steps_of, run_of
 from advisor.decide.training.scenario import RolloutTask, TrainingScenario, Workload
 from advisor.decide.training.search import Tally, best_plans, simulate_pipeline, unlayable
 from advisor.decide.training.space import (
@@ -80,27 +81,31 @@ class MarketOutcome:
     num_clusters: int = 0
 
 
-def search_training(scenario: TrainingScenario, model: Model, progress: Progress) -> MarketOutcome:
-    """All runs worth showing, by accelerator.
+def search_training(
+    scenario: TrainingScenario, model: Model, progress: Progress = lambda message: None, *, width: int = 0
+) -> MarketOutcome:
+    """All runs worth showing, by accelerator; the best `width` accelerators are among them, or as many as the question
+    shows.
 
     Raises: UnknownNameError: an accelerator or provider is not known.
     """
+    width = width or max(BLOCK, scenario.top)
     outcome = MarketOutcome()
     records = candidates(scenario)
     offers = offers_of(scenario, records)
     queue = sorted(_bounds(scenario, model, records, offers, outcome), key=lambda entry: entry[0])
     for bound, name in queue:
         budget = scenario.limits.budget_usd
-        if budget is not None and bound > budget:
+        if budget is not None and bound > budget * (1.0 + ROUNDING):
             outcome.bounds[name] = bound
             outcome.reasons[name] = OverJobBudget(bound, budget, None)
             continue
-        if bound > _to_beat(scenario, outcome):
+        if bound > _to_beat(scenario, outcome, width):
             outcome.bounds[name] = bound
             continue
         progress(f"laying out {model.id} on {name}")
         _search_accelerator(scenario, model, records[name], offers[name], outcome)
-    _refine(scenario, model, outcome, progress)
+    _refine(scenario, model, outcome, progress, width)
     return outcome
 
 
@@ -193,12 +198,12 @@ def _loop_factor(task: RolloutTask) -> float:
     return num_trained_models(task.algorithm) + (num_forwards(task.algorithm) + generated) / 3.0
 
 
-def _to_beat(scenario: TrainingScenario, outcome: MarketOutcome) -> float:
-    """Dollars of the last of the best `top` accelerators that meet the limits; infinite where days decide too."""
+def _to_beat(scenario: TrainingScenario, outcome: MarketOutcome, width: int) -> float:
+    """Dollars of the last of the best `width` accelerators that meet the limits; infinite where days decide too."""
     if is_fastest_wanted(scenario) or is_electricity_all(scenario):
         return math.inf
-    best = sorted(min(run.usd for run in runs) for runs in outcome.runs.values() if runs)
-    width = max(BLOCK, scenario.top)
+    held = ([run.usd for run in runs if misses(scenario, run) is None] for runs in outcome.runs.values())
+    best = sorted(map(min, filter(None, held)))
     return best[width - 1] if len(best) >= width else math.inf
 
 
@@ -216,7 +221,7 @@ def _search_accelerator(
     name = accelerator.id
     reason: Reason | None = None
     nearest: TrainingRun | None = None
-    kept = 0
+    in_time = list[TrainingRun]()
     num_short = 0
     counts = _counts(scenario, accelerator, prices, variants)
     sold = {count: cluster_offers(count, prices, accelerator) for count in counts}
@@ -244,29 +249,33 @@ def _search_accelerator(
                     scenario, accelerator, prices, variants, count
                 )
             continue
-        # Whether a size is tried must not depend on the budget: more of it would otherwise hide one.
-        num_short += run.wall_s <= SHORTEST_WORTH_S[scenario.workload]
-        if is_fastest_wanted(scenario) and num_short > _PATIENCE:
-            break
         if (infeasible := run.infeasible) is not None:
             reason = reason or infeasible
             continue
-        if misses(scenario, run) is not None:
-            nearest = (
-                run if nearest is None or shortfall(scenario, run) < shortfall(scenario, nearest) else nearest
-            )
+        missed = misses(scenario, _at_least(run))
+        if missed is None:
+            outcome.runs.setdefault(name, []).append(run)
+        else:
             outcome.near.append(run)
+            nearest = min(filter(None, (nearest, run)), key=partial(shortfall, scenario))
+        if isinstance(missed, TakesTooLong):
             continue
-        runs = outcome.runs.setdefault(name, [])
-        runs.append(run)
-        kept += 1
+        # Whether a size is tried must not depend on the budget: more of it would otherwise hide one.
+        in_time.append(run)
+        num_short += bool(limits.deadline_s) or run.wall_s <= SHORTEST_WORTH_S[scenario.workload]
         larger = [way for more, ways in sold.items() if more > count for way in ways[:1]]
-        if limits.deadline_s and kept > _PATIENCE and not _may_cost_less(runs, larger):
+        is_limited = limits.deadline_s is not None or limits.budget_usd is not None
+        if is_limited and num_short > _PATIENCE and not _may_cost_less(in_time, larger):
             break
-    if not kept:
+    if name not in outcome.runs:
         # A run that only misses a limit says more than sizes that hold no plan at all.
         reason = (misses(scenario, nearest) if nearest is not None else reason) or NoClusterSize()
         outcome.reasons[name] = reason
+
+
+def _at_least(run: TrainingRun) -> TrainingRun:
+    """A run of a coarse plan in the least time that the best plan of the whole lattice may take."""
+    return replace(run, step_s=LEAST_OF_COARSE * run.step_s)
 
 
 def _may_cost_less(runs: Sequence[TrainingRun], larger: Sequence[ClusterOffer]) -> bool:
@@ -399,7 +408,7 @@ def misses(scenario: TrainingScenario, run: TrainingRun) -> Reason | None:
     if (longest_s := _longest_s(scenario)) is not None and run.wall_s > longest_s:
         is_stated = limits.deadline_s is not None
         return TakesTooLong(run.days, run.num_accelerators, longest_s / DAY_S, is_stated=is_stated)
-    if limits.budget_usd is not None and run.usd > limits.budget_usd:
+    if limits.budget_usd is not None and run.usd > limits.budget_usd * (1.0 + ROUNDING):
         return OverJobBudget(run.usd, limits.budget_usd, run.num_accelerators)
     return None
 
@@ -478,15 +487,30 @@ def firm_runs(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) 
         yield best if again.infeasible or misses(scenario, again) else again
 
 
-def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:
+def best_runs(scenario: TrainingScenario, model: Model) -> list[list[TrainingRun]]:
+    """The runs of a question that is asked besides, as `ranked_runs` gives them; empty where it has no answer."""
+    return ranked_runs(scenario, search_training(scenario, model))
+
+
+def cheapest_run(scenario: TrainingScenario, model: Model) -> TrainingRun | None:
+    """Return the run that costs least within all limits but the budget, which is the least budget that has an answer;
+    None where there is none."""
+    longest_s = _longest_s(scenario) or LONGEST_DAYS * DAY_S
+    free = scenario.with_limits(budget_usd=None, deadline_s=longest_s)
+    ranked = ranked_runs(free, search_training(free, model, width=1))
+    return ranked[0][0] if ranked else None
+
+
+def _refine(
+    scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress, width: int
+) -> None:
     """The best clusters again with the whole lattice, their best few plans as event graphs, until no other accelerator
     could be among the first if it were looked at again; of each until no other of its clusters could be better."""
     key = order_key(scenario)
 
     def least(run: TrainingRun) -> tuple[float, float]:
-        return key(replace(run, step_s=LEAST_OF_COARSE * run.step_s))
+        return key(_at_least(run))
 
-    width = max(BLOCK, scenario.top)
     groups = sorted(
         (list(runs) for runs in outcome.runs.values() if runs), key=lambda runs: min(map(least, runs))
     )
@@ -511,5 +535,13 @@ def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, pr
             else:
                 outcome.near.append(again)
                 outcome.reasons[accelerator.id] = reason
-        outcome.runs[accelerator.id] = sorted([*refined, *left], key=key)
-        known += [key(runs[0]) for runs in (outcome.runs[accelerator.id],) if runs]
+        outcome.runs[accelerator.id] = [*refined, *left]
+        known += [key(run) for run in refined[:1]]
+    for name, runs in outcome.runs.items():
+        held = [run for run in runs if misses(scenario, run) is None]
+        outcome.near += (run for run in runs if run not in held)
+        outcome.runs[name] = sorted(held, key=key)
+        if held:
+            outcome.reasons.pop(name, None)
+        elif name not in outcome.reasons:
+            outcome.bounds[name] = min(_at_least(run).usd for run in runs)

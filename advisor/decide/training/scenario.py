@@ -160,6 +160,10 @@ class Reliability(Record):
     """Standard deviation of the ranks' speed beyond what measured runs already hold."""
 
 
+_MOST_SEARCHED_AGAIN: Final = 2
+"""Accelerators that a question may name for other questions to be tried in its place: each try searches them all."""
+
+
 class TrainingScenario(Record):
     """One question about training, with everything resolved."""
 
@@ -186,3 +190,12 @@ class TrainingScenario(Record):
     def with_limits(self, **changed: object) -> "TrainingScenario":
         """Return a copy with other values of fields of its limits."""
         return self.model_copy(update={"limits": self.limits.model_copy(update=changed)})
+
+    def with_task(self, **changed: object) -> "TrainingScenario":
+        """Return a copy with other values of fields of its task."""
+        return self.model_copy(update={"task": self.task.model_copy(update=changed)})
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it names so few accelerators that searching them again takes little time."""
+        return len(self.limits.own or self.limits.accelerators) in range(1, _MOST_SEARCHED_AGAIN + 1)

@@ -7,6 +7,7 @@ from statistics import NormalDist
 import pytest
 
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.units import TYPED_DIGITS, time_words
 from advisor.decide.bounds import _mean_up_to, least_prompt_s, tail_note, too_long_a_prompt
 from advisor.decide.bounds import roofline_requests_per_s as roofline_rates
 from advisor.decide.bounds import surface_requests_per_s as surface_rate
@@ -178,7 +179,10 @@ def test_an_objective_that_the_lengths_of_prompts_alone_miss_is_told() -> None:
         note = tail_note(replica, AGENT, limits)
         assert (bool(why), bool(note)) == (missed, near)
     why = too_long_a_prompt(replica, AGENT, Objectives(ttft_p99_s=0.9 * alone_s, tpot_p99_s=1.0))
-    assert why == LongPrompts("p99 TTFT", 100.0, pytest.approx(tokens))
-    assert str(why) == f"one prompt in 100 is longer than {tokens:,.0f} tokens, which alone miss p99 TTFT"
+    assert why == LongPrompts("p99 TTFT", pytest.approx(alone_s), 0.9 * alone_s, 100.0, pytest.approx(tokens))
+    takes = (
+        f"which take {time_words(alone_s)} alone: p99 TTFT {time_words(0.9 * alone_s, TYPED_DIGITS)} is asked"
+    )
+    assert str(why) == f"one prompt in 100 is longer than {tokens:,.0f} tokens, {takes}"
     long = AGENT.model_copy(update={"trace": "trace.jsonl"})
     assert not too_long_a_prompt(replica, long, Objectives(ttft_p99_s=1e-6, tpot_p99_s=1.0))

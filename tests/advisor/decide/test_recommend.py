@@ -9,10 +9,9 @@ import pytest
 
 from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.ownership import ownership
-from advisor.decide import recommend as recommend_module
 from advisor.decide.decision import Decision
 from advisor.decide.option import Option
-from advisor.decide.reason import DoesNotFit, LongPrompts, NotForSale, OverBudget
+from advisor.decide.reason import DoesNotFit, LongPrompts, NotForSale, OverBudget, most_common
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 
@@ -216,10 +215,13 @@ def test_how_sure_the_first_option_is_cheaper(answer: Decision) -> None:
 
 def test_a_refusal_tells_first_what_stopped_the_candidates_that_came_furthest() -> None:
     small = {f"small-{n}": DoesNotFit("weights exceed the memory") for n in range(3)}
-    reasons = {**small, "a": OverBudget(), "b": LongPrompts("p99 TTFT", 100.0, 7000.0), "c": NotForSale()}
-    told = [reason for reason, _ in recommend_module._most_common(reasons, is_sold=True)]
+    reasons = {
+        **small,
+        "a": OverBudget(),
+        "b": LongPrompts("p99 TTFT", 3.0, 2.0, 100.0, 7000.0),
+        "c": NotForSale(),
+    }
+    told = [reason for reason, _ in most_common(reasons, is_sold=True)]
     assert told == [OverBudget(), reasons["b"], reasons["small-0"]]
-    told = [
-        reason for reason, _ in recommend_module._most_common({**small, "c": NotForSale()}, is_sold=False)
-    ]
+    told = [reason for reason, _ in most_common({**small, "c": NotForSale()}, is_sold=False)]
     assert told == [NotForSale(), reasons["small-0"]]

@@ -6,6 +6,7 @@ import math
 import re
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,11 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
-from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.catalog.units import DAY_S, HOUR_S, duration_words
 from advisor.decide.reason import OverJobBudget, TakesTooLong
 from advisor.decide.training.market import LEAST_OF_COARSE, firm_runs, search_training
 from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
-from advisor.decide.training.recommend import duration_words, recommend_training
+from advisor.decide.training.recommend import recommend_training
 from advisor.decide.training.runs import checkpoint_of, run_of, trained_parameters
 from advisor.decide.training.scenario import (
     MachineConditions,
@@ -251,13 +252,44 @@ def test_nothing_within_the_limits_tells_the_nearest() -> None:
     for limits, hint in (
         ({"deadline_s": DAY_S / 24, "accelerators": ("h100-sxm",), "max_accelerators": 64}, ""),
         ({"num_accelerators": 100}, "nearest cluster that works"),
-        ({"num_accelerators": 8, "deadline_s": DAY_S}, "the nearest plan"),
-        ({"budget_usd": 10.0}, "would cost"),
+        ({"num_accelerators": 8, "deadline_s": DAY_S}, "with it: 8 x"),
+        ({"budget_usd": 10.0}, "with it: "),
     ):
         with pytest.raises(InfeasibleError) as error:
             recommend_training(scenario(**limits))  # type: ignore[arg-type]
         assert hint in error.value.hint
         assert error.value.why
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"budget_usd": 10.0},
+        {"budget_usd": 10.0, "deadline_s": 30 * DAY_S},
+        {"budget_usd": 100.0, "num_accelerators": 64, "accelerators": ("h100-sxm",)},
+    ],
+    ids=str,
+)
+def test_the_budget_that_a_refusal_names_is_the_least_that_has_an_answer(limits: dict[str, Any]) -> None:
+    asked = scenario(**limits)
+    with pytest.raises(InfeasibleError) as error:
+        recommend_training(asked)
+    enough = float(error.value.fix.removeprefix("--budget "))
+    option = recommend_training(asked.with_limits(budget_usd=enough)).options[0]
+    assert option.usd.value <= enough + 0.01
+    with pytest.raises(InfeasibleError):
+        recommend_training(asked.with_limits(budget_usd=0.999 * enough))
+
+
+@pytest.mark.parametrize("limit", ["budget_usd", "deadline_s"])
+def test_what_an_answer_takes_is_a_limit_that_it_keeps(limit: str) -> None:
+    """The coarse lattice holds slower plans than the one that is shown."""
+    for number in (8, 64):
+        asked = scenario(num_accelerators=number, accelerators=("h100-sxm", "mi300x"))
+        option = recommend_training(asked).options[0]
+        least = {"budget_usd": option.usd.value, "deadline_s": option.performance.days.value * DAY_S}[limit]
+        again = recommend_training(asked.with_limits(**{limit: (1.0 + 1e-6) * least})).options[0]
+        assert again.usd.value == pytest.approx(option.usd.value)
 
 
 def test_too_little_memory_is_said_in_gigabytes() -> None:

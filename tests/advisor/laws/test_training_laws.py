@@ -203,6 +203,10 @@ REFUSED = (
     "recommend --workload finetune --model 70b --method qlora --gpu l4 --gpus 1 --framework unsloth",
     "recommend --workload train --model 405b --tokens 1T --gpu h100 --gpus 100 --tp 8 --pp 4",
     "recommend --workload rl --model qwen2.5-32b --gpu h100 --gpus 1",
+    "recommend --workload train --model 70b --tokens 2B --gpu mi355x,mi300x --budget 300",
+    "recommend --workload finetune --model 8b --gpu h100 --gpus 8 --tokens 10M --deadline 1min",
+    "recommend --workload train --model 8b --tokens 20B --gpu h100 --gpus 8 --deadline 1d --budget 100",
+    "recommend --workload train --model 8b --tokens 1T --own 512xh100 --deadline 1d",
 )
 """Questions that are refused, each by another rule."""
 TOO_LARGE = (

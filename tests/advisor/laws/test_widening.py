@@ -30,6 +30,12 @@ PAIRS = [
         "recommend --model qwen3-32b --profile code --rate 0.82 --gpu h100-sxm --engine trt-llm,vllm",
         "--engine vllm",
     ),
+    # A deployment whose planning point misses an objective is bought larger for as long as nothing else costs less.
+    (
+        "recommend --model qwen3-32b --profile chat --rate 12.72 --gpu l40s --levers none --precision fp8 "
+        "--engine vllm,sglang",
+        "--engine sglang",
+    ),
     # The replica that is best within the tighter limit, with the smaller chunk, is found within the looser one too.
     (
         "recommend --model 70b --gpu b200-sxm --engine vllm --rate 30 --levers none --tpot-p99 37.5ms",
