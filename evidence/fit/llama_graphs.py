@@ -103,7 +103,9 @@ def without_graphs(architecture: str, family: str) -> LocalDecodeEfficiency:
     return LocalDecodeEfficiency.from_record(efficiency(architecture, "local_decode", family).record)
 
 
-def captured(launched: LocalDecodeEfficiency, level: str, times: dict[str, float]) -> LocalDecodeEfficiency:
+def with_graphs(
+    launched: LocalDecodeEfficiency, level: str, times: dict[str, float]
+) -> LocalDecodeEfficiency:
     """Return the parameters of a captured step; fused attention reads keys and values once for a group of heads."""
     repeat = 0.0 if level == FUSED else launched.cache_repeat
     return replace(launched, **times, cache_repeat=repeat, clock_exponent=CLOCK_EXPONENT)
@@ -111,9 +113,10 @@ def captured(launched: LocalDecodeEfficiency, level: str, times: dict[str, float
 
 def captured_s(case: ServingCase, deployment: Deployment, times: dict[str, float]) -> float:
     """Time of a captured decode step if small operators take these times [s]."""
-    architecture, family = deployment.accelerator.architecture, format_family(case.weight_dtype)
+    architecture = deployment.accelerator.architecture
+    family = format_family(case.weight_dtype)
     launched = without_graphs(CAPTURED.get((architecture, family), architecture), family)
-    return predicted_s(case, deployment, captured(launched, level_of(case, deployment), times))
+    return predicted_s(case, deployment, with_graphs(launched, level_of(case, deployment), times))
 
 
 def launched_prompts(architecture: str, family: str) -> EfficiencyRecord:
@@ -190,7 +193,7 @@ def run(options: Options) -> None:
         for level in CAPTURED_LEVELS:
             # Where local.py has no launched kernels, the newest level stands for all.
             name = "any" if level == FUSED and base != architecture else level
-            values = asdict(captured(without_graphs(base, family), level, found))
+            values = asdict(with_graphs(without_graphs(base, family), level, found))
             steps[architecture].append(record_of(family, name, gpus, values, left))
             prompt = launched_prompts(architecture, family)
             values = asdict(later_prompts(architecture, family, level))
@@ -205,7 +208,7 @@ def run(options: Options) -> None:
 def write_levels(
     operator: str, architecture: str, records: list[dict[str, object]], options: Options
 ) -> None:
-    """Write the records of captured steps beside those of local.py."""
+    """Write the records of captured steps, after those of local.py."""
     source = SOURCE | {"where": SOURCE["where"] + ", and evidence/fit/llama_graphs.py"}
     kept = others(operator, architecture, {(each["dtype"], each["engine"]) for each in records})
     write_records(operator, architecture, [*kept, *records], source, "local", options)

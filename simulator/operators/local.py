@@ -113,8 +113,8 @@ def attend_pair_s(
     Source: own model.
     """
     wide = max(1.0, head_width / _WIDEST_FULL_TILE)
-    narrow, broad = 1.0 - e.wide_sum_fraction, e.wide_sum_fraction
-    peak_s = narrow / half_peak_flop_per_s(device) + broad / device.peak_flop_per_s["bf16"]
+    wide_sums = e.wide_sum_fraction
+    peak_s = (1.0 - wide_sums) / half_peak_flop_per_s(device) + wide_sums / device.peak_flop_per_s["bf16"]
     multiply_s = flop * wide * peak_s / e.attention_fraction
     read_s = num_bytes / (e.attention_rows * device.bandwidth_bytes_per_s)
     return float((multiply_s**_OVERLAP_NORM + read_s**_OVERLAP_NORM) ** (1.0 / _OVERLAP_NORM))
