@@ -92,6 +92,20 @@ _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "sparse24": ("bf16",),
     "exl3": (),
 }
+# Families of stored files (GGUF), whose kernels read weights in blocks. ggml-cuda multiplies all of them by one kernel,
+# on bytes (mul_mat_vec_q, mul_mat_q), and 16 bits by another. Metal multiplies in floats and widens 8 bits like 16.
+# Sources: llama.cpp, ggml/src/ggml-cuda/mmvq.cu and ggml-metal/ggml-metal.metal.
+_FILE_OPERATORS: Final = ("local_decode", "local_prefill", "mlx_decode", "mlx_prefill")
+_ONE_KERNEL: Final[dict[str, tuple[str, ...]]] = {
+    "q4_k_m": ("mxfp4", "q8_0"),
+    "mxfp4": ("q4_k_m", "q8_0"),
+    "q8_0": ("q4_k_m", "mxfp4"),
+}
+_ONE_FLOAT_KERNEL: Final[dict[str, tuple[str, ...]]] = {
+    "q4_k_m": ("mxfp4",),
+    "mxfp4": ("q4_k_m",),
+    "q8_0": ("bf16",),
+}
 _ALIASES: Final[dict[str, str]] = {"int4": "int4_wo", "w4a16": "int4_wo", "fp16": "bf16"}
 
 
@@ -119,9 +133,10 @@ def efficiency(
     """Return the fitted parameters of an operator, from the nearest relative if the pair was not measured.
 
     The candidate with the least distance wins: places along the list of relatives of the architecture plus places along
-    the list of related formats; on a tie, the requested format. The engine's own level is used if it exists, else the
-    level over all engines. `without` hides one architecture's records, to measure the error of a transfer. evidence/fit
-    measures that error, which is stored with the records.
+    the list of related formats, where formats of one kernel share a place; on a tie, the format that is nearer to the
+    requested one. The engine's own level is used if it exists, else the level over all engines. `without` hides one
+    architecture's records, to measure the error of a transfer. evidence/fit measures that error, which is stored with
+    the records.
 
     Raises: UnknownNameError: the operator has no records at all.
     """
@@ -134,16 +149,16 @@ def efficiency(
         )
     wanted = _ALIASES.get(dtype, dtype)
     chain = _architecture_chain(architecture, measured)
-    formats = (wanted, *_RELATED_DTYPES.get(wanted, ("bf16",)))
+    formats = _formats_by_distance(architecture, operator, wanted)
     best: tuple[int, int, EfficiencyRecord] | None = None
     for place, relative in enumerate(chain):
         if best is not None and place > best[0]:
             break  # later entries cannot be nearer, so their files need not be parsed
         records = _records(operator, relative)
-        for distance, candidate in enumerate(formats):
+        for order, (candidate, distance) in enumerate(formats):
             record = records.get((candidate, engine)) or records.get((candidate, ANY_ENGINE))
-            if record is not None and (best is None or (place + distance, distance) < best[:2]):
-                best = (place + distance, distance, record)
+            if record is not None and (best is None or (place + distance, order) < best[:2]):
+                best = (place + distance, order, record)
     if best is None:
         raise UnknownNameError(
             f"no fitted efficiency of {operator} for format {dtype!r}",
@@ -188,6 +203,15 @@ def records(operator: str) -> tuple[EfficiencyRecord, ...]:
 def measured_operators(architecture: str) -> tuple[str, ...]:
     """Return the operators whose kernels were measured on an architecture itself, sorted."""
     return tuple(name for name in operators() if architecture in _measured_architectures(name))
+
+
+def _formats_by_distance(architecture: str, operator: str, wanted: str) -> tuple[tuple[str, int], ...]:
+    """Return the requested format and those that may stand in for it, nearest first, each with its distance."""
+    kernels = _ONE_FLOAT_KERNEL if architecture.startswith("apple") else _ONE_KERNEL
+    same = kernels.get(wanted, ()) if operator in _FILE_OPERATORS else ()
+    others = ("bf16",) if same else _RELATED_DTYPES.get(wanted, ("bf16",))
+    near = ((name, 0) for name in (wanted, *same))
+    return (*near, *((name, place) for place, name in enumerate(others, start=1) if name not in same))
 
 
 def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[str, ...]:

@@ -69,6 +69,9 @@ _FAMILIES: Final = {
 _MIXED_FORMATS: Final = {"mxfp4": "q8_0", "q4_k_xl": "q8_0", "q5_k_xl": "q8_0"}
 """Format of the weights outside routed experts, where published GGUF files keep more bits for them (ggml-org's gpt-oss
 files; Unsloth's dynamic ones)."""
+_LEAST_TILE_ROWS: Final = 8.0
+"""Rows of the narrowest tile of llama.cpp's quantised matmuls (ggml-cuda/mmq.cuh)."""
+_LEAST_CHOSEN: Final = 1e-9
 _ACTIVATION_BYTES: Final = 4.0
 """Bytes per activation: llama.cpp keeps activations in 32 bits."""
 HOST_SUM_BYTES: Final = 2.0
@@ -85,10 +88,25 @@ class LocalWeights:
     """Pairs of number of layers and their routed experts."""
     expert_bytes_per_element: float
 
-    @property
-    def expert_flop_per_token(self) -> float:
-        """FLOP of the chosen experts per token: multiplications and additions."""
-        return sum(2.0 * layers * e.per_token * e.elements for layers, e in self.experts)
+    def expert_flop(self, num_tokens: FloatArray, tile_rows: float = 0.0) -> FloatArray:
+        """FLOP of the chosen experts over `num_tokens` tokens: multiplications and additions, in whole tiles if they
+        have a size.
+
+        Assumes: tokens are spread evenly over the chosen experts; a tile is as narrow as the tokens allow.
+        Source: llama.cpp, ggml-cuda/mmq.cuh (mul_mat_q_case): the tile is chosen by all tokens of a micro-batch, an
+            expert's rows fill it in part.
+        """
+        flop = np.zeros_like(num_tokens)
+        tile = np.clip(np.ceil(num_tokens / _LEAST_TILE_ROWS) * _LEAST_TILE_ROWS, _LEAST_TILE_ROWS, tile_rows)
+        for layers, e in self.experts:
+            rows = num_tokens * e.per_token
+            if tile_rows:
+                chosen = np.maximum(e.num_chosen(num_tokens), _LEAST_CHOSEN)
+                rows = np.where(
+                    rows > 0.0, np.maximum(rows, chosen * tile * np.ceil(rows / (chosen * tile))), 0.0
+                )
+            flop += 2.0 * layers * e.elements * rows
+        return flop
 
     def read(self, num_tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the bytes and the elements that a step over `num_tokens` tokens reads."""
@@ -163,9 +181,10 @@ def format_family(weight_dtype: str) -> str:
 def kernel_level(engine: Engine, accelerator: Accelerator, *, version: str = "", date: str = "") -> str:
     """Return the name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
 
-    llama.cpp captures decode steps as CUDA graphs since 2025, on boards of compute capability 8 and later.
+    llama.cpp captures decode steps as CUDA graphs since 2025, on boards of compute capability 8 and later, and
+    multiplies all experts of a prompt in one kernel; since October 2025 it fuses attention by default.
 
-    Source: own definition; llama.cpp, ggml-cuda.cu (use_cuda_graph).
+    Source: own definition; llama.cpp, ggml-cuda.cu (use_cuda_graph), pull requests 13199 and 15434.
     """
     if engine.id in _OWN_KERNELS:
         levels = (entry.level for entry in engine.kernel_levels if entry.holds(version, date))
@@ -213,9 +232,10 @@ class _Terms:
 
     def multiply_s(self, rows: FloatArray, dense_elements: float) -> FloatArray:
         """Matmul time of rows with dense weights and with chosen experts on one accelerator's matrix units [s]."""
-        dense = 2.0 * dense_elements / self.prefill.compute_fraction
-        routed = self.weights.expert_flop_per_token / self.prefill.expert_fraction
-        return rows * (dense + routed) / half_peak_flop_per_s(self.device)
+        dense_flop = 2.0 * rows * dense_elements
+        routed_flop = self.weights.expert_flop(rows, self.prefill.expert_tile_rows)
+        seconds = dense_flop / self.prefill.compute_fraction + routed_flop / self.prefill.expert_fraction
+        return seconds / half_peak_flop_per_s(self.device)
 
     def small_s(self) -> float:
         """Time of all small operators in all layers, and of their sums over tensor-parallel accelerators [s]."""

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -315,7 +316,8 @@ def card_candidates(
             bounds = _bounds_on_cpu(accelerator, num, load, hosts)
             if any(other.beats(usd, num, bounds) for other in offloaded):
                 continue
-            runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than)
+            links = _usable_links(accelerator, num, levels)
+            runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than, links)
             if runs:
                 speeds = [run.request_tokens_per_s for _, _, run in runs]
                 offloaded.append(_OffloadedSet(usd, num, min(speeds), max(speeds)))
@@ -364,7 +366,8 @@ def owned_card_candidates(
         bridged = _can_bridge(accelerator, num, book)
         runs = _resident_runs(accelerator, num, load, limits, levels, bridged=bridged)
         if not runs and math.isfinite(faster_than):
-            runs = _runs_by_host(accelerator, num, load, limits, list(levels.host_usd), faster_than)
+            links = _usable_links(accelerator, num, levels)
+            runs = _runs_by_host(accelerator, num, load, limits, list(levels.host_usd), faster_than, links)
         found += [
             PartCandidate("cards", PlannedCards(cards, fraction, conditions, usd), usd, run)
             for cards, usd in sets
@@ -457,25 +460,31 @@ def _runs_by_host(
     limits: SearchLimits,
     hosts: Sequence[float],
     faster_than: float,
+    links: Sequence[tuple[int, int]] = (),
 ) -> list[RunOfSet]:
     """Return the runs of a set of cards that leaves layers to the CPU, at each bandwidth of the main memory that is
-    faster than a lower one; under the lowest and the highest power limit."""
+    faster than a lower one; under the lowest and the highest power limit. Weights of prompts pass the slot's links."""
     if not hosts or bound_on_cpu(Hardware(accelerator, num), load, hosts[-1]) <= faster_than:
         return []
     found: list[RunOfSet] = []
     points = power_points_of(accelerator, limits.power_points)
-    for fraction in sorted({points[0], points[-1]}):
-        lower = {conditions: run for _, conditions, run in found}
-        last: HardwareRun | None = None
-        for host, run in zip(
-            hosts, runs_on_cpu(Hardware(accelerator, num, fraction), load, hosts), strict=False
-        ):
-            conditions = RunConditions(host_bytes_per_s=host)
-            is_new = conditions not in lower or _is_faster(run, lower[conditions])
-            if is_new and (last is None or _is_faster(run, last)):
+    for fraction, link in product(sorted({points[0], points[-1]}), _ends_of(links) or [(0, 0)]):
+        hardware = Hardware(accelerator, num, fraction, link[0] or None, link[1] or None)
+        for host, run in zip(hosts, runs_on_cpu(hardware, load, hosts), strict=False):
+            conditions = RunConditions(host, *link)
+            weaker = (
+                other
+                for _, needed, other in found
+                if needed.host_bytes_per_s <= host and _is_weaker(needed, conditions)
+            )
+            if all(_is_faster(run, other) for other in weaker):
                 found.append((fraction, conditions, run))
-                last = run
     return found
+
+
+def _ends_of(links: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the weakest and the strongest of some levels of links."""
+    return sorted(set(links), key=lambda link: link[1] * 2 ** link[0])[:: max(1, len(set(links)) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
-"""Fit what single published runs of llama.cpp say beyond the table of published runs: CUDA graphs, and Arc boards.
+"""Records of llama.cpp's captured decode steps on CUDA boards, of what its later releases fuse, and of Arc boards.
 
 Since 2025 llama.cpp captures decode steps as CUDA graphs on boards of compute capability 8 and later. Their weights
 are read as before; small operators take less. Two numbers, shared by all these boards, are fitted on
-measured_decoding.csv, all else as fitted by local.py on kernels that are launched one by one. Arc boards get the
-memory_fraction of their own runs, all else from Ada's launched kernels.
+measured_decoding.csv, all else as fitted by local.py on kernels that are launched one by one, or read in the source.
+This program owns the levels `llama.cpp-cuda-graphs` and `llama.cpp-cuda-fused`, and local.py all others. Arc boards
+get the memory_fraction of their own runs, all else from Ada's launched kernels.
 """
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,27 +17,46 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from advisor.catalog.efficiencies import efficiency
+from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.evidence.fit.base import FloatArray, Options, cauchy, errors_in_words
 from advisor.evidence.fit.kernels import record_of, residual, write_records
-from advisor.evidence.fit.local import ROBUST, SOURCE, others
+from advisor.evidence.fit.local import CAPTURED_LEVELS, FUSED, GRAPHS, ROBUST, SOURCE, others
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import deployment_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.local_surface import build_local_surface, format_family, kernel_level, local_library
-from advisor.simulator.operators.local import LocalDecodeEfficiency
+from advisor.simulator.operators.attention_kernels import PrefillEfficiency
+from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s
 from advisor.simulator.surface import SurfaceInputs
 
 FACTS = Path(__file__).with_name("measured_decoding.csv")
-GRAPHS = "llama.cpp-cuda-graphs"
-CAPTURED = ("ampere", "ampere-geforce", "ada")
-"""Architectures whose launched kernels local.py fits, and whose graphs get records."""
-OWN = {"xe-hpg": "arc-a770", "xe2": "arc-b580"}
-"""Architectures that have no other run, with the board of theirs."""
-FAMILY = "q4_k_m"
+CAPTURED = {
+    **{(name, family): name for name in ("ampere", "ampere-geforce", "ada") for family in ("bf16", "q4_k_m")},
+    ("blackwell-geforce", "bf16"): "ada",
+    ("blackwell-geforce", "q4_k_m"): "ada",
+}
+"""Architectures and families that get records of captured steps, with the architecture whose records of local.py they
+change. GB10's record of 8 bits was fitted on captured steps and stays."""
+
+LENT_PROMPTS = {
+    ("blackwell-geforce", "bf16"): ("ada", "bf16"),
+    ("blackwell-geforce", "q4_k_m"): ("blackwell-geforce", "q8_0"),
+}
+"""Architectures and families whose prompts local.py did not fit, with those that lend them a record."""
+EXPERT_TILE_ROWS = 128.0
+"""Columns of the widest tile of quantised products, which the tokens of a micro-batch choose, not those of an expert
+(ggml-cuda/mmq.cuh, mul_mat_q_case; pull request 26977)."""
+WIDE_SUM_FRACTION = 0.5
+"""Scores are summed in 32 bits, outputs in 16 (ggml-cuda/fattn-mma-f16.cuh)."""
+PROMPT_ROWS = 512.0
+"""Queries of a micro-batch, whose tiles meet keys and values in the L2 (ggml-cuda/fattn-common.cuh, stream-k)."""
 CLOCK_EXPONENT = 6.4
 """Exponent with which small operators slow down under a power limit: such that an RTX 3090 held to 220 of 350 W takes
 as long for them as in the rig of four 3090s, on which local.py fitted the launched kernels."""
+OWN = {"xe-hpg": "arc-a770", "xe2": "arc-b580"}
+"""Architectures that have no other run, with the board of theirs."""
+FAMILY = "q4_k_m"
 START = {"layer_s": 6e-5, "expert_layer_s": 1e-5}
 SIGMA = {"layer_s": 1.0, "expert_layer_s": 1.0}
 
@@ -57,17 +78,24 @@ def level_of(case: ServingCase, deployment: Deployment) -> str:
     )
 
 
-def predicted_s(case: ServingCase, deployment: Deployment, changes: dict[str, float]) -> float:
-    """Time of a decode step with some of the catalog's parameters changed [s]."""
+def predicted_s(case: ServingCase, deployment: Deployment, stored: LocalDecodeEfficiency) -> float:
+    """Time of a decode step with these parameters [s]."""
     library = local_library(
         deployment.engine, deployment.accelerator, version=case.engine_version, date=case.date
     )
-    family = format_family(case.weight_dtype)
-    stored = library.parameters(LocalDecodeEfficiency, "local_decode", family)
-    library.assume("local_decode", family, replace(stored, **changes))
+    library.assume("local_decode", format_family(case.weight_dtype), stored)
     context = case.context_depth + case.osl / 2.0
     surface = build_local_surface(deployment, library, SurfaceInputs(1, 1, 1, context))
     return decode_iteration_s(surface, 1, context)
+
+
+def stored_s(case: ServingCase, deployment: Deployment) -> float:
+    """Time of a decode step by the catalog's records [s]."""
+    library = local_library(
+        deployment.engine, deployment.accelerator, version=case.engine_version, date=case.date
+    )
+    stored = library.parameters(LocalDecodeEfficiency, "local_decode", format_family(case.weight_dtype))
+    return predicted_s(case, deployment, stored)
 
 
 def without_graphs(architecture: str, family: str) -> LocalDecodeEfficiency:
@@ -75,31 +103,69 @@ def without_graphs(architecture: str, family: str) -> LocalDecodeEfficiency:
     return LocalDecodeEfficiency.from_record(efficiency(architecture, "local_decode", family).record)
 
 
+def with_graphs(
+    launched: LocalDecodeEfficiency, level: str, times: dict[str, float]
+) -> LocalDecodeEfficiency:
+    """Return the parameters of a captured step; fused attention reads keys and values once for a group of heads."""
+    repeat = 0.0 if level == FUSED else launched.cache_repeat
+    return replace(launched, **times, cache_repeat=repeat, clock_exponent=CLOCK_EXPONENT)
+
+
+def captured_s(case: ServingCase, deployment: Deployment, times: dict[str, float]) -> float:
+    """Time of a captured decode step if small operators take these times [s]."""
+    architecture = deployment.accelerator.architecture
+    family = format_family(case.weight_dtype)
+    launched = without_graphs(CAPTURED.get((architecture, family), architecture), family)
+    return predicted_s(case, deployment, with_graphs(launched, level_of(case, deployment), times))
+
+
+def launched_prompts(architecture: str, family: str) -> EfficiencyRecord:
+    """Return the record of prompts with attention and experts in kernels of their own."""
+    source, lent = LENT_PROMPTS.get((architecture, family), (architecture, family))
+    return efficiency(source, "local_prefill", lent).record
+
+
+def later_prompts(architecture: str, family: str, level: str) -> LocalPrefillEfficiency:
+    """Return the parameters of prompts with all quantised experts in one kernel, and from FUSED on with fused
+    attention."""
+    found = LocalPrefillEfficiency.from_record(launched_prompts(architecture, family))
+    if family != "bf16":
+        found = replace(found, expert_fraction=found.compute_fraction, expert_tile_rows=EXPERT_TILE_ROWS)
+    if level == GRAPHS:
+        return found
+    attention = PrefillEfficiency.from_record(efficiency(architecture, "attention_prefill", "bf16").record)
+    return replace(
+        found,
+        attention_fraction=attention.peak_fraction,
+        attention_rows=PROMPT_ROWS,
+        wide_sum_fraction=WIDE_SUM_FRACTION,
+    )
+
+
 def fit_graphs(facts: list[tuple[ServingCase, Deployment, float]]) -> tuple[dict[str, float], FloatArray]:
     """Return the two times of small operators [s], and the predicted times of the facts [s]."""
     measured = np.log([seconds for _, _, seconds in facts])
     names = list(START)
 
-    def changes(x: FloatArray) -> dict[str, float]:
+    def times(x: FloatArray) -> dict[str, float]:
         return {name: START[name] * float(np.exp(x[i] - 1.0)) for i, name in enumerate(names)}
 
     def loss(x: FloatArray) -> FloatArray:
-        miss = np.log([predicted_s(case, one, changes(x)) for case, one, _ in facts]) - measured
+        miss = np.log([captured_s(case, one, times(x)) for case, one, _ in facts]) - measured
         return np.concatenate([cauchy(miss / ROBUST), (x - 1.0) / list(SIGMA.values())])
 
-    found = changes(least_squares(loss, np.ones(len(names)), diff_step=0.02, max_nfev=12).x)
-    return found, np.array([predicted_s(case, one, found) for case, one, _ in facts])
+    found = times(least_squares(loss, np.ones(len(names)), diff_step=0.02, max_nfev=12).x)
+    return found, np.array([captured_s(case, one, found) for case, one, _ in facts])
 
 
 def fit_reading(facts: list[tuple[ServingCase, Deployment, float]], middle: LocalDecodeEfficiency) -> float:
     """Return the fraction of the bandwidth with which runs of one board are met in the median."""
     grid = np.linspace(0.3, 0.95, 66)
-    rest = {name: value for name, value in asdict(middle).items() if name != "memory_fraction"}
     misses = [
         abs(
             np.median(
                 [
-                    np.log(predicted_s(case, one, rest | {"memory_fraction": float(part)}) / seconds)
+                    np.log(predicted_s(case, one, replace(middle, memory_fraction=float(part))) / seconds)
                     for case, one, seconds in facts
                 ]
             )
@@ -112,35 +178,51 @@ def fit_reading(facts: list[tuple[ServingCase, Deployment, float]], middle: Loca
 def run(options: Options) -> None:
     """Fit, report, and write the records."""
     facts = list(read_facts())
-    source = SOURCE | {"where": SOURCE["where"] + ", and evidence/fit/measured_decoding.csv"}
     for back_end in sorted({level_of(case, one) for case, one, _ in facts}):
         mine = [fact for fact in facts if level_of(*fact[:2]) == back_end]
-        ratios = [predicted_s(case, one, {}) / seconds for case, one, seconds in mine]
+        ratios = [stored_s(case, one) / seconds for case, one, seconds in mine]
         print(f"stored {back_end:24s} {errors_in_words(1.0 / np.array(ratios))}")
-    captured = [fact for fact in facts if level_of(*fact[:2]) == GRAPHS]
-    found, times = fit_graphs(captured)
-    left = residual(times, np.array([seconds for _, _, seconds in captured]))
-    gpus = sorted({case.gpu for case, _, _ in captured})
-    for architecture in CAPTURED:
-        records = [
-            record_of(
-                family,
-                GRAPHS,
-                gpus,
-                asdict(replace(without_graphs(architecture, family), clock_exponent=CLOCK_EXPONENT, **found)),
-                left,
-            )
-            for family in ("bf16", FAMILY)
-        ]
-        kept = others("local_decode", architecture, {(each["dtype"], GRAPHS) for each in records})
-        write_records("local_decode", architecture, [*kept, *records], source, "local", options)
+    mine = [fact for fact in facts if level_of(*fact[:2]) in CAPTURED_LEVELS]
+    found, times = fit_graphs(mine)
+    left = residual(times, np.array([seconds for _, _, seconds in mine]))
+    gpus = sorted({case.gpu for case, _, _ in mine})
+    print(found)
+    steps: dict[str, list[dict[str, object]]] = defaultdict(list)
+    prompts: dict[str, list[dict[str, object]]] = defaultdict(list)
+    for (architecture, family), base in CAPTURED.items():
+        for level in CAPTURED_LEVELS:
+            # Where local.py has no launched kernels, the newest level stands for all.
+            name = "any" if level == FUSED and base != architecture else level
+            values = asdict(with_graphs(without_graphs(base, family), level, found))
+            steps[architecture].append(record_of(family, name, gpus, values, left))
+            prompt = launched_prompts(architecture, family)
+            values = asdict(later_prompts(architecture, family, level))
+            unchanged = prompt.residual.model_dump(exclude_none=True)
+            prompts[architecture].append(record_of(family, name, prompt.fitted_on, values, unchanged))
+    for operator, by_architecture in (("local_decode", steps), ("local_prefill", prompts)):
+        for architecture, records in by_architecture.items():
+            write_levels(operator, architecture, records, options)
+    write_own(facts, options)
+
+
+def write_levels(
+    operator: str, architecture: str, records: list[dict[str, object]], options: Options
+) -> None:
+    """Write the records of captured steps, after those of local.py."""
+    source = SOURCE | {"where": SOURCE["where"] + ", and evidence/fit/llama_graphs.py"}
+    kept = others(operator, architecture, {(each["dtype"], each["engine"]) for each in records})
+    write_records(operator, architecture, [*kept, *records], source, "local", options)
+
+
+def write_own(facts: list[tuple[ServingCase, Deployment, float]], options: Options) -> None:
+    """Write the records of architectures that have no other run."""
     for architecture, board in OWN.items():
         mine = [fact for fact in facts if fact[0].gpu == board]
         middle = without_graphs("ada", FAMILY)
         part = fit_reading(mine, middle)
-        values = asdict(replace(middle, memory_fraction=part))
+        values = replace(middle, memory_fraction=part)
         times = np.array([predicted_s(case, one, values) for case, one, _ in mine])
         left = residual(times, np.array([seconds for _, _, seconds in mine]))
-        record = record_of(FAMILY, "any", [board], values, left)
+        record = record_of(FAMILY, "any", [board], asdict(values), left)
         own = SOURCE | {"where": "evidence/fit/measured_decoding.csv"}
         write_records("local_decode", architecture, [record], own, "llama_graphs", options)

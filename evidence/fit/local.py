@@ -2,9 +2,9 @@
 
 First one set of parameters per level (back end of llama.cpp, era of exllamav3) and family of formats, then one per
 architecture held by it; whole accelerators are left out in turn, or formats and degrees where an engine was measured
-on one accelerator. Writes the records of the operators local_decode and local_prefill; with --only ENGINE those of
-one engine, and the others stay. Quantiles of what was left out become local_intervals.toml. Prints the rate of
-exllamav3's sums on the host, which its engine record holds.
+on one accelerator. Writes the records of the operators local_decode and local_prefill; llama_graphs.py writes those of
+captured steps on CUDA boards. With --only ENGINE those of one engine, and the others stay. Quantiles of what was left
+out become local_intervals.toml. Prints the rate of exllamav3's sums on the host, which its engine record holds.
 """
 
 import multiprocessing
@@ -39,6 +39,11 @@ from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs
 from advisor.simulator.terms import TermCase, find
 
+GRAPHS = "llama.cpp-cuda-graphs"
+FUSED = "llama.cpp-cuda-fused"
+CAPTURED_LEVELS = (GRAPHS, FUSED)
+"""Levels of captured steps on CUDA boards, whose records llama_graphs.py writes. FUSED holds since 2025-10-26, when
+attention is fused by default (llama.cpp pull request 15434), and so are routing and gates (16130, 16715)."""
 TIERS = ("C2", "C3")
 LOADS = ("batch1", "static_batch")
 DECODE = {
@@ -128,6 +133,8 @@ def read_points(options: Options) -> list[LocalPoint]:
         level = kernel_level(
             deployment.engine, deployment.accelerator, version=case.engine_version, date=case.date
         )
+        if level in CAPTURED_LEVELS:
+            continue
         end = level.removeprefix("llama.cpp-")
         family = format_family(case.weight_dtype)
         batch = case.concurrency or 1

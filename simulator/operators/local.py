@@ -64,6 +64,10 @@ class LocalPrefillEfficiency(Fitted):
     """Fraction of that peak reached by attention of prompts over heads of up to 256 values."""
     attention_rows: float
     """Number of queries that share one pass over cached keys and values."""
+    expert_tile_rows: float = 0.0
+    """Rows of one tile of routed experts' matmuls, which is computed whole; 0 if only filled rows count."""
+    wide_sum_fraction: float = 0.0
+    """Fraction of attention's FLOP whose sums are kept in 32 bits."""
 
 
 def stream_weights_s(
@@ -101,7 +105,7 @@ def attend_pair_s(
     """Time of one query with one cached token in a prompt's attention, summed over heads [s].
 
     (multiply^p + read^p)^(1/p), multiply = flop · max(1, width / 256) / (peak · fraction),
-    read = bytes / (rows · bandwidth)
+    read = bytes / (rows · bandwidth), peak = that of 16-bit sums, joined with that of 32-bit sums for their FLOP
 
     Assumes: keys and values of long contexts come from main memory for every group of queries; tiles of heads
     beyond 256 values shrink as the heads grow, since registers do not.
@@ -109,7 +113,9 @@ def attend_pair_s(
     Source: own model.
     """
     wide = max(1.0, head_width / _WIDEST_FULL_TILE)
-    multiply_s = flop * wide / (half_peak_flop_per_s(device) * e.attention_fraction)
+    wide_sums = e.wide_sum_fraction
+    peak_s = (1.0 - wide_sums) / half_peak_flop_per_s(device) + wide_sums / device.peak_flop_per_s["bf16"]
+    multiply_s = flop * wide * peak_s / e.attention_fraction
     read_s = num_bytes / (e.attention_rows * device.bandwidth_bytes_per_s)
     return float((multiply_s**_OVERLAP_NORM + read_s**_OVERLAP_NORM) ** (1.0 / _OVERLAP_NORM))
 

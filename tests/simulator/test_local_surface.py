@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from advisor.catalog import accelerators, engines, models
@@ -16,6 +17,8 @@ from advisor.simulator.local_surface import (
 )
 from advisor.simulator.operators.local import (
     LocalDecodeEfficiency,
+    LocalPrefillEfficiency,
+    attend_pair_s,
     half_peak_flop_per_s,
     host_sum_s,
     piped_s,
@@ -139,7 +142,8 @@ def test_kernels_go_by_back_end_or_by_era() -> None:
     assert kernel_level(exllama, card, version="0.0.43+cu128.torch2.8.0") == "exllamav3-v0"
     assert kernel_level(exllama, card, date="2026-08-01") == kernel_level(exllama, card)
     assert kernel_level(exllama, card) == "exllamav3-v1"
-    assert kernel_level(llama, card) == "llama.cpp-cuda-graphs"
+    assert kernel_level(llama, card) == "llama.cpp-cuda-fused"
+    assert kernel_level(llama, card, date="2025-06-01") == "llama.cpp-cuda-graphs"
     assert kernel_level(llama, card, date="2024-05-01") == kernel_level(llama, old) == "llama.cpp-cuda"
 
 
@@ -153,6 +157,84 @@ def test_graphs_are_never_slower_than_single_launches(gpu: str, model: str) -> N
         return decode_rate(found.surface, 512)
 
     assert rate("2024-05-01") <= rate("2026-05-01") <= 2.0 * rate("2024-05-01")
+
+
+def prompt_s(model: str, gpu: str, tokens: int, date: str = "", weights: str = "q4_k_m") -> float:
+    settings = EngineSettings(date=date, max_num_seqs=1, max_num_batched_tokens=tokens)
+    deployment = named_deployment(model, gpu, "llama.cpp", weight_dtype=weights)
+    found = model_replica(deployment, mean_input_tokens=tokens, mean_output_tokens=64, settings=settings)
+    return prefill_iteration_s(found.surface, tokens)
+
+
+@pytest.mark.parametrize("gpu", ["rtx-3090", "rtx-4090", "a100-sxm-80gb", "l40s", "rtx-5090"])
+@pytest.mark.parametrize("tokens", [64, 512, 8192])
+def test_a_later_release_answers_no_prompt_later(gpu: str, tokens: int) -> None:
+    dates = ("2024-05-01", "2025-06-01", "2026-05-01")
+    sold = dates[1:] if gpu == "rtx-5090" else dates
+    dense = [prompt_s("llama-3.1-8b", gpu, tokens, date) for date in sold]
+    # Runs of routed experts were published of captured releases alone.
+    routed = [prompt_s("qwen3-30b-a3b", gpu, tokens, date) for date in dates[1:]]
+    assert dense == sorted(dense, reverse=True)
+    assert routed == sorted(routed, reverse=True)
+
+
+@pytest.mark.parametrize("gpu", ["rtx-3090", "rtx-4090", "a100-sxm-80gb", "h100-sxm", "rtx-5090", "gb10"])
+@pytest.mark.parametrize(
+    ("model", "formats"),
+    [("llama-3.1-8b", ("q4_0", "q8_0", "bf16")), ("deepseek-v2-lite", ("q4_0", "q8_0"))],
+)
+def test_a_format_with_more_bits_decodes_no_faster_and_none_beats_the_memory(
+    gpu: str, model: str, formats: tuple[str, ...]
+) -> None:
+    bandwidth = accelerators.by_id(gpu).bandwidth_bytes_per_s or 0.0
+    times = [1.0 / decode_rate(surface_of(model, gpu, weights)) for weights in formats]
+    assert times == sorted(times)
+    for weights, seconds in zip(formats, times, strict=True):
+        num_bytes, _ = local_weights(models.by_id(model), weights).read(np.array([1.0]))
+        assert seconds > num_bytes[0] / bandwidth
+
+
+@pytest.mark.parametrize("gpu", ["rtx-3090", "rtx-4090", "a100-sxm-80gb", "h100-sxm", "rtx-5090"])
+def test_an_8_bit_file_is_unpacked_like_a_4_bit_one_under_cuda(gpu: str) -> None:
+    eight, four = (decode_rate(surface_of("llama-3.1-8b", gpu, weights)) for weights in ("q8_0", "q4_0"))
+    assert eight > 0.5 * four
+
+
+def test_tiles_of_experts_are_never_less_work_than_their_rows_and_grow_with_tokens() -> None:
+    tokens = np.arange(0.0, 4097.0)
+    for model in ("qwen3-30b-a3b", "gpt-oss-20b", "qwen3.6-35b-a3b"):
+        weights = local_weights(models.by_id(model), "q4_k_m")
+        rows = weights.expert_flop(tokens)
+        tiles = weights.expert_flop(tokens, 128.0)
+        assert (tiles >= rows).all()
+        assert (np.diff(tiles) >= 0.0).all()
+        assert tiles[0] == rows[0] == 0.0
+    assert tiles[512] / rows[512] == pytest.approx(8.0, rel=0.01)  # 16 rows of 128, 8 of 256 experts a token
+
+
+def test_sums_in_32_bits_halve_the_rate_of_geforce_boards_alone() -> None:
+    narrow = LocalPrefillEfficiency(0.3, 0.3, 0.5, 512.0)
+    wide = replace(narrow, wide_sum_fraction=1.0)
+    for gpu, slower in (("rtx-4090", 2.0), ("a100-sxm-80gb", 1.0)):
+        device = device_of(accelerators.by_id(gpu))
+        times = [attend_pair_s(1e9, 0.0, 128.0, device, each) for each in (narrow, wide)]
+        assert times[1] / times[0] == pytest.approx(slower, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "weights", "tokens", "date", "measured"),
+    [
+        # ggml-org/llama.cpp pull requests 20586, 15525 and 27341: none was seen when the tiles were chosen
+        ("rtx-3090", "gpt-oss-20b", "mxfp4", 512, "2026-03-15", 4739.2),
+        ("rtx-3090", "deepseek-v2-lite", "q4_0", 512, "2025-08-23", 4261.0),
+        ("rtx-5090", "llama-3.1-8b", "q4_k_m", 8192, "2026-08-18", 10307.7),
+        ("rtx-5090", "gemma-4-12b", "q4_k_m", 8192, "2026-08-18", 6661.7),
+    ],
+)
+def test_published_prompts(
+    gpu: str, model: str, weights: str, tokens: int, date: str, measured: float
+) -> None:
+    assert tokens / prompt_s(model, gpu, tokens, date, weights) == pytest.approx(measured, rel=0.2)
 
 
 def test_fewer_bits_and_a_newer_era_decode_exl3_faster() -> None:

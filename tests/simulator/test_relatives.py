@@ -23,6 +23,22 @@ def test_a_chip_borrows_from_its_family_first(chip: str, family: str, operator: 
     assert efficiency(chip, operator, dtype).record.architecture.startswith(family)
 
 
+@pytest.mark.parametrize("operator", ["local_decode", "local_prefill"])
+@pytest.mark.parametrize("chip", ["pascal", "volta", "ampere", "ampere-geforce", "ada", "hopper"])
+@pytest.mark.parametrize("dtype", ["q8_0", "mxfp4", "q4_k_m"])
+def test_block_formats_borrow_from_one_another_before_16_bits_where_one_kernel_runs_them(
+    operator: str, chip: str, dtype: str
+) -> None:
+    lent = efficiency(chip, operator, dtype).record
+    assert lent.dtype in ("q4_k_m", "q8_0", "mxfp4")
+    assert lent.architecture == efficiency(chip, operator, "bf16").record.architecture
+
+
+def test_metal_widens_8_bits_like_16() -> None:
+    assert efficiency("apple-m3", "local_decode", "q8_0").record.dtype == "bf16"
+    assert efficiency("apple-m3", "local_decode", "mxfp4").record.dtype == "q4_k_m"
+
+
 def rates(model: str, weights: str, chip: str, engine: str, context: int) -> tuple[float, float]:
     """Tokens per second of a prompt of so many tokens, and of one stream behind it."""
     replica = model_replica(
