@@ -218,6 +218,7 @@ CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
 """Words in the names of models that were tuned to answer."""
 
 
+@functools.lru_cache(maxsize=4096)
 def is_quantised(repository: str) -> bool:
     """Whether the name of a repository states another format of its weights than 16 bits, known or not."""
     try:

@@ -49,12 +49,25 @@ settings.load_profile("suite")
 TODAY = datetime.date(2026, 11, 20)
 """The day on which questions of tests and pages are asked unless they name one: ages of prices depend on it."""
 
+MOST_RUNS = 8192
+"""Simulated runs that a worker remembers, of 60 kB each: those of one file of tests are up to 5,000."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def same_day() -> Iterator[None]:
     """No answer of a test depends on the day on which it runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("advisor.ask.options.today", lambda: TODAY)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def same_runs_once() -> Iterator[None]:
+    """Questions of different tests share their simulated runs, which follow from their inputs alone."""
+    from advisor.decide import load_runs
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load_runs, "_remembered_run", functools.lru_cache(MOST_RUNS)(load_runs._simulate))
         yield
 
 

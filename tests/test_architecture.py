@@ -56,8 +56,21 @@ def python_files() -> list[Path]:
     return [file for file in tracked_files() if file.suffix == ".py"]
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield every statement below a node. Expressions, which are nine nodes of ten, hold none."""
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for each in getattr(node, part, ()):
+            if isinstance(each, ast.stmt):
+                yield each
+            yield from statements(each)
+
+
+def statements_of(file: Path) -> Iterator[ast.stmt]:
+    return statements(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+
+
 def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+    for node in statements_of(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -71,7 +84,7 @@ def module_of(file: Path) -> str:
 
 def imports_of(file: Path, modules: Collection[str]) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+    for node in statements_of(file):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -131,7 +144,7 @@ def test_functions_are_short() -> None:
         f"{file}:{node.name}": count
         for file in python_files()
         for node in functions(file)
-        if (count := sum(isinstance(part, ast.stmt) for part in ast.walk(node))) > MAX_FUNCTION_STATEMENTS
+        if (count := 1 + sum(1 for _ in statements(node))) > MAX_FUNCTION_STATEMENTS
     }
     assert long.keys() == HOT_LOOPS
 
@@ -173,8 +186,7 @@ def test_options_only_declare() -> None:
                 for node in functions(file)
                 if (node.end_lineno or 0) - node.body[0].lineno > 8
             ]
-            tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-            names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            names = [node.module or "" for node in statements_of(file) if isinstance(node, ast.ImportFrom)]
             declared = ("advisor.ask.", "advisor.cli.")
             wrong += [
                 f"{file}: {name}"
@@ -281,7 +293,7 @@ def test_a_class_name_has_one_meaning() -> None:
         node.name
         for file in python_files()
         if file.parts[0] in ROOMS
-        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        for node in statements_of(file)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name: times for name, times in names.items() if times > 1} == HOMONYMS

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from advisor.catalog.architectures import (
@@ -50,6 +50,9 @@ from advisor.simulator.speculation import ChosenSpeculation
 
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
+_REMEMBERED_ACCELERATORS: Final = 1024
+"""Accelerators whose candidates a process remembers: those of three questions about the whole catalog. A search that
+changes the load, the limits or the offers of a question has the same candidates."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +103,34 @@ def candidates_of(
     """
     if accelerator.unranked_reason:
         return [], NotRanked(accelerator.unranked_reason)
+    found, reason = _candidates_of(
+        accelerator,
+        model,
+        tuple(engines),
+        precisions,
+        kv_dtype,
+        mean_context_tokens,
+        max_context_tokens,
+        min(max_accelerators, _MAX_REPLICA),
+        is_calibrated,
+    )
+    return list(found), reason
+
+
+@lru_cache(maxsize=_REMEMBERED_ACCELERATORS)
+def _candidates_of(
+    accelerator: Accelerator,
+    model: Model,
+    engines: tuple[Engine, ...],
+    precisions: tuple[str, ...],
+    kv_dtype: str,
+    mean_context_tokens: float,
+    max_context_tokens: float,
+    size_limit: int,
+    is_calibrated: bool,
+) -> tuple[tuple[Candidate, ...], Reason | None]:
+    """Return what `candidates_of` returns for a ranked accelerator."""
     found: list[Candidate] = []
-    size_limit = min(max_accelerators, _MAX_REPLICA)
-    engines = tuple(engines)
     reason: Reason = refusal(model, engines, accelerator) or NoEngine(model.id)
     if accelerator.engines and not any(plans_on(engine, accelerator) for engine in engines):
         reason = NotSupported(
@@ -144,7 +172,7 @@ def candidates_of(
             fitting, why = _fitting(deployment, size_limit, mean_context_tokens, max_context_tokens)
             found += fitting
             reason = why or reason
-    return found, None if found else reason
+    return tuple(found), None if found else reason
 
 
 _FORMATS_OF_CLASSES: Final[tuple[ClassLimit, ...]] = ("int4", "nf4")

@@ -221,29 +221,25 @@ def _simulate_served(
     limit: int | None = None,
 ) -> ServingResult:
     run = _remembered_run if _is_drawn(workload) else _simulate
-    result = run(_RunKey(served), workload, seed, slo, limit)
+    result = run(_RunKey(served, workload), seed, slo, limit)
     # Of remembered runs too: an answer is the same whenever it is asked for.
     spend(result.num_events + result.num_requests)
     return result
 
 
 def _is_drawn(workload: Workload) -> bool:
-    """Whether all requests follow from distributions and the seed, so that the workload is a short key."""
-    drawn = isinstance(workload.arrivals, Poisson | ClosedLoop)
-    return (
-        drawn
-        and not isinstance(workload.lengths, EmpiricalLengths)
-        and not isinstance(workload.contents, Contents)
-    )
+    """Whether arrivals and contents follow from distributions and the seed, so that the workload has a short key."""
+    return isinstance(workload.arrivals, Poisson | ClosedLoop) and not isinstance(workload.contents, Contents)
 
 
 class _RunKey:
-    """A replica, or two pools, as a key: equal step times have equal digests."""
+    """A replica, or two pools, with its requests as a key: equal step times and listed lengths have equal digests."""
 
-    __slots__ = ("digest", "rest", "served")
+    __slots__ = ("digest", "rest", "served", "workload")
 
-    def __init__(self, served: ReplicaModel | DisaggregatedModel) -> None:
+    def __init__(self, served: ReplicaModel | DisaggregatedModel, workload: Workload) -> None:
         self.served: ReplicaModel | DisaggregatedModel | None = served
+        self.workload: Workload | None = workload
         parts: tuple[ReplicaModel | Pool, ...]
         if isinstance(served, DisaggregatedModel):
             parts = served.prefill, served.decode
@@ -251,13 +247,18 @@ class _RunKey:
         else:
             parts = (served,)
             fleet = ()
-        self.rest = (*(part.policy for part in parts), *fleet)
         found = blake2b(digest_size=32)
         for part in parts:
             for name in StepSurface.__slots__:
                 value = getattr(part.surface, name)
                 is_table = not isinstance(value, int | float | None)
                 found.update(array("q", value).tobytes() if is_table else repr(value).encode())
+        lengths: object = workload.lengths
+        if isinstance(lengths, EmpiricalLengths):
+            found.update(lengths.table_bytes())
+            lengths = len(lengths.pairs), lengths.in_order
+        requests = workload.arrivals, lengths, workload.num_requests, workload.contents
+        self.rest = (*(part.policy for part in parts), *fleet, *requests)
         self.digest = found.digest()
 
     def __hash__(self) -> int:
@@ -267,11 +268,11 @@ class _RunKey:
         return isinstance(other, _RunKey) and (self.digest, self.rest) == (other.digest, other.rest)
 
 
-def _simulate(
-    key: _RunKey, workload: Workload, seed: int, slo: Slo | None, limit: int | None
-) -> ServingResult:
+def _simulate(key: _RunKey, seed: int, slo: Slo | None, limit: int | None) -> ServingResult:
     served = key.served
-    key.served = None  # the key outlives the question
+    workload = key.workload
+    key.served = key.workload = None  # the key outlives the question
+    assert workload is not None
     if isinstance(served, DisaggregatedModel):
         run = partial(simulate_disaggregated, served.prefill, served.decode, served.link)
     else:

@@ -202,10 +202,14 @@ def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchas
 
 
 def _is_answered(scenario: Scenario, progress: Report) -> bool:
-    """Whether a question has an answer when it is searched with all the work of one that is typed."""
+    """Whether a question has an answer when it is searched with all the work of one that is typed.
+
+    A race for one accelerator tells: until the first deployment carries the load, a race for more takes the same steps,
+    and afterwards it only looks for better ones.
+    """
     with limit_effort(SEARCH_WORK, is_apart=True):
         try:
-            done = _run_search(scenario, progress)
+            done = _run_search(scenario, progress, width=1)
         except AdvisorError:
             return False
         return bool(done.race.entries(-1, 1)) or done.together is not None

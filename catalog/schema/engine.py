@@ -545,3 +545,7 @@ class Engine(Record):
     flags: LaunchFlags = LaunchFlags()
     notes: str = ""
     sources: tuple[Source, ...] = ()
+
+    def __hash__(self) -> int:
+        """Return the hash of the id: tables of fields have none, and records of one id are rarely different."""
+        return hash(self.id)

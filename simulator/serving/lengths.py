@@ -130,6 +130,10 @@ class EmpiricalLengths:
                     f"observed lengths, pair {number}: {pair} are not two whole, positive token counts"
                 )
 
+    def table_bytes(self) -> bytes:
+        """Return the pairs as bytes, by which equal lists are known."""
+        return self._table.tobytes()
+
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
         """Yield lengths of consecutive requests, in chunks; without end unless replayed in order."""
         table = self._table

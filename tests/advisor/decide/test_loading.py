@@ -2,6 +2,7 @@
 methods of quantising that the accelerator's platform has."""
 
 import datetime
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import ClassLimit, class_lacks, class_support
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.published import is_block_scaled, reads_checkpoint, served_checkpoint, served_model
+from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.candidates import Candidate, cache_format, candidates_of
 from advisor.decide.scenario import AdapterLoad, Constraints, Scenario, Traffic
 from advisor.decide.starting import launch_settings
@@ -264,3 +266,30 @@ def test_no_plan_starts_a_checkpoint_of_a_method_that_the_engine_does_not_read()
             assert served.is_made_first or served.repository.startswith("nvidia/")
     assert not candidates_on("llama-3.1-8b", "h100-sxm", "tensorrt-llm", "int8")
     assert not candidates_on("gpt-oss-20b", "a100-sxm-80gb", "tensorrt-llm", "int4")
+
+
+def test_candidates_are_remembered_by_all_that_decides_them() -> None:
+    """Equal records of other objects are the same question; each other record, format or length is another one."""
+
+    def sizes(chip: Accelerator, model: Model, engine: Engine, **more: Any) -> list[tuple[str, int]]:
+        asked: dict[str, Any] = {"mean_context_tokens": 1000.0, "max_context_tokens": 4000.0, **more}
+        found, _ = candidates_of(chip, model, (engine,), **asked)
+        known = [(each.deployment.weight_dtype, each.memory.kv_capacity_tokens) for each in found]
+        found.clear()  # a caller's list is its own
+        return known
+
+    chip = accelerators.by_id("h100-sxm")
+    model = models.by_id("llama-3.1-8b")
+    engine = engines.by_id("vllm")
+    usual = sizes(chip, model, engine)
+    assert usual == sizes(*(each.model_copy() for each in (chip, model, engine)))
+    less = chip.model_copy(update={"memory_bytes": 0.5 * (chip.memory_bytes or 0.0)})
+    other = engine.model_copy(update={"weight_dtypes": ("bf16",), "memory_fraction": 0.5})
+    more = model.model_copy(update={"vocab_size": model.vocab_size + 1024})
+    assert usual
+    for asked in ((less, model, engine), (chip, more, engine), (chip, model, other)):
+        assert sizes(*asked) not in ([], usual)
+    assert sizes(chip, model, engine, precisions=("bf16",)) not in ([], usual)
+    assert sizes(chip, model, engine, kv_dtype="fp8") not in ([], usual)
+    assert sizes(chip, model, engine, max_accelerators=1) not in ([], usual)
+    assert sizes(chip, model, engine, max_context_tokens=1e9) == []

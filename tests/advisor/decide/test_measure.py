@@ -348,3 +348,13 @@ def test_a_run_is_remembered_by_all_that_decides_it(replica: ReplicaModel) -> No
         assert run_at(other, CHAT, 2.0, 200, 3).ttft.sum_ps != found.ttft.sum_ps
     assert run_at(replica, CHAT, 2.1, 200, 3).ttft.sum_ps != found.ttft.sum_ps
     assert run_at(replica, CHAT, 2.0, 200, 4).ttft.sum_ps != found.ttft.sum_ps
+    heavy = CHAT.model_copy(update={"input_sigma": 1.2})
+    listed = run_at(replica, heavy, 2.0, 200, 3)
+    assert run_at(replica, heavy, 2.0, 200, 3) is listed
+    longer = heavy.model_copy(update={"mean_output_tokens": CHAT.mean_output_tokens + 1})
+    for other_run in (
+        run_at(replica, longer, 2.0, 200, 3),
+        run_at(replica, heavy, 2.0, 199, 3),
+        run_at(replica, heavy, 2.0, 200, 4),
+    ):
+        assert other_run.ttft.sum_ps != listed.ttft.sum_ps
