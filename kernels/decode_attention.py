@@ -183,6 +183,41 @@ def choose_parts(num_sequences: int, num_kv_heads: int, max_length: int, config:
     return max(1, min(wanted, triton.cdiv(max_length, 4 * config.block_n)))
 
 
+def check_sizes(
+    q: torch.Tensor,
+    k_pages: torch.Tensor,
+    v_pages: torch.Tensor,
+    block_table: torch.Tensor,
+    lengths: torch.Tensor,
+    out: torch.Tensor | None,
+    scales: tuple[torch.Tensor, torch.Tensor] | None,
+) -> None:
+    """Refuse operands that do not fit together.
+
+    Raises: ValueError: the heads do not divide, the head size is not a power of two, a cache in fp8 has no scales, or
+    operands that `check_operands` refuses.
+    """
+    num_sequences, num_heads, head_dim = q.shape
+    num_kv_heads = k_pages.shape[2]
+    if num_heads % num_kv_heads or head_dim != triton.next_power_of_2(head_dim):
+        raise ValueError(f"attention is not defined for q {tuple(q.shape)} and pages {tuple(k_pages.shape)}")
+    check_formats(HALVES, q=q)
+    is_fp8 = k_pages.dtype in EIGHT_BITS
+    if is_fp8 != (scales is not None):
+        raise ValueError(f"a cache in {k_pages.dtype} {'needs scales' if is_fp8 else 'takes no scales'}")
+    pages_shape = (*k_pages.shape[:3], head_dim)
+    check_operands(
+        (k_pages.dtype if is_fp8 else q.dtype,),
+        k_pages=(k_pages, pages_shape),
+        v_pages=(v_pages, pages_shape),
+    )
+    check_operands(None, q=q, out=(out, q.shape), k_pages=k_pages)
+    k_scale, v_scale = scales or (None, None)
+    scale_shape = (num_kv_heads,)
+    check_operands((torch.float32,), k_scale=(k_scale, scale_shape), v_scale=(v_scale, scale_shape))
+    check_operands((torch.int32,), block_table=block_table, lengths=(lengths, (num_sequences,)))
+
+
 def run(
     q: torch.Tensor,
     k_pages: torch.Tensor,
@@ -202,25 +237,11 @@ def run(
     Assumes: every length is at least 1; `max_length` (default: the capacity of the table) bounds them.
     Raises: ValueError: the heads do not divide, the head size is not a power of two, or a cache in fp8 has no scales.
     """
+    check_sizes(q, k_pages, v_pages, block_table, lengths, out, scales)
     num_sequences, num_heads, head_dim = q.shape
     page, num_kv_heads = k_pages.shape[1:3]
-    if num_heads % num_kv_heads or head_dim != triton.next_power_of_2(head_dim):
-        raise ValueError(f"attention is not defined for q {tuple(q.shape)} and pages {tuple(k_pages.shape)}")
-    check_formats(HALVES, q=q)
-    is_fp8 = k_pages.dtype in EIGHT_BITS
-    if is_fp8 != (scales is not None):
-        raise ValueError(f"a cache in {k_pages.dtype} {'needs scales' if is_fp8 else 'takes no scales'}")
-    pages_shape = (*k_pages.shape[:3], head_dim)
-    check_operands(
-        (k_pages.dtype if is_fp8 else q.dtype,),
-        k_pages=(k_pages, pages_shape),
-        v_pages=(v_pages, pages_shape),
-    )
-    check_operands(None, q=q, out=(out, q.shape), k_pages=k_pages)
+    is_fp8 = scales is not None
     k_scale, v_scale = scales or (None, None)
-    scale_shape = (num_kv_heads,)
-    check_operands((torch.float32,), k_scale=(k_scale, scale_shape), v_scale=(v_scale, scale_shape))
-    check_operands((torch.int32,), block_table=block_table, lengths=(lengths, (num_sequences,)))
     config = config or (_INTERPRETER_CONFIG if INTERPRET else (CONFIG_FP8 if is_fp8 else CONFIG))
     max_length = max_length or block_table.shape[1] * page
     parts = choose_parts(num_sequences, num_kv_heads, max_length, config, persistent_programs(q.device))

@@ -5,6 +5,7 @@ activations follow: after three operations per pair of weights they are multipli
 no shared memory are needed between memory and the matrix unit.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -20,10 +21,31 @@ from advisor.kernels.backend import INTERPRET, num_sms
 LARGEST_M: Final = 32
 _WARPS: Final = 4
 _ROWS: Final = 16 * _WARPS
-_PROGRAMS_PER_SM: Final = 3
-_MAX_REGISTERS: Final = 168
-"""Maximum number of registers per thread, with which `_PROGRAMS_PER_SM` programs run at once. With seven programs of 72
-registers an H100 takes 1.5 times as long for 16 rows and 2.2 times for 32, 57344 by 8192; for 8 rows 4 % less."""
+"""Number of rows of one matrix instruction of every warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """Tile of a program, and how many programs run at once on a multiprocessor."""
+
+    rows: int
+    """Number of rows of weights of a tile. Activations are read once for all of them, so that twice the rows halve what
+    the first cache delivers, which bounds 16 rows of activations and more."""
+    programs_per_sm: int
+    max_registers: int
+    """Maximum number of registers per thread, with which these programs run at once."""
+
+
+SHORT: Final = TilePlan(_ROWS, 3, 168)
+"""Plan of small matrices, whose few units it divides most evenly. With seven programs of 72 registers an H100 takes 1.5
+times as long for 16 rows and 2.2 times for 32, 57344 by 8192; for 8 rows 4 % less."""
+TALL: Final = TilePlan(2 * _ROWS, 3, 168)
+"""Plan of large matrices: 16 rows times 57344 by 8192 take 86 us on an H200, with `SHORT` 104."""
+TALL_WIDE: Final = TilePlan(2 * _ROWS, 2, 255)
+"""Plan of more than 16 rows of activations, whose results need registers: 32 rows times 28672 by 4096 take 39 us on an
+H200, with `SHORT` 51, with `TALL` 56."""
+_LEAST_UNITS: Final = 8
+"""Least number of units of each program with which `TALL` pays; fewer are divided less evenly than those of `SHORT`."""
 _TO_BF16 = gl.constexpr(
     """{
     .reg .b32 a<4>, one, zero_point;
@@ -77,16 +99,17 @@ _barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 
 
 @gluon.constexpr_function
-def _words_layout(num_warps):
-    """Return the layout that gives one thread rows g and g + 8 of the instruction's 16, and four neighbouring words of
-    each."""
+def _words_layout(num_warps, rows):
+    """Return the layout that gives one thread rows g and g + 8 of each instruction, and four neighbouring words of
+    each row."""
     warps = [[16 << bit, 0] for bit in range(num_warps.bit_length() - 1)]
+    further = [[16 * num_warps << bit, 0] for bit in range((rows // (16 * num_warps)).bit_length() - 1)]
     return gl.DistributedLinearLayout(
-        reg_bases=[[0, 1], [0, 2], [8, 0]],
+        reg_bases=[[0, 1], [0, 2], [8, 0], *further],
         lane_bases=[[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]],
         warp_bases=warps,
         block_bases=[],
-        shape=[16 * num_warps, 16],
+        shape=[rows, 16],
     )
 
 
@@ -222,6 +245,7 @@ def _mma_kernel(
     units_per_program,
     IS_BF16: gl.constexpr,
     BLOCK_M: gl.constexpr,
+    ROWS: gl.constexpr,
     EARLY: gl.constexpr,
     num_warps: gl.constexpr,
 ):
@@ -230,12 +254,12 @@ def _mma_kernel(
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
     x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M, 64)
-    ROWS: gl.constexpr = 16 * num_warps
+    words_layout: gl.constexpr = _words_layout(num_warps, ROWS)
     pairs = words_per_row // 32
     begin = gl.program_id(0) * units_per_program
     end = min(begin + units_per_program, num_units)
-    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, _words_layout(num_warps)))
-    words = gl.arange(0, 16, layout=gl.SliceLayout(0, _words_layout(num_warps)))
+    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, words_layout))
+    words = gl.arange(0, 16, layout=gl.SliceLayout(0, words_layout))
     x_rows = gl.minimum(gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, x_layout)), M - 1)
     x_columns = gl.arange(0, 64, layout=gl.SliceLayout(0, x_layout))
     out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
@@ -303,7 +327,7 @@ def is_supported(x: torch.Tensor, num_rows: int) -> bool:
     return is_16_bit and fits and torch.cuda.get_device_capability(x.device) >= (8, 0)
 
 
-def units_per_program(num_units: int, sms: int, programs_per_sm: int = _PROGRAMS_PER_SM) -> int:
+def units_per_program(num_units: int, sms: int, programs_per_sm: int) -> int:
     """Number of units of each program [count]: all programs run at once, with equal numbers of units."""
     return int(triton.cdiv(num_units, min(num_units, programs_per_sm * sms)))
 
@@ -313,13 +337,22 @@ def most_parts(units_per_tile: int, units: int) -> int:
     return int(triton.cdiv(units_per_tile - 1, units)) + 1
 
 
+def choose_plan(m: int, n: int, k: int, sms: int) -> TilePlan:
+    """Return the plan that takes the least time for `m` rows of activations."""
+    if n < TALL.rows:
+        return SHORT
+    if m > 16:
+        return TALL_WIDE
+    num_units = int(triton.cdiv(n, TALL.rows)) * (k // (2 * w4a16.GROUP))
+    return TALL if num_units >= _LEAST_UNITS * TALL.programs_per_sm * sms else SHORT
+
+
 def run(
     x: torch.Tensor,
     words: torch.Tensor,
     scale: torch.Tensor,
     out: torch.Tensor | None = None,
-    programs_per_sm: int = _PROGRAMS_PER_SM,
-    max_registers: int = _MAX_REGISTERS,
+    plan: TilePlan | None = None,
     early: bool = False,
 ) -> torch.Tensor:
     """Compute activations times packed weights.
@@ -335,17 +368,20 @@ def run(
     w4a16.check_sizes(x, words, scale, out)
     m = x.shape[0]
     n = words.shape[0]
-    if m > LARGEST_M or n < _ROWS or x.shape[1] % (2 * w4a16.GROUP):
+    least = plan.rows if plan else _ROWS
+    if m > LARGEST_M or n < least or x.shape[1] % (2 * w4a16.GROUP):
         raise ValueError(
             f"{tuple(x.shape)} times {n} rows: the kernel takes up to {LARGEST_M} rows of a multiple of "
-            f"{2 * w4a16.GROUP}, and {_ROWS} rows of weights or more"
+            f"{2 * w4a16.GROUP}, and {least} rows of weights or more"
         )
+    sms = num_sms(x.device.index or 0)
+    plan = plan or choose_plan(m, n, x.shape[1], sms)
     pairs = words.shape[1] // 32
-    tiles = triton.cdiv(n, _ROWS)
+    tiles = triton.cdiv(n, plan.rows)
     num_units = tiles * pairs
-    units = units_per_program(num_units, num_sms(x.device.index or 0), programs_per_sm)
+    units = units_per_program(num_units, sms, plan.programs_per_sm)
     out = x.new_empty((m, n)) if out is None else out
-    partial = x.new_empty((most_parts(pairs, units), m, tiles * _ROWS), dtype=torch.float32)
+    partial = x.new_empty((most_parts(pairs, units), m, tiles * plan.rows), dtype=torch.float32)
     _mma_kernel[(triton.cdiv(num_units, units),)](
         x,
         words,
@@ -360,9 +396,10 @@ def run(
         units,
         IS_BF16=x.dtype == torch.bfloat16,
         BLOCK_M=max(8, triton.next_power_of_2(m)),
+        ROWS=plan.rows,
         EARLY=early,
         num_warps=_WARPS,
         launch_pdl=early,
-        maxnreg=max_registers,
+        maxnreg=plan.max_registers,
     )
     return out

@@ -21,6 +21,7 @@ from advisor.kernels import (
     attention_wgmma,
     causal_conv1d,
     decode_attention,
+    decode_attention_fp8,
     fp4,
     fp8_block_gemm,
     fp8_block_gemm_wgmma,
@@ -148,9 +149,8 @@ def decode_case(shape: Sequence[int], kind: torch.dtype, device: torch.device, i
     def exact() -> torch.Tensor:
         return decode_attention.reference(q[:1], k, v, table[:1], lengths[:1], scales).double()
 
-    calls: dict[str, Multiply] = {
-        "advisor": partial(decode_attention.run, q, k, v, table, lengths, scales=scales)
-    }
+    run = decode_attention_fp8.fastest(q, k)
+    calls: dict[str, Multiply] = {"advisor": partial(run, q, k, v, table, lengths, scales=scales)}
     if not is_fp8:
         calls["fa3"] = kernel_peers.fa3_decode(q, k, v, table, lengths)
     return KernelCase(calls, lambda out: out[:1], exact)

@@ -155,6 +155,7 @@ def newer_calls() -> dict[str, Callable[[], object]]:
         attention_wgmma,
         causal_conv1d,
         decode_attention,
+        decode_attention_fp8,
         fp4,
         fp8_block_gemm,
         fp8_block_gemm_wgmma,
@@ -168,6 +169,11 @@ def newer_calls() -> dict[str, Callable[[], object]]:
     q, k, v, *rest = decode_attention.make_inputs(32, 8, 128, [256] * 2, 16, 0, CPU)
     k_pages, k_scale = decode_attention.quantize(k)
     v_pages, v_scale = decode_attention.quantize(v)
+
+    def fp8_cache(heads: int, size: int) -> list[torch.Tensor]:
+        q, k, v, *rest = decode_attention.make_inputs(heads, 8, size, [256] * 2, 32, 0, CPU)
+        return [q, decode_attention.quantize(k)[0], decode_attention.quantize(v)[0], *rest]
+
     packed = attention_packed.make_inputs([512], 4, 1, 128, 0, CPU)
     sinks = torch.zeros(4)
     blocks = fp8_block_gemm.make_inputs(256, 512, 1024, 0, CPU)
@@ -178,6 +184,10 @@ def newer_calls() -> dict[str, Callable[[], object]]:
         "packed": lambda: attention_packed.run(*packed),
         "packed_window": lambda: attention_packed.run(*packed, window=256),
         "decode_fp8": lambda: decode_attention.run(q, k_pages, v_pages, *rest, scales=(k_scale, v_scale)),
+        "decode_fp8_mma": lambda: [
+            decode_attention_fp8.run(*fp8_cache(heads, size), scales=(k_scale, v_scale))
+            for heads, size in ((32, 64), (32, 128), (128, 128), (64, 256))
+        ],
         "mla_decode": lambda: mla_decode.run(*mla_decode.make_inputs(128, [512], 64, 0, CPU)),
         "mla_decode_few": lambda: mla_decode.run(*mla_decode.make_inputs(16, [512], 64, 0, CPU)),
         "fp8_block": lambda: fp8_block_gemm.run(*blocks),
@@ -204,6 +214,7 @@ def calls() -> dict[str, Callable[[], object]]:
     from advisor.kernels import (
         attention_wgmma,
         decode_attention,
+        decode_attention_fp8,
         empty,
         fp8_block_gemm_wgmma,
         gather,
@@ -231,6 +242,7 @@ def calls() -> dict[str, Callable[[], object]]:
     attention_wgmma.num_sms = lambda index: 132
     fp8_block_gemm_wgmma.num_sms = lambda index: 132
     ssd_wgmma.num_sms = lambda index: 132
+    decode_attention_fp8.num_sms = lambda index: 132
     w4a16_mma.num_sms = lambda index: 132
     selective_scan_registers.num_sms = lambda index: 132
     scan_inputs = selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)
@@ -250,9 +262,13 @@ def calls() -> dict[str, Callable[[], object]]:
             *decode_attention.make_inputs(32, 8, 128, [256] * 2, 16, 0, CPU)
         ),
         "w4a16": lambda: [w4a16.run(*w4a16.make_inputs(rows, 512, 2048, 0, CPU)) for rows in (1, 16)],
-        "w4a16_mma": lambda: [
-            w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU), early=early) for early in (False, True)
-        ],
+        "w4a16_mma": lambda: (
+            [w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU), early=early) for early in (False, True)]
+            + [
+                w4a16_mma.run(*w4a16.make_inputs(rows, 512, 2048, 0, CPU), plan=plan)
+                for rows, plan in ((16, w4a16_mma.TALL), (32, w4a16_mma.TALL_WIDE))
+            ]
+        ),
         "w4a16_row": lambda: [
             w4a16_row.run(*w4a16.make_inputs(1, 512, 4096, 0, CPU), plan=plan, early=early)
             for plan in w4a16_row.PLANS

@@ -103,6 +103,7 @@ UNITS = {
     "gated_delta": "HGMMA",
     "linear": "HGMMA",
     "decode": "HMMA",
+    "decode_fp8_mma": "HMMA",
     "w4a16_mma": "HMMA",
     "w4a16_row": "HMMA",
 }

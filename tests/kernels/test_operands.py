@@ -244,6 +244,7 @@ TWINS = {
     "attention_wgmma": "attention",
     "fp8_block_gemm_wgmma": "fp8_block_gemm",
     "attention_backward_wgmma": "attention_backward",
+    "decode_attention_fp8": "decode_attention",
     "ssd_wgmma": "ssd",
     "w4a16_mma": "w4a16",
     "w4a16_row": "w4a16",

@@ -74,3 +74,13 @@ def test_programs_share_the_units_evenly():
     assert w4a16_mma.units_per_program(10, sms=132, programs_per_sm=6) == 1
     assert w4a16_mma.most_parts(units_per_tile=32, units=3) == 12
     assert w4a16_mma.most_parts(units_per_tile=1, units=5) == 1
+
+
+def test_tall_tiles_are_taken_where_activations_are_read_often():
+    """16 rows of activations or fewer need a large matrix, more need none; a matrix of fewer rows has no tall tile."""
+    from advisor.kernels import w4a16_mma
+
+    assert w4a16_mma.choose_plan(16, 57344, 8192, sms=132) == w4a16_mma.TALL
+    assert w4a16_mma.choose_plan(16, 4096, 4096, sms=132) == w4a16_mma.SHORT
+    assert w4a16_mma.choose_plan(17, 4096, 4096, sms=132) == w4a16_mma.TALL_WIDE
+    assert w4a16_mma.choose_plan(32, 64, 1 << 20, sms=132) == w4a16_mma.SHORT

@@ -12,16 +12,25 @@ def _needs_a_gpu(on_gpu):
         pytest.skip("layouts chosen by hand run on an NVIDIA GPU only; w4a16 is the twin for the interpreter")
 
 
-@pytest.mark.parametrize("programs_per_sm", [1, 6])
+PLANS = [
+    w4a16_mma.TilePlan(64, 1, 255),
+    w4a16_mma.TilePlan(64, 6, 80),
+    w4a16_mma.SHORT,
+    w4a16_mma.TALL,
+    w4a16_mma.TALL_WIDE,
+]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_matches_reference(dtype, shape, programs_per_sm, device, assert_close, poison):
+def test_matches_reference(dtype, shape, plan, device, assert_close, poison):
+    if shape[1] < plan.rows:
+        pytest.skip("fewer rows than a tile has")
     inputs = w4a16.make_inputs(*shape, seed=sum(shape), device=device, dtype=dtype)
     assert w4a16_mma.is_supported(inputs[0], shape[1])
     for _ in range(3):  # the counters must be back at zero
-        out = w4a16_mma.run(
-            *inputs, out=poison(inputs[0].new_empty(shape[:2])), programs_per_sm=programs_per_sm
-        )
+        out = w4a16_mma.run(*inputs, out=poison(inputs[0].new_empty(shape[:2])), plan=plan)
         assert_close(out, w4a16.reference(*inputs), slack=2.0)
 
 
