@@ -139,7 +139,8 @@ def _format_of_mlx(deployment: Deployment) -> str:
 
 def _lacks_kernel(deployment: Deployment) -> str:
     """Return that usual builds of the engine have no attention kernel for a cache in this format; empty if they do."""
-    kernels, cache = deployment.engine.kv_kernels, deployment.kv_dtype
+    kernels = deployment.engine.kv_kernels
+    cache = deployment.kv_dtype
     if kernels is None or cache in kernels.formats or deployment.accelerator.vendor not in kernels.vendors:
         return ""
     has_build = set(cache_halves(cache)) <= {*kernels.formats, *kernels.built_formats}

@@ -146,7 +146,7 @@ def with_pasted_command(
             continue
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value and name not in flags else [name]
-    return typed, (*notes, *_notes(found, program.takes_value))
+    return typed, (*notes, *_notes(found, program))
 
 
 _KEYS: Final = "kv-cache-keys"
@@ -557,9 +557,11 @@ def _is_format(name: str) -> bool:
     return True
 
 
-def _notes(found: _Options, options: Mapping[str, bool]) -> Iterator[str]:
+def _notes(found: _Options, program: EngineProgram) -> Iterator[str]:
     if found.left:
         yield f"not part of the plan: {', '.join(dict.fromkeys(found.left))} of the {found.engine} command"
     for name in dict.fromkeys(found.unknown):
-        near = difflib.get_close_matches(name, options, n=1, cutoff=0.85)
-        yield f"{found.engine} has no option {name}" + (f": did you mean {near[0]}?" if near else "")
+        near = difflib.get_close_matches(name, program.takes_value, n=1, cutoff=0.85)
+        yield f"{found.engine} {program.options_release} has no option {name}" + (
+            f": did you mean {near[0]}?" if near else ""
+        )
