@@ -1,6 +1,7 @@
 """Number formats: bits per element, and the matrix unit that multiplies them."""
 
 import re
+from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
 from advisor.catalog.errors import UnknownNameError
@@ -285,6 +286,8 @@ _NAMES: Final = {
     "bfloat16": "bf16",
     "float16": "fp16",
     "half": "fp16",
+    "f16": "fp16",
+    "f32": "fp32",
 }
 """Other names of a format among users and checkpoints."""
 
@@ -322,6 +325,63 @@ def known_dtype(name: str | None, option: str = "precision") -> tuple[str | None
         return None, ""
     found = dtype_of(name, option)
     return found.id, found.note
+
+
+_HALVES: Final = "/"
+"""Sign between the formats of keys and values, where a cache keeps them in two."""
+_CACHE_BITS: Final[Mapping[str, float]] = {
+    "q4_1": grouped_bits(4.0, 32, 16.0, 16.0),
+    "iq4_nl": grouped_bits(4.0, 32, 16.0),
+    "q5_0": grouped_bits(5.0, 32, 16.0),
+    "q5_1": grouped_bits(5.0, 32, 16.0, 16.0),
+}
+"""Bits of a cached value in blocks of one type, where no format of weights has that width. Source: ggml-org/llama.cpp,
+ggml-common.h (block_q4_1, block_iq4_nl, block_q5_0, block_q5_1)."""
+
+
+CACHE_DTYPES: Final = (*DTYPES, *(name for name in _CACHE_BITS if name not in DTYPES))
+"""Formats of the keys or the values of a cache."""
+
+
+def joined_cache(keys: str, values: str) -> str:
+    """Return the format of a cache from those of its keys and its values: q8_0/q4_0; q8_0 if both have it."""
+    return keys if keys == values else f"{keys}{_HALVES}{values}"
+
+
+def cache_halves(kv_dtype: str) -> tuple[str, str]:
+    """Return the formats of keys and of values of a cache."""
+    keys, _, values = kv_dtype.partition(_HALVES)
+    return keys, values or keys
+
+
+def known_cache(name: str | None) -> tuple[str | None, str]:
+    """Return the format of a cache that an option names, keys/values if they differ, and notes on aliases.
+
+    Raises: UnknownNameError: there is no such format.
+    """
+    if name is None:
+        return None, ""
+    halves = [
+        Resolution(half.casefold()) if half.casefold() in CACHE_DTYPES else dtype_of(half, "kv-precision")
+        for half in name.split(_HALVES, 1)
+    ]
+    notes = dict.fromkeys(half.note for half in halves if half.note)
+    return joined_cache(halves[0].id, halves[-1].id), "; ".join(notes)
+
+
+def cached_value_bytes(kv_dtype: str, key_fraction: float = 0.5) -> float:
+    """Mean storage of one value of a cache including its share of block scales [bytes]; `key_fraction` of the values
+    are keys.
+
+    Raises: KeyError: the format is unknown.
+    """
+    keys, values = (
+        _CACHE_BITS[half] / BITS_PER_BYTE if half in _CACHE_BITS else bytes_per_element(half)
+        for half in cache_halves(kv_dtype)
+    )
+    if keys == values:
+        return keys
+    return key_fraction * keys + (1.0 - key_fraction) * values
 
 
 def bytes_per_element(dtype: str) -> float:

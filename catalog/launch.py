@@ -10,11 +10,12 @@ from typing import Any, Final, Literal
 import yaml
 
 from advisor.catalog.architectures import plugin_of
+from advisor.catalog.dtypes import cache_halves
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.legible import Line
 from advisor.catalog.published import SIXTEEN_BIT
 from advisor.catalog.releases import version_key
-from advisor.catalog.schema import Accelerator, Engine
+from advisor.catalog.schema import Accelerator, Engine, LaunchFlags
 
 PORT: Final = 8000
 NODE_PORT: Final = 29500
@@ -161,7 +162,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         "dp_flag": flags.data_parallel.format(dp=dp) if dp > 1 else "",
         "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
         "dtype_flag": (flags.weights if converts else flags.stored).get(settings.weight_dtype, ""),
-        "kv_flag": flags.kv.get("bf16" if is_16_bit else settings.kv_dtype, "") if is_kv_said else "",
+        "kv_flag": _kv_flag(flags, "bf16" if is_16_bit else settings.kv_dtype) if is_kv_said else "",
         "max_num_seqs": -(-num_seqs // dp) if engine.token_budget_of == "rank" else num_seqs,
         "max_num_batched_tokens": settings.max_num_batched_tokens or engine.max_num_batched_tokens,
         "max_model_len": settings.max_model_len,
@@ -187,6 +188,14 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     ]
     argv = tuple(Line(word, "a word of the start command") for word in (*words, *more))
     return LaunchCommand(argv, _merge_options(sections), flags.yaml_file, _node_lines(engine, settings))
+
+
+def _kv_flag(flags: LaunchFlags, kv_dtype: str) -> str:
+    """Return the options that set the format of the KV cache; empty if the engine has none for it."""
+    if not flags.kv_halves or kv_dtype in SIXTEEN_BIT:
+        return flags.kv.get(kv_dtype, "")
+    keys, values = (flags.kv_words.get(half, half) for half in cache_halves(kv_dtype))
+    return flags.kv_halves.format(keys=keys, values=values)
 
 
 def plugin_for(engine: Engine, weight_dtype: str, release: str = "") -> str:

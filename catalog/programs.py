@@ -83,6 +83,12 @@ class EngineProgram(Record):
         release = launch_options().get(self.options_of)
         return release.takes_value if release else {}
 
+    @property
+    def options_release(self) -> str:
+        """Release whose options `takes_value` has; empty where no list of them fits."""
+        release = launch_options().get(self.options_of)
+        return release.release if release else ""
+
     def whole_option(self, name: str) -> str:
         """Return the option that a name without hyphens in front begins, if the program takes such and only one does;
         else the name."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import DTYPES, bytes_per_element
+from advisor.catalog.dtypes import DTYPES, cached_value_bytes
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.formats.stated_settings import cache_format, weight_format
@@ -320,7 +320,8 @@ def _cause_of_bytes_per_token(token: MemoryFigure, deployment: Deployment, *, is
     same = [
         name
         for name in formats
-        if abs(bytes_per_element(name) / bytes_per_element(deployment.kv_dtype) * token.ratio - 1.0) <= _CLOSE
+        if abs(cached_value_bytes(name) / cached_value_bytes(deployment.kv_dtype) * token.ratio - 1.0)
+        <= _CLOSE
     ]
     if not same:
         return "bytes per token differ: another cache format (--kv-precision), or the engine pads its pages"

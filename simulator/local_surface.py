@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, cached_value_bytes
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.schema.model import Part
 from advisor.catalog.units import PICOSECONDS_PER_S
@@ -455,11 +455,11 @@ def _by_window(terms: _Terms, seconds: Callable[[Attention, float], float]) -> t
     """Sum over layers without and with a sliding window, divided among accelerators that split layers."""
     full = windowed = 0.0
     deployment = terms.deployment
-    per_value = bytes_per_element(deployment.kv_dtype)
     for layer in layers_of(deployment.model):
         attention = layer.attention
         if attention is None:
             continue
+        per_value = cached_value_bytes(deployment.kv_dtype, attention.key_fraction)
         share = layer.count * seconds(attention, per_value) / deployment.tensor_parallel
         if attention.line_window is not None and not attention.latent:
             windowed += share

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import cached_value_bytes
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import Part
 from advisor.catalog.units import BF16_BYTES
@@ -206,7 +206,6 @@ def decode_step_work(
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
     expert_bytes = element_bytes(model, weight_dtype, "experts")
-    kv_bytes = bytes_per_element(kv_dtype)
     for layer in layers_in(model, decode=True):
         for name, matrices in _matrices(layer, decode=True):
             flop = 2.0 * batch_size * sum(matrix.elements for matrix in matrices)
@@ -219,7 +218,7 @@ def decode_step_work(
         if layer.attention is not None:
             keys = batch_size * layer.attention.seen_tokens(context_tokens)
             read = Work(
-                layer.attention.decode_pair_flop * keys, layer.attention.cached_values * keys * kv_bytes
+                layer.attention.decode_pair_flop * keys, layer.attention.cached_bytes(kv_dtype) * keys
             )
             parts["attention"] += read.times(layer.count)
         parts["state"] += _state(layer, batch_size, 2.0 * batch_size)
@@ -244,7 +243,7 @@ def prefill_work(
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
     expert_bytes = element_bytes(model, weight_dtype, "experts")
-    kv_bytes = bytes_per_element(kv_dtype)
+    kv_bytes = cached_value_bytes(kv_dtype)
     for layer in layers_in(model, decode=False):
         for name, matrices in _matrices(layer, decode=False):
             dense_bytes = element_bytes(model, weight_dtype, _dense_part(layer, name))

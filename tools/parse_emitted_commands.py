@@ -258,7 +258,9 @@ def commands_of(name: str) -> Iterator[list[str]]:
             dp=dp,
             ep=dp,
             weight_dtype=draw.choice(["bf16", *flags.weights]),
-            kv_dtype=draw.choice(["bf16", *flags.kv, *flags.yaml_kv]),
+            kv_dtype=draw.choice(
+                ["bf16", *flags.kv, *flags.yaml_kv, *(["q8_0", "q8_0/q4_0"] if flags.kv_halves else [])]
+            ),
             max_num_seqs=draw.choice((None, 16, 256)),
             max_model_len=length,
             prefix_caching=draw.choice((None, True, False)),

@@ -15,7 +15,14 @@ from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.accelerators import nearest_served
 from advisor.catalog.architectures import class_support, class_words
-from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, known_dtype
+from advisor.catalog.dtypes import (
+    EXL3_DTYPES,
+    cache_halves,
+    cached_value_bytes,
+    joined_cache,
+    known_cache,
+    known_dtype,
+)
 from advisor.catalog.engines import lacks_arithmetic, plans_on, releases_that_serve, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
@@ -118,7 +125,7 @@ def deployment_of(
     found = class_support(deployment.engine, deployment.model, deployment.accelerator, release)
     if words := class_words(found, deployment.engine.name):
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
-    chosen += [size_contradiction(deployment.model), _format_of_mlx(deployment)]
+    chosen += [size_contradiction(deployment.model), _format_of_mlx(deployment), _lacks_kernel(deployment)]
     return deployment, tuple(note for note in chosen if note)
 
 
@@ -128,6 +135,19 @@ def _format_of_mlx(deployment: Deployment) -> str:
     if deployment.engine.id == "mlx" or "mlx" not in name.lower():
         return ""
     return f"{name} is loaded by MLX alone: what follows is of weights of that size in another format"
+
+
+def _lacks_kernel(deployment: Deployment) -> str:
+    """Return that usual builds of the engine have no attention kernel for a cache in this format; empty if they do."""
+    kernels = deployment.engine.kv_kernels
+    cache = deployment.kv_dtype
+    if kernels is None or cache in kernels.formats or deployment.accelerator.vendor not in kernels.vendors:
+        return ""
+    has_build = set(cache_halves(cache)) <= {*kernels.formats, *kernels.built_formats}
+    return (
+        f"usual builds of {deployment.engine.name} have no flash attention for a cache in {cache} and attend more "
+        f"slowly than planned{f'; one with {kernels.build} has it' if has_build else ''}"
+    )
 
 
 def usual_engine(model: str, gpu: str, precision: str | None, version: str = "") -> tuple[str, str]:
@@ -163,7 +183,7 @@ _EXL_ENGINE: Final = "exllamav3"
 def _cache_format(model: str, gpu: str, engine_id: str, typed: LayoutOptions) -> tuple[str, str]:
     """Return the format of the cache, and a note if it is not 16 bits without having been typed."""
     if typed.kv_precision not in (None, "auto"):
-        named, note = known_dtype(typed.kv_precision, "kv-precision")
+        named, note = known_cache(typed.kv_precision)
         return named or _USUAL_CACHE, note
     engine = engines.get(engine_id).record
     record = models.get(model).record
@@ -272,11 +292,15 @@ def check_engine(
         )
     sixteen = ("bf16", "fp16")
     served_cache = (*engine.kv_dtypes, *sixteen) if set(sixteen) & set(engine.kv_dtypes) else engine.kv_dtypes
-    if engine.kv_dtypes and cache not in served_cache:
+    halves = cache_halves(cache)
+    is_joint = halves[0] == halves[1] or bool(engine.flags.kv_halves)
+    if engine.kv_dtypes and not (is_joint and set(halves) <= set(served_cache)):
+        nearest = [_nearest_format(half, engine.kv_dtypes) for half in halves]
         raise InfeasibleError(
             f"{engine.name} does not keep its cache in {cache}",
-            why=f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
-            fix=f"--kv-precision {_nearest_format(cache, engine.kv_dtypes)}",
+            why=f"cache formats that it has: {', '.join(engine.kv_dtypes)}"
+            + ("" if is_joint else ", keys and values in one"),
+            fix=f"--kv-precision {joined_cache(*nearest) if is_joint else nearest[0]}",
         )
 
 
@@ -288,9 +312,9 @@ def _no_engine_words(accelerator: Accelerator) -> str:
 def _nearest_format(asked: str, served: tuple[str, ...]) -> str:
     """Return the served format of nearest size, of two the larger; mxfp4, which few models have, and nf4, which engines
     only expand, are for those that ask for nothing else."""
-    size = bytes_per_element(asked)
+    size = cached_value_bytes(asked)
     usual = tuple(name for name in served if name not in _RARE_FORMATS) or served
-    return min(usual, key=lambda name: (abs(bytes_per_element(name) - size), -bytes_per_element(name)))
+    return min(usual, key=lambda name: (abs(cached_value_bytes(name) - size), -cached_value_bytes(name)))
 
 
 _RARE_FORMATS: Final = ("mxfp4", "nf4")

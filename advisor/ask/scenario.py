@@ -13,7 +13,7 @@ from advisor.ask.texts import listed_machine
 from advisor.ask.topology import count_accelerators
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import known_dtype
+from advisor.catalog.dtypes import known_cache, known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.formats.machine_listing import ListedMachine, nodes_in
 from advisor.catalog.prices import bundled_prices, catalogue_notes
@@ -174,9 +174,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     chosen, most_rented, gpu_notes = _named_accelerators(where.gpu)
     served = [engines.get(engines.split_release(name)[0]) for name in names_of(where.engine, "--engine")]
     formats = [known_dtype(name) for name in names_of(where.precision, "--precision")]
-    cache, cache_note = (
-        (None, "") if where.kv_precision == "auto" else known_dtype(where.kv_precision, "kv-precision")
-    )
+    cache, cache_note = known_cache(None if where.kv_precision == "auto" else where.kv_precision)
     terms = tuple(name.replace("-", "_") for name in names_of(where.term, "--term"))
     for term in terms:
         known_value(term, get_args(Term), "term")

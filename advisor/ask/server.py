@@ -3,7 +3,7 @@
 from advisor.ask.measures import parse_rate, parse_watts
 from advisor.ask.options import StatedServer
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import known_dtype
+from advisor.catalog.dtypes import known_cache, known_dtype
 
 
 def stated_columns(typed: StatedServer) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -29,7 +29,7 @@ def stated_columns(typed: StatedServer) -> tuple[dict[str, str], tuple[str, ...]
         found["engine"] = engine.record.id
         notes.append(engine.note)
     weights, weight_note = known_dtype(typed.precision)
-    cache, cache_note = known_dtype(typed.kv_precision, "kv-precision")
+    cache, cache_note = known_cache(typed.kv_precision)
     notes += [weight_note, cache_note]
     numbers = {
         "tp": typed.tp,

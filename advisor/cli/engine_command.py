@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from advisor.ask.measures import parse_count
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import known_dtype
+from advisor.catalog.dtypes import cached_value_bytes, joined_cache, known_cache, known_dtype
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
 from advisor.catalog.programs import EngineProgram, all_programs, kebab
@@ -146,9 +146,15 @@ def with_pasted_command(
             continue
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value and name not in flags else [name]
-    return typed, (*notes, *_notes(found, program.takes_value))
+    return typed, (*notes, *_notes(found, program))
 
 
+_KEYS: Final = "kv-cache-keys"
+_VALUES: Final = "kv-cache-values"
+_ATTENTION: Final = "flash-attn"
+_CACHE: Final = "--kv-precision"
+_USUAL_HALF: Final = "fp16"
+"""Format of keys, and of values, that llama.cpp keeps unless told otherwise."""
 _PLACES: Final = "--host-experts"
 """Option whose rules, PATTERN=PLACE, a command may give in several options (llama.cpp, -ot)."""
 
@@ -172,6 +178,7 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
     program = start.program
     found = _Options(program.engine, {}, {}, [], [])
     typed_names = {word.partition("=")[0] for word in start.words}
+    halves: dict[str, str] = {}
     for typed, value in _options_of(start):
         if typed == _OWN_ALONE and typed in known:
             found.said.setdefault(typed, value or "")
@@ -190,6 +197,10 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
         if name == "host-experts" and not value:
             value = "all"
         value = program.values.get(kebab(typed), {}).get(value or "", value)
+        if name in (_KEYS, _VALUES, _ATTENTION) and value:
+            halves.setdefault(name, value.lower())
+        if name in (_KEYS, _VALUES) and _CACHE in known:
+            continue
         own, translated = _translate(name, value or "", known)
         is_told = own in known and own in STATED_BY_A_COMMAND
         is_told = is_told and not (own in _DEGREES and _SEARCH in known)
@@ -211,10 +222,27 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
                 or not options
             )
             found.unknown.extend([] if is_known else [typed])
+    if _KEYS in halves or _VALUES in halves:
+        found.said.setdefault(_CACHE, _cache_of_halves(halves))
     if "--enable-dp-attention" in found.said and "--tp" in found.said:
         # TensorRT-LLM has as many attention ranks as accelerators.
         found.said.setdefault("--dp", found.said["--tp"])
     return found
+
+
+def _cache_of_halves(said: Mapping[str, str]) -> str:
+    """Return the format of a cache from the options for its keys and its values.
+
+    Raises: AdvisorError: values are quantised without flash attention. UnknownNameError: there is no such format.
+    """
+    keys, values = (known_cache(said.get(half, _USUAL_HALF))[0] or _USUAL_HALF for half in (_KEYS, _VALUES))
+    if said.get(_ATTENTION) in _OFF and cached_value_bytes(values) < cached_value_bytes("fp16"):
+        raise AdvisorError(
+            f"llama.cpp does not keep values of a cache in {values} without flash attention",
+            why="it refuses to start: quantised values are read by flash attention alone",
+            fix="-fa on in the pasted command, or -ctv f16",
+        )
+    return joined_cache(keys, values)
 
 
 def _what_is_said(start: _Start) -> frozenset[tuple[str, str]]:
@@ -529,9 +557,11 @@ def _is_format(name: str) -> bool:
     return True
 
 
-def _notes(found: _Options, options: Mapping[str, bool]) -> Iterator[str]:
+def _notes(found: _Options, program: EngineProgram) -> Iterator[str]:
     if found.left:
         yield f"not part of the plan: {', '.join(dict.fromkeys(found.left))} of the {found.engine} command"
     for name in dict.fromkeys(found.unknown):
-        near = difflib.get_close_matches(name, options, n=1, cutoff=0.85)
-        yield f"{found.engine} has no option {name}" + (f": did you mean {near[0]}?" if near else "")
+        near = difflib.get_close_matches(name, program.takes_value, n=1, cutoff=0.85)
+        yield f"{found.engine} {program.options_release} has no option {name}" + (
+            f": did you mean {near[0]}?" if near else ""
+        )

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import Part
 from advisor.catalog.units import PICOSECONDS_PER_S, plain_number
 from advisor.decide.candidates import Candidate
@@ -198,13 +197,12 @@ def _least_scale(deployment: Deployment) -> float:
 
 def _dense_cache_bytes(deployment: Deployment) -> float:
     """Cache read per token of context on one accelerator, of layers that attend to all of it [bytes]."""
-    element = bytes_per_element(deployment.kv_dtype)
     total = 0.0
     for layer in layers_in(deployment.model, decode=True):
         attention = layer.attention
         if attention is not None and not (attention.window_tokens or attention.top_k):
-            read = attention.cached_values * attention.cache_share(deployment.tensor_parallel)
-            total += layer.count * read * element
+            read = attention.cached_bytes(deployment.kv_dtype)
+            total += layer.count * read * attention.cache_share(deployment.tensor_parallel)
     return total / deployment.pipeline_parallel
 
 

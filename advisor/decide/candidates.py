@@ -16,7 +16,7 @@ from advisor.catalog.architectures import (
     repository_of,
 )
 from advisor.catalog.context_scaling import can_open
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import bytes_per_element, cache_halves
 from advisor.catalog.engines import plans_on, support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import spans_machines, unsaid_parallelism
@@ -218,6 +218,10 @@ def cache_format(kv_dtype: str, model: Model, engine: Engine, accelerator: Accel
         return wanted if own in _SIXTEEN_BITS or "bf16" in engine.flags.kv else ""
     verdict = support(engine.id, accelerator.architecture, f"kv:{kv_dtype}").verdict
     is_refused = verdict == "no" or refuses_cache(engine, model, accelerator, kv_dtype)
+    halves = cache_halves(kv_dtype)
+    if halves[0] != halves[1]:
+        is_kept = engine.flags.kv_halves and set(halves) <= set(engine.kv_dtypes)
+        return kv_dtype if is_kept else ""
     names = (kv_dtype, *_LIKE_FORMATS.get(kv_dtype, ()))
     return "" if is_refused else next((name for name in names if name in engine.kv_dtypes), "")
 

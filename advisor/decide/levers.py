@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, refuses_cache
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import cached_value_bytes
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import published_heads
@@ -218,7 +218,7 @@ def with_lever(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candid
                 else f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
                 fix=_nearest_cache(candidate),
             )
-        if bytes_per_element(found) >= bytes_per_element(deployment.kv_dtype):
+        if cached_value_bytes(found) >= cached_value_bytes(deployment.kv_dtype):
             raise InfeasibleError(f"the cache is in {deployment.kv_dtype} already")
         changed = replace(deployment, kv_dtype=found)
         fits = fit_memory(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))

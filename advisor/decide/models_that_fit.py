@@ -52,7 +52,7 @@ class FittingMachine:
 
 @dataclass(frozen=True, slots=True)
 class FittingModel:
-    """One model in the widest published format that fits, on the cheapest machine that holds it."""
+    """One model in the widest published format that owned accelerators hold, or that the cheapest machine holds."""
 
     model: Model
     machine: FittingMachine
@@ -94,7 +94,8 @@ def models_that_fit(
 
 def models_by_quality(scenario: Scenario, machines: Sequence[FittingMachine]) -> list[FittingModel]:
     """Return the models that hold one request of the traffic's longest length on one of the machines, the best first;
-    each on the cheapest machine that holds it, without its speed."""
+    each on the cheapest machine that holds it, of owned ones in the widest format that any holds, without its speed."""
+    is_owned = all(machine.provider == OWN for machine in machines)
     tokens = scenario.traffic.longest_request_tokens
     scores = read_quality()
     found = []
@@ -104,7 +105,8 @@ def models_by_quality(scenario: Scenario, machines: Sequence[FittingMachine]) ->
         window = context_window(model)
         if window and tokens > window:
             continue
-        held = next(_that_hold(model, machines, scenario, tokens, scores.get(model.id)), None)
+        able = _that_hold(model, machines, scenario, tokens, scores.get(model.id), widest_first=is_owned)
+        held = next(able, None)
         if held is not None:
             found.append(held)
     found.sort(key=_place)
@@ -146,17 +148,23 @@ def _that_hold(
     scenario: Scenario,
     tokens: int,
     quality: Quality | None,
+    *,
+    widest_first: bool = False,
 ) -> Iterator[FittingModel]:
-    """Yield a model on each machine that holds it, in each published format that it holds there, the widest first."""
+    """Yield a model on each machine that holds it, in each published format that it holds there: by machine and then
+    the widest format first, or with `widest_first` by format and then machine."""
     parameters = parameter_count(model)
-    for machine in machines:
+    formats = _formats(model, scenario)
+    tried = list(itertools.product(machines, formats))
+    if widest_first:
+        tried.sort(key=lambda pair: formats.index(pair[1]))
+    for machine, dtype in tried:
         whole = (machine.accelerator.memory_bytes or 0.0) * machine.count
-        for dtype in _formats(model, scenario):
-            if parameters.total * bytes_per_element(dtype) * 0.9 > whole:
-                continue
-            held = _deploy(model, machine, dtype, scenario, tokens)
-            if held is not None:
-                yield FittingModel(model, machine, *held, quality, None)
+        if parameters.total * bytes_per_element(dtype) * 0.9 > whole:
+            continue
+        held = _deploy(model, machine, dtype, scenario, tokens)
+        if held is not None:
+            yield FittingModel(model, machine, *held, quality, None)
 
 
 def _formats(model: Model, scenario: Scenario) -> tuple[str, ...]:

@@ -171,9 +171,13 @@ def _changes(
     limits = scenario.constraints
     can_shrink = limits.own and not limits.precisions
     smaller = scenario.with_limits(precisions=(_FEWEST_BITS,)) if can_shrink else None
-    if smaller is not None:  # quality is given up before hardware is bought
+    if smaller is not None:  # quality and latency are given up before hardware is bought
         yield ChangedQuestion(f"--precision {_FEWEST_BITS}", smaller)
+    looser = LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
     if limits.own:
+        yield looser
+        if smaller is not None:
+            yield LooserLimits(f"--precision {_FEWEST_BITS} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
         larger = [(need, "", scenario) for need in _needed_accelerators(scenario, model, engines)]
         if smaller is not None:
             format_option = f" --precision {_FEWEST_BITS}"
@@ -198,9 +202,8 @@ def _changes(
     if elsewhere is not None and elsewhere.values:
         told = f"{elsewhere.option} {','.join(elsewhere.values)}"
         yield ChangedQuestion(told, scenario.with_limits(**{elsewhere.field: elsewhere.values}))
-    yield LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
-    if smaller is not None:
-        yield LooserLimits(f"--precision {_FEWEST_BITS} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
+    if not limits.own:
+        yield looser
     if limits.own:  # what is there is given up last
         if limits.engines:
             other = scenario.with_limits(engines=Constraints.model_fields["engines"].get_default())

@@ -86,6 +86,8 @@ _PRICE_WORDS: Final = MEANS_A_PRICE | {
         "public",
         "net",
         "effective",
+        "discounted",
+        "final",
         "unblended",
         "blended",
     ),
@@ -151,7 +153,7 @@ def columns_of(titles: tuple[str, ...]) -> PriceColumns:
             found.fields.setdefault(what, []).append(title)
         if kind := _price_kind(own, above) or _price_kind(nested, above):
             found.prices.setdefault(kind, []).append(title)
-        elif not what and own and not _OF_THE_HOST.search(own):
+        elif not what and own and (not _OF_THE_HOST.search(own) or MEANS_A_PRICE & set(own.split())):
             found.unread.append(title)
     named = [] if found.is_priced else [title for title in titles if is_accelerator(own_name(title))]
     return replace(found, accelerators=named) if len(named) > 1 else found

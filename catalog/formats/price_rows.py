@@ -237,9 +237,12 @@ def unread_columns(path: Path) -> tuple[tuple[str, ...], bool]:
     """
     records = [record for _, record in _rows_of(path, _text_in(path))[1]]
     columns = columns_of(tuple(records[0])) if records else PriceColumns()
+    prices = [sorted(names, key=_rank_of_price) for names in columns.prices.values()]
+    read = {_first_named(record, names) for record in records for names in prices}
+    others = [name for names in prices for name in names if name not in read]
     unread = tuple(
         title
-        for title in columns.unread
+        for title in (*columns.unread, *others)
         if (
             cells := [
                 cell for record in records if (cell := _text_of(record.get(title))).lower() not in _NO_CELL
@@ -281,7 +284,7 @@ def _of_record(record: Record, columns: PriceColumns, number: int, where: str) -
     )
     found: dict[Term, CataloguePrice] = {}
     for kind in sorted(columns.prices, key=lambda kind: kind.hours != 1.0):
-        names = sorted(columns.prices[kind], key=_is_sum)
+        names = sorted(columns.prices[kind], key=_rank_of_price)
         cell = _first_text(record, names)
         if _is_of_other_goods(cell, plain):
             yield replace(plain, gpu="", sku="", described=plain.described or plain.gpu or plain.sku)
@@ -353,7 +356,12 @@ def _day_in(cell: str) -> datetime.date | None:
 
 
 def _first_text(record: Record, names: Iterable[str]) -> str:
-    return next((text for name in names if (text := _text_of(record[name]))), "")
+    return _text_of(record.get(_first_named(record, names)))
+
+
+def _first_named(record: Record, names: Iterable[str]) -> str:
+    """Return the first of these columns that has a text in a record; empty if none has."""
+    return next((name for name in names if _text_of(record.get(name))), "")
 
 
 def _text_of(cell: Any) -> str:
@@ -398,8 +406,22 @@ def _is_of_one(title: str, cells: Mapping[str, str], columns: PriceColumns) -> b
 def _is_sum(title: str) -> bool:
     """Whether the name of a price may be that of a whole invoice's line: a unit's price says so."""
     words = set(plain_words(title).split())
-    of_a_unit = {"unit", "per", "rate", "hourly", "hour"}
+    of_a_unit = {"unit", "per", "rate", "hourly", "hour", "dph"}
     return bool(words & {"amount", "total", "cost", "sum"}) and not words & of_a_unit
+
+
+_WHOLE_RENT: Final = frozenset(("total", "effective", "net", "final", "discounted"))
+_PART_OF_RENT: Final = frozenset(("base", "list", "min", "minimum", "from"))
+
+
+def _rank_of_price(title: str) -> tuple[bool, int]:
+    """Return a key that sorts prices of one machine: what its rent comes to, the plain price, a part or a bound of it,
+    then what may be the sum of an invoice's line.
+
+    Source: Vast's interface, whose dph_total has the disk in addition to dph_base.
+    """
+    words = set(plain_words(own_name(title)).split())
+    return _is_sum(title), len(words & _PART_OF_RENT) - len(words & _WHOLE_RENT)
 
 
 def _is_vague(title: str) -> bool:

@@ -458,7 +458,8 @@ def _llama_cpp(text: str) -> ServerLog:
         # The type that is printed has no word for mixtures such as Q4_K_XL, which names of files have.
         weight_dtype=weight_format(format_of(file))
         or format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),
-        kv_dtype=_last(r"\bK \((\w+)\)|Operation:commit .*KvCacheType:(\w+)", text),
+        kv_dtype="/".join(dict.fromkeys((_last(r"\bK \((\w+)\)", text), _last(r"\bV \((\w+)\)", text))))
+        or _last(r"Operation:commit .*KvCacheType:(\w+)", text),
         max_num_seqs=slots,
         max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
         device="" if kinds else device_of(text) or _last(_NAME_IN_OLLAMA, text),

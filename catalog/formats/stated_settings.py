@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.dtypes import CACHE_DTYPES, DTYPES, cache_halves, joined_cache
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, named_records, read_toml
 from advisor.catalog.formats.accelerator_names import boards_in
@@ -130,13 +130,16 @@ def weight_format(word: str) -> str:
 
 
 def cache_format(word: str) -> str:
-    """Return the format of the KV cache that an engine's word means; empty if it stands for none."""
-    return _format("cache", word)
+    """Return the format of the KV cache that an engine's word means, or its words for keys/values; empty if it stands
+    for none."""
+    halves = [_format("cache", half) for half in cache_halves(word)]
+    return joined_cache(*halves) if all(halves) else ""
 
 
 def _format(kind: str, word: str) -> str:
     plain = word.lower().removeprefix("torch.")
-    return str(_formats()[kind].get(plain, plain if plain in DTYPES else ""))
+    known = CACHE_DTYPES if kind == "cache" else DTYPES
+    return str(_formats()[kind].get(plain, plain if plain in known else ""))
 
 
 @functools.cache
@@ -219,12 +222,19 @@ _UNREAD: Final[Mapping[str, str]] = {
 """Reasons for values that are not understood, by their kind."""
 
 
+_USUAL_HALF: Final = "bf16"
+"""Format of keys, and of values, if a result states that of the other alone."""
+
+
 def _as_columns(found: StatedSettings) -> StatedSettings:
     """Return settings with those columns alone that cases have."""
     columns = found.columns
     if counted := re.fullmatch(r"(.*)\*(\d+)", columns.get("gpu", "")):
         columns["gpu"] = counted[1]
         columns.setdefault("n_gpus", counted[2])
+    halves = [columns.pop(half, "") for half in ("kv_keys", "kv_values")]
+    if any(halves) and (cache := joined_cache(*(half or _USUAL_HALF for half in halves))) != _USUAL_HALF:
+        columns.setdefault("kv_dtype", cache)
     drafted = columns.pop(_DRAFT_TOKENS, "")
     if drafted and "spec_decode" in columns:
         columns["spec_decode"] += f":{drafted}"

@@ -152,6 +152,11 @@ class LaunchFlags(Record):
     """Package through which the engine runs on other hardware, by the name that `plugin_of` gives the hardware."""
     kv: dict[str, str] = Field(default_factory=dict)
     """Flag of the KV cache format, by format."""
+    kv_halves: str = ""
+    """Flag of the KV cache format with {keys} and {values}, of an engine that keeps each in a format of its own; empty:
+    `kv` has the flags."""
+    kv_words: dict[str, str] = Field(default_factory=dict)
+    """The engine's words for formats of keys and of values, where they differ from the formats' names."""
     yaml_data_parallel: str = ""
     """Line of an options file for attention data parallelism, if the engine has no flag for it (TensorRT-LLM)."""
     yaml_kv: dict[str, str] = Field(default_factory=dict)
@@ -309,6 +314,18 @@ class KernelChoice(ReleaseSpan):
     kernels: str
     """Level of the efficiency records that stands for these kernels, e.g. sglang-triton."""
     source: Source
+
+
+class CacheKernels(Record):
+    """Formats of a cache that the attention kernels of an engine's usual builds take."""
+
+    vendors: tuple[str, ...]
+    """Vendors of the accelerators that run these kernels."""
+    formats: tuple[str, ...]
+    """Formats, keys/values if they differ."""
+    build: str
+    """Option of the build that has kernels for all pairs of these and of `built_formats`."""
+    built_formats: tuple[str, ...]
 
 
 class SparseLatentKernels(Record):
@@ -526,6 +543,7 @@ class Engine(Record):
     defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()
+    kv_kernels: CacheKernels | None = None
     reads_cache_format_from: tuple[Literal["config.json", "hf_quant_config.json"], ...] = ()
     """Files of a checkpoint whose declared cache format the engine follows unless told otherwise, the first that
     declares one; empty: it keeps 16 bits."""

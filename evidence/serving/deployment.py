@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES
+from advisor.catalog.dtypes import CACHE_DTYPES, DTYPES, EXL3_DTYPES, cache_halves
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.named_formats import is_quantised
 from advisor.catalog.published import served_model
@@ -121,7 +121,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"weight format {weight} is not modelled")
     if weight in EXL3_DTYPES and weight not in engine.weight_dtypes:
         raise AdvisorError(f"weight format {weight} is not read by {engine.id}")
-    if case.kv_dtype not in (*DTYPES, "auto"):
+    if case.kv_dtype != "auto" and not set(cache_halves(case.kv_dtype)) <= set(CACHE_DTYPES):
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     served = served_model(model, engine, weight, found)
     deployment = Deployment(

@@ -14,6 +14,7 @@ from advisor.catalog.dtypes import (
     GGUF_DTYPES,
     GgufKind,
     bytes_per_element,
+    cached_value_bytes,
     gguf_bits,
     gguf_row_bits,
 )
@@ -196,7 +197,7 @@ def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16", *, pads_groups: boo
     Raises: KeyError: the format is not known.
     Source: vLLM 0.20.2, vllm/v1/kv_cache_interface.py (what each layer type stores).
     """
-    element_bytes = bytes_per_element(kv_dtype)
+    element_bytes = cached_value_bytes(kv_dtype)
     full = state = 0.0
     growths: list[tuple[int, float]] = []
     windows: dict[int, float] = {}
@@ -207,7 +208,7 @@ def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16", *, pads_groups: boo
         attention = layer.attention
         if attention is None:
             continue
-        entry_bytes = layer.count * _entry_bytes(attention, kv_dtype, element_bytes)
+        entry_bytes = layer.count * _entry_bytes(attention, kv_dtype)
         window = attention.window_tokens
         if window is not None:
             windows[window] = windows.get(window, 0.0) + entry_bytes
@@ -233,12 +234,12 @@ def unified_bytes_per_token(model: Model, kv_dtype: str) -> float:
     """
     counts: dict[int | str, int] = {}
     largest = 0.0
-    element_bytes = bytes_per_element(kv_dtype)
+    element_bytes = cached_value_bytes(kv_dtype)
     for layer in layers_of(model):
         attention = layer.attention
         if attention is not None and attention.kept:
             kind: int | str = attention.window_tokens or "full"
-            largest = max(largest, _entry_bytes(attention, kv_dtype, element_bytes))
+            largest = max(largest, _entry_bytes(attention, kv_dtype))
         elif layer.mixer is not None and layer.mixer.state_bytes(element_bytes) > 0:
             kind = "state"
         else:
@@ -248,13 +249,13 @@ def unified_bytes_per_token(model: Model, kv_dtype: str) -> float:
     return sum(-(-count // size) * size for count in counts.values()) * largest if size else 0.0
 
 
-def _entry_bytes(attention: Attention, kv_dtype: str, element_bytes: float) -> float:
+def _entry_bytes(attention: Attention, kv_dtype: str) -> float:
     """Size of the cache of one token in one layer [bytes]; of one entry if tokens are compressed."""
     if not attention.kept:
         return 0.0
     if kv_dtype == "fp8" and attention.scaled_entry_bytes is not None:
         return attention.scaled_entry_bytes
-    return attention.cached_values * element_bytes
+    return attention.cached_bytes(kv_dtype)
 
 
 def kv_share(model: Model, tensor_parallel: int) -> float:

@@ -8,7 +8,7 @@ from typing import Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import bytes_per_element, cached_value_bytes
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FeedForwardBackward, MixerBackward
 from advisor.simulator.graph.weights import Matrix, Projection, Weighted
@@ -78,6 +78,16 @@ class Attention:
             return seen
         tail = min(context_tokens, self.window_tokens)
         return tail + seen if self.compress_ratio > 1 else min(tail, seen)
+
+    @property
+    def key_fraction(self) -> float:
+        """Fraction of the cached values that are keys; latent attention keeps no values apart from them."""
+        return 1.0 if self.latent else self.key_dim / (self.key_dim + self.value_dim)
+
+    def cached_bytes(self, kv_dtype: str) -> float:
+        """Size of one cached token, or of one entry if tokens are compressed, in a cache without separate scales
+        [bytes]."""
+        return self.cached_values * cached_value_bytes(kv_dtype, self.key_fraction)
 
     def cache_share(self, tensor_parallel: int) -> float:
         """Fraction of the layer's cache on one rank."""

@@ -65,7 +65,8 @@ def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
     tp = 1 if local else draw.choice((1, 2, 4, 8))
     dtype = "q4_k_m" if local else draw.choice(("bf16", "fp8", "int4", "nvfp4"))
     origin = draw.choice(("published", "pattern", "quantise first"))
-    kv = draw.choice(["bf16", *flags.kv, *flags.yaml_kv])
+    halves = ["q8_0", "q8_0/q4_0"] if flags.kv_halves else []
+    kv = draw.choice(["bf16", *flags.kv, *flags.yaml_kv, *halves])
     guesses = [None, *(Guess(one, 3, "org/head") for one in (*flags.speculation, *flags.yaml_speculation))]
     loras = draw.choice([None, (50, 16, 50)]) if flags.adapters or flags.yaml_adapters else None
     settings = LaunchSettings(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog import models
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.model_quality import read_quality
 
 Cli = Callable[[str], Any]
@@ -52,6 +53,17 @@ def test_a_budget_is_kept_and_a_larger_one_fits_no_fewer(cli: Cli) -> None:
 def test_a_larger_machine_fits_no_fewer(cli: Cli) -> None:
     numbers = [ask(cli, f"--own {count}xrtx-4090 --top 1")["num_models_that_fit"] for count in (1, 2, 4)]
     assert numbers == sorted(numbers)
+
+
+def test_owned_accelerators_hold_a_model_together_in_the_widest_format_they_can(cli: Cli) -> None:
+    widths = {}
+    for count in (1, 2, 4):
+        found = ask(cli, f"--own {count}xrtx-3090 --top 5")["models"]
+        widths[count] = {one["model"]: bytes_per_element(one["weight_dtype"]) for one in found}
+    for few, more in ((1, 2), (2, 4)):
+        both = widths[few].keys() & widths[more].keys()
+        assert all(widths[few][name] <= widths[more][name] for name in both)
+    assert widths[2]["qwen3.5-27b"] == bytes_per_element("fp8")
 
 
 def test_a_use_case_leaves_out_models_that_are_too_slow_for_it(cli: Cli) -> None:

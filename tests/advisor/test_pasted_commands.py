@@ -254,7 +254,7 @@ def test_scripts_modelfiles_and_files_of_options_are_read(
     [
         (
             "python koboldcpp.py --model y.gguf --contextsize 8192 --quantkv 1 --usecublas",
-            "llama-server -m y.gguf -c 8192 -ctk q8_0",
+            "llama-server -m y.gguf -c 8192 -ctk q8_0 -ctv q8_0",
         ),
         ("./llamafile --server -m y.gguf -c 8192", "llama-server -m y.gguf -c 8192"),
         ("aphrodite run x/y -tp 2", "vllm serve x/y -tp 2"),
@@ -282,3 +282,27 @@ def test_an_engine_that_is_not_known_names_the_way_out() -> None:
 def test_an_accelerator_behind_a_pasted_command_is_this_programs() -> None:
     words, _ = with_pasted_command(shlex.split("vllm serve x/y -tp 2 --gpu l40s"), KNOWN)
     assert words[words.index("--gpu") + 1] == "l40s"
+
+
+@pytest.mark.parametrize(
+    ("typed", "cache"),
+    [
+        ("-ctk q8_0", "q8_0/fp16"),
+        ("--cache-type-v q4_0", "fp16/q4_0"),
+        ("-ctk q8_0 -ctv q4_0", "q8_0/q4_0"),
+        ("--cache-type-k iq4_nl --cache-type-v iq4_nl", "iq4_nl"),
+        ("-ctk f16 -ctv f16", "fp16"),
+        ("-fa off -ctk q5_1", "q5_1/fp16"),
+    ],
+)
+def test_keys_and_values_of_a_cache_have_formats_of_their_own(typed: str, cache: str) -> None:
+    """The half that is not named keeps 16 bits (ggml-org/llama.cpp, tools/server/README.md)."""
+    words, notes = with_pasted_command([f"llama-server -m y.gguf {typed}"], KNOWN)
+    assert words[words.index("--kv-precision") + 1] == cache
+    assert not any("-ct" in note or "cache-type" in note for note in notes)
+
+
+def test_quantised_values_need_flash_attention() -> None:
+    with pytest.raises(AdvisorError, match="without flash attention"):
+        with_pasted_command(["llama-server -m y.gguf -fa off -ctv q8_0"], KNOWN)
+    with_pasted_command(["llama-server -m y.gguf -fa on -ctv q8_0"], KNOWN)

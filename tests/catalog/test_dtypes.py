@@ -1,8 +1,22 @@
 """Bits of number formats, scales included."""
 
+import itertools
+
 import pytest
 
-from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of, grouped_bits
+from advisor.catalog.dtypes import (
+    CACHE_DTYPES,
+    DTYPES,
+    EXL3_DTYPES,
+    GGUF_DTYPES,
+    bytes_per_element,
+    cache_halves,
+    cached_value_bytes,
+    dtype_of,
+    grouped_bits,
+    joined_cache,
+    known_cache,
+)
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 
@@ -81,3 +95,20 @@ def test_every_type_of_a_known_gguf_file_is_a_precision() -> None:
         kept = dtype_of(name).id
         assert kept in (*GGUF_DTYPES, "mxfp4", "bf16"), name
         assert dtype_of(name.lower().removeprefix("ud-")).id == kept
+
+
+def test_a_cache_is_as_wide_as_its_keys_and_its_values() -> None:
+    for keys, values in itertools.product(CACHE_DTYPES, repeat=2):
+        joined = joined_cache(keys, values)
+        assert known_cache(joined.upper()) == (joined, "")
+        assert cache_halves(joined) == (keys, values)
+        whole = cached_value_bytes(keys), cached_value_bytes(values)
+        assert cached_value_bytes(joined) == pytest.approx(sum(whole) / 2)
+        assert cached_value_bytes(joined, 0.75) == pytest.approx(0.75 * whole[0] + 0.25 * whole[1])
+        assert cached_value_bytes(joined, 1.0) == whole[0]
+
+
+def test_caches_of_llama_cpp_have_the_widths_of_its_blocks() -> None:
+    """Source: ggml-org/llama.cpp, ggml-common.h: bytes of a block of 32."""
+    blocks = {"fp16": 64, "q8_0": 34, "q5_1": 24, "q5_0": 22, "q4_1": 20, "q4_0": 18, "iq4_nl": 18}
+    assert {name: 32 * cached_value_bytes(name) for name in blocks} == blocks

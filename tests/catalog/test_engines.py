@@ -144,6 +144,7 @@ def test_commands_are_filled_and_every_option_is_of_the_release(engine: Engine) 
     flags = engine.flags
     guesses = [None, *(Guess(name, 4, "org/head") for name in (*flags.speculation, *flags.yaml_speculation))]
     formats = ["bf16", *flags.kv, *flags.yaml_kv]
+    formats += ["q8_0", "q8_0/q4_0"] if flags.kv_halves else []
     adapters = [None, (50, 16, 32)] if flags.adapters or flags.yaml_adapters else [None]
     wide = {"tp": 4, "dp": 2, "ep": 8, "weight_dtype": "fp8"}
     for layout, kv, guess, loras, caches in itertools.product(

@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog import prices
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.price_lines import priced_lines
-from advisor.catalog.formats.price_rows import catalogue_prices
+from advisor.catalog.formats.price_rows import catalogue_of, catalogue_prices, unread_columns
 
 DAY: Final = datetime.date(2026, 11, 20)
 SKYPILOT: Final = (
@@ -263,3 +263,38 @@ def test_an_invoice_counts_units_and_its_rows_of_other_goods_are_left_out_by_nam
     ]
     rows = list(catalogue_prices(file_of(tmp_path, text), "sheet"))
     assert [one.described for one in rows if not one.gpu] == ["Network volume"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "read"),
+    [
+        ({"dph_base": 1.4, "dph_total": 1.48, "storage_cost": 0.15}, "dph_total"),
+        (
+            {"price_per_hour": 1.0, "discounted_price_per_hour": 0.8, "upfront_price": 500},
+            "discounted_price_per_hour",
+        ),
+        ({"list_price_hourly": 24, "net_price_hourly": 20}, "net_price_hourly"),
+        ({"min_price": 1.1, "price": 1.3}, "price"),
+    ],
+)
+def test_of_several_prices_the_whole_rent_counts_and_the_others_are_named(
+    tmp_path: Path, columns: dict[str, float], read: str
+) -> None:
+    """Source of the first: Vast's interface."""
+    for order in (columns, dict(reversed(columns.items()))):
+        row = {"provider": "acme", "gpu_name": "RTX 4090", "num_gpus": 4, **order}
+        path = file_of(tmp_path, json.dumps([row]))
+        catalogue = catalogue_of(path)
+        assert catalogue is not None
+        assert [float(one.usd_per_hour) for one in catalogue_prices(path, catalogue)] == [columns[read]]
+        assert set(unread_columns(path)[0]) == columns.keys() - {read}
+
+
+def test_a_price_that_some_rows_lack_is_read_where_it_stands(tmp_path: Path) -> None:
+    text = "provider,gpu_name,num_gpus,price,discounted_price\nacme,RTX 4090,1,1,0.8\nacme,RTX 3090,1,0.5,\n"
+    path = tmp_path / "own.csv"
+    path.write_text(text, encoding="utf-8")
+    catalogue = catalogue_of(path)
+    assert catalogue is not None
+    assert [float(one.usd_per_hour) for one in catalogue_prices(path, catalogue)] == [0.8, 0.5]
+    assert unread_columns(path)[0] == ()

@@ -130,7 +130,7 @@ def test_what_llama_bench_keeps_in_main_memory_is_said() -> None:
     _, found = read(json.dumps([test]), "file")
     assert isinstance(found[0], LlamaBenchRow)
     ((row, assumed),) = rows_of(found, {}, {}, is_local=True)
-    assert row["kv_dtype"] == "q8_0"
+    assert row["kv_dtype"] == "q8_0/bf16"
     assert any(words.startswith("40 of 64 layers") for words in assumed)
     assert any(words.startswith("not used: n_cpu_moe 4") for words in assumed)
 

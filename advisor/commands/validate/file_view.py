@@ -14,6 +14,7 @@ from advisor.probes.record import Measurement
 from advisor.probes.topology import picture
 from advisor.render import numbers
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, bullet_list, columns
+from advisor.simulator.memory import expert_padding_bytes
 
 _LABELS: Final = {
     "ttft_ms": "TTFT",
@@ -110,7 +111,10 @@ def _headline(compared: Sequence[ServerComparison], title: str) -> str:
     if "faster" in verdicts:
         part = f" in {verdicts.count('faster')} of {len(judged)} loads" if len(judged) > 1 else ""
         return f"{server}: most figures are better than expected{part}; {by} than predicted"
-    return f"{server}: as expected; {by} than predicted"
+    figures = [figure.verdict for one in judged for figure in one.figures]
+    apart = [f"{figures.count(word)} {word}" for word in ("slower", "faster") if word in figures]
+    except_ = f" except {' and '.join(apart)} of {len(figures)} figures" if apart else ""
+    return f"{server}: as expected{except_}; {by} than predicted"
 
 
 _QUANTITIES: Final = {
@@ -250,10 +254,11 @@ def memory_answer(
             for figure in found.figures
         )
         blocks.append(Table(columns("figure~ | log> | plan> | plan/log>"), rows))
+    padding = expert_padding_bytes(deployment)
     parts = {
-        "weights": found.plan.weight_bytes,
+        "weights": found.plan.weight_bytes + padding,
         "activations": found.plan.activation_bytes,
-        "context and graphs": found.plan.runtime_bytes,
+        "context and graphs": found.plan.runtime_bytes - padding,
         "left for the cache": found.plan.kv_bytes,
     }
     sizes = ", ".join(f"{name} {numbers.show(size, numbers.BINARY_SIZE)}" for name, size in parts.items())

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from advisor.render.answer import Answer, Axis, Block, Chart, Datum, Paragraph, Series, Table, columns
 from advisor.render.numbers import BINARY_SIZE, LEGEND, RATE, show, show_quantity
 from advisor.simulator.collectives.nccl_tests import RunVerdict
+from advisor.simulator.collectives.prediction import LARGE_BYTES
 from advisor.simulator.quantity import Quantity
 
 _WORDS = {
@@ -22,7 +23,12 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
     where = f"{group.num_ranks} x {judged.accelerator}" + (
         f" in {group.num_nodes} nodes" if group.num_nodes > 1 else ""
     )
-    headline = f"{run.operation} on {where} {_WORDS[judged.verdict]} (messages of {_LARGE_SIZES})"
+    large = [size.verdict for size in judged.sizes if size.num_bytes >= LARGE_BYTES]
+    others = [verdict for verdict in large if verdict != judged.verdict]
+    apart = (
+        f"; {len(others)} of {len(large)} sizes differ: {', '.join(sorted(set(others)))}" if others else ""
+    )
+    headline = f"{run.operation} on {where} {_WORDS[judged.verdict]} (messages of {_LARGE_SIZES}){apart}"
     rows = tuple(
         (
             show(float(size.num_bytes), BINARY_SIZE),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import cached_value_bytes
 from advisor.catalog.schema import GroupedQueryAttention
 from advisor.catalog.schema.model import CrossAttention
 from advisor.simulator.deployment import Deployment
@@ -70,7 +70,7 @@ class Operators(gqa.Operators):
             dim,
             at.library.device,
             at.library.parameters(DecodeEfficiency, "attention_decode", key),
-            kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
+            kv_bytes_per_element=cached_value_bytes(at.deployment.kv_dtype),
         )
         return (AttentionLine(one_s, 0.0 * batch),)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import cached_value_bytes
 from advisor.catalog.schema import GroupedQueryAttention
 from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.deployment import Deployment
@@ -142,7 +142,7 @@ class Operators(MixerOperators):
     ) -> tuple[AttentionLine, ...]:
         heads, kv_heads, dim = self._shape(at.deployment)
         window = self.record.window_tokens
-        kv_bytes = bytes_per_element(at.deployment.kv_dtype)
+        kv_bytes = cached_value_bytes(at.deployment.kv_dtype)
         library = at.library
         key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
         is_unified = runs_unified(self.record, at.deployment)
@@ -180,7 +180,7 @@ class Operators(MixerOperators):
     def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
         heads, kv_heads, dim = self._shape(at.deployment)
         library = at.library
-        kv_bytes = bytes_per_element(at.deployment.kv_dtype)
+        kv_bytes = cached_value_bytes(at.deployment.kv_dtype)
         is_unified = runs_unified(self.record, at.deployment)
 
         def time_s(tokens: FloatArray, before: float) -> FloatArray:

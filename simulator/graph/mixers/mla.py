@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import cached_value_bytes
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
 from advisor.catalog.units import BF16_BYTES, FP32_BYTES
 from advisor.simulator.deployment import Deployment
@@ -277,7 +277,7 @@ class Operators(MixerOperators):
                 record.qk_rope_head_dim,
                 device,
                 efficiency,
-                kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
+                kv_bytes_per_element=cached_value_bytes(at.deployment.kv_dtype),
             )
 
         return secant_over_context(time_s, batch, low, high)
