@@ -11,7 +11,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook, second_hand_prices
 from advisor.catalog.schema.part import Part
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Assembly
+from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
 from advisor.workstation.hardware import power_points_of
 from advisor.workstation.knee import PriceStep, is_beaten, knee, speed_of, steps
@@ -59,7 +59,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     builds = [_build(solution, question, book, market) for solution in solutions]
     builds += _second_hand(program, solutions, question, book, market)
     complete = _systems(question, book, market) if question.systems else []
-    builds += [build for build in complete if not build.broken]
+    builds += [build for build in complete if not _faults(build)]
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
@@ -68,7 +68,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
         wall_s=time.perf_counter() - started,
-        left_out=[f"{build.name} ({build.broken[0].why})" for build in complete if build.broken],
+        left_out=[f"{build.name} ({faults[0].why})" for build in complete if (faults := _faults(build))],
     )
 
 
@@ -279,6 +279,11 @@ def _systems(question: Question, book: PriceBook, market: RentMarket) -> list[Bu
     return found
 
 
+def _faults(build: Build) -> tuple[Check, ...]:
+    """Return the checks for which a complete machine is not planned: broken ones, then unknown ones."""
+    return (*build.broken, *build.unknown)
+
+
 def _is_fast_enough(build: Build, question: Question) -> bool:
     if question.target_tokens_per_s is None:
         return True
@@ -357,7 +362,7 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
     offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
     if question.systems:
         complete = _systems(open_question, book, RentMarket(()))
-        offers += [(build.total_usd, build.name) for build in complete if not build.broken]
+        offers += [(build.total_usd, build.name) for build in complete if not _faults(build)]
     if not offers:
         return InfeasibleError(
             f"no machine of up to {question.limits.max_cards} cards runs {model}{wanted}",

@@ -142,7 +142,8 @@ def _setting_of(typed: BuildConditions) -> Setting:
         min_lanes=typed.min_lanes,
         needs_ecc=typed.ecc,
         room_cooling_w=room_w,
-        max_noise_db=typed.max_noise,
+        max_noise_db=Setting().max_noise_db if typed.max_noise is None else typed.max_noise,
+        needs_quiet=typed.max_noise is not None,
     )
 
 
