@@ -187,6 +187,8 @@ class Setting:
     """Heat that the room removes without getting hot [W]: a small window unit or an open door."""
     max_noise_db: float = 50.0
     """Noise limit at one metre, A-weighted [dB]; a loud office."""
+    needs_quiet: bool = False
+    """Whether the limit was stated: a machine whose noise no source states is then unknown, and not planned."""
 
 
 Severity = Literal["hard", "advice"]

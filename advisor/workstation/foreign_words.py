@@ -33,7 +33,7 @@ def word_table(name: str) -> dict[str, tuple[str, ...]]:
 @functools.cache
 def _forms(name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     rows: list[list[str]] = _tables("spellings.toml")[name]
-    return tuple((re.compile(row[0], re.IGNORECASE), row[1]) for row in rows)
+    return tuple((re.compile(expand(row[0], ""), re.IGNORECASE), row[1]) for row in rows)
 
 
 def write_in_one_form(text: str, name: str) -> str:
@@ -68,12 +68,14 @@ def fragment(name: str) -> str:
     if key == "long_labels":
         labels = (label for each in word_table("labels").values() for label in each if " " in label)
         return "|".join(sorted(labels, key=len, reverse=True))
-    text = _tables("patterns.toml")[table][key][0]
-    return _REFERENCE.sub(lambda found: fragment(_full_name(found[1], table)), text)
+    return expand(_tables("patterns.toml")[table][key][0], table)
 
 
-def _full_name(name: str, table: str) -> str:
-    return name if "." in name else f"{table}.{name}"
+def expand(text: str, table: str) -> str:
+    """Return a pattern with those to which it refers, of its own table where it names none."""
+    return _REFERENCE.sub(
+        lambda found: fragment(found[1] if "." in found[1] else f"{table}.{found[1]}"), text
+    )
 
 
 @functools.cache

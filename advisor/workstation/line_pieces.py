@@ -79,6 +79,7 @@ def names_no_part(text: str) -> bool:
     return (
         is_of_price
         or regex("piece.greeting").match(text) is not None
+        or regex("piece.condition").fullmatch(text) is not None
         or is_absent
         or (regex("piece.of_a_warranty").match(text) is not None and regex("piece.sum").search(text) is None)
         or (regex("piece.software").match(text) is not None and kind_in(text) in (None, "other"))
@@ -484,7 +485,8 @@ def _is_remark_alone(text: str) -> bool:
         line = read_line(f"part, {' '.join(words).rstrip(' .')}", "")
     except InputFileError:
         return False
-    return line.what == "part" and (line.usd is not None or bool(line.unread_price) or line.quantity > 1)
+    has_count = line.quantity > 1 or regex("row.count").search(plain) is not None
+    return line.what == "part" and (line.usd is not None or bool(line.unread_price) or has_count)
 
 
 def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:

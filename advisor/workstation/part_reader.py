@@ -127,6 +127,10 @@ class PartReader:
     def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
         accelerator = accelerator_of(line)
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
+        if (
+            regex("name.radiator").search(line.what) is None
+        ):  # a card of that name with one is another product
+            cards = [card for card in cards if regex("name.radiator").search(card.name) is None] or cards
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         # The size tells the accelerator, which is found: makers write it in several ways.
         text = regex("part.founders").sub("Founders Edition", line.what)

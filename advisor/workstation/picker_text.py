@@ -2,14 +2,14 @@
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
-from advisor.workstation.foreign_words import regex, word_table, write_in_english
+from advisor.workstation.foreign_words import regex, word_table, write_in_english, write_in_one_form
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.part_names import is_known, kind_in
 from advisor.workstation.pasted_text import plain_rows
@@ -41,6 +41,7 @@ def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
     Raises: InputFileError: a row is longer than any part's, or its price is wrong.
     """
     _check_rows(text, path)
+    text = write_in_one_form(text, "pasted")
     rows = [row for row in text.splitlines() if row.strip()]
     # A spreadsheet is pasted with tabs between its cells.
     is_table = len(rows) > 1 and all("\t" in row.strip() for row in rows[:2])
@@ -63,7 +64,7 @@ def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
             if number > first and _cell(row, places, "name") and not regex("row.skipped").match("|".join(row))
         ]
     rest = list(_lines(text, path)) if re.search(r"\w", text) else []
-    return _with_foreign_sum(_merge_lines([*_with_sum(rest, _sum_of(text)), *lines]), text)
+    return _with_foreign_sum(_merge_lines([*_with_sum(rest, _sums_of(text)), *lines]), text)
 
 
 def _with_bars_for_blanks(text: str) -> str:
@@ -230,9 +231,14 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str
             and regex("row.amount_alone").fullmatch(text)
         ):
             held = (held[0], f"{held[1]} {text}", held[2])
-        elif held is not None and (count := regex("row.count_alone").fullmatch(text)) is not None:
-            amount = count.group(2) or ""
-            held = (held[0], f"{count.group(1)}x {held[1].strip()} {amount}".rstrip(), held[2])
+        elif regex("row.detail").fullmatch(plain := write_in_one_form(text, "foreign")) is not None:
+            count = regex("row.count").search(plain)
+            price = regex("row.price_alone").search(plain)
+            if held is not None:
+                has_price = regex("row.price_alone").search(held[1]) is not None
+                amount = f" {_price_text(price.group())}" if price is not None and not has_price else ""
+                named = f"{count[1]}x {held[1].strip()}" if count is not None else held[1]
+                held = (held[0], f"{named}{amount}", held[2])
         else:
             if held is not None:
                 yield held
@@ -292,18 +298,21 @@ _SAME_SUM: Final = 0.01
 """Largest difference of two sums that count as equal, over the stated one: lists round their prices."""
 
 
-def _sum_of(text: str) -> float | None:
-    """Return the price of the whole list that a row states [USD], the first one if taxes follow; None if none does."""
-    found = regex("row.sum").search(text)
-    return float(next(filter(None, found.groups())).replace(",", "")) if found else None
+def _sums_of(text: str) -> list[float]:
+    """Return the prices of the whole list that rows state [USD]: without shipping and taxes, then with them."""
+    named = [next(filter(None, found.groups())) for found in regex("row.sum").finditer(text)]
+    alone = regex("row.sum_alone").findall(text)
+    sums = named or (alone if len(alone) == 1 else [])
+    return [usd for one in sums if (usd := float(one.replace(",", "")))]
 
 
-def _with_sum(lines: Iterable[TypedLine], usd: float | None) -> list[TypedLine]:
+def _with_sum(lines: Iterable[TypedLine], sums_usd: Sequence[float]) -> list[TypedLine]:
     """Return lines with the price of the list: it tells whether prices of several pieces are of all or of each, and is
     that of all parts if none has a price of its own."""
     found = list(lines)
-    if not usd or not found:
+    if not sums_usd or not found:
         return found
+    usd = sums_usd[0]
     if all(line.usd is None and not line.unread_price for line in found):
         # The first line may be a title, which names no part.
         bearer = next((line for line in found if is_known(line.what)), found[-1])
@@ -315,11 +324,12 @@ def _with_sum(lines: Iterable[TypedLine], usd: float | None) -> list[TypedLine]:
         ]
     each = [line if line.usd is None or line.says_whole_or_each else with_factor(line) for line in found]
     sums = [sum(line.usd or 0.0 for line in reading) for reading in (found, each)]
-    if abs(sums[0] - usd) <= _SAME_SUM * usd:
-        return [replace(line, says_whole_or_each=True) for line in found]
-    if abs(sums[1] - usd) <= _SAME_SUM * usd:
-        return each
-    return [replace(found[0], unread_sum=f"${usd:,.0f}"), *found[1:]]
+    for usd in sums_usd:
+        if abs(sums[0] - usd) <= _SAME_SUM * usd:
+            return [replace(line, says_whole_or_each=True) for line in found]
+        if abs(sums[1] - usd) <= _SAME_SUM * usd:
+            return each
+    return [replace(found[0], unread_sum=f"${sums_usd[0]:,.0f}"), *found[1:]]
 
 
 def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
@@ -374,20 +384,41 @@ _LEAST_DASHES: Final = 2
 def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     if sum(regex("row.dash").match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
         text = "\n".join(regex("row.dash").sub(r"\1- ", row) for row in text.splitlines())
+    owned = _owned_rows(text)
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(_join_wrapped(rows)):
         plain = " ".join(row.split())
         if not any(
             one.match(text)
-            for one in (regex("row.skipped"), regex("row.sum"), regex("row.free"))
+            for one in (
+                regex("row.skipped"),
+                regex("row.sum"),
+                regex("row.sum_alone"),
+                regex("row.free"),
+                regex("row.owned_heading"),
+            )
             for text in (row.strip(), plain)
         ):
             line = _line(row.strip(), f"{path}: row {number}")
+            told = regex("row.owned").search(row)
+            is_owned = number in owned or (told is not None and not is_prose(row[: told.start()]))
             yield replace(
                 line,
+                usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,
                 is_printed=is_printed,
                 block=int(line.category is None and (is_prose(row) or row.rstrip().endswith("?"))),
             )
+
+
+def _owned_rows(text: str) -> set[int]:
+    """Return the numbers of the rows below a heading that says that their parts are owned, up to the next heading."""
+    found = set()
+    is_owned = False
+    for number, row in enumerate(text.splitlines(), 1):
+        is_heading = regex("row.owned_heading").fullmatch(row) is not None
+        is_owned = is_heading or (is_owned and regex("row.heading").match(row) is None)
+        found |= {number} if is_owned else set()
+    return found
 
 
 def _line(row: str, where: str) -> TypedLine:

@@ -139,4 +139,4 @@ class PlanResult:
     num_inequalities: int
     wall_s: float
     left_out: Sequence[str] = ()
-    """Complete systems that break a hard rule, with the rule."""
+    """Complete systems that break a hard rule, or whose result is unknown, with the rule."""

@@ -11,7 +11,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook, second_hand_prices
 from advisor.catalog.schema.part import Part
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Assembly
+from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
 from advisor.workstation.hardware import power_points_of
 from advisor.workstation.knee import PriceStep, is_beaten, knee, speed_of, steps
@@ -59,7 +59,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     builds = [_build(solution, question, book, market) for solution in solutions]
     builds += _second_hand(program, solutions, question, book, market)
     complete = _systems(question, book, market) if question.systems else []
-    builds += [build for build in complete if not build.broken]
+    builds += [build for build in complete if not _faults(build)]
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
@@ -68,14 +68,15 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
         wall_s=time.perf_counter() - started,
-        left_out=[f"{build.name} ({build.broken[0].why})" for build in complete if build.broken],
+        left_out=[f"{build.name} ({faults[0].why})" for build in complete if (faults := _faults(build))],
     )
 
 
 def complete_question(question: Question) -> Question:
     """Return the question with the memory and drive that its model needs, and the usual drive for the budget."""
     needed = ram_needed_bytes(question.load)
-    load = replace(question.load, counts_prompts=question.target_tokens_per_s is None)
+    counts_prompts = question.load.counts_prompts and question.target_tokens_per_s is None
+    load = replace(question.load, counts_prompts=counts_prompts)
     usual = next((size for limit, size in USUAL_DRIVES if (question.budget_usd or 0.0) >= limit), 0.0)
     setting = replace(
         question.setting,
@@ -210,14 +211,15 @@ def _build(solution: Solution, question: Question, book: PriceBook, market: Rent
     return replace(build, is_used=is_used and not question.used)
 
 
-def raise_power(machine: Assembly, question: Question) -> Assembly:
-    """Return the machine with its cards at the highest power limit under which it keeps every rule: a limit that its
-    supply, circuit and case do not need only costs speed."""
+def raise_power(machine: Assembly, question: Question, more: Sequence[float] = ()) -> Assembly:
+    """Return the machine with its cards at the highest power limit, of those tried and `more` [over rated power], under
+    which it keeps every rule: a limit that its supply, circuit and case do not need only costs speed."""
     cards = machine.cards
     if cards is None or not cards.cards:
         return machine
     rules = [rule for rule in rules_of(question) if rule.planned]
-    for fraction in power_points_of(cards.accelerators[0], question.limits.power_points):
+    usual = power_points_of(cards.accelerators[0], question.limits.power_points)
+    for fraction in sorted({*usual, *more}, reverse=True):
         if fraction <= cards.power_fraction:
             break
         raised = replace(machine, cards=replace(cards, power_fraction=fraction))
@@ -277,6 +279,11 @@ def _systems(question: Question, book: PriceBook, market: RentMarket) -> list[Bu
         if build is not None and _is_fast_enough(build, question):
             found.append(build)
     return found
+
+
+def _faults(build: Build) -> tuple[Check, ...]:
+    """Return the checks for which a complete machine is not planned: broken ones, then unknown ones."""
+    return (*build.broken, *build.unknown)
 
 
 def _is_fast_enough(build: Build, question: Question) -> bool:
@@ -357,10 +364,10 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
     offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
     if question.systems:
         complete = _systems(open_question, book, RentMarket(()))
-        offers += [(build.total_usd, build.name) for build in complete if not build.broken]
+        offers += [(build.total_usd, build.name) for build in complete if not _faults(build)]
     if not offers:
         return InfeasibleError(
-            f"no machine of up to {question.limits.max_cards} cards runs {model}{wanted}",
+            f"no machine of parts with a price, of up to {question.limits.max_cards} cards, runs {model}{wanted}",
             why=_in_the_way(wide, question, target),
             fix="a smaller format (--precision), more cards (--max-gpus), another --circuit, or fewer limits",
         )
@@ -389,7 +396,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
         if check is not None:
             over = f"{check.excess:.0f} {check.unit}".strip()
             return f"rule {rule.id} stands in the way by {over}: {check.why}"
-    return f"several rules together stand in the way, on a {question.setting.circuit} circuit at any price"
+    return f"several rules together stand in the way, on a {question.setting.circuit} circuit"
 
 
 def count_unpriced(book: PriceBook) -> Mapping[str, int]:

@@ -211,7 +211,15 @@ def ecc(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
 ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
 
 
-@match_rule("display", "picture", "of 1", "advice", planned=False, without_cards=True)
+@match_rule(
+    "display",
+    "picture",
+    "of 1",
+    "advice",
+    without_cards=True,
+    cards=lambda cards: all(card.has_no_output for card in cards.cards),
+    cpu=lambda cpu: cpu.lacks_graphics,
+)
 def display(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
     """Judge whether a machine whose cards have no output shows a picture: its CPU then needs a graphics unit."""
     if not all(card.has_no_output for card in cards.cards) or not cpu.lacks_graphics:

@@ -61,6 +61,11 @@ def _cards_w(cards: Cards, setting: Setting) -> float:
     return cards.power_w
 
 
+LEAST_CAP_FRACTION: Final = 0.3
+"""Lowest power limit that is advised for cards whose driver states none, over rated power. Own choice: a
+power limit that a list states counts from there on too."""
+
+
 def _cpu_w(cpu: Cpu, setting: Setting) -> float:
     return cpu.power_w
 
@@ -113,13 +118,21 @@ def supply_words(load_w: float, machine: Assembly) -> str:
     return f"{parts.usual_supply_w(advice.watts):.0f} W of supply ({advised})"
 
 
-def _cap_that_fits(actual: float, limit: float, machine: Assembly) -> str:
+def cap_w(actual: float, limit: float, cards: Cards, factor: float = 1.0) -> float:
+    """Power of each card under which a machine meets a limit [W], to the watt below; 0 if a driver accepts none that is
+    so low. The machine draws `actual`, in which its cards' power counts `factor` times."""
+    each = math.floor((limit - (actual - factor * cards.power_w)) / (factor * cards.num))
+    floors = (parts.power_floors().get(card.accelerator) for card in cards.cards)
+    lowest = max((one.fraction for one in floors if one is not None), default=LEAST_CAP_FRACTION)
+    return float(each) if each >= lowest * max(card.power_w for card in cards.cards) else 0.0
+
+
+def _cap_that_fits(actual: float, limit: float, machine: Assembly, factor: float = 1.0) -> str:
     """Return words on the power limit of the cards that would meet a limit."""
     if machine.cards is None or not machine.cards.cards:
         return "less power"
-    left = limit - (actual - machine.cards.power_w)
-    each = left / machine.cards.num
-    return f"{each:.0f} W each" if each > 50 else "fewer of them"
+    each = cap_w(actual, limit, machine.cards, factor)
+    return f"{each:.0f} W each" if each else "fewer of them"
 
 
 def _is_generation_unknown(machine: Assembly) -> bool:
@@ -143,7 +156,8 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     old = machine.supplies is not None and not all(psu.is_atx3 for psu in machine.supplies.psus)
     kind = "an older supply trips near" if old else "ATX 3 supplies ride through"
     why = f"all cards may peak together at {actual:.0f} W for less than a millisecond; {kind} {limit:.0f} W"
-    return why, "a supply with its own 12V-2x6 plug (ATX 3.x), or lower power limits"
+    held = _cap_that_fits(actual, limit, machine, EXCURSION)
+    return why, f"a supply with its own 12V-2x6 plug (ATX 3.x), or cards held to {held}"
 
 
 def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool], ...]:

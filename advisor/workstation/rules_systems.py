@@ -28,9 +28,12 @@ def room_heat(system: System, setting: Setting) -> Finding:
 
 @match_rule("noise", "noise", "dB(A)", "advice")
 def noise(system: System, setting: Setting) -> Finding | None:
-    """Judge the stated or typical noise; None if no source states it."""
+    """Judge the stated or typical noise; unknown if no source states it, None if no limit is stated either."""
+    wanted = f"wanted at most {setting.max_noise_db:.0f} dB(A) at one metre"
     if system.noise_db is None:
-        return None
+        why = f"no source states its noise, {wanted}"
+        unknown = Finding(0.0, setting.max_noise_db, False, why, "a measured review of this machine", True)
+        return unknown if setting.needs_quiet else None
     why = f"{system.noise_db:.0f} dB(A) at one metre, wanted at most {setting.max_noise_db:.0f}"
     return at_most(system.noise_db, setting.max_noise_db, why, "another room")
 

@@ -37,7 +37,7 @@ def with_laptop_cards(lines: Sequence[TypedLine]) -> list[TypedLine]:
 
     A card in an external dock is no card of the laptop, which may have its own too.
     """
-    named = [line for line in lines if _laptop_lines().search(line.text)]
+    named = [line for line in lines if is_of_a_laptop(line.text)]
     if not named:
         return list(lines)
     inside = [line for line in lines if not regex("machine.external").search(line.text)]
@@ -57,6 +57,11 @@ def with_laptop_cards(lines: Sequence[TypedLine]) -> list[TypedLine]:
         is_included=cards[0].is_included and not prices,
     )
     return [machine if line is cards[0] else line for line in lines if line not in alone]
+
+
+def is_of_a_laptop(text: str) -> bool:
+    """Whether a text names a laptop, which has every part that its list leaves out."""
+    return _laptop_lines().search(text) is not None
 
 
 @functools.cache

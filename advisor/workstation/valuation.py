@@ -1,7 +1,8 @@
 """Description of a machine: its bill with prices, its performance on its own links, and its costs."""
 
+import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -143,22 +144,33 @@ def known_host_bytes_per_s(machine: Assembly) -> float:
 
 def best_use(machine: Assembly, question: Question) -> tuple[Hardware | None, MachineLoad, str]:
     """Return the hardware and the load with which the cards of a machine are fastest, and words on unlike cards: all as
-    the slowest with the memory of the smallest, with layers divided by memory, or the cards of one kind alone."""
+    the slowest with the memory of the smallest, with layers divided by memory, or the cards of some kinds alone."""
     load = question.load
     cards = machine.cards
     whole = hardware_of(machine)
     if whole is None or cards is None or len(cards.accelerators) < 2:
         return whole, load, ""
-    uses = [(whole, load, "speeds take all cards as the slowest, with the memory of the smallest")]
-    if load.engine in (None, OFFLOADING) and load.workload == "serve":
-        mean = replace(whole, memory_bytes=cards.memory_bytes / cards.num)
-        words = "speeds take all cards as the slowest; each holds layers by its memory"
-        uses.append((mean, replace(load, engine=OFFLOADING), words))
-    for name in cards.accelerators:
-        kept = tuple(card for card in cards.cards if card.accelerator == name)
-        alone = hardware_of(replace(machine, cards=replace(cards, cards=kept)))
-        words = f"speeds are those of {len(kept)} x {name} alone, which are faster than all cards together"
-        uses += [(alone, load, words)] if alone is not None else []
+    uses: list[tuple[Hardware, MachineLoad, str]] = []
+    kinds = cards.accelerators
+    for names in (one for num in range(len(kinds), 0, -1) for one in itertools.combinations(kinds, num)):
+        kept = replace(cards, cards=tuple(card for card in cards.cards if card.accelerator in names))
+        used = hardware_of(replace(machine, cards=kept))
+        if used is None:
+            continue
+        told = "speeds take all cards as the slowest"
+        if len(names) < len(kinds):
+            counted = Counter(card.accelerator for card in kept.cards)
+            counts = (f"{counted[name]} x {name}" for name in names)
+            told = (
+                f"speeds are those of {' and '.join(counts)} alone, which are faster than all cards together"
+            )
+        if len(names) == 1:
+            uses.append((used, load, told))
+            continue
+        uses.append((used, load, f"{told}, with the memory of the smallest"))
+        if load.engine in (None, OFFLOADING) and load.workload == "serve":
+            mean = replace(used, memory_bytes=kept.memory_bytes / kept.num)
+            uses.append((mean, replace(load, engine=OFFLOADING), f"{told}; each holds layers by its memory"))
 
     def tokens_per_s(use: tuple[Hardware, MachineLoad, str]) -> float:
         run = best_run(use[0], use[1])

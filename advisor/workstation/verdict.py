@@ -45,14 +45,17 @@ from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_mos
 from advisor.workstation.rules_fit import card_length, model_memory, ram_loading, slots
 from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
 from advisor.workstation.rules_power import (
+    EXCURSION,
+    cap_w,
     circuit,
     psu_headroom,
     psu_plugs,
+    psu_transient,
     room_heat,
     supply_words,
     two_supplies,
 )
-from advisor.workstation.system_names import can_join
+from advisor.workstation.system_names import can_join, is_of_a_laptop
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
 from advisor.workstation.valuation import build_from_lines, build_of, links_of, system_as_listed
 
@@ -251,7 +254,11 @@ def repair(
         candidates["cards"] = [c for c in candidates["cards"] if c.choice.power_fraction == 1.0]
         full = candidates["cards"] and Program(candidates, rules, same.setting)
         solution = (cheapest_for(full, math.inf, 0.0) if full else None) or solution
-    machine = raise_power(solution.machine, same)
+    factors = {psu_headroom.id: 1.0, circuit.id: 1.0, psu_transient.id: EXCURSION}
+    loads = (check for check in build.checks if not check.passed and check.rule in factors)
+    caps = [cap_w(load.actual, load.limit, cards, factors[load.rule]) for load in loads]
+    points = [cap / cards.cards[0].power_w for cap in caps if cap]
+    machine = raise_power(solution.machine, same, points)
     return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
 
 
@@ -356,7 +363,7 @@ TDP, which draw 88 W, and none to those above (AMD, Wraith coolers)."""
 
 def missing_places(listing: Listing) -> list[str]:
     """Return the places of a machine that no line of a list fills; none of a complete machine."""
-    if listing.system is not None:
+    if listing.system is not None or any(is_of_a_laptop(line.text) for line in listing.lines):
         return []
     listed = {line.category for line in listing.bill}
     categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}

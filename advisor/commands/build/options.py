@@ -49,8 +49,8 @@ class BuildConditions:
         ),
     ] = None
     max_noise: Annotated[
-        float, PLACE("dB", "Noise at one metre, dB(A).", min=20, max=90, show_default=True)
-    ] = 50.0
+        float | None, PLACE("dB", "Noise at one metre, dB(A).", min=20, max=90, show_default="50.0")
+    ] = None
     concurrency: Annotated[
         int, USE("N", "Streams at once.", True, "--concurrency", "--streams", min=1, max=256)
     ] = 1

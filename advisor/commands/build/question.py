@@ -110,8 +110,18 @@ def _load_of(typed: BuildConditions) -> tuple[MachineLoad, str]:
         precision,
         engine,
     )
-    return load, "; ".join(
-        filter(None, (found.note, format_note, *classes, *release_notes(found.record, typed.engine)))
+    told = (found.note, format_note, _window_note(load), *classes, *release_notes(found.record, typed.engine))
+    return load, "; ".join(filter(None, told))
+
+
+def _window_note(load: MachineLoad) -> str:
+    """Return words on requests that are longer than the window of their model; empty if they are not."""
+    longest = load.model.max_context_tokens
+    if longest is None or load.workload == IMAGES or load.context_tokens <= longest:
+        return ""
+    return (
+        f"a request of {load.context_tokens:,} tokens exceeds the {longest:,} of {load.model.id}: engines refuse it "
+        "unless its window is extended, and speeds take it as if it were"
     )
 
 
@@ -142,7 +152,8 @@ def _setting_of(typed: BuildConditions) -> Setting:
         min_lanes=typed.min_lanes,
         needs_ecc=typed.ecc,
         room_cooling_w=room_w,
-        max_noise_db=typed.max_noise,
+        max_noise_db=Setting().max_noise_db if typed.max_noise is None else typed.max_noise,
+        needs_quiet=typed.max_noise is not None,
     )
 
 

@@ -59,7 +59,7 @@ def question_inputs(question: Question) -> Mapping[str, object]:
         **pick_attributes(load, "workload concurrency input_tokens output_tokens precision engine"),
         "circuit": str(setting.circuit),
         "circuit_continuous_w": setting.circuit.continuous_w,
-        **pick_attributes(setting, "min_lanes needs_ecc room_cooling_w max_noise_db"),
+        **pick_attributes(setting, "min_lanes needs_ecc room_cooling_w max_noise_db needs_quiet"),
         "max_cards": question.limits.max_cards,
         **pick_attributes(question.limits, "accelerators power_points"),
         "have": [] if question.have is None else [part.name for _, part, _ in question.have.bill()],

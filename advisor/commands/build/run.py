@@ -106,10 +106,12 @@ def _instead(
 
     load = question.load
     bits = bytes_per_element(load.precision or FOUR_BITS[OFFLOADING])
+    # Files of fewer bits keep weights that are published in four bits: they are no smaller.
+    steps = GGUF_STEPS if bytes_per_element(load.model.weights) > bytes_per_element("q4_k_m") else ()
     smaller = (models.get(name).record for name in SMALLER_MODELS)
     size = parameter_count(load.model).total
     tries: tuple[list[MachineLoad], ...] = (
-        [replace(load, precision=name) for name in GGUF_STEPS if bytes_per_element(name) < bits],
+        [replace(load, precision=name) for name in steps if bytes_per_element(name) < bits],
         [replace(load, model=one, precision=None) for one in smaller if parameter_count(one).total < size],
     )
     asked = ((replace(question, load=one) for one in loads) for loads in tries)
@@ -282,6 +284,8 @@ def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     ]
     full = _with_window(question, window_in(words))
     is_choice = len(listings) > 1
+    if is_choice:  # their table compares decoding
+        question = replace(question, load=replace(question.load, counts_prompts=False))
     verdicts = [
         judge_listing(
             listing,

@@ -18,7 +18,7 @@ from advisor.commands.build.view import (
     speed_warnings,
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.numbers import LEGEND, digits, usd
+from advisor.render.numbers import LEGEND, TIME, digits, show, usd
 from advisor.workstation.asked import Asked
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
@@ -325,10 +325,12 @@ def choice_answer(
         speed = _decode_rate(build)
         price = usd(build.total_usd) if build.total_usd else "no price"
         broken = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
+        first = build.performance.ttft_s if build.performance is not None else None
         rows.append(
             (
                 name,
                 f"{speed:.3g}" if speed else "does not run it",
+                "" if first is None else show(first.value, TIME),
                 price,
                 f"{build.power_w:.0f}" if build.power_w else "",
                 broken,
@@ -341,7 +343,9 @@ def choice_answer(
     blocks: list[Block] = [
         Paragraph("\n".join((_choice_words(rates, question.load.model.id), *fits)), emphasis=True),
         Table(
-            columns("choice~ | tokens/s> | price> | W at the wall> | broken~ | not in the price~"),
+            columns(
+                "choice~ | tokens/s> | first token> | price> | W at the wall> | broken~ | not in the price~"
+            ),
             tuple(rows),
         ),
     ]

@@ -242,6 +242,15 @@ def test_a_system_breaks_just_this_rule(rule: str) -> None:
     assert failed[0].remedy
 
 
+def test_the_noise_of_a_system_is_unknown_where_no_source_states_it_and_a_limit_is() -> None:
+    silent = QUIET.model_copy(update={"noise_db": None})
+    verdicts = [
+        [check.verdict for check in judge_system(silent, setting) if check.rule == "noise"]
+        for setting in (Setting(), conditions(max_noise_db=36.0, needs_quiet=True))
+    ]
+    assert verdicts == [[], ["unknown"]]
+
+
 def test_the_documentation_lists_every_rule() -> None:
     text = (Path(__file__).parents[3] / "docs" / "build.md").read_text(encoding="utf-8")
     table = text.split("### Rules")[1].split("A check of a list")[0]

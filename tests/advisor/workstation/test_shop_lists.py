@@ -66,6 +66,67 @@ def test_each_row_of_an_invoice_is_one_part(name: str) -> None:
     assert memory.num_modules == 2
 
 
+CARTS = {
+    "en": ("Pre-owned", "Qty: {}", "Item subtotal", "Estimated tax"),
+    "en 2": ("Seller refurbished", "Quantity {}", "Subtotal (3 items)", "Shipping"),
+    "de": ("Gebraucht", "Anzahl: {}", "Zwischensumme (3 Artikel)", "Versand"),
+    "fr": ("Très bon état", "Quantité : {}", "Sous-total (3 objets)", "Livraison"),
+    "es": ("De segunda mano", "Cantidad: {}", "Subtotal (3 productos)", "Gastos de envío"),
+    "it": ("Ricondizionato", "Quantità: {}", "Totale parziale", "Spedizione"),
+    "nl": ("Tweedehands", "Aantal: {}", "Subtotaal (3 artikelen)", "Verzendkosten"),
+    "pt": ("Usado", "Quantidade: {}", "Subtotal (3 itens)", "Frete"),
+    "pl": ("Używany", "Ilość: {}", "Suma częściowa", "Dostawa"),
+    "ru": ("Б/у", "Количество: {}", "Итого:", "Доставка:"),
+    "zh": ("二手", "数量：{}", "小计", "运费"),
+}
+
+
+@pytest.mark.parametrize("language", CARTS)
+@pytest.mark.parametrize("money", ["US ${}", "EUR {}"])
+def test_rows_between_a_part_and_its_price_in_a_cart_are_no_parts(language: str, money: str) -> None:
+    condition, count, total, charge = CARTS[language]
+    price = [money.format(f"{usd}.00") for usd in (289, 85, 663, 12)]
+    card = f"NVIDIA Tesla P40 24GB\n{condition}\n{count.format(2)}\n{price[0]}\n"
+    board = f"MSI B550-A PRO\n{price[1]}\n{condition}\n{count.format(1)}\n"
+    text = f"{card}\n{board}\n{total} {price[2]}\n{charge} {price[3]}\n"
+    assert parts_of(text) == "2gpu 1board"
+    assert [one.usd for one in read(text).bill if "$" in money] == ([578.0, 85.0] if "$" in money else [])
+
+
+COUNTS = (
+    "Quantité : {}",
+    "Qté {}",
+    "Menge: {}",
+    "Cantidad: {}",
+    "(qty {})",
+    ", Anzahl {}",
+    "{} Stk.",
+    "{} uds.",
+)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("num", [1, 2, 8])
+@pytest.mark.parametrize(
+    "name", ["MSI MAG B550 TOMAHAWK", "Noctua NH-D15", "Corsair RM1000x", "Ryzen 9 5950X"]
+)
+def test_a_count_behind_a_name_is_no_part_of_it(count: str, num: int, name: str) -> None:
+    line, alone = (read(text).lines[0] for text in (f"{name}  {count.format(num)}", name))
+    assert (line.quantity, line.what) == (num, alone.what)
+
+
+TITLES = (
+    "Ihr Warenkorb bei Mindfactory",
+    "QUOTATION Q-26-1187   Titan Systems LLC",
+    "Shopping cart (4 items)",
+)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_the_heading_of_a_cart_names_no_part(title: str) -> None:
+    assert parts_of(f"{title}\n{HOST}RTX 4090") == parts_of(f"{HOST}RTX 4090")
+
+
 SUMS = (
     "System total:",
     "Build total",
@@ -214,3 +275,18 @@ def test_the_price_of_a_listing_is_that_of_its_machine(price: str, remark: str, 
     assert [line.category for line in found.bill] == ["board", "cpu", "ram", "gpu"]
     assert found.machine.cards is not None
     assert found.machine.cards.num == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Already have:\n- RTX 3090\n- 64GB DDR5\n\nNeed to buy:\n- Ryzen 7 9700X",
+        "RTX 3090 (already have it)\n64GB DDR5 - I already have these from my old rig\nRyzen 7 9700X",
+        "I already have these:\nRTX 3090\n64GB DDR5\nStill need\nRyzen 7 9700X",
+    ],
+)
+def test_parts_that_a_list_says_are_owned_cost_nothing(text: str) -> None:
+    bill = {line.category: line.usd for line in read(text).bill}
+    assert set(bill) == {"gpu", "ram", "cpu"}
+    assert bill["gpu"] == bill["ram"] == 0.0
+    assert bill["cpu"] > 0.0

@@ -27,6 +27,36 @@ def test_a_line_is_read(
     assert (line.quantity, line.what, line.usd, (line.usd_low, line.usd_high)) == (quantity, what, usd, span)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MSI Ventus 2X RTX 3060 12GB",
+        "RTX 5070 Ti Ventus 3X OC",
+        "INNO3D RTX 3060 Twin X2",
+        "PNY RTX 5070 Ti 3X OC",
+        "Gigabyte WindForce 3 RTX 4070",
+        "Thermalright Assassin X 120",
+        "assassin x 120",
+        "Phantom Spirit 120",
+        "Noctua NH-D15",
+        "DeepCool AK620",
+        "Thermaltake Core X9",
+        "NZXT Kraken X 63",
+    ],
+)
+def test_a_number_within_a_name_counts_nothing(name: str) -> None:
+    assert read_line(name, "here").quantity == 1
+    for text in (f"3x {name}", f"{name} x3", f"{name} (x3)", f"{name}, qty 3"):
+        assert read_line(text, "here").quantity == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["MSI 2x RTX 3060", "RTX 3060 X2", "MSI RTX 3060 x2", "RTX 3060 Ti x 2", "cards x 2"]
+)
+def test_a_number_before_the_maker_or_behind_the_chip_counts_cards(text: str) -> None:
+    assert read_line(text, "here").quantity == 2
+
+
 def test_claims_are_kept_apart_from_the_name() -> None:
     line = read_line('Threadripper 7960X ("8-channel", 88 lanes) $1 400', "here")
     assert line.what == "Threadripper 7960X"

@@ -1,5 +1,6 @@
 """Lists of parts judged: the published one for $8,600, and ones that name what there is not."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.schema.part import Board
 from advisor.workstation.assembly import Setting
-from advisor.workstation.listing import Listing, read_listing
-from advisor.workstation.performance import MachineLoad
+from advisor.workstation.listing import Listing, read_listing, read_listings
+from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Question
 from advisor.workstation.rule_book import violations
-from advisor.workstation.valuation import hardware_of
-from advisor.workstation.verdict import Verdict, bound_checks, judge_listing, missing_places
+from advisor.workstation.valuation import best_use, hardware_of
+from advisor.workstation.verdict import Verdict, bound_checks, judge_listing, missing_checks, missing_places
 
 PUBLISHED = """
 parts = [
@@ -163,6 +164,51 @@ def test_unlike_cards_run_as_the_slowest_with_the_least_memory(tmp_path: Path) -
     record = hardware.record()
     assert record.bandwidth_bytes_per_s == accelerators.by_id("rtx-3090").bandwidth_bytes_per_s
     assert record.memory_bytes == accelerators.by_id("rtx-5080").memory_bytes
+
+
+@pytest.mark.parametrize("model", ["8b", "70b"])
+def test_a_further_card_never_makes_the_best_use_of_unlike_cards_slower(model: str) -> None:
+    question = Question(MachineLoad(models.get(model).record))
+    speeds = []
+    for names in (("RTX 4090", "RTX 3090"), ("RTX 4090", "RTX 3090", "RTX 3060 12GB")):
+        hardware, load, _ = best_use(read_listing(None, price_book(), names).machine, question)
+        run = best_run(hardware, load) if hardware is not None else None
+        assert run is not None
+        speeds.append(run.request_tokens_per_s)
+    assert speeds[1] >= 0.95 * speeds[0]  # a third card may leave the others fewer lanes
+
+
+def test_a_power_limit_that_mends_a_list_is_the_one_that_its_remedy_names() -> None:
+    texts = [*{**DESKTOP, "gpu": "2x RTX 3090 Turbo blower 2 slot", "psu": "Corsair RM850x"}.values()]
+    question = Question(MachineLoad(models.get("70b").record))
+    verdict = judge_listing(read_listing(None, price_book(), texts), question, price_book(), better=True)
+    named = re.findall(r"held to (\d+) W", " ".join(check.remedy for check in verdict.build.checks))
+    assert named
+    cards = verdict.repaired.machine.cards if verdict.repaired and verdict.repaired.machine else None
+    assert cards is not None
+    assert cards.power_fraction == 1.0 or str(round(cards.cards[0].power_w * cards.power_fraction)) in named
+
+
+@pytest.mark.parametrize(
+    ("name", "has_radiator"),
+    [
+        ("MSI RTX 4090 Suprim X", False),
+        ("MSI RTX 4090 Suprim Liquid X", True),
+        ("EVGA RTX 3090 FTW3 Ultra", False),
+        ("EVGA RTX 3090 FTW3 Ultra Hybrid", True),
+        ("Asus ROG Strix RTX 4090 OC", False),
+    ],
+)
+def test_a_card_with_a_radiator_is_taken_only_where_its_name_says_so(name: str, has_radiator: bool) -> None:
+    cards = read_listing(None, price_book(), [name]).machine.cards
+    assert cards is not None
+    assert (cards.cards[0].cooling == "liquid") == has_radiator
+
+
+def test_a_laptop_lacks_none_of_the_parts_that_its_list_leaves_out() -> None:
+    text = "Lenovo ThinkPad T14 Gen 3 (i7-1260P, 32GB DDR4), Razer Core X eGPU with RTX 3090. Will a 32b run?"
+    _, found = read_listings(None, price_book(), pasted=text)[0]
+    assert all(check.passed for check in missing_checks(found))
 
 
 def test_tables_say_what_free_text_says(tmp_path: Path) -> None:
