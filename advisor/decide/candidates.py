@@ -280,7 +280,7 @@ def _fitting(
 
 
 def _loads_whole(engine: Engine) -> bool:
-    """Whether a release of an engine holds all 16-bit weights before it quantises any; without a release, the newest."""
+    """Whether an engine holds all 16-bit weights before it quantises any; its newest release if none is named."""
     since = engine.quantises_layers_since
     is_later = bool(since) and not is_before(engine.release, "", since)
     return engine.quantises_whole_models and not is_later

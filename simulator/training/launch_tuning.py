@@ -194,7 +194,8 @@ def trl_flags(
     On several machines it is started on each, with RANK and HEAD as the machine's number and the first one's address.
     Without `num_steps` it passes its data three times. `is_new`: the run starts from random weights.
 
-    Source: TRL 1.16.0, trl/cli, trl/scripts; Accelerate 1.15.0, accelerate/commands/launch.py. TRL 0.24.0 hands options of Accelerate on for `sft` alone.
+    Source: TRL 1.16.0, trl/cli, trl/scripts; Accelerate 1.15.0, accelerate/commands/launch.py. TRL 0.24.0 hands
+        options of Accelerate on for `sft` alone.
     """
     if job.method == "ia3":
         return _program(job, plan, node_size, num_steps)
