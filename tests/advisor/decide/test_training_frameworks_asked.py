@@ -86,7 +86,9 @@ def test_a_model_that_no_trainer_takes_is_refused_with_the_nearest_that_one_does
     assert stated.code == 0
 
 
-@pytest.mark.parametrize(("gpu", "model", "fits"), [("rtx-4090", "8b", True), ("rtx-3060-12gb", "14b", False)])
+@pytest.mark.parametrize(
+    ("gpu", "model", "fits"), [("rtx-4090", "8b", True), ("rtx-3060-12gb", "14b", False)]
+)
 def test_frozen_weights_leave_a_card_only_where_no_other_plan_fits(gpu: str, model: str, fits: bool) -> None:
     import advisor
 

@@ -61,7 +61,9 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 def wrong(framework: str, command: str) -> list[str]:
     """Parts of a command that its framework would refuse, and scripts that neither it nor a named checkout has."""
     named = {*re.findall(r"cat > (\S+)", command), *placeholders_of(command)}
-    command = command.rpartition("\nEOF\n")[2]  # programs before it, as one that writes weights out in 16 bits
+    command = command.rpartition("\nEOF\n")[
+        2
+    ]  # programs before it, as one that writes weights out in 16 bits
     scripts = set(re.findall(r"(?<=\s)[\w./-]+\.py(?=\s|$)", command))
     if scripts - named:
         return sorted(scripts - named)
@@ -255,8 +257,12 @@ def test_trainers_of_transformers_get_weights_of_16_bits() -> None:
 
 def test_mamba_layers_have_their_own_trainer() -> None:
     job = TrainingJob(models.get("mamba2-2.7b").record, 2048, 64)
-    assert " Megatron-LM/pretrain_mamba.py " in launch_flags(job, TrainingPlan(data_parallel=8))["megatron-lm"]
-    assert " Megatron-LM/pretrain_gpt.py " in launch_flags(DENSE, TrainingPlan(data_parallel=8))["megatron-lm"]
+    assert (
+        " Megatron-LM/pretrain_mamba.py " in launch_flags(job, TrainingPlan(data_parallel=8))["megatron-lm"]
+    )
+    assert (
+        " Megatron-LM/pretrain_gpt.py " in launch_flags(DENSE, TrainingPlan(data_parallel=8))["megatron-lm"]
+    )
 
 
 def test_every_word_that_is_not_known_is_explained() -> None:
