@@ -157,7 +157,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         }
         each = by.get(form, "bash {}.sh")
         by_machine = form in _BY_MACHINE
-        asked = [_asked_by(files, share_of(part)) if by_machine else () for part in fleet.parts]
+        asked = [_variables_in(files, share_of(part)) if by_machine else () for part in fleet.parts]
         starts = [
             "".join(f"{name}={_ASKED[name]} " for name in names) + each.format(share_of(part))
             for part, names in zip(fleet.parts, asked, strict=True)
@@ -189,7 +189,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     return {**files, "README.md": markdown(f"{told}Before you deploy: {'; '.join(doubts)}; {options}.\n")}
 
 
-def _asked_by(files: Mapping[str, str], share: str) -> tuple[str, ...]:
+def _variables_in(files: Mapping[str, str], share: str) -> tuple[str, ...]:
     """Return the variables that a machine's script or Compose file of a pool asks for, in the order of `_ASKED`."""
     text = files.get(f"{share}.compose.yaml") or files.get(f"{share}.sh", "")
     found = set(re.findall(r"\$\{(RANK|HEAD(?=:\?)|HOST(?=:\?)):", text))
