@@ -12,6 +12,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.files import read_csv
 from advisor.catalog.releases import version_key
 from advisor.catalog.schema import Accelerator, Engine, GroupedQueryAttention, LatentAttention, Model
+from advisor.catalog.schema.model import CrossAttention
 
 ClassVerdict = Literal["native", "transformers", "no", "unknown"]
 """native: the engine has the class; transformers: the engine runs the class of the transformers library, at a speed
@@ -39,8 +40,8 @@ _WHOLE_LISTS: Final = (
 """Engines and plug-ins whose list of classes was read whole and which run no class of another library: what is absent
 from the list is refused."""
 _LOADS_BY_TYPE: Final = ("mlx",)
-"""Engines that choose a class by the model type of a file, whatever class the file names. Source: mlx-lm 0.32.2,
-mlx_lm/utils.py, _get_classes."""
+"""Engines that read the shape from config.json themselves and choose a class by its model type, whatever class the file
+names. Source: mlx-lm 0.32.2, mlx_lm/utils.py, load_config and _get_classes."""
 ClassLimit = Literal["tensor", "pipeline", "adapters", "eagle", "mtp", "int4", "nf4"]
 _LIMIT_WORDS: Final[Mapping[ClassLimit, str]] = {
     "tensor": "tensor parallelism",
@@ -187,14 +188,16 @@ def repository_of(name: str) -> Repository:
 
 def needs_repository_code(model: Model, engine: str) -> bool:
     """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`): by its
-    tokenizer, by lists of repositories and model types, and of a type in none of them by what its config.json says."""
+    tokenizer, by lists of repositories and model types, and of a type in none of them by what its config.json says.
+    An engine that reads the shape itself needs no code for it."""
     said = [needs for name in model.hf_ids if (needs := repository_of(name).needs_code) is not None]
     if model.has_own_tokenizer or said:
         return model.has_own_tokenizer or any(said)
     known = model_classes().get(model.family)
+    reads_shape = engine in _LOADS_BY_TYPE
     if known is None or not model.family:
-        return model.has_own_code
-    return known.has_own_tokenizer or not {"transformers", engine} & set(known.configured_by)
+        return model.has_own_code and not reads_shape
+    return known.has_own_tokenizer or not (reads_shape or {"transformers", engine} & set(known.configured_by))
 
 
 def class_support(
@@ -203,6 +206,7 @@ def class_support(
     """Return whether an engine loads the class of a model, on an accelerator whose plug-in may have a list of its own,
     in `version`, else in the release that the record names, else in the newest one that was read.
 
+    Assumes: no engine runs an encoder-decoder of text through another library, as vLLM states of its own.
     Source: data/support/engine_models.csv, class_limits.csv and class_parts.csv, each row with its source.
     """
     release = version or engine.release
@@ -217,12 +221,18 @@ def class_support(
         if later is not None and version_key(release) < version_key(later.present):
             note = f"its {part} came after {later.absent}, by {later.present}"
             return ClassSupport("no", engine.id, class_of(model), release, "", later.source, note)
-    return _support(
-        engine.id,
-        class_of(model),
-        model.family,
-        "" if accelerator is None else plugin_of(accelerator),
-        release,
+    plugin = "" if accelerator is None else plugin_of(accelerator)
+    found = _support(engine.id, class_of(model), model.family, plugin, release)
+    if _is_text_to_text(model) and found.verdict in ("transformers", "unknown"):
+        note = "an encoder-decoder, which engines run only with a class of their own"
+        return found._replace(verdict="no", note=note)
+    return found
+
+
+def _is_text_to_text(model: Model) -> bool:
+    """Whether an encoder reads the prompt and a decoder writes, as in T5."""
+    return model.workload == "decoder" and any(
+        isinstance(group.mixer, CrossAttention) for group in model.layers
     )
 
 

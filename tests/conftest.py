@@ -7,6 +7,7 @@ import gc
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -244,3 +245,22 @@ def shared_data() -> Path:
             "the measured tables are not beside this checkout; ADVISOR_SHARED_DATA names their folder"
         )
     return folder
+
+
+def _unset_in_compose(files: Mapping[str, str]) -> list[str]:
+    """Return the variables that a Compose file requires and a printed line that starts it does not set. Compose fills
+    in the variables of a whole file before it selects profiles."""
+    lines = re.findall(r"((?:[A-Z]+=\w+ )*)docker compose ([^`\n]*?) up --detach", files["README.md"])
+    assert lines
+    unset = []
+    for told, words in lines:
+        name = re.search(r"--file (\S+)", words)
+        text = files[name[1] if name else "compose.yaml"].replace("$$", "")
+        required = set(re.findall(r"\$\{(\w+):?\?", text))
+        unset += sorted(required - {each.partition("=")[0] for each in told.split()})
+    return unset
+
+
+@pytest.fixture(scope="session")
+def unset_in_compose() -> Callable[[Mapping[str, str]], list[str]]:
+    return _unset_in_compose

@@ -28,6 +28,7 @@ from advisor.catalog.published import (
     served_checkpoint,
     served_model,
 )
+from advisor.catalog.releases import is_before
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import GB, PICOSECONDS_PER_S
 from advisor.decide.engine_classes import refusal
@@ -275,7 +276,7 @@ def _fitting(
     run = (model, engine, deployment.weight_dtype, accelerator)
     served = served_checkpoint(*run)
     is_block = engine.needs_whole_blocks and is_block_scaled(*run)
-    loads_whole = engine.quantises_whole_models and served.origin == "quantised on loading"
+    loads_whole = _loads_whole(engine) and served.origin == "quantised on loading"
     needs = repository_of(served.repository)
     num_parts = needs.tensor_parallel
     reason: Reason | None = None
@@ -308,6 +309,13 @@ def _fitting(
         if found:
             return found, reason
     return [], reason
+
+
+def _loads_whole(engine: Engine) -> bool:
+    """Whether an engine holds all 16-bit weights before it quantises any; its newest release if none is named."""
+    since = engine.quantises_layers_since
+    is_later = bool(since) and not is_before(engine.release, "", since)
+    return engine.quantises_whole_models and not is_later
 
 
 _LOADING_FRACTION = 0.95

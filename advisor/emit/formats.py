@@ -1,5 +1,6 @@
 """Formats in which a plan is written, and the folder of files that results."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -73,6 +74,8 @@ _VENDORS: Final = {
 """Vendors of the accelerators that a form is written for; the other forms take any."""
 _BY_MACHINE: Final = ("command", "docker", "compose")
 """Forms that a person starts on each machine."""
+_ASKED: Final = {"RANK": "N", "HEAD": "ADDRESS", "HOST": "ADDRESS"}
+"""Variables that a person sets on each machine, with what stands for their values in a README."""
 _ON_KUBERNETES: Final = ("k8s", "dynamo", "llm-d", "kserve", "ray")
 
 
@@ -153,15 +156,22 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
             "skypilot": "sky serve up {}.sky.yaml",
         }
         each = by.get(form, "bash {}.sh")
-        where = "" if form in ("slurm", "skypilot") else " on each machine of its pool"
-        if any(part.nodes_per_replica > 1 for part in fleet.parts) and where:
-            each = f"RANK=N HEAD=ADDRESS {each}"
+        by_machine = form in _BY_MACHINE
+        asked = [_variables_in(files, share_of(part)) if by_machine else () for part in fleet.parts]
+        starts = [
+            "".join(f"{name}={_ASKED[name]} " for name in names) + each.format(share_of(part))
+            for part, names in zip(fleet.parts, asked, strict=True)
+        ]
+        where = " on each machine of its pool" if by_machine else ""
+        if any(part.nodes_per_replica > 1 for part in fleet.parts) and by_machine:
             where += "; in a worker of several machines, RANK is the machine's number and HEAD the first one"
             if form == "compose":
                 where += ", which takes `--profile head`, and the others `--profile worker`"
+        if any("HOST" in names for names in asked):
+            where += "; HOST is the address of that machine, as the others reach it"
         all_parts = " and ".join(
-            _on_machines(form, each.format(share_of(part)), f"{variable_of(part)}_WORKERS", part)
-            for part in fleet.parts
+            _on_machines(form, start, f"{variable_of(part)}_WORKERS", part)
+            for part, start in zip(fleet.parts, starts, strict=True)
         )
         start = f"{all_parts}{where}; then `bash router.sh`"
     before = _before(files, "`")
@@ -177,6 +187,13 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     releases = dict.fromkeys(operators.release_in(part, form) for part in fleet.parts)
     options = f"options are those of {' and '.join(releases)}"
     return {**files, "README.md": markdown(f"{told}Before you deploy: {'; '.join(doubts)}; {options}.\n")}
+
+
+def _variables_in(files: Mapping[str, str], share: str) -> tuple[str, ...]:
+    """Return the variables that a machine's script or Compose file of a pool asks for, in the order of `_ASKED`."""
+    text = files.get(f"{share}.compose.yaml") or files.get(f"{share}.sh", "")
+    found = set(re.findall(r"\$\{(RANK|HEAD(?=:\?)|HOST(?=:\?)):", text))
+    return tuple(name for name in _ASKED if name in found)
 
 
 def _on_machines(form: Format, start: str, variable: str, plan: Plan) -> str:

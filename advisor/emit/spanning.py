@@ -154,12 +154,16 @@ def compose_files(plan: Plan) -> dict[str, str]:
 def compose_services(
     plan: Plan, port: int, address: str, variables: Mapping[str, str] = _NONE
 ) -> dict[str, Any]:
-    """Return the services of a replica's first machine and of each further one, under the profiles head and worker."""
+    """Return the services of a replica's first machine and of each further one, under the profiles head and worker.
+
+    Compose fills in the variables of all services before it selects a profile, so that what only a worker needs must
+    not be required: a worker without its number ends with an error of the engine, which shows the default.
+    Source: docker/compose, issue 11977.
+    """
     devices = [str(number) for number in range(plan.devices_per_process)]
     services: dict[str, Any] = {}
     head = "${HEAD:?address of the first machine of this replica}"
-    last = plan.nodes_per_replica - 1
-    for profile, rank in (("head", "0"), ("worker", f"${{RANK:?number of this machine, 1 to {last}}}")):
+    for profile, rank in (("head", "0"), ("worker", _worker_rank(plan))):
         one = compose_replica(plan, devices, is_alone=False)
         every, workers = _words(plan, rank=_TOKEN, head=HEAD_TOKEN)
         more = [*shlex.split(every), *(shlex.split(workers) if profile == "worker" else [])]
@@ -175,6 +179,12 @@ def compose_services(
         one["environment"] |= {name: value.replace(HEAD_TOKEN, head) for name, value in variables.items()}
         services[profile] = one
     return services
+
+
+def _worker_rank(plan: Plan) -> str:
+    """Return the number of a further machine in Compose files: a variable if there are several such machines."""
+    last = plan.nodes_per_replica - 1
+    return "1" if last == 1 else f"${{RANK:-RANK_1_TO_{last}_IS_MISSING}}"
 
 
 def leader_worker_set(
@@ -316,8 +326,11 @@ def where_words(plan: Plan, form: str) -> str:
     if plan.is_mpi:
         return f" on the first of the {count} machines of each replica"
     if form == "compose":
+        start = "docker compose --profile worker up --detach"
+        if count == 2:
+            return f" on the first machine of each replica, and `HEAD=ADDRESS {start}` on its other one"
         return (
-            " on the first machine of each replica, and `HEAD=ADDRESS RANK=N docker compose --profile worker up "
-            f"--detach` on its further {count - 1}"
+            f" on the first machine of each replica, and `HEAD=ADDRESS RANK=N {start}` on its further {count - 1}, "
+            f"where N is 1 to {count - 1}"
         )
     return f" on each of the {count} machines of each replica"

@@ -211,10 +211,12 @@ def _refuse_unknown(config: ConfigFields, text: ConfigFields) -> None:
     if not own or own in known:
         return
     classes = ", ".join(str(name) for name in config.sequence("architectures") or ())
-    near = ", ".join(get_close_matches(own, known, n=5, cutoff=0.3))
+    two = config.values.get("is_encoder_decoder") is True
+    near = ", ".join(hf_encoder_decoder.READERS if two else get_close_matches(own, known, n=5, cutoff=0.3))
+    kind = "encoder-decoder" if two else "architecture"
     text.fail(
         "model_type",
-        f"is '{own}'{f' ({classes})' if classes else ''}, an architecture that is not known",
+        f"is '{own}'{f' ({classes})' if classes else ''}, an {kind} that is not known",
         fix="name a known type in the file if the layers are the same as that type's",
         hint=f"nearest known types: {near}" if near else "",
     )

@@ -469,7 +469,10 @@ class Engine(Record):
     guesses_in_stages: bool = True
     """Whether it guesses ahead where a replica has pipeline stages."""
     quantises_whole_models: bool = False
-    """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading."""
+    """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading, up to
+    `quantises_layers_since`."""
+    quantises_layers_since: str = ""
+    """Release from which it quantises each layer as its weights arrive; empty if none does."""
     is_planned_if_named: bool = False
     """Whether plans are made with it only where a question names it, on every accelerator of its vendors that another
     engine serves: nothing of it was fitted."""

@@ -20,6 +20,13 @@ RAY_PORT: Final = 6379
 _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "$RANK": "number of the machine on which the line runs, from 0",
     "$HEAD": "name or address of the first machine; run the line on every machine",
+    **{
+        f"Megatron-LM/{name}": "script of a checkout, once on every machine: git clone --branch core_v0.16.0 "
+        "https://github.com/NVIDIA/Megatron-LM"
+        for name in ("pretrain_gpt.py", "pretrain_mamba.py")
+    },
+    "Megatron-Bridge/scripts/training/run_recipe.py": "script of a checkout, once on every machine: git clone "
+    "--branch v0.3.0 https://github.com/NVIDIA-NeMo/Megatron-Bridge",
     "$MODEL": "Megatron-LM's options for the model, its tokenizer and data: --num-layers, --data-path, ...",
     "$STEPS": "optimizer steps of the run, which Megatron-LM has no default of",
     "RECIPE": "name of a recipe, which Megatron-Bridge's release lacks for the model: add one to "
@@ -89,7 +96,7 @@ def placeholders_of(command: str) -> dict[str, str]:
 
     Source: own definition.
     """
-    trainer = re.search(rf"(?:trl |scripts[./])({'|'.join(_COLUMNS)})\b", command)
+    trainer = re.search(rf"(?:trl |scripts\.|> )({'|'.join(_COLUMNS)})\b", command)
     columns = _COLUMNS[trainer[1] if trainer else "sft"]
     return {
         word: meaning + (columns if word == "DATASET" else "")
@@ -177,7 +184,7 @@ def megatron_start(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     queue = "CUDA_DEVICE_MAX_CONNECTIONS=1 " if divided and plan.sharding in ("none", "zero1") else ""
     if plan.offload_activations:
         queue += "NVTE_CPU_OFFLOAD_V1=1 "  # Transformer Engine 2.10 and later moves weights too without it.
-    return f"{queue}{_static(plan, node_size)} {script} $MODEL"
+    return f"{queue}{_static(plan, node_size)} Megatron-LM/{script} $MODEL"
 
 
 def nemo_start(plan: TrainingPlan, node_size: int) -> str:
@@ -185,7 +192,7 @@ def nemo_start(plan: TrainingPlan, node_size: int) -> str:
 
     Source: NVIDIA-NeMo/Megatron-Bridge, scripts/training/README.md and run_recipe.py.
     """
-    return f"{_static(plan, node_size)} scripts/training/run_recipe.py"
+    return f"{_static(plan, node_size)} Megatron-Bridge/scripts/training/run_recipe.py"
 
 
 def torchtitan_start(plan: TrainingPlan, node_size: int) -> str:

@@ -38,8 +38,36 @@ _OPTIMIZERS: Final[Mapping[str, str]] = {
 }
 _TRAINERS: Final = ("sft", "dpo", "grpo", "rloo", "kto", "reward")
 """Trainers of TRL's command line, whose scripts are modules of the package."""
-_EXAMPLES: Final = ("orpo",)
-"""Trainers of which TRL has a script in the examples of its repository, but no command."""
+_PROGRAMS: Final = {
+    "orpo": """cat > orpo.py <<'EOF'
+from accelerate import PartialState
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from trl import ModelConfig, ScriptArguments, TrlParser, get_peft_config, get_quantization_config
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
+
+data, args, model = TrlParser((ScriptArguments, ORPOConfig, ModelConfig)).parse_args_and_config()
+packed = get_quantization_config(model)
+args.model_init_kwargs = {
+    "dtype": model.dtype,
+    "attn_implementation": model.attn_implementation,
+    "quantization_config": packed,
+    "device_map": {"": PartialState().local_process_index} if packed else None,
+}
+tokenizer = AutoTokenizer.from_pretrained(model.model_name_or_path, trust_remote_code=args.trust_remote_code)
+tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+ORPOTrainer(
+    model.model_name_or_path,
+    args=args,
+    train_dataset=load_dataset(data.dataset_name, name=data.dataset_config)[data.dataset_train_split],
+    processing_class=tokenizer,
+    peft_config=get_peft_config(model),
+).train()
+EOF
+"""
+}
+"""Programs that call a trainer for which the package of TRL has neither command nor script, with TRL's own options.
+Source: TRL 1.16.0, trl/experimental/orpo; trl/scripts/dpo.py, whose options they are."""
 
 
 def weights_of(model: Model) -> str:
@@ -166,19 +194,19 @@ def trl_flags(
     On several machines it is started on each, with RANK and HEAD as the machine's number and the first one's address.
     Without `num_steps` it passes its data three times. `is_new`: the run starts from random weights.
 
-    Source: TRL 1.16.0, trl/cli, trl/scripts, examples/scripts/orpo.py; Accelerate 1.15.0,
-        accelerate/commands/launch.py. TRL 0.24.0 hands options of Accelerate on for `sft` alone.
+    Source: TRL 1.16.0, trl/cli, trl/scripts; Accelerate 1.15.0, accelerate/commands/launch.py. TRL 0.24.0 hands
+        options of Accelerate on for `sft` alone.
     """
     if job.method == "ia3":
         return _program(job, plan, node_size, num_steps)
-    if trainer not in _TRAINERS + _EXAMPLES:
+    if trainer not in _TRAINERS and trainer not in _PROGRAMS:
         raise ValueError(f"TRL has no command {trainer}")
     name, first = _first_weights(job.model, trainer, is_new=is_new)
     start = _launcher(job, plan, trainer, node_size)
     flags = [f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET"]
     flags.append(_sequences(job) if trainer == "sft" else more)
     flags += _trainer_flags(job, plan, num_steps)
-    return first + " ".join(filter(None, flags))
+    return first + _PROGRAMS.get(trainer, "") + " ".join(filter(None, flags))
 
 
 _IA3: Final = """cat > ia3.py <<'EOF'
@@ -313,7 +341,7 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int
     of the trainer's script."""
     if plan.data_parallel == 1 and not _in_host(plan) and trainer in _TRAINERS:
         return f"trl {trainer} --num_processes 1"
-    script = f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"examples/scripts/{trainer}.py"
+    script = f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"{trainer}.py"
     return f"{_accelerate(job, plan, node_size)} {script}"
 
 

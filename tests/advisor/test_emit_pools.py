@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -448,7 +448,12 @@ def test_pools_of_an_engine_without_a_router_are_refused() -> None:
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize("sizes", [(16, 16), (8, 16), (32, 8)])
 def test_workers_of_several_machines_in_every_format(
-    form: str, shares: tuple[str, str], engine: str, sizes: tuple[int, int], tmp_path: Path
+    form: str,
+    shares: tuple[str, str],
+    engine: str,
+    sizes: tuple[int, int],
+    tmp_path: Path,
+    unset_in_compose: Callable[[Mapping[str, str]], list[str]],
 ) -> None:
     counts = (2, 1)
     parts = tuple(
@@ -462,6 +467,7 @@ def test_workers_of_several_machines_in_every_format(
         return
     files = emit_files("big", option, form)  # type: ignore[arg-type]
     assert files["README.md"].count("\n") == 3
+    assert form != "compose" or not unset_in_compose(files)
     for name, text in files.items():
         if name.endswith((".sh", ".sbatch")):
             (tmp_path / name).write_text(text)

@@ -19,6 +19,7 @@ from advisor.catalog.architectures import (
     output_of,
 )
 from advisor.catalog.engines import plans_on
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.hf.config import known_types, model_from_hf_config
 from advisor.decide.engine_classes import check_classes
 from advisor.decide.reason import NoAnswerError
@@ -221,6 +222,34 @@ def test_a_type_in_no_list_needs_the_code_that_its_file_names(tmp_path: Path) ->
     assert not needs_repository_code(model_from_hf_config(known), "vllm")
     known.with_name("tokenizer_config.json").write_text('{"auto_map": {"AutoTokenizer": ["own.Own", null]}}')
     assert needs_repository_code(model_from_hf_config(known), "vllm")
+
+
+def test_an_encoder_decoder_runs_only_with_a_class_of_the_engine(tmp_path: Path) -> None:
+    values = {"d_model": 512, "num_layers": 6, "num_heads": 8, "d_kv": 64, "d_ff": 2048, "vocab_size": 32128}
+    for family in ("t5", "mt5", "umt5"):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(values | {"model_type": family, "is_encoder_decoder": True}))
+        model = model_from_hf_config(path)
+        for engine in engines.all_engines():
+            found = class_support(engine, model)
+            assert found.verdict == ("native" if (engine.id, family) == ("tensorrt-llm", "t5") else "no")
+    path.write_text(json.dumps(values | {"model_type": "marian", "is_encoder_decoder": True}))
+    with pytest.raises(InputFileError, match="encoder-decoder that is not known"):
+        model_from_hf_config(path)
+
+
+def test_every_published_model_has_a_row_that_says_whose_code_reads_it() -> None:
+    for model in models.all_models():
+        if model.hf_ids and model.workload == "decoder":
+            assert model.family in model_classes(), model.id
+    for name, engine, needs in (
+        ("phi-3-small", "sglang", True),
+        ("phi-3-small", "mlx", True),
+        ("step-3", "vllm", False),
+        ("qwen3-8b", "mlx", False),
+        ("minicpm-2b", "mlx", False),
+    ):
+        assert needs_repository_code(models.by_id(name), engine) == needs, (name, engine)
 
 
 def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_an_unknown_hugging_face_id_says_how_to_use_its_config() -> None:
         ("gpt-oss-20b", "mxfp4", "openai/gpt-oss-20b", "convert first"),
         ("mamba2-2.7b", "fp16", "state-spaces/mamba2-2.7b", "convert first"),
         ("qwen3-8b", "q8_0", "unsloth/Qwen3-8B-GGUF", "published"),
-        ("gemma-2-9b", "q4_k_m", "google/gemma-2-9b-it", "quantise first"),
+        ("starcoder2-7b", "q4_k_m", "bigcode/starcoder2-7b", "quantise first"),
     ],
 )
 def test_an_engine_of_gguf_files_gets_gguf_files(

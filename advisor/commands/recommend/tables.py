@@ -96,6 +96,11 @@ def start_words(option: Option) -> str:
         return f"Convert {checkpoint.repository} to a GGUF file in {kind} first, then start each replica with"
     unseen = checkpoint is not None and checkpoint.origin == "pattern"
     look = "; look whether the checkpoint is there" if unseen else ""
+    first = (
+        f"Put the weights beside the config.json of {checkpoint.repository}, which alone was read, then start"
+        if checkpoint is not None and checkpoint.is_local
+        else "Start"
+    )
     which = (
         f"each of {option.replica_layout.num_replicas} replicas"
         if option.replica_layout.num_replicas > 1
@@ -105,7 +110,7 @@ def start_words(option: Option) -> str:
         which = "its parts"
     elif (nodes := nodes_of_replica(option.replica_layout.accelerators_per_replica, option.machine)) > 1:
         which += f" on {nodes} machines, of which HEAD is the first,"
-    return f"Start {which} with{look}"
+    return f"{first} {which} with{look}"
 
 
 def start_command(option: Option) -> str:

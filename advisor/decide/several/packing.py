@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.catalog.schema import Accelerator, Price
-from advisor.decide.offers import Placement, placements
+from advisor.decide.offers import OWN, Placement, machine_of, placements
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,12 @@ def order_units(needs: Sequence[Need], price: Price, chip: Accelerator) -> UnitO
     """Return the units of one offer that hold all replicas, with several models on a machine where they fit; None if
     the offer has no machine for one of them, or too few units.
 
-    Replicas that take several units have those for themselves.
+    Replicas that take several machines have those for themselves. Boards of one's own are billed one by one, and stand
+    in machines of their kind.
     """
     (unit,) = placements(1, (price,), chip)
-    room = unit.accelerators_per_unit
+    is_own = price.provider == OWN
+    room = machine_of(unit, 1).accelerators_per_node if is_own else unit.accelerators_per_unit
     own = list[Machines]()
     inner = list[Need]()
     for place, need in enumerate(needs):
@@ -97,7 +99,17 @@ def order_units(needs: Sequence[Need], price: Price, chip: Accelerator) -> UnitO
             alone = Machines(need.num_replicas, need.size, (0,) * len(needs), 0)
             own.append(_with(alone, place, 1, need.size, need.num_replicas))
     machines = (*pack(inner, room), *own)
-    num_units = sum(each.count * (each.num_accelerators // room) for each in machines)
+    num_machines = sum(each.count * math.ceil(each.num_accelerators / room) for each in machines)
+    if is_own and not _are_there(machines, num_machines, room, price):
+        return None
+    num_units = sum(each.count * each.num_used for each in machines) if is_own else num_machines
     if unit.max_units is not None and num_units > unit.max_units:
         return None
     return UnitOrder(unit, max(num_units, unit.min_units), machines)
+
+
+def _are_there(machines: Sequence[Machines], num_machines: int, room: int, price: Price) -> bool:
+    """Whether boards of one's own fill these machines of `room` boards, of which the last may have fewer."""
+    full, rest = divmod(price.max_quantity or price.num_accelerators, room)
+    least = min((each.num_used for each in machines), default=0)
+    return num_machines <= full or (num_machines == full + 1 and least <= rest)

@@ -108,8 +108,8 @@ def best_plans(
     """Return the fastest plans of all variants on `num_accelerators` accelerators, in closed form, fastest first.
 
     Plans that fit with the whole interval of their peak come before tight ones, which are looked at only if no other
-    fits. Plans on the accelerators alone come before those in host memory, unless one of these takes less than
-    HOST_WORTH_FRACTION of their step.
+    fits. Plans on the accelerators alone come before those in host memory, unless one of these tunes a whole model in
+    less than HOST_WORTH_FRACTION of their step: what the base of adapters saves there is less sure than that it fits.
 
     `companions` are the other models of a loop, whose memory counts while the policy trains: a critic's states, the
     weights of a reference and of a reward model. `can_start` leaves out plans that no framework has options for.
@@ -134,9 +134,10 @@ def best_plans(
         return sorted(found, key=lambda plan: plan.step_s)[:keep]
 
     alone = fastest(in_host=False, tight=False) or fastest(in_host=False, tight=True)
-    held = fastest(in_host=True, tight=False)
     if not alone:
-        return held or fastest(in_host=True, tight=True)
+        return fastest(in_host=True, tight=False) or fastest(in_host=True, tight=True)
+    is_full = any(each.job.method == "full" for each in variants)
+    held = fastest(in_host=True, tight=False) if is_full else []
     if held and held[0].step_s < HOST_WORTH_FRACTION * alone[0].step_s:
         return held
     return alone

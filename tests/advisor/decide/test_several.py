@@ -143,7 +143,20 @@ def test_whole_nodes_are_bought_within_what_the_seller_has() -> None:
     assert least is not None
     assert least.num_units == 4
     assert order_units(needs, offer(provider="own"), chip) is None  # two machines are not there
-    assert order_units([Need(2, 2), Need(4, 1)], offer(provider="own"), chip) is not None
+    owned = order_units([Need(2, 2), Need(3, 1)], offer(provider="own"), chip)
+    assert owned is not None
+    assert (owned.num_units, owned.machines) == (7, (Machines(1, 8, (2, 3), 7),))
+    four = order_units([Need(1, 1), Need(1, 1)], offer(provider="own", num_accelerators=4), chip)
+    assert four is not None
+    assert (four.num_units, four.machines) == (2, (Machines(1, 4, (1, 1), 2),))
+    twelve = offer(provider="own", num_accelerators=12)
+    for needs, fits in (
+        ([Need(3, 4)], True),
+        ([Need(1, 8), Need(4, 1)], True),
+        ([Need(2, 5)], False),
+        ([Need(1, 8), Need(1, 4), Need(1, 1)], False),
+    ):
+        assert (order_units(needs, twelve, chip) is not None) == fits
     assert order_units([Need(1, 8)], offer(num_accelerators=2, usd_per_hour=20.0), chip) is None
     single = order_units(
         [Need(2, 4), Need(3, 1)], offer(provider="runpod", num_accelerators=1, usd_per_hour=3.0), chip

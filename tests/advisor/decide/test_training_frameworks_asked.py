@@ -84,3 +84,15 @@ def test_a_model_that_no_trainer_takes_is_refused_with_the_nearest_that_one_does
         f"advisor simulate train --model {model} --gpu h100-sxm --gpus 8 --sequence 2048 --global-batch 64"
     )
     assert stated.code == 0
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "fits"), [("rtx-4090", "8b", True), ("rtx-3060-12gb", "14b", False)]
+)
+def test_frozen_weights_leave_a_card_only_where_no_other_plan_fits(gpu: str, model: str, fits: bool) -> None:
+    import advisor
+
+    asked = {"workload": "finetune", "method": "qlora", "framework": "axolotl", "sequence": 1024}
+    found = advisor.recommend(model=model, own=f"1x{gpu}", gpus=1, global_batch=8, tokens="1M", **asked)
+    plan = found.to_dict()["options"][0]["plan"]
+    assert (plan["offload"] == "") == fits

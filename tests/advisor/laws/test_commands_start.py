@@ -6,6 +6,7 @@ import re
 from typing import get_args
 
 import pytest
+import yaml
 
 from advisor.catalog import engines, models
 from advisor.catalog.architectures import class_support
@@ -117,3 +118,28 @@ def _check_machines(option: Option) -> None:
     assert flags.nodes is not None
     assert len(lines) == (nodes if not flags.nodes.launcher else 1 + bool(option.started.config))
     assert layout.accelerators_per_replica % nodes == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"models": "qwen3-8b@6,qwen3-32b@1", "own": "4xh100-sxm", "engine": "vllm"},
+        {"models": "8b@6,qwen3-4b@4,qwen3-14b@2", "own": "8xl40s", "engine": "sglang"},
+        {"model": "8b", "own": "4xl40s", "rate": 12, "engine": "vllm"},
+    ],
+)
+def test_replicas_on_a_box_have_accelerators_and_ports_of_their_own(asked: dict[str, object]) -> None:
+    import advisor
+
+    found = advisor.recommend(**asked, fast=True, emit="compose", as_of="2026-11-20").to_dict()
+    devices = list[int]()
+    ports = list[str]()
+    for name, text in found["deployment"]["files"].items():
+        if name.endswith("compose.yaml"):
+            for service in yaml.safe_load(text)["services"].values():
+                reserved = service.get("deploy", {}).get("resources", {}).get("reservations", {})
+                devices += (int(each) for one in reserved.get("devices", ()) for each in one["device_ids"])
+                ports += (each.partition(":")[0] for each in service.get("ports", ()))
+    assert len(set(devices)) == len(devices) == found["options"][0]["machine"]["num_accelerators"]
+    assert len(set(ports)) == len(ports)
+    assert max(devices) < int(str(asked["own"]).partition("x")[0])

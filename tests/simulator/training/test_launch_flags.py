@@ -42,7 +42,7 @@ OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
 STARTED = ("megatron-lm", "nemo", "torchtitan")
 """Frameworks whose processes torchrun starts."""
 COMMANDS = {
-    "trl": ("trl", "sft", "dpo", "grpo", "rloo", "kto", "reward", "accelerate", "launch"),
+    "trl": ("trl", "sft", "dpo", "grpo", "rloo", "kto", "reward", "accelerate", "launch", "orpo.py"),
     "verl": ("python3", "-m", "verl.trainer.main_ppo"),
     "verl-megatron": ("python3", "-m", "verl.trainer.main_ppo"),
     "deepspeed": ("deepspeed",),
@@ -59,8 +59,14 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
 
 def wrong(framework: str, command: str) -> list[str]:
-    """Parts of a command that its framework would refuse."""
-    command = command.rpartition("\nEOF\n")[2]  # a program before it that writes weights out in 16 bits
+    """Parts of a command that its framework would refuse, and scripts that neither it nor a named checkout has."""
+    named = {*re.findall(r"cat > (\S+)", command), *placeholders_of(command)}
+    command = command.rpartition("\nEOF\n")[
+        2
+    ]  # programs before it, as one that writes weights out in 16 bits
+    scripts = set(re.findall(r"(?<=\s)[\w./-]+\.py(?=\s|$)", command))
+    if scripts - named:
+        return sorted(scripts - named)
     command = (
         command.partition("; do sleep 5; done\nelse\n")[2].rpartition("done\n")[2].removesuffix("\nfi")
         or command
@@ -79,7 +85,6 @@ def wrong(framework: str, command: str) -> list[str]:
         known = known | OPTIONS["trl"]["options"]
     assert "--dataset_name" in command or framework not in ("trl", "deepspeed")
     left = [word for word in shlex.split(command) if word not in COMMANDS.get(framework, ())]
-    left = [word for word in left if not word.startswith("examples/scripts/")]
     found = []
     while left:
         name, _, value = left.pop(0).partition("=")
@@ -95,8 +100,8 @@ def wrong(framework: str, command: str) -> list[str]:
 
 
 PROGRAMS = {
-    "megatron-lm": ("pretrain_gpt.py $MODEL", "pretrain_mamba.py $MODEL"),
-    "nemo": ("scripts/training/run_recipe.py",),
+    "megatron-lm": ("Megatron-LM/pretrain_gpt.py $MODEL", "Megatron-LM/pretrain_mamba.py $MODEL"),
+    "nemo": ("Megatron-Bridge/scripts/training/run_recipe.py",),
     "torchtitan": ("-m torchtitan.train",),
 }
 
@@ -252,8 +257,12 @@ def test_trainers_of_transformers_get_weights_of_16_bits() -> None:
 
 def test_mamba_layers_have_their_own_trainer() -> None:
     job = TrainingJob(models.get("mamba2-2.7b").record, 2048, 64)
-    assert " pretrain_mamba.py " in launch_flags(job, TrainingPlan(data_parallel=8))["megatron-lm"]
-    assert " pretrain_gpt.py " in launch_flags(DENSE, TrainingPlan(data_parallel=8))["megatron-lm"]
+    assert (
+        " Megatron-LM/pretrain_mamba.py " in launch_flags(job, TrainingPlan(data_parallel=8))["megatron-lm"]
+    )
+    assert (
+        " Megatron-LM/pretrain_gpt.py " in launch_flags(DENSE, TrainingPlan(data_parallel=8))["megatron-lm"]
+    )
 
 
 def test_every_word_that_is_not_known_is_explained() -> None:
@@ -583,12 +592,12 @@ def test_every_process_of_a_plan_is_launched() -> None:
         plan = TrainingPlan(data_parallel=count, sharding=sharding)
         command = trl_flags(job, plan, trainer, "--max_length 99", node_size=node_size)
         assert not wrong("trl", command), command
-        words = shlex.split(command)
+        words = shlex.split(command.rpartition("\nEOF\n")[2])
         if count == 1 and trainer != "orpo":
             assert words[:2] == ["trl", trainer]
             continue
         assert words[words.index("--num_processes") + 1] == str(count)
-        start = words.index("examples/scripts/orpo.py" if trainer == "orpo" else f"trl.scripts.{trainer}")
+        start = words.index("orpo.py" if trainer == "orpo" else f"trl.scripts.{trainer}")
         assert words.index("--num_processes") < start < words.index("--model_name_or_path"), (
             "Accelerate's come first"
         )
