@@ -167,15 +167,77 @@ def _value_fragment(words, IS_E5M2: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
-def _load_words(ptr, page, first, last, kv_head, steps, words, PAGE: gl.constexpr, HEADS: gl.constexpr):
+def _own_share(length, part, num_parts, STEP: gl.constexpr):
+    """Return the first token of a part of a sequence and the end of it, in whole steps but for the last part."""
+    share = gl.cdiv(gl.cdiv(length, STEP), num_parts) * STEP
+    begin = part * share
+    return begin, min(length, begin + share)
+
+
+@gluon.jit
+def _find_page(table_ptr, first, last_step, PAGE: gl.constexpr):
+    """Return the first token of a step, and its page. Beyond the end, the last step is loaded again and not used."""
+    first = min(first, last_step)
+    return first, gl.load(table_ptr + first // PAGE)
+
+
+@gluon.jit
+def _load_words(
+    ptr,
+    page,
+    first,
+    last,
+    kv_head,
+    layout: gl.constexpr,
+    STEP: gl.constexpr,
+    WORDS: gl.constexpr,
+    PAGE: gl.constexpr,
+    HEADS: gl.constexpr,
+):
     """Load the words of a step's tokens of one head; tokens beyond the last stand for the last one.
 
     A step lies in one page.
     """
-    WORDS: gl.constexpr = words.shape[0]
+    steps = gl.arange(0, STEP, layout=gl.SliceLayout(1, layout))
+    words = gl.arange(0, WORDS, layout=gl.SliceLayout(0, layout))
     place = ((page.to(gl.int64) * PAGE + first % PAGE) * HEADS + kv_head) * WORDS
     rows = gl.minimum(steps, last - first) * (HEADS * WORDS)
     return gl.load(ptr + place + (rows[:, None] + words[None, :]))
+
+
+@gluon.jit
+def _load_queries(ptr, first_head, heads, columns, QUERIES_PER_KV: gl.constexpr, layout: gl.constexpr):
+    """Load queries of one key-value head as the right operand [D, heads], in fp16, with what they are divided by
+    [heads].
+
+    Divided by a power of two that brings them to 1 to 2, queries fit fp16 without loss.
+    """
+    places = (first_head + heads)[:, None] * columns.shape[0] + columns[None, :]
+    q = gl.load(ptr + places, mask=(heads < QUERIES_PER_KV)[:, None], other=0.0).to(gl.float32)
+    size = gl.exp2(gl.floor(gl.log2(gl.maximum(gl.max(gl.abs(q), axis=1), _SMALLEST))))
+    q = gl.permute(_in_order((q / size[:, None]).to(gl.float16)), [1, 0])
+    return gl.convert_layout(q, layout), size
+
+
+@gluon.jit
+def _add_weights(scores, top, total):
+    """Return softmax's weights of further scores, the factor of what was summed before, and the new maxima and sums."""
+    higher = gl.maximum(top, gl.max(scores, axis=0))
+    weights = gl.exp2(scores - higher[None, :])
+    scale = gl.exp2(top - higher)
+    return weights, scale, higher, total * scale + gl.sum(weights, axis=0)
+
+
+@gluon.jit
+def _by_head(result, layout: gl.constexpr):
+    """Return a result [D, heads], whose row 8 · i + g is column g · D / 8 + i, as [heads, D].
+
+    Shared memory brings neighbours together for the store.
+    """
+    head_dim: gl.constexpr = result.shape[0]
+    heads: gl.constexpr = result.shape[1]
+    ordered = gl.permute(gl.reshape(result, [head_dim // 8, 8, heads]), [2, 1, 0])
+    return gl.convert_layout(gl.reshape(ordered, [heads, head_dim]), layout)
 
 
 @gluon.jit
@@ -214,32 +276,18 @@ def _part_kernel(
     sequence = gl.program_id(2)
     length = gl.load(lengths_ptr + sequence)
     last = length - 1
-    # Beyond the end, the last step is loaded again and not used.
     last_step = last // STEP * STEP
-    share = gl.cdiv(gl.cdiv(length, STEP), num_parts) * STEP
-    begin = part * share
-    end = min(length, begin + share)
+    begin, end = _own_share(length, part, num_parts, STEP)
     table_ptr += sequence * max_pages
-    k_steps = gl.arange(0, STEP, layout=gl.SliceLayout(1, k_layout))
-    v_steps = gl.arange(0, STEP, layout=gl.SliceLayout(1, v_layout))
-    k_words = gl.arange(0, WORDS, layout=gl.SliceLayout(0, k_layout))
-    v_words = gl.arange(0, WORDS, layout=gl.SliceLayout(0, v_layout))
-    ahead = min(begin, last_step)
-    page = gl.load(table_ptr + ahead // PAGE)
-    k = _load_words(k_ptr, page, ahead, last, kv_head, k_steps, k_words, PAGE, NUM_KV_HEADS)
-    v = _load_words(v_ptr, page, ahead, last, kv_head, v_steps, v_words, PAGE, NUM_KV_HEADS)
-    ahead = min(begin + STEP, last_step)
-    page = gl.load(table_ptr + ahead // PAGE)
+    ahead, page = _find_page(table_ptr, begin, last_step, PAGE)
+    k = _load_words(k_ptr, page, ahead, last, kv_head, k_layout, STEP, WORDS, PAGE, NUM_KV_HEADS)
+    v = _load_words(v_ptr, page, ahead, last, kv_head, v_layout, STEP, WORDS, PAGE, NUM_KV_HEADS)
+    ahead, page = _find_page(table_ptr, begin + STEP, last_step, PAGE)
 
     first_head = (sequence * NUM_KV_HEADS + kv_head) * QUERIES_PER_KV
     q_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, q_layout))
     q_columns = gl.arange(0, HEAD_DIM, layout=gl.SliceLayout(0, q_layout))
-    q_places = (first_head + q_rows)[:, None] * HEAD_DIM + q_columns[None, :]
-    q = gl.load(q_ptr + q_places, mask=(q_rows < QUERIES_PER_KV)[:, None], other=0.0).to(gl.float32)
-    # Divided by a power of two that brings them to 1 to 2, the queries fit fp16 without loss.
-    size = gl.exp2(gl.floor(gl.log2(gl.maximum(gl.max(gl.abs(q), axis=1), _SMALLEST))))
-    q = gl.permute(_in_order((q / size[:, None]).to(gl.float16)), [1, 0])
-    q = gl.convert_layout(q, right)
+    q, size = _load_queries(q_ptr, first_head, q_rows, q_columns, QUERIES_PER_KV, right)
     score_scale = gl.convert_layout(size, gl.SliceLayout(0, layout))
     score_scale = score_scale * (softmax_scale * gl.load(k_scale_ptr + kv_head))
 
@@ -250,23 +298,15 @@ def _part_kernel(
     for first in range(begin, end, STEP):
         scores = mma_v2(_key_fragment(k, IS_E5M2, left), q, gl.zeros([STEP, ROWS], gl.float32, layout))
         # The next keys are loaded under the weights, the next values under the next scores.
-        k = _load_words(k_ptr, page, ahead, last, kv_head, k_steps, k_words, PAGE, NUM_KV_HEADS)
+        k = _load_words(k_ptr, page, ahead, last, kv_head, k_layout, STEP, WORDS, PAGE, NUM_KV_HEADS)
         scores = gl.where((score_steps < end - first)[:, None], scores * score_scale[None, :], _MASKED)
-        higher = gl.maximum(top, gl.max(scores, axis=0))
-        weights = gl.exp2(scores - higher[None, :])
-        scale = gl.exp2(top - higher)
-        total = total * scale + gl.sum(weights, axis=0)
-        top = higher
+        weights, scale, top, total = _add_weights(scores, top, total)
         weights = gl.convert_layout(weights.to(gl.float16), right)
         acc = mma_v2(_value_fragment(v, IS_E5M2, left), weights, acc * scale[None, :])
-        v = _load_words(v_ptr, page, ahead, last, kv_head, v_steps, v_words, PAGE, NUM_KV_HEADS)
-        ahead = min(first + 2 * STEP, last_step)
-        page = gl.load(table_ptr + ahead // PAGE)
+        v = _load_words(v_ptr, page, ahead, last, kv_head, v_layout, STEP, WORDS, PAGE, NUM_KV_HEADS)
+        ahead, page = _find_page(table_ptr, first + 2 * STEP, last_step, PAGE)
 
-    acc *= gl.load(v_scale_ptr + kv_head)
-    # Row 8 · i + g of the result is column g · D / 8 + i; shared memory brings neighbours together for the store.
-    result = gl.permute(gl.reshape(acc, [HEAD_DIM // 8, 8, ROWS]), [2, 1, 0])
-    result = gl.convert_layout(gl.reshape(result, [ROWS, HEAD_DIM]), q_layout)
+    result = _by_head(acc * gl.load(v_scale_ptr + kv_head), q_layout)
     q_slots = (first_head + q_rows).to(gl.int64) * num_parts + part
     part_places = q_slots[:, None] * HEAD_DIM + q_columns[None, :]
     gl.store(part_ptr + part_places, result, mask=(q_rows < QUERIES_PER_KV)[:, None])

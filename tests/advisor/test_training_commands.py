@@ -623,7 +623,7 @@ def test_adapters_of_a_7b_on_one_a100_take_what_was_measured(
     cli: Cli, method: str, tokens_per_s: float, reserved_gib: float
 ) -> None:
     """Mistral-7B in micro-batches of four; the public runs state no length, 4,096 tokens are assumed: shorter sequences
-    take 5 % less for attention. The prediction is 18 % slow: how many values a cycle an A100 casts was measured on an H200.
+    take 5 % less for attention. Predicted 18 % slow: the values that a processor casts a cycle were counted on an H200.
     """
     plan = "--gpu a100-sxm-80gb --gpus 1 --micro-batch 4 --global-batch 4 --sequence 4096 --recompute full"
     software = f"--framework peft --framework-version 2024-06 --method {method} --lora-rank 16"
