@@ -40,7 +40,7 @@ SAME_SPEED: Final = 0.99
 """Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
 LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
 the money."""
-WHAT_IS_USUAL: Final = frozenset(("cpu-class", "frame", "psu-reset"))
+WHAT_IS_USUAL: Final = frozenset(("cpu-class", "display", "frame", "psu-reset"))
 """Rules on what builders usually take, which the planner keeps where that costs no speed for the money."""
 SYSTEM_FILES_BYTES: Final = 200 * GB
 USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
