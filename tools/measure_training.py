@@ -8,16 +8,15 @@ tokens are random; nothing is loaded. Needs torch >= 2.6 and CUDA devices.
 """
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from measured_cases import append_result, measure_each
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -289,37 +288,25 @@ def main() -> None:
     if options.only is not None:
         result = run(cases[options.only])
         if result:
-            with options.out.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(result) + "\n")
+            append_result(options.out, result)
         return
-    begun = time.monotonic()
-    for i, case in enumerate(cases):
-        left = options.seconds - (time.monotonic() - begun)
-        if left < 30:
-            print("out of time before case", i)
-            break
-        command = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
-            str(case.num_gpus),
-            "--master-port",
-            str(29500 + i),
-            __file__,
-        ]
-        try:
-            done = subprocess.run(
-                [*command, "--cases", options.cases, "--out", str(options.out), "--only", str(i)],
-                timeout=min(120.0, left),
-                capture_output=True,
-                check=False,
-                text=True,
+    launcher = [sys.executable, "-m", "torch.distributed.run"]
+    own = [__file__, "--cases", options.cases, "--out", str(options.out), "--only"]
+    measure_each(
+        (
+            (
+                i,
+                [
+                    *launcher,
+                    *f"--nproc-per-node {case.num_gpus} --master-port {29500 + i}".split(),
+                    *own,
+                    str(i),
+                ],
             )
-            said = "ok" if done.returncode == 0 else done.stderr[-600:]
-        except subprocess.TimeoutExpired:
-            said = "timed out"
-        print(i, round(time.monotonic() - begun), said, flush=True)
+            for i, case in enumerate(cases)
+        ),
+        options.seconds,
+    )
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ transformers, datasets and a CUDA device. `--predict` prints the question to adv
 """
 
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from measured_cases import append_result, measure_each
 
 NUM_WARM_UP = 3
 NUM_STEPS = 5
@@ -371,25 +371,10 @@ def main() -> None:
     if options.out is None:
         parser.error("--out FILE is needed")
     if options.only is not None:
-        result = run(CASES[options.only])
-        with options.out.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(result) + "\n")
+        append_result(options.out, run(CASES[options.only]))
         return
-    begun = time.monotonic()
-    for i in range(options.first, len(CASES)):
-        left = options.seconds - (time.monotonic() - begun)
-        if left < 30:
-            print("out of time before case", i)
-            break
-        command = [sys.executable, __file__, "--out", str(options.out), "--only", str(i)]
-        try:
-            done = subprocess.run(
-                command, timeout=min(120.0, left), capture_output=True, check=False, text=True
-            )
-            said = "ok" if done.returncode == 0 else done.stderr[-1500:]
-        except subprocess.TimeoutExpired:
-            said = "timed out"
-        print(i, round(time.monotonic() - begun), said, flush=True)
+    command = [sys.executable, __file__, "--out", str(options.out), "--only"]
+    measure_each(((i, [*command, str(i)]) for i in range(options.first, len(CASES))), options.seconds)
 
 
 if __name__ == "__main__":

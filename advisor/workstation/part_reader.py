@@ -127,9 +127,8 @@ class PartReader:
     def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
         accelerator = accelerator_of(line)
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
-        if (
-            regex("name.radiator").search(line.what) is None
-        ):  # a card of that name with one is another product
+        # A card of the same name with a radiator is another product.
+        if regex("name.radiator").search(line.what) is None:
             cards = [card for card in cards if regex("name.radiator").search(card.name) is None] or cards
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         # The size tells the accelerator, which is found: makers write it in several ways.
