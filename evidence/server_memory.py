@@ -43,6 +43,24 @@ class MemoryFigure:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedServer:
+    """A server as a log describes it, with the memory that is planned for it."""
+
+    deployment: Deployment
+    settings: EngineSettings
+    window: int
+    """Longest request [tokens]."""
+    plan: MemoryPlan
+
+    def plan_of_release(self, version: str) -> MemoryPlan:
+        """Return the memory of the same server in another release.
+
+        Raises: TooLittleMemoryError: that release finds no room for its cache.
+        """
+        return _memory(self.deployment, replace(self.settings, version=version), self.window)
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryComparison:
     """A server's log compared with the plan of the same deployment."""
 
@@ -77,7 +95,7 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
     check_generates(deployment.model)
     check_layout(deployment)
     try:
-        plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
+        plan = _memory(deployment, settings, window)
     except TooLittleMemoryError as error:
         if log.has_failed or not (log.kv_bytes or log.kv_tokens):
             raise
@@ -85,25 +103,25 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         assumed.append(
             f"by the plan it does not fit ({error.why or error.what}), and the log says that it does"
         )
-    figures = _figures(deployment, plan, log, settings, window, assumed)
+    server = PlannedServer(deployment, settings, window, plan)
+    figures = _figures(server, log, assumed)
     if log.kv_bytes is None and log.kv_tokens is None:
         assumed.append("the log has no size of the cache: the cache is not compared")
     causes = _causes(figures, deployment, is_tp_known=bool(stated.get("tp") or log.tensor_parallel))
     held_cache = next((figure for figure in figures if figure.name.startswith("KV")), None)
     if held_cache is not None and not held_cache.is_close and not settings.version:
-        causes += _of_a_release(deployment, settings, window, held_cache.ratio, plan)
+        causes += _of_a_release(server, held_cache.ratio)
     return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), causes)
 
 
-def _figures(
-    deployment: Deployment,
-    plan: MemoryPlan,
-    log: ServerLog,
-    settings: EngineSettings,
-    window: int,
-    assumed: list[str],
-) -> list[MemoryFigure]:
+def _memory(deployment: Deployment, settings: EngineSettings, window: int) -> MemoryPlan:
+    return replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
+
+
+def _figures(server: PlannedServer, log: ServerLog, assumed: list[str]) -> list[MemoryFigure]:
     """Return the sizes and counts of a log with the plan's; sentences on how they were read go to `assumed`."""
+    deployment = server.deployment
+    plan = server.plan
     figures = []
     if log.device_bytes and (known := deployment.accelerator.memory_bytes):
         figures.append(MemoryFigure("memory of one accelerator", "bytes", log.device_bytes, known))
@@ -127,7 +145,7 @@ def _figures(
     if log.kv_tokens and not log.sizes_by_context and plan.kv_bytes > 0.0:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
-        tokens = _printed_tokens(deployment, plan, log, settings, window, assumed)
+        tokens = _printed_tokens(server, log, assumed)
         figures.append(MemoryFigure(name, "tokens", log.kv_tokens, tokens))
         if log.kv_bytes:
             name = "cache of one token"
@@ -136,38 +154,27 @@ def _figures(
     return figures
 
 
-def _of_a_release(
-    deployment: Deployment, settings: EngineSettings, window: int, ratio: float, plan: MemoryPlan
-) -> tuple[str, ...]:
+def _of_a_release(server: PlannedServer, ratio: float) -> tuple[str, ...]:
     """Return a sentence on the earlier release whose plan comes nearest to a log that does not say its release; none
-    where no release comes nearer than the newest one. `ratio` is the cache of `plan` over that of the log."""
+    where no release comes nearer than the newest one. `ratio` is the planned cache over that of the log."""
     found = []
-    for span in deployment.engine.earlier_memory:
+    for span in server.deployment.engine.earlier_memory:
         if version := span.since.partition(" ")[0]:
             try:
-                held = replica_memory(
-                    deployment, replace(settings, version=version), 1, max(1.0, 0.95 * window)
-                )
+                left = server.plan_of_release(version).kv_bytes
             except TooLittleMemoryError:
                 continue
-            found.append((abs(ratio * held.kv_bytes / plan.kv_bytes - 1.0), version, held.kv_bytes))
+            found.append((abs(ratio * left / server.plan.kv_bytes - 1.0), version, left))
     error, version, left = min(found, default=(math.inf, "", 0.0))
     if error >= abs(ratio - 1.0):
         return ()
     return (
-        f"the release is not stated: {_word(deployment)} {version} would leave {left / GIB:.3g} GiB for the cache "
-        f"(--engine-version {version})",
+        f"the release is not stated: {_word(server.deployment)} {version} would leave {left / GIB:.3g} GiB for the "
+        f"cache (--engine-version {version})",
     )
 
 
-def _printed_tokens(
-    deployment: Deployment,
-    plan: MemoryPlan,
-    log: ServerLog,
-    settings: EngineSettings,
-    window: int,
-    assumed: list[str],
-) -> float:
+def _printed_tokens(server: PlannedServer, log: ServerLog, assumed: list[str]) -> float:
     """Return the tokens that the engine would print for the planned cache of one rank.
 
     Earlier releases count every layer as if it kept all tokens. Later ones of vLLM print how many requests of the
@@ -178,7 +185,10 @@ def _printed_tokens(
     Source: vLLM 0.24.0, v1/core/kv_cache_utils.py (get_kv_cache_capacity) and v1/kv_cache_interface.py
     (SlidingWindowSpec.max_memory_usage_bytes).
     """
-    version = settings.version
+    deployment = server.deployment
+    plan = server.plan
+    window = server.window
+    version = server.settings.version
     model = deployment.model
     share = kv_share(model, deployment.tensor_parallel) / deployment.pipeline_parallel
     earlier = engines.earlier_memory(deployment.engine, version)
@@ -192,7 +202,7 @@ def _printed_tokens(
     if plan.state_pool_bytes:
         return (plan.kv_bytes - plan.state_pool_bytes) / plan.kv_bytes_per_token
     if footprint.windowed and deployment.engine.pads_cache_groups and not log.prefix_caching:
-        _, chunk_tokens = engine_limits(deployment, settings, window)
+        _, chunk_tokens = engine_limits(deployment, server.settings, window)
         padded = kv_bytes_per_token(model, deployment.kv_dtype, pads_groups=True)
         return plan.kv_bytes / (padded.bytes_of(window, chunk_tokens) * share) * window
     if log.prefix_caching and plan.state_bytes_per_sequence:
