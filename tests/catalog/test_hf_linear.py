@@ -131,7 +131,7 @@ def test_an_architecture_that_is_not_known_is_refused_with_its_name(tmp_path: Pa
 
 def test_every_family_of_the_catalog_is_known() -> None:
     families = {model.family for model in models.all_models() if model.workload in ("decoder", "encoder")}
-    # MaxText and GPT-3 have no config files; those of Step-3, Phi-3 small and Qwen's omni models are refused with their
-    # names, their records follow the reports.
-    refused = {"step3", "phi3small", "qwen2_5_omni", "qwen3_omni_moe"}
+    # MaxText and GPT-3 have no config files; those of Phi-3 small and Qwen's omni models are refused with their names,
+    # their records follow the reports.
+    refused = {"phi3small", "qwen2_5_omni", "qwen3_omni_moe"}
     assert families - hf_config.known_types() - {"maxtext", "gpt3"} == refused
