@@ -48,6 +48,18 @@ class Checkpoint(NamedTuple):
     weight_dtype: str
 
 
+_STORAGE: Final = (
+    "weights",
+    "part_formats",
+    "quantized_parts",
+    "weights_elsewhere",
+    "fp8_scaling",
+    "checkpoint",
+    "other_checkpoints",
+)
+"""Fields of a model that say how a checkpoint stores its weights."""
+
+
 def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpoint:
     """Return the checkpoint that serves a model in a weight format: published in that format if the record lists one,
     else the 16-bit or native one, which the engine quantises on loading.
@@ -472,6 +484,15 @@ def served_model(model: Model, engine: Engine, dtype: str, accelerator: Accelera
         return model
     declares = found.kv_dtype or found.kv_dtype_beside or found.activations
     return found if found.weights == dtype and (declares or _is_unusual(found)) else model
+
+
+def stored_as(model: Model, served: Model) -> Model:
+    """Return the model with its weights stored as in the checkpoint that is served, and the rest as it was.
+
+    Source: own definition.
+    """
+    stored = {name: getattr(served, name) for name in _STORAGE}
+    return model if served is model else model.model_copy(update=stored)
 
 
 def _is_unusual(model: Model) -> bool:

@@ -25,6 +25,7 @@ from advisor.catalog.dtypes import (
 )
 from advisor.catalog.engines import lacks_arithmetic, plans_on, releases_that_serve, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.published import served_model, stored_as
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
@@ -109,6 +110,11 @@ def deployment_of(
         num_replicas=typed.replicas,
         kv_dtype=kv_dtype,
     )
+    if deployment.weight_dtype != deployment.model.weights:
+        served = served_model(
+            deployment.model, deployment.engine, deployment.weight_dtype, deployment.accelerator
+        )
+        deployment = dataclasses.replace(deployment, model=stored_as(deployment.model, served))
     if deployment.can_dispatch:
         deployment = with_copies(deployment)
     if copies := deployment.redundant_experts:

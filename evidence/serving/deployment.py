@@ -11,7 +11,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import CACHE_DTYPES, DTYPES, EXL3_DTYPES, cache_halves
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.named_formats import is_quantised
-from advisor.catalog.published import served_model
+from advisor.catalog.published import served_model, stored_as
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.client import mean_share, spread_of_contexts
@@ -41,17 +41,6 @@ _GRAPHICS_LANES: Final = 16
 """PCIe lanes that a desktop processor gives to graphics cards."""
 _FEWEST_LANES: Final = 4
 """Fewest lanes that boards and risers leave to each card if more than four share them."""
-
-_STORAGE: Final = (
-    "weights",
-    "part_formats",
-    "quantized_parts",
-    "weights_elsewhere",
-    "fp8_scaling",
-    "checkpoint",
-    "other_checkpoints",
-)
-"""Fields of a model that say how a checkpoint stores its weights."""
 
 
 def replica_of(
@@ -125,7 +114,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     served = served_model(model, engine, weight, found)
     deployment = Deployment(
-        model=_with_storage(model, served),
+        model=stored_as(model, served),  # a row states the format of its activations itself
         accelerator=with_power_cap(
             in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
         ),
@@ -150,13 +139,6 @@ def _records(model: str, gpu: str, engine: str) -> tuple[Model, Accelerator, Eng
         # A table names a family by one of its repositories, and the format of what was served in another column.
         record = models.by_id(record.id)
     return record, accelerators.by_id(gpu), engines.get(engine).record
-
-
-def _with_storage(model: Model, served: Model) -> Model:
-    """Return the model with its weights stored as in the checkpoint that is served. A row states the format of its
-    activations itself."""
-    stored = {name: getattr(served, name) for name in _STORAGE}
-    return model if served is model else model.model_copy(update=stored)
 
 
 def _cache_dtype(case: ServingCase, served: Model, engine: Engine, accelerator: Accelerator) -> str:

@@ -5,6 +5,10 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.deployment import deployment_of
+from advisor.ask.options import LayoutOptions
+from advisor.simulator.memory import weight_bytes
+
 Cli = Callable[[str], Any]
 
 
@@ -43,6 +47,25 @@ def test_a_printed_checkpoint_pasted_back_is_the_same_deployment(cli: Cli, optio
     typed = dict(zip(arguments[::2], arguments[1::2], strict=False))
     assert typed["--precision"] == layout["weight_dtype"]
     assert typed["--kv-precision"] == layout["kv_dtype"]
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "checkpoint"),
+    [
+        ("qwen3.6-35b-a3b", "nvfp4", "nvidia/Qwen3.6-35B-A3B-NVFP4"),
+        ("llama-4-scout", "fp8", "nvidia/Llama-4-Scout-17B-16E-Instruct-FP8"),
+        ("deepseek-r1", "nvfp4", "nvidia/DeepSeek-R1-FP4"),
+        ("qwen2.5-vl-7b", "nvfp4", "nvidia/Qwen2.5-VL-7B-Instruct-NVFP4"),
+        ("qwen3-8b", "fp8", "Qwen/Qwen3-8B-FP8"),
+    ],
+)
+def test_a_typed_format_is_that_of_the_checkpoint_that_is_served(
+    model: str, precision: str, checkpoint: str
+) -> None:
+    by_format, _ = deployment_of(model, "b200-sxm", LayoutOptions(engine="vllm", precision=precision))
+    by_name, _ = deployment_of(checkpoint, "b200-sxm", LayoutOptions(engine="vllm"))
+    assert by_format.weight_dtype == by_name.weight_dtype
+    assert weight_bytes(by_format) == pytest.approx(weight_bytes(by_name))
 
 
 def test_a_named_quantised_checkpoint_is_the_one_that_is_started(cli: Cli) -> None:
