@@ -14,6 +14,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.files import read_json
 from advisor.catalog.legible import Line
 from advisor.catalog.resolve import near_misses
+from advisor.catalog.schema import Model
 from advisor.catalog.units import TB
 from advisor.decide.levers import APART, BY_LENGTH, LEVERS, NAMES
 from advisor.decide.power import NAME as POWER
@@ -286,7 +287,7 @@ def _folder(folder: Path, model: str) -> tuple[tuple[tuple[str, str], ...], int]
             raise InputFileError(f"{file}: r is no rank", fix='"r": 16, as peft writes it')
         base = content.get("base_model_name_or_path")
         known = models.by_hf_id(base) if isinstance(base, str) else None
-        if known is not None and known.id != model:
+        if known is not None and not _is_base(known, model):
             raise InputFileError(
                 f"{file}: an adapter of {known.id}, not of {model}",
                 why="an adapter only fits the model on which it was trained",
@@ -294,6 +295,13 @@ def _folder(folder: Path, model: str) -> tuple[tuple[tuple[str, str], ...], int]
             )
         ranks.append(rank)
     return tuple(_name_and_path(file.parent, folder) for file in files), max(ranks)
+
+
+def _is_base(base: Model, model: str) -> bool:
+    """Whether a typed model, under any of its names, is the base of an adapter: the record itself, or a checkpoint of
+    the user's with exactly its layers."""
+    typed = models.get(model).record
+    return typed.id == base.id or (typed.layers == base.layers and typed.hidden_size == base.hidden_size)
 
 
 def _name_and_path(adapter: Path, folder: Path) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import datetime
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,19 @@ def test_levers_that_do_not_go_together_are_refused_with_what_goes(
     assert why.strip().startswith("why:")
     assert told.strip().startswith("To fix:")
     assert fix in told
+
+
+@pytest.mark.parametrize("record", ["mistral-7b-v0.3", "llama-3.1-8b", "qwen3-8b", "gemma-3-12b", "phi-4"])
+def test_an_adapter_fits_its_base_under_every_name(record: str, tmp_path: Path) -> None:
+    repositories = models.by_id(record).hf_ids
+    for base in repositories:
+        (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 8, "base_model_name_or_path": base}))
+        for name in (record, *repositories, repositories[0].lower()):
+            found = with_levers(scenario_of(model=name), Levers(adapters=str(tmp_path)))
+            assert found.adapters is not None
+            assert found.adapters.count == 1
+        with pytest.raises(AdvisorError, match=f"an adapter of {re.escape(record)}, not of"):
+            with_levers(scenario_of(model="Qwen/Qwen3-32B"), Levers(adapters=str(tmp_path)))
 
 
 def test_adapters_of_another_base_are_refused(tmp_path: Path) -> None:
