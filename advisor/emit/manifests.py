@@ -334,24 +334,47 @@ def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: 
 
 
 def sky_doubts(plan: Plan) -> tuple[str, ...]:
-    """Return what to verify of a service for SkyPilot: where it rents, if not from the provider that was priced."""
+    """Return what to verify of a service for SkyPilot: where it rents, if not from the provider that was priced, and on
+    which accelerator, if its name for the planned one means others of that provider too."""
     offer = plan.option.offer
     seller = all_providers().get(offer.provider) if offer else None
-    if offer is None or (seller and seller.skypilot):
+    if offer is None:
         return ()
+    if seller and seller.skypilot:
+        known = _sky_names().get((offer.provider, plan.option.machine.accelerator))
+        if known is None or not known["also"]:
+            return ()
+        others = known["also"].replace(" ", ", ")
+        return (
+            f"verify: the priced machine is {offer.sku}; SkyPilot's {known['skypilot']} on {seller.name} may also be "
+            f"{others}",
+        )
     name = seller.name if seller else offer.provider
     return (
         f"verify: SkyPilot runs no services on {name}: it rents from a cloud of yours, at that one's price",
     )
 
 
+@functools.cache
+def _sky_names() -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """Return SkyPilot's names that depend on the provider, by provider and accelerator.
+
+    Source: data/support/skypilot_names.csv.
+    """
+    columns = ("provider", "accelerator", "skypilot", "also", "source")
+    rows = read_csv(SUPPORT_FOLDER / "skypilot_names.csv", columns)
+    return {(cells["provider"], cells["accelerator"]): cells for _, cells in rows}
+
+
 def _sky_name(plan: Plan) -> str:
-    """Return SkyPilot's name of the accelerator.
+    """Return SkyPilot's name of the accelerator on the provider that was priced.
 
     Raises: AdvisorError: none is known.
     """
     name = plan.option.machine.accelerator
-    known = _names().get(name)
+    offer = plan.option.offer
+    seller = offer.provider if offer else ""
+    known = _sky_names().get((seller, name)) or _names().get(name)
     if known is None or not known["skypilot"]:
         raise AdvisorError(f"SkyPilot rents no {name} under a name that is known", fix="--emit command")
     return known["skypilot"]

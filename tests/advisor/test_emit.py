@@ -25,6 +25,7 @@ from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Launch, Machine, Option
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
+from advisor.emit import manifests
 from advisor.emit.formats import Format, check_hardware, emit_files
 
 Cli = Callable[[str], Any]
@@ -319,6 +320,50 @@ def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: 
     option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
     files = emit_files("llama-3.1-8b", option, "skypilot")
     assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
+
+
+@pytest.mark.parametrize(
+    ("provider", "chip", "name"),
+    [
+        ("runpod", "a100-pcie-80gb", "A100-80GB"),
+        ("runpod", "a100-sxm-80gb", "A100-80GB-SXM"),
+        ("runpod", "h100-pcie", "H100"),
+        ("runpod", "h100-sxm", "H100-SXM"),
+        ("runpod", "h200-sxm", "H200-SXM"),
+        ("runpod", "b300-sxm", ""),
+        ("lambda", "rtx-a6000", "A6000"),
+        ("azure", "h100-nvl", "H100"),
+        ("aws", "a100-sxm-80gb", "A100-80GB"),
+        ("gcp", "h100-sxm", "H100"),
+    ],
+)
+def test_skypilot_rents_the_priced_board(answered: Option, provider: str, chip: str, name: str) -> None:
+    """Source: PyPI skypilot 0.14.1, sky/provision/runpod/utils.py and sky/catalog/data_fetchers."""
+    assert answered.offer is not None
+    offer = dataclasses.replace(answered.offer, provider=provider)
+    option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1), offer=offer)
+    if not name:
+        with pytest.raises(AdvisorError, match="under a name that is known"):
+            emit_files("llama-3.1-8b", option, "skypilot")
+        return
+    files = emit_files("llama-3.1-8b", option, "skypilot")
+    assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
+    assert ("may also be h100-sxm" in files["README.md"]) == (chip == "h100-nvl")
+
+
+def test_names_of_skypilot_by_provider_are_of_known_providers_and_accelerators() -> None:
+    names = {accelerator for _, accelerator in manifests._sky_names()}
+    also = {each for cells in manifests._sky_names().values() for each in cells["also"].split()}
+    assert names | also <= set(accelerators.all_ids())
+    assert all(all_providers()[provider].skypilot for provider, _ in manifests._sky_names())
+
+
+@pytest.mark.parametrize(("provider", "name"), [("runpod", "H100"), ("vast", "H100"), ("azure", "A100-80GB")])
+def test_a_name_of_skypilot_for_several_boards_says_so(provider: str, name: str) -> None:
+    """Boards of one provider have names of their own, or each says which others its name means."""
+    of = {chip: cells for (by, chip), cells in manifests._sky_names().items() if by == provider}
+    alike = {chip for chip, cells in of.items() if cells["skypilot"] == name}
+    assert all(alike - {chip} <= set(of[chip]["also"].split()) for chip in alike)
 
 
 @pytest.mark.parametrize("provider", ["runpod", "vast", "lambda", "aws"])
