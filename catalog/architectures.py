@@ -147,10 +147,26 @@ def output_of(model: Model) -> Generates:
     """Return how the model writes text. A model type that is in no list writes token after token."""
     if class_of(model).endswith(_NO_TEXT):
         return "nothing"
+    if writes_blocks(class_of(model)):
+        return "blocks"
     known = model_classes().get(model.family)
     if known is None or known.generates == "nothing":
         return "tokens" if model.workload == "decoder" else "nothing"
     return known.generates
+
+
+def writes_blocks(architecture: str) -> bool:
+    """Whether models of a class write blocks of tokens by diffusion, whatever their model type.
+
+    Source: data/support/block_classes.csv, each row with its source.
+    """
+    return any(fnmatchcase(architecture, pattern) for pattern in _block_patterns())
+
+
+@functools.cache
+def _block_patterns() -> tuple[str, ...]:
+    rows = read_csv(SUPPORT_FOLDER / "block_classes.csv", ("pattern", "source"))
+    return tuple(cells["pattern"] for _, cells in rows)
 
 
 class Repository(NamedTuple):

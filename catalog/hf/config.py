@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from advisor.catalog.architectures import writes_blocks
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, parsed_json, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
@@ -83,6 +84,30 @@ def model_from_hf_config(path: str | Path) -> Model:
     return model.model_copy(update={"folder": str(_folder(Path(config.file).parent))}) if is_file else model
 
 
+def class_from_hf_config(path: str | Path) -> Model | None:
+    """Return a record without layers that says which class a local config.json names; None if it names none.
+
+    Raises: InputFileError: the file cannot be read, or the name of a class is none.
+    """
+    config = read_config(path)
+    named = _classes(config)
+    if named is None:
+        return None
+    own_code = config.section("auto_map")
+    name = _identity(config)
+    values: dict[str, Any] = {
+        "id": name.lower(),
+        "name": name,
+        "family": config.text("model_type"),
+        "architectures": named,
+        "has_own_code": own_code is not None and own_code.has("AutoConfig"),
+        "has_own_tokenizer": _has_own_tokenizer(config),
+        "layers": (),
+        "workload": "decoder",
+    }
+    return Model.model_construct(**values)
+
+
 def model_from_gguf(path: Path, shape: Mapping[str, Any], storage: Mapping[str, Any]) -> Model:
     """Return the model that the header of a GGUF file describes; see `gguf.read_header`.
 
@@ -128,7 +153,7 @@ def _describe_model(config: ConfigFields) -> Model:
         family=config.text("model_type"),
         architectures=_classes(config),
         has_own_code=own_code is not None and own_code.has("AutoConfig"),
-        has_own_tokenizer=bool(_entry_beside(config, "tokenizer_config.json", "auto_map", "AutoTokenizer")),
+        has_own_tokenizer=_has_own_tokenizer(config),
         hidden_size=hidden,
         vocab_size=vocab,
         tied_embeddings=is_tied,
@@ -157,6 +182,11 @@ def _classes(config: ConfigFields) -> tuple[str, ...] | None:
     if not all(isinstance(name, str) and name.isidentifier() for name in named):
         config.fail("architectures", "must be a list of class names", fix='e.g. ["LlamaForCausalLM"]')
     return tuple(named) or None
+
+
+def _has_own_tokenizer(config: ConfigFields) -> bool:
+    """Whether tokenizer_config.json next to config.json names code of the repository."""
+    return bool(_entry_beside(config, "tokenizer_config.json", "auto_map", "AutoTokenizer"))
 
 
 def _tensor_bytes(config: ConfigFields) -> float | None:
@@ -214,10 +244,17 @@ def _refuse_unknown(config: ConfigFields, text: ConfigFields) -> None:
     two = config.values.get("is_encoder_decoder") is True
     near = ", ".join(hf_encoder_decoder.READERS if two else get_close_matches(own, known, n=5, cutoff=0.3))
     kind = "encoder-decoder" if two else "architecture"
+    fix = "name a known type in the file if the layers are the same as that type's"
+    problem = f"is '{own}'{f' ({classes})' if classes else ''}, an {kind} that is not known"
+    if any(map(writes_blocks, _classes(config) or ())):
+        problem += ", of a model that writes blocks of tokens by diffusion, which is not priced as serving"
+        fix = f"--model with an autoregressive model; for --workload train, {fix}"
+    elif classes:
+        fix += f"; advisor catalog engines says which engines load {classes} as it is"
     text.fail(
         "model_type",
-        f"is '{own}'{f' ({classes})' if classes else ''}, an {kind} that is not known",
-        fix="name a known type in the file if the layers are the same as that type's",
+        problem,
+        fix=fix,
         hint=f"nearest known types: {near}" if near else "",
     )
 

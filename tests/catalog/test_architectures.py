@@ -17,6 +17,7 @@ from advisor.catalog.architectures import (
     model_classes,
     needs_repository_code,
     output_of,
+    writes_blocks,
 )
 from advisor.catalog.engines import plans_on
 from advisor.catalog.errors import InputFileError
@@ -281,6 +282,55 @@ def test_block_diffusion_is_not_priced_as_serving(cli: Cli) -> None:
     run = cli("advisor recommend --model llada2.1-mini --rate 1")
     assert run.code != 0
     assert "by diffusion" in run.err
+
+
+@pytest.mark.parametrize("model_type", ["qwen3", "llama", "qwen2"])
+@pytest.mark.parametrize(
+    "name",
+    ["SDARForCausalLM", "SDARMoeForCausalLM", "LLaDAModelLM", "DreamModel", "Fast_dLLM_QwenForCausalLM"],
+)
+def test_the_class_says_that_a_model_writes_blocks_whatever_its_type(
+    tmp_path: Path, name: str, model_type: str
+) -> None:
+    assert (
+        output_of(model_from_hf_config(config(tmp_path, model_type=model_type, architectures=[name])))
+        == "blocks"
+    )
+
+
+def test_no_class_of_the_catalogue_writes_blocks_but_that_of_llada() -> None:
+    assert {class_of(one) for one in models.all_models() if output_of(one) == "blocks"} == {
+        "LLaDA2MoeModelLM"
+    }
+    assert not writes_blocks("Moondream3ForCausalLM")
+
+
+@pytest.mark.parametrize(
+    "name", ["Phi3SmallForCausalLM", "SDARForCausalLM", "DreamModel", "MadeUpForCausalLM"]
+)
+def test_engines_are_listed_for_a_class_whose_layers_are_not_read(
+    tmp_path: Path, cli: Cli, name: str
+) -> None:
+    path = config(tmp_path, model_type="of-no-list", architectures=[name])
+    asked = cli(f"advisor catalog engines --model {path} --json")
+    assert asked.code == 0
+    result = json.loads(asked.out)
+    assert result["architecture"] == name
+    assert result["output"] == ("blocks" if writes_blocks(name) else "tokens")
+    with pytest.raises(InputFileError) as refused:
+        models.get(str(path))
+    says_blocks = "writes blocks of tokens by diffusion" in str(refused.value)
+    assert says_blocks == writes_blocks(name) == ("catalog engines" not in refused.value.fix)
+
+
+def test_a_file_without_class_and_known_type_is_refused_without_the_list_of_engines(
+    tmp_path: Path, cli: Cli
+) -> None:
+    asked = cli(
+        f"advisor catalog engines --model {config(tmp_path, model_type='of-no-list', architectures=None)}"
+    )
+    assert asked.code == 2
+    assert "catalog engines" not in asked.err
 
 
 def test_an_engine_older_than_the_model_is_refused_with_the_release_that_has_it(cli: Cli) -> None:

@@ -8,6 +8,11 @@ from advisor.ask.own_data import kept_prices
 from advisor.catalog import accelerators
 from advisor.catalog import models as models_catalog
 from advisor.catalog.coverage import coverage as known_coverage
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.hf.config import class_from_hf_config
+from advisor.catalog.hf.fields import is_pasted
+from advisor.catalog.resolve import Chosen
+from advisor.catalog.schema import Model
 from advisor.commands.catalog import coverage_view, price_view, queries, record_view, view
 from advisor.commands.catalog.classes_view import model_classes_answer
 from advisor.commands.catalog.options import (
@@ -77,8 +82,24 @@ def engines(asked: EnginesInput, shared: SharedOptions) -> Answer:
     found = queries.select_engines(asked, chip)
     if asked.model is None:
         return view.engines_answer(found, asdict(asked), chip)
-    model = models_catalog.get(asked.model)
+    model = _with_class(asked.model)
     return model_classes_answer(found, model.record, chip, asdict(asked), tuple(filter(None, (model.note,))))
+
+
+def _with_class(ref: str) -> Chosen[Model]:
+    """Return the model that the user means, without layers where config.json names a class and its layers are not read.
+
+    Raises: AdvisorError and its kinds: no model has this name, or no class is read either.
+    """
+    try:
+        return models_catalog.get(ref)
+    except InputFileError as error:
+        if not (is_pasted(ref) or models_catalog.is_path(ref)):
+            raise
+        record = class_from_hf_config(ref)
+        if record is None:
+            raise
+        return Chosen(record, f"only the class is read: {error}")
 
 
 def parts(asked: PartsInput, shared: SharedOptions) -> Answer:
