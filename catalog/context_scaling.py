@@ -85,7 +85,8 @@ def scaling_words(engine: Engine, model: Model, tokens: int, release: str = "") 
         **scaling.parameters,
     }
     key = engine.flags.context_scaling_key
-    changed: dict[str, Any] = {key: values, "max_position_embeddings": tokens}
+    window = math.ceil(factor * scaling.original_tokens) if engine.flags.scales_by_positions else tokens
+    changed: dict[str, Any] = {key: values, "max_position_embeddings": window}
     until = engine.flags.rope_scaling_until
     if release and until and version_key(release) < version_key(until):
         changed = {"rope_theta": values.pop("rope_theta", None), "rope_scaling": values}

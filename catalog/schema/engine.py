@@ -227,6 +227,8 @@ class LaunchFlags(Record):
     values of `context_scaling_key` and the new window; empty if the engine has none on its command line."""
     context_scaling_key: str = ""
     """Key of the values in the model's configuration: rope_parameters or rope_scaling."""
+    scales_by_positions: bool = False
+    """Whether the engine computes the factor itself, as the new window over the original one."""
     rope_scaling_until: str = ""
     """First release that reads rope_parameters; earlier ones read rope_scaling, with rope_theta beside it. Empty if the
     engine reads one key in all releases."""

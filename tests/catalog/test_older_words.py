@@ -88,3 +88,16 @@ def test_windows_are_opened_with_the_key_that_a_release_reads() -> None:
         assert option == "--hf-overrides"
         assert changed[key]["factor"] == 4.0
         assert (changed.get("rope_theta") or changed[key].get("rope_theta")) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"), [("qwen3-8b", 100_352), ("qwen2.5-7b", 131_072), ("qwen3-14b", 50_000)]
+)
+def test_an_engine_that_computes_the_factor_computes_the_stated_one(name: str, tokens: int) -> None:
+    """Source: lmdeploy 0.18.0, lmdeploy/turbomind/models/utils.py: factor = new window / original window."""
+    option, text = scaling_words(engines.by_id("lmdeploy"), models.by_id(name), tokens)
+    changed = json.loads(text)
+    values = changed["rope_parameters"]
+    assert option == "--hf-overrides"
+    assert changed["max_position_embeddings"] == values["factor"] * values["original_max_position_embeddings"]
+    assert changed["max_position_embeddings"] >= tokens
