@@ -316,6 +316,15 @@ class ServedCheckpoint:
         return self.repository.startswith((".", "/"))
 
     @property
+    def start_words(self) -> str:
+        """How a sentence on the start begins: the verb, after what comes first for a folder of this machine."""
+        if not self.is_local:
+            return "Start"
+        return (
+            f"Put the weights beside the config.json of {self.repository}, which alone was read, then start"
+        )
+
+    @property
     def is_made_first(self) -> bool:
         """Whether the files that the engine loads are made first, by a script that quantises or converts."""
         return self.origin in ("quantise first", "convert first")

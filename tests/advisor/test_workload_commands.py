@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,6 +190,16 @@ def test_long_contexts_fit_as_often_as_memory_says(cli: Cli, model: str, layout:
     rows = json.loads(cli(f"advisor simulate long-context {options}").out)["cache_policies"]
     account = json.loads(cli(f"advisor memory {options}").out)
     assert rows[0]["num_sequences"] == pytest.approx(account["num_sequences_that_fit"], rel=0.1, abs=1)
+
+
+@pytest.mark.parametrize("work", ["--fast", "--workload embed"])
+def test_a_folder_with_a_config_alone_needs_its_weights_first(cli: Cli, tmp_path: Path, work: str) -> None:
+    values = {"num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8}
+    values |= {"hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128_256}
+    named = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "max_position_embeddings": 8192}
+    (tmp_path / "config.json").write_text(json.dumps(values | named))
+    out = cli(f"advisor recommend {work} --model {tmp_path} --rate 5 --gpu l40s").out
+    assert " ".join(out.split()).count("Put the weights beside the config.json of") == 1
 
 
 @pytest.mark.parametrize(

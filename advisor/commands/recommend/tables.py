@@ -96,11 +96,7 @@ def start_words(option: Option) -> str:
         return f"Convert {checkpoint.repository} to a GGUF file in {kind} first, then start each replica with"
     unseen = checkpoint is not None and checkpoint.origin == "pattern"
     look = "; look whether the checkpoint is there" if unseen else ""
-    first = (
-        f"Put the weights beside the config.json of {checkpoint.repository}, which alone was read, then start"
-        if checkpoint is not None and checkpoint.is_local
-        else "Start"
-    )
+    first = checkpoint.start_words if checkpoint is not None else "Start"
     which = (
         f"each of {option.replica_layout.num_replicas} replicas"
         if option.replica_layout.num_replicas > 1

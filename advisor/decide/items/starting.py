@@ -94,11 +94,14 @@ def _sizes(service: ItemService, job: ItemJob, max_batch: int) -> tuple[int, int
 
 
 def item_start_words(option: Option) -> str:
-    """Return the sentence before the start command of an option: the engine, and whose times were priced."""
+    """Return the sentence before the start command of an option: what comes first, the engine, and whose times were
+    priced."""
     layout = option.replica_layout
+    checkpoint = option.started.checkpoint
+    first = checkpoint.start_words if checkpoint is not None else "Start"
     which = f"each of {layout.num_replicas} replicas" if layout.num_replicas > 1 else "it"
     return (
-        f"Start {which} with {_engine_words()}; the times are those of {layout.engine}, as the engine's own are not "
+        f"{first} {which} with {_engine_words()}; the times are those of {layout.engine}, as the engine's own are not "
         "modelled"
     )
 
