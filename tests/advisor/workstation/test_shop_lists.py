@@ -55,6 +55,29 @@ Pos. Anz. Bezeichnung                                   Preis
 4    1    64GB (2x 32768MB) Crucial DDR5-5600 DIMM     489,00 €
 5    1    1500 Watt be quiet! Dark Power Pro 13        359,00 €
 6    1    Lian Li Lancool 216 ohne Netzteil             95,00 €""",
+    "count behind the name": """
+Pos. Artikel                                            Menge   Einzelpreis   Gesamtpreis
+1    AMD Ryzen 9 9950X 16x 4.30GHz So.AM5 WOF           1        539,00 €       539,00 €
+2    24GB ASUS TUF Gaming GeForce RTX 4090 OC           2      1.599,00 €     3.198,00 €
+3    Gigabyte B650M DS3H AMD B650 So.AM5 mATX           1         89,00 €        89,00 €
+4    64GB (2x 32GB) Crucial DDR5-5600 DIMM              1        489,00 €       489,00 €
+5    be quiet! Dark Power Pro 13 1500W                  1        359,00 €       359,00 €
+6    Lian Li Lancool 216 ohne Netzteil                  1         95,00 €        95,00 €""",
+    "bars without titles": """
+1 | AMD Ryzen 9 9950X | 1 | 539,00 €
+2 | MSI RTX 4090 Gaming X Trio | 2 | 3 198,00 €
+3 | Gigabyte B650M DS3H | 1 | 89,00 €
+4 | Crucial DDR5-5600 64GB (2x32GB) | 1 | 489,00 €
+5 | be quiet! Dark Power Pro 13 1500W | 1 | 359,00 €
+6 | Fractal Design Define 7 | 1 | 95,00 €""",
+    "one blank between cells": """
+N° Désignation Qté P.U. Total
+1 AMD Ryzen 9 9950X 1 539,00 € 539,00 €
+2 MSI RTX 4090 Gaming X Trio 2 1 599,00 € 3 198,00 €
+3 Gigabyte B650M DS3H 1 89,00 € 89,00 €
+4 Crucial DDR5-5600 64GB (2x32GB) 1 489,00 € 489,00 €
+5 be quiet! Dark Power Pro 13 1500W 1 359,00 € 359,00 €
+6 Lian Li Lancool 216 1 95,00 € 95,00 €""",
 }
 
 
@@ -64,6 +87,27 @@ def test_each_row_of_an_invoice_is_one_part(name: str) -> None:
     memory = read(INVOICES[name].strip()).machine.memory
     assert memory is not None
     assert memory.num_modules == 2
+
+
+@pytest.mark.parametrize("sign", [" ", ". ", ") ", " | "])
+def test_numbers_that_count_the_rows_are_no_counts(sign: str) -> None:
+    names = ("Ryzen 7 9700X", "MSI B650 Tomahawk", "2x16GB DDR5", "RTX 5070 Ti", "Corsair RM850x")
+    text = "\n".join(f"{number}{sign}{name} $100" for number, name in enumerate(names, 1))
+    assert parts_of(text) == "1cpu 1board 1ram 1gpu 1psu"
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        "MSI RTX 3060 Ventus 2X 12GB",
+        "Inno3D RTX 4060 Ti Twin X2 16GB",
+        "MSI RTX 4090 Ventus 3X 24GB OC",
+        "2x 16GB ASUS TUF Gaming GeForce RTX 5070 Ti OC",
+        "Gigabyte RTX 4070 Windforce 2X 12GB",
+    ],
+)
+def test_fans_and_gigabytes_of_a_card_are_no_memory(card: str) -> None:
+    assert [line.category for line in read(f"{HOST}{card} ($180)").bill] == ["cpu", "board", "ram", "gpu"]
 
 
 CARTS = {
