@@ -398,6 +398,10 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(_join_wrapped(rows)):
         plain = " ".join(row.split())
+        told = regex("remark.circuit").search(row) or regex("remark.wall_limit").search(row)
+        if told is not None and regex("row.skipped").match(row.strip()):
+            row = told.group()  # a heading names no part, but what it says of the circuit holds
+            plain = row
         if not any(
             one.match(text)
             for one in (
@@ -410,8 +414,8 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             for text in (row.strip(), plain)
         ):
             line = _line(row.strip(), f"{path}: row {number}")
-            told = regex("row.owned").search(row)
-            is_owned = number in owned or (told is not None and not is_prose(row[: told.start()]))
+            remark = regex("row.owned").search(row)
+            is_owned = number in owned or (remark is not None and not is_prose(row[: remark.start()]))
             yield replace(
                 line,
                 usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,
