@@ -572,6 +572,12 @@ def _cpu(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _lets_correct(socket: str, chipset: str) -> bool:
+    """Whether a chipset lets the CPUs of its socket correct errors of memory, as far as their series say."""
+    able = [series.ecc_chipsets for series in cpu_series().values() if series.socket == socket]
+    return not any(able) or any(chipset in chipsets for chipsets in able)
+
+
 def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any] | None = None) -> Board:
     """Return the board of an OpenDB row. Its first x16 slot has the CPU's lanes; further slots are known only from a
     review of the board or the table of slots."""
@@ -593,6 +599,8 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
         "lane_modes": [[16]],
         "num_long_slots": min(sum(lanes >= 4 for _, lanes in listed), 19),
     }
+    if not _lets_correct(cells["socket"], cells["chipset"]):
+        values["ecc"] = False
     reviewed = reviewed or _read_wired_boards().get(cells["name"])
     if reviewed is not None:
         flags = tuple(flag for flag in values.get("flags", ()) if flag != "unverified")

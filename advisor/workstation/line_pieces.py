@@ -137,8 +137,8 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     """Return the line of one part without the words of a sentence around it."""
-    if piece.kind == "psu" and piece.mentions:
-        line = replace(line, category="psu")
+    if piece.kind == "bridge" or (piece.kind == "psu" and piece.mentions):
+        line = replace(line, category=piece.kind)
     if piece.text == plain_text(line):
         return line
     try:

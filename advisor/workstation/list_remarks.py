@@ -12,11 +12,19 @@ from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex
-from advisor.workstation.mentions import mentions_in, rated_watts
-from advisor.workstation.part_names import kind_in, kit_bytes, names_a_model, server_in
+from advisor.workstation.mentions import is_model_number, maker_words, mentions_in, rated_watts
+from advisor.workstation.part_names import (
+    kind_in,
+    kit_bytes,
+    link_in,
+    names_a_model,
+    server_in,
+    usual_riser,
+)
 from advisor.workstation.typed_line import (
     LABELS,
     MOST_OF_ONE,
+    SPOKEN,
     TypedLine,
     number_in,
     plain_text,
@@ -249,9 +257,11 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
             (
                 n
                 for n, one in enumerate(found)
-                if one.block != line.block
-                and (one.category or kind_in(one.what)) == kind
-                and (_is_alike(one, line) or _is_alike(line, one) or _are_kits(one, line) or kind == "bridge")
+                if (one.category or kind_in(one.what)) == kind
+                and (
+                    (one.block != line.block and (kind == "bridge" or _are_same(one, line)))
+                    or _words_alone(one, line, kind) is not None
+                )
             ),
             None,
         )
@@ -260,7 +270,8 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
             continue
         is_later = line.usd is not None or (line.is_included and found[old].usd is None)
         priced = line if is_later else found[old]
-        longer = found[old] if len(found[old].what) >= len(line.what) else line
+        bare = _words_alone(found[old], line, kind)
+        longer = max(found[old], line, key=lambda one: (one is not bare, len(one.what)))
         found[old] = replace(
             with_price_of(longer, priced),
             quantity=max(found[old].quantity, line.quantity),
@@ -270,6 +281,30 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
         )
         notes.append(f"{line.text.strip()!r} is named twice, and counts once")
     return found, tuple(notes)
+
+
+def _are_same(line: TypedLine, other: TypedLine) -> bool:
+    """Whether two lines name one part, or memory of one size."""
+    return _is_alike(line, other) or _is_alike(other, line) or _are_kits(line, other)
+
+
+def _words_alone(line: TypedLine, other: TypedLine, kind: str | None) -> TypedLine | None:
+    """Return that of two lines of a kind which only speaks of the part of the other one: a sentence of a supply by its
+    rating (`L'alimentation de 850 W suffit-elle ?`), a title of a dock or a bridge (`Mini PC + eGPU for local LLM`);
+    None if each names a part."""
+    for bare, named in ((other, line), (line, other)):
+        if bare.usd is not None or bare.quantity > 1 or set(plain_words(bare.what).split()) & maker_words():
+            continue
+        if kind == "psu" and bare.block in SPOKEN and named.block not in SPOKEN:
+            is_again = rated_watts(bare.what) == rated_watts(named.what) > 0.0
+        elif kind == "bridge":
+            is_again = regex("piece.bridge_alone").search(bare.what) is None
+        else:
+            docks = [link_in(one.what, usual_riser()) for one in (bare, named)]
+            is_again = None not in docks and not any(map(is_model_number, plain_words(bare.what).split()))
+        if is_again:
+            return bare
+    return None
 
 
 def _are_kits(line: TypedLine, other: TypedLine) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.schema.part import GpuCard
+from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.card_names import DECORATION, find_card_name
 from advisor.workstation.foreign_words import regex, whole, word_table
 from advisor.workstation.typed_line import MEMORY_LINES
@@ -342,14 +343,27 @@ def model_names_in(text: str) -> tuple[str, ...]:
     place = 0
     while place < len(words):
         runs = (words[place : place + num] for num in range(_LONGEST_MODEL, 0, -1))
-        names = ((len(run), text[run[0].start() : run[-1].end()]) for run in runs)
-        length, name = next((one for one in names if _is_model(one[1])), (1, ""))
+        names = ((len(run), _model_name(text[run[0].start() : run[-1].end()])) for run in runs)
+        length, name = next((one for one in names if one[1]), (1, ""))
         place += length
         found += [name] if name else []
     return tuple(found)
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_model(name: str) -> bool:
-    record = models.find(name) if re.search(r"\d", name) or _IMAGE_MODEL.fullmatch(name) else None
-    return record is not None and record.workload in ("decoder", "diffusion")
+def _model_name(text: str) -> str:
+    """Return the name by which the catalog has the model that words name with a number, or with a size that is that of
+    the model (`Mistral Large 123B`); empty if they name none."""
+    size = regex("mention.size_of_model").fullmatch(text)
+    if re.search(r"\d", text) or _IMAGE_MODEL.fullmatch(text):
+        record = models.find(text)
+        if record is not None:
+            return text if record.workload in ("decoder", "diffusion") else ""
+    if size is None or (record := models.find(size[1])) is None or record.workload != "decoder":
+        return ""
+    billions = parameter_count(record).total / 1e9
+    return size[1] if abs(billions - float(size[2])) <= _SAME_SIZE * billions else ""
+
+
+_SAME_SIZE: Final = 0.05
+"""Largest difference of a model's weights and the size behind its name, over the first: names round it."""

@@ -348,19 +348,29 @@ def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
 
 
 _LEAST_NUMBERED: Final = 3
-"""Number of rows in their order from which the first number of each is that of the row."""
+"""Number of rows in their order from which the first number of each is that of the row, if a number of pieces stands in
+another place of each."""
+_LEAST_COUNTED: Final = 5
+"""Number of rows from which numbers ahead that count 1, 2, 3, ... are those of the rows, if no other number of pieces
+stands there. Own choice: shorter lists can have one, two and three pieces in that order."""
 
 
 def _without_row_numbers(rows: list[tuple[int, str, bool]]) -> list[tuple[int, str, bool]]:
-    """Return rows without the numbers that count them, if a number of pieces follows; then `3 2 Kingston` are two."""
-    found = [regex("row.numbered").match(row) for _, row, _ in rows]
-    numbers = [int(match.group(1)) for match in found if match is not None]
-    if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < _LEAST_NUMBERED:
+    """Return rows without the numbers that count them, and with the number of pieces ahead of each name: it stands
+    behind that of the row, `3 2 Kingston`, or between the name and the prices."""
+    found = {place: one for place, (_, row, _) in enumerate(rows) if (one := regex("row.running").match(row))}
+    if [int(one[1]) for one in found.values()] != list(range(1, len(found) + 1)):
         return rows
-    return [
-        (number, re.sub(r"^(\d{1,2})\s*[x×]?\s", r"\1x ", row[match.end() :]) if match else row, is_printed)
-        for (number, row, is_printed), match in zip(rows, found, strict=True)
-    ]
+    named = {place: rows[place][1][one.end() :] for place, one in found.items()}
+    ahead = [regex("row.pieces_ahead").match(text) for text in named.values()]
+    behind = [regex("row.pieces_behind").fullmatch(text) for text in named.values()]
+    counted = next((each for each in (ahead, behind) if all(each)), [])
+    if len(found) < (_LEAST_NUMBERED if counted else _LEAST_COUNTED):
+        return rows
+    for place, one in zip(found, counted, strict=False):
+        if one is not None:
+            named[place] = f"{one['num']}x {one['name']}{one['amounts']}"
+    return [(number, named.get(place, row), is_told) for place, (number, row, is_told) in enumerate(rows)]
 
 
 def _with_bars(text: str) -> str:
@@ -388,6 +398,10 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
     for number, row, is_printed in _join_rows(_join_wrapped(rows)):
         plain = " ".join(row.split())
+        told = regex("remark.circuit").search(row) or regex("remark.wall_limit").search(row)
+        if told is not None and regex("row.skipped").match(row.strip()):
+            row = told.group()  # a heading names no part, but what it says of the circuit holds
+            plain = row
         if not any(
             one.match(text)
             for one in (
@@ -400,8 +414,8 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             for text in (row.strip(), plain)
         ):
             line = _line(row.strip(), f"{path}: row {number}")
-            told = regex("row.owned").search(row)
-            is_owned = number in owned or (told is not None and not is_prose(row[: told.start()]))
+            remark = regex("row.owned").search(row)
+            is_owned = number in owned or (remark is not None and not is_prose(row[: remark.start()]))
             yield replace(
                 line,
                 usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,

@@ -62,6 +62,10 @@ class TypedLine:
     """Number of the piece of the text; sentences and tables often name parts that a list names too."""
 
 
+SPOKEN: Final = (1, 3)
+"""Blocks of sentences and of questions."""
+
+
 @dataclass(frozen=True, slots=True)
 class _TypedPrice:
     """Price as a line states it [USD]."""
@@ -178,6 +182,10 @@ def split_off_label(text: str) -> tuple[str | None, str]:
         rest = text[head.end() :].lstrip(": ")
         text = f"{head.group(1)}: {rest}" if head.group(1).lower() in LABELS else rest
     found = regex("line.label").match(text) or regex("line.bare_label").match(text)
+    ahead = regex("line.count_of_label").match(text) if found is None else None
+    if ahead is not None:  # a number of pieces before the label is that of the part: `2x GPU: RTX 3090`
+        category, rest = split_off_label(text[ahead.end() :])
+        return (category, f"{ahead.group()}{rest}") if category is not None else (None, text)
     label = " ".join(found.group(1).lower().split()) if found else ""
     category = LABELS.get(label) or LABELS.get(label.removesuffix("s"))
     if found is None or category is None:

@@ -82,6 +82,8 @@ class CpuSeries(Record):
     socket: str
     chipsets: tuple[str, ...]
     """Chipsets whose boards run the CPUs."""
+    ecc_chipsets: tuple[str, ...] = ()
+    """Chipsets with which boards of the socket correct errors of memory; empty if the chipset does not decide it."""
     slot_lanes: int = Field(ge=0, le=256)
     """Number of CPU lanes that boards can lead to expansion slots; lanes of the chipset and of M.2 are not included."""
     older_slot_lanes: int = Field(default=0, ge=0, le=64)

@@ -355,6 +355,11 @@ def coolers(folder: Path) -> Iterator[Row]:
         }
 
 
+WITHOUT_ECC = frozenset(("b53c2a06",))
+"""Kits that the database lists with error correction and that have none: Crucial, Pro Overclocking 2 x 16 GB DDR5-6400,
+non-ECC unbuffered modules (unverified)."""
+
+
 def ram(folder: Path) -> Iterator[Row]:
     for row in rows_of(folder, "ram.csv"):
         if row["ram_type"] not in LARGEST_UNBUFFERED_GB or number(row["modules"]) not in (1, 2, 4, 8):
@@ -372,7 +377,7 @@ def ram(folder: Path) -> Iterator[Row]:
             "speed_mts": plain(row["speed"]),
             "modules": plain(row["modules"]),
             "module_gb": plain(row["module_gb"]),
-            "ecc": str(row["ecc"] == "ECC").lower(),
+            "ecc": str(row["ecc"] == "ECC" and row["id"] not in WITHOUT_ECC).lower(),
             "registered": str(row["registered"] == "Registered").lower(),
         }
 

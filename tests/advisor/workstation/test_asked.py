@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
 from advisor.commands.build.run import is_list_text
 from advisor.workstation.asked import format_in, models_in, questions_in, usual_model, window_in
@@ -94,3 +95,19 @@ def test_a_list_that_names_no_model_is_judged_by_the_largest_that_its_cards_hold
 )
 def test_a_window_is_read_in_tokens(text: str, num_tokens: int) -> None:
     assert window_in(text) == num_tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("Mistral Large 123B in 4 bit, will it work?", "mistral-large-2"),
+        ("Command A 111B", "command-a"),
+        ("Mistral Large 2", "mistral-large-2"),
+    ],
+)
+def test_a_size_behind_a_name_is_that_of_the_model(text: str, model: str) -> None:
+    assert [models.get(name).record.id for name in models_in(text)] == [model]
+
+
+def test_another_size_behind_a_name_is_another_model() -> None:
+    assert "Mistral Large" not in models_in("Mistral Large 70B")

@@ -8,7 +8,7 @@ from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.assembly import Circuit, Setting
 from advisor.workstation.card_names import find_card_name
-from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
 from advisor.workstation.verdict import judge_listing
@@ -164,3 +164,28 @@ def test_a_row_of_a_quote_has_the_number_and_the_price_of_all_pieces(tmp_path: P
         tmp_path,
     )
     assert [(line.quantity, line.usd) for line in listing.bill] == [(24, 9_840), (2, 6_800)]
+
+
+CIRCUITS = {
+    "an open frame for the office (the room has one normal 120V 15A outlet):": (120.0, 15.0),
+    "Schuko 16 A": (230.0, 16.0),
+    "Steckdose mit 16A abgesichert": (230.0, 16.0),
+    "NEMA 6-20 outlet": (240.0, 20.0),
+    "the room has a 15 amp circuit": (120.0, 15.0),
+    "My rig, on a 240V 15A circuit:": (240.0, 15.0),
+    "a dedicated 20A circuit at 240V": (240.0, 20.0),
+}
+
+
+@pytest.mark.parametrize("words", CIRCUITS)
+def test_a_circuit_is_read_wherever_words_state_it(words: str) -> None:
+    rows = "- 2x RTX 3090\n- Ryzen 7 7700X\n- Corsair RM850x"
+    for text in (f"{words}\n{rows}", f"{rows}\n{words}"):
+        found = read_listings(None, price_book(), (), text)[0][1]
+        assert found.circuit == Circuit(*CIRCUITS[words])
+        assert len(found.bill) == 3
+
+
+def test_a_circuit_without_a_voltage_that_follows_is_not_guessed() -> None:
+    found = read_listings(None, price_book(), (), "2x RTX 3090\nRyzen 7 7700X\non a 20A breaker")[0][1]
+    assert found.circuit is None

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog import parts
-from advisor.catalog.schema.part import GpuCard, Psu, PsuLink, Riser, Slot
+from advisor.catalog.part_prices import price_book
+from advisor.catalog.schema.part import Board, GpuCard, Psu, PsuLink, Riser, Slot
 from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memory, Risers, Setting, Supplies
+from advisor.workstation.listing import read_listings
 from advisor.workstation.rule_book import judge, rules_for, violations
 from advisor.workstation.rules_fit import needed_positions
 from advisor.workstation.rules_power import HEADROOM, supply_words
@@ -391,3 +393,23 @@ def test_a_bridge_is_advised_only_for_equal_cards_with_its_connector(
     cards = tuple(next(one for one in every if one.accelerator == name) for name in names)
     checks = {check.rule: check for check in judge(Assembly(cards=Cards(cards)), Setting())}
     assert ("a bridge" in checks["peer-to-peer"].remedy) == says
+
+
+@pytest.mark.parametrize("chipset", ["B660", "B760", "Z690", "Z790", "B860", "Z890"])
+def test_a_chipset_without_error_correction_has_no_board_that_corrects(chipset: str) -> None:
+    boards = [
+        one for one in (*parts.planner_parts(Board), *parts.named_parts("board")) if isinstance(one, Board)
+    ]
+    assert not any(board.ecc for board in boards if board.chipset == chipset)
+
+
+def test_a_board_of_a_workstation_chipset_corrects_errors() -> None:
+    named = "Core i5-12500, ASUS Pro WS W680-ACE, 2x32GB DDR5 ECC UDIMM, RTX 4090"
+    found = read_listings(None, price_book(), (), named)[0][1].machine
+    assert {check.verdict for check in judge(found, Setting(needs_ecc=True)) if check.rule == "ecc"} == {"ok"}
+    other = read_listings(None, price_book(), (), named.replace("ASUS Pro WS W680-ACE", "MSI PRO B760-P"))[0][
+        1
+    ]
+    assert {one.verdict for one in judge(other.machine, Setting(needs_ecc=True)) if one.rule == "ecc"} == {
+        "broken"
+    }

@@ -55,6 +55,29 @@ Pos. Anz. Bezeichnung                                   Preis
 4    1    64GB (2x 32768MB) Crucial DDR5-5600 DIMM     489,00 €
 5    1    1500 Watt be quiet! Dark Power Pro 13        359,00 €
 6    1    Lian Li Lancool 216 ohne Netzteil             95,00 €""",
+    "count behind the name": """
+Pos. Artikel                                            Menge   Einzelpreis   Gesamtpreis
+1    AMD Ryzen 9 9950X 16x 4.30GHz So.AM5 WOF           1        539,00 €       539,00 €
+2    24GB ASUS TUF Gaming GeForce RTX 4090 OC           2      1.599,00 €     3.198,00 €
+3    Gigabyte B650M DS3H AMD B650 So.AM5 mATX           1         89,00 €        89,00 €
+4    64GB (2x 32GB) Crucial DDR5-5600 DIMM              1        489,00 €       489,00 €
+5    be quiet! Dark Power Pro 13 1500W                  1        359,00 €       359,00 €
+6    Lian Li Lancool 216 ohne Netzteil                  1         95,00 €        95,00 €""",
+    "bars without titles": """
+1 | AMD Ryzen 9 9950X | 1 | 539,00 €
+2 | MSI RTX 4090 Gaming X Trio | 2 | 3 198,00 €
+3 | Gigabyte B650M DS3H | 1 | 89,00 €
+4 | Crucial DDR5-5600 64GB (2x32GB) | 1 | 489,00 €
+5 | be quiet! Dark Power Pro 13 1500W | 1 | 359,00 €
+6 | Fractal Design Define 7 | 1 | 95,00 €""",
+    "one blank between cells": """
+N° Désignation Qté P.U. Total
+1 AMD Ryzen 9 9950X 1 539,00 € 539,00 €
+2 MSI RTX 4090 Gaming X Trio 2 1 599,00 € 3 198,00 €
+3 Gigabyte B650M DS3H 1 89,00 € 89,00 €
+4 Crucial DDR5-5600 64GB (2x32GB) 1 489,00 € 489,00 €
+5 be quiet! Dark Power Pro 13 1500W 1 359,00 € 359,00 €
+6 Lian Li Lancool 216 1 95,00 € 95,00 €""",
 }
 
 
@@ -64,6 +87,27 @@ def test_each_row_of_an_invoice_is_one_part(name: str) -> None:
     memory = read(INVOICES[name].strip()).machine.memory
     assert memory is not None
     assert memory.num_modules == 2
+
+
+@pytest.mark.parametrize("sign", [" ", ". ", ") ", " | "])
+def test_numbers_that_count_the_rows_are_no_counts(sign: str) -> None:
+    names = ("Ryzen 7 9700X", "MSI B650 Tomahawk", "2x16GB DDR5", "RTX 5070 Ti", "Corsair RM850x")
+    text = "\n".join(f"{number}{sign}{name} $100" for number, name in enumerate(names, 1))
+    assert parts_of(text) == "1cpu 1board 1ram 1gpu 1psu"
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        "MSI RTX 3060 Ventus 2X 12GB",
+        "Inno3D RTX 4060 Ti Twin X2 16GB",
+        "MSI RTX 4090 Ventus 3X 24GB OC",
+        "2x 16GB ASUS TUF Gaming GeForce RTX 5070 Ti OC",
+        "Gigabyte RTX 4070 Windforce 2X 12GB",
+    ],
+)
+def test_fans_and_gigabytes_of_a_card_are_no_memory(card: str) -> None:
+    assert [line.category for line in read(f"{HOST}{card} ($180)").bill] == ["cpu", "board", "ram", "gpu"]
 
 
 CARTS = {
@@ -113,6 +157,48 @@ COUNTS = (
 def test_a_count_behind_a_name_is_no_part_of_it(count: str, num: int, name: str) -> None:
     line, alone = (read(text).lines[0] for text in (f"{name}  {count.format(num)}", name))
     assert (line.quantity, line.what) == (num, alone.what)
+
+
+@pytest.mark.parametrize("count", ["2 x ", "2x ", ""])
+def test_a_label_stands_behind_the_number_of_pieces_or_in_its_own_row(count: str) -> None:
+    below = "" if count else "\nQuantité : 2"
+    parts_in_rows = (
+        "Carte graphique : RTX 5090",
+        "Processeur : AMD Ryzen 9 9950X",
+        "Boîtier : Fractal Torrent",
+    )
+    assert parts_of("\n".join(f"{count}{row}{below}" for row in parts_in_rows)) == "2gpu 2cpu 2case"
+
+
+@pytest.mark.parametrize("unit", ["ud.", "pcs", "Stk.", "je Stück", "ea."])
+@pytest.mark.parametrize("price", ["459,90 €", "$459.90"])
+def test_a_unit_behind_a_price_is_no_part(unit: str, price: str) -> None:
+    assert parts_of(f"2x RTX 5060 Ti 16GB - {price} {unit}\nRyzen 7 9700X") == "2gpu 1cpu"
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ("Minisforum DEG1 OCuLink dock $99", "Mini PC + eGPU for local LLM"),
+        ("AOOSTAR AG02 dock $220", "eGPU build, will the 4 lanes hurt me with Qwen3 14B?"),
+        ("NVLink bridge, 2-slot $250", "48 GB of pooled GPU memory over NVLink for Llama 3.3 70B"),
+        ("NVLink bridge, 3-slot $150", "Is NVLink worth it with Qwen3 32B?"),
+        ("Corsair RM850x $120", "is my 850W enough?"),
+    ],
+)
+def test_words_of_a_title_or_a_sentence_are_those_of_the_part_that_a_row_names(
+    part: str, sentence: str
+) -> None:
+    alone = parts_of(f"{HOST}2x RTX 3090\n{part}")
+    for text in (f"{sentence}\n\n{HOST}2x RTX 3090\n{part}", f"{HOST}2x RTX 3090\n{part}\n\n{sentence}"):
+        assert sorted(parts_of(text).split()) == sorted(alone.split())
+        assert sum(line.usd for line in read(text).bill if line.unit_price_usd) == pytest.approx(
+            sum(line.usd for line in read(f"{HOST}2x RTX 3090\n{part}").bill if line.unit_price_usd)
+        )
+
+
+def test_two_docks_with_names_are_two() -> None:
+    assert parts_of("UM790 Pro 64GB\nDEG1 dock\nTH3P4G3 dock\n2x RTX 3090").count("riser") == 2
 
 
 TITLES = (
@@ -181,6 +267,11 @@ def test_words_of_a_seller_name_no_part(words: str) -> None:
         ("Reicht mein 650W Netzteil dafür?", "be quiet! Pure Power 12 M 650W"),
         ("650W ok?", "Seasonic Focus GX-650"),
         ("Is 1000W overkill for one card?", "Corsair RM1000e"),
+        ("L'alimentation de 850 W suffit-elle ?", "Alimentation : Corsair RM850x 850W 80PLUS Gold"),
+        ("¿Llega la fuente de 850 W para esta gráfica?", "Corsair RM850x"),
+        ("Is de voeding van 750 W genoeg?", "Corsair RM750e 750W"),
+        ("L'alimentatore da 850W basta?", "Corsair RM850x"),
+        ("Will the 850 watt supply that I have be sufficient with that card?", "Corsair RM850x"),
     ],
 )
 def test_a_supply_of_a_question_is_that_of_the_list(question: str, supply: str) -> None:
