@@ -495,7 +495,7 @@ def served_model(model: Model, engine: Engine, dtype: str, accelerator: Accelera
     return found if found.weights == dtype and (declares or _is_unusual(found)) else model
 
 
-def stored_as(model: Model, served: Model) -> Model:
+def with_storage(model: Model, served: Model) -> Model:
     """Return the model with its weights stored as in the checkpoint that is served, and the rest as it was.
 
     Source: own definition.

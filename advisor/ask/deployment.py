@@ -25,7 +25,7 @@ from advisor.catalog.dtypes import (
 )
 from advisor.catalog.engines import lacks_arithmetic, plans_on, releases_that_serve, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.published import served_model, stored_as
+from advisor.catalog.published import served_model, with_storage
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
@@ -114,7 +114,7 @@ def deployment_of(
         served = served_model(
             deployment.model, deployment.engine, deployment.weight_dtype, deployment.accelerator
         )
-        deployment = dataclasses.replace(deployment, model=stored_as(deployment.model, served))
+        deployment = dataclasses.replace(deployment, model=with_storage(deployment.model, served))
     if deployment.can_dispatch:
         deployment = with_copies(deployment)
     if copies := deployment.redundant_experts:

@@ -11,7 +11,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import CACHE_DTYPES, DTYPES, EXL3_DTYPES, cache_halves
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.named_formats import is_quantised
-from advisor.catalog.published import served_model, stored_as
+from advisor.catalog.published import served_model, with_storage
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.client import mean_share, spread_of_contexts
@@ -114,7 +114,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     served = served_model(model, engine, weight, found)
     deployment = Deployment(
-        model=stored_as(model, served),  # a row states the format of its activations itself
+        model=with_storage(model, served),  # a row states the format of its activations itself
         accelerator=with_power_cap(
             in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
         ),
