@@ -301,7 +301,10 @@ def _words_alone(line: TypedLine, other: TypedLine, kind: str | None) -> TypedLi
             is_again = regex("piece.bridge_alone").search(bare.what) is None
         else:
             docks = [link_in(one.what, usual_riser()) for one in (bare, named)]
-            is_again = None not in docks and not any(map(is_model_number, plain_words(bare.what).split()))
+            names_own = regex("name.link_kind").search(bare.what) is not None or any(
+                map(is_model_number, plain_words(bare.what).split())
+            )
+            is_again = None not in docks and not names_own
         if is_again:
             return bare
     return None
