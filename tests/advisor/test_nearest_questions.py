@@ -153,7 +153,7 @@ def test_hardware_that_is_there_is_kept_where_another_engine_serves_it(cli: Cli)
 
 
 def test_too_little_hardware_names_how_much_one_replica_takes(cli: Cli) -> None:
-    fix = fix_of(cli, "--model 70b --own 1xl40s --rate 0.02")
+    fix = fix_of(cli, "--model 120b --own 1xl40s --rate 0.02")
     assert fix == "--own 2xl40s: one replica takes that many"
 
 

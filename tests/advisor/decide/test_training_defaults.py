@@ -266,7 +266,7 @@ def test_a_budget_that_is_refused_is_told_with_one_that_suffices(cli: Cli) -> No
     asked = f"advisor recommend --model llama-3.2-1b --workload train --tokens 1B --gpu h100-sxm {AS_OF}"
     refused = cli(f"{asked} --budget 1")
     assert refused.code == 3
-    found = re.search(r"To fix: (--budget \d+)", refused.err)
+    found = re.search(r"To fix: (--budget [\d.]+)", refused.err)
     assert found is not None
     assert cli(f"{asked} {found[1]}").code == 0
 
