@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog import models, parts
 from advisor.catalog.cpu_names import CPU_WORDS, cpu_by_number, find_cpu, plain_words
 from advisor.catalog.schema.part import GpuCard
+from advisor.catalog.units import GIGA
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.card_names import DECORATION, find_card_name
 from advisor.workstation.foreign_words import regex, whole, word_table
@@ -361,7 +362,7 @@ def _model_name(text: str) -> str:
             return text if record.workload in ("decoder", "diffusion") else ""
     if size is None or (record := models.find(size[1])) is None or record.workload != "decoder":
         return ""
-    billions = parameter_count(record).total / 1e9
+    billions = parameter_count(record).total / GIGA
     return size[1] if abs(billions - float(size[2])) <= _SAME_SIZE * billions else ""
 
 
