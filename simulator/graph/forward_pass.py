@@ -282,7 +282,7 @@ class _Pricing:
         for category, seconds in mixer.pass_s(self.at).items():
             _add(parts, category, seconds)
         tp = self.deployment.tensor_parallel
-        normed = float(mixer.norm_values)
+        normed = float(mixer.exchanged_norm_values)
         widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1]), *mixer.pass_widths(self.at)]
         if normed:
             # Squares of queries and keys are summed in fp32, over ranks too, before anything is normed.

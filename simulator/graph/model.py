@@ -364,7 +364,7 @@ def num_collectives(model: Model) -> int:
         * (
             (layer.mixer is not None)
             + (layer.feed_forward is not None)
-            + (layer.mixer is not None and layer.mixer.norm_values > 0)
+            + (layer.mixer is not None and layer.mixer.exchanged_norm_values > 0)
         )
         for layer in layers_of(model)
     )

@@ -150,7 +150,7 @@ class MixerOperators(Weighted, MixerBackward):
     """Whether the mixer reads the output of an encoder of the same model."""
     head_counts: tuple[int, ...] = ()
     """Numbers of heads that tensor parallelism must divide."""
-    norm_values: int = 0
+    exchanged_norm_values: int = 0
     """Number of query and key values of a token under a norm over the heads of all ranks; 0 without one."""
     repeated_heads: int | None = None
     """Number of key-value heads, which are repeated if there are fewer than ranks; None: not repeated."""

@@ -64,7 +64,7 @@ class Operators(MixerOperators):
         if record.query_key_norm != "none":
             self.normed_values = (record.num_heads + record.num_kv_heads) * record.head_dim
         if record.query_key_norm == "all_heads":
-            self.norm_values = self.normed_values
+            self.exchanged_norm_values = self.normed_values
         self.head_dim = (record.head_dim + value) // 2
         self.rotary_values = 2 * (record.num_heads + record.num_kv_heads) * record.head_dim
         self.head_counts = (record.num_heads,)
