@@ -409,7 +409,7 @@ def _build_decision(
             *idle_notes(options),
             *tight_memory_notes(options),
             *(() if found.safe_pick else _place_notes(scenario, options)),
-            *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
+            *filter(None, (tail_note(order[0].found.long_prompt_replica, scenario.traffic, scenario.objectives),)),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),
         ),
