@@ -389,9 +389,9 @@ def _narrowest_cut(deployment: Deployment, inner_size: int) -> int:
 def usable_precisions(
     model: Model, accelerator: Accelerator, engine: Engine, requested: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Weight formats to consider: those asked for, else the checkpoint's own, 16 bits, and fp8 where the chip multiplies
-    in it or the engine is known to widen its weights. Four-bit formats cost quality, so they are considered only if
-    native or asked for.
+    """Weight formats to consider: those asked for, else the checkpoint's own, 16 bits, and fp8 where the chip
+    multiplies in it or the engine is known to widen its weights. Four-bit formats cost quality, so they are considered
+    only if native or asked for.
 
     Source: own rule; formats by engine from the engine records.
     """

@@ -383,6 +383,7 @@ def _build_decision(
         picks = [*(_take_first(_of_clients(scenario, each), progress) for each in fewer), entries[0]]
     ladder = _ladder(scenario, picks)
     comparisons = compare_first(order)
+    tail = tail_note(order[0].found.long_prompt_replica, scenario.traffic, scenario.objectives)
     return Decision(
         kind="plan",
         model=model.id,
@@ -409,7 +410,7 @@ def _build_decision(
             *idle_notes(options),
             *tight_memory_notes(options),
             *(() if found.safe_pick else _place_notes(scenario, options)),
-            *filter(None, (tail_note(order[0].found.long_prompt_replica, scenario.traffic, scenario.objectives),)),
+            *((tail,) if tail else ()),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),
         ),

@@ -72,7 +72,7 @@ class Found:
 
     @property
     def long_prompt_replica(self) -> ReplicaModel:
-        """Return the replica that computes the longest prompts: among unlike parts, the one for prompts or long ones."""
+        """Return the replica that computes the longest prompts: of unlike parts, the one for prompts or long ones."""
         parts = self.fleet.parts if self.fleet else ()
         return next((part.replica for part in parts if part.role in ("prefill", "long")), self.replica)
 
