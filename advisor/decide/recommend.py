@@ -701,6 +701,8 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
         fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
-        hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else window_note,
+        hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
+        if is_unsold
+        else window_note,
         reasons=tuple(reason for reason, _ in common),
     )
