@@ -23,14 +23,14 @@ from advisor.kernels import w4a16, w4a16_mma
 from advisor.kernels.backend import num_sms
 from advisor.kernels.w4a16_mma import (
     LARGEST_M,
-    _counter,
-    _half_fragment,
-    _store,
-    _unpack,
-    _wait_for_x,
-    _words_layout,
+    half_fragment,
+    layout_of_words,
     most_parts,
+    store_tile,
+    tile_counter,
     units_per_program,
+    unpack,
+    wait_for_x,
 )
 
 _ROWS: Final = 256
@@ -179,7 +179,7 @@ def _ring_kernel(
     dtype: gl.constexpr = scale_ptr.dtype.element_ty
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
-    words_layout: gl.constexpr = _words_layout(num_warps, ROWS)
+    words_layout: gl.constexpr = layout_of_words(num_warps, ROWS)
     in_two: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
     in_three: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [2, 1, 0])
     w_smem = gl.allocate_shared_memory(gl.int32, [STAGES, ROWS, 16], in_two)
@@ -201,7 +201,7 @@ def _ring_kernel(
         unit = begin + ahead
         if unit < end:
             _copy_weights(ring, places, unit // groups, unit % groups, ahead, N, words_per_row, ROWS)
-    _wait_for_x(EARLY)
+    wait_for_x(EARLY)
     for ahead in gl.static_range(STAGES):
         if begin + ahead < end:
             _copy_x(ring, places, (begin + ahead) % groups, ahead)
@@ -214,11 +214,11 @@ def _ring_kernel(
     stage = 0
     for unit in range(begin, end):
         async_copy.wait_group(STAGES - 1)
-        low, high = _unpack(w_smem.index(stage).load(words_layout), IS_BF16)
+        low, high = unpack(w_smem.index(stage).load(words_layout), IS_BF16)
         x_stage = x_smem.index(stage)
         product = gl.zeros_like(acc)
-        product = _add_half(product, _half_fragment(low, a_layout), x_stage, 0, BLOCK_M, num_warps)
-        product = _add_half(product, _half_fragment(high, a_layout), x_stage, 1, BLOCK_M, num_warps)
+        product = _add_half(product, half_fragment(low, a_layout), x_stage, 0, BLOCK_M, num_warps)
+        product = _add_half(product, half_fragment(high, a_layout), x_stage, 1, BLOCK_M, num_warps)
         scale = scale_smem.index(stage).load(gl.SliceLayout(1, acc_layout)).to(gl.float32)
         acc += product * scale[:, None]
         if unit + STAGES < end:
@@ -226,7 +226,7 @@ def _ring_kernel(
             _copy_x(ring, places, next_group, stage)
         async_copy.commit_group()
         if (group == groups - 1) | (unit == end - 1):
-            _store(
+            store_tile(
                 acc,
                 tile,
                 groups,
@@ -302,7 +302,7 @@ def run(
         scale,
         out,
         partial,
-        _counter(x.device, tiles),
+        tile_counter(x.device, tiles),
         m,
         n,
         words.shape[1],

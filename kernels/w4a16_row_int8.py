@@ -21,7 +21,7 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy, mma_v2
 
 from advisor.kernels import w4a16
 from advisor.kernels.backend import HALVES, INTERPRET, num_sms
-from advisor.kernels.w4a16_mma import _wait_for_x
+from advisor.kernels.w4a16_mma import wait_for_x
 
 LARGEST_K: Final = 8192
 """Largest number of activations of which three programs fit on a multiprocessor: they take four bytes each."""
@@ -305,7 +305,7 @@ def _row_kernel(
         if unit < num_units:
             _copy_unit(ring, places, unit, num_tiles, N, SLICES, GROUPS)
         async_copy.commit_group()
-    _wait_for_x(EARLY)
+    wait_for_x(EARLY)
     _split_x(x_ptr, split_digits, split_steps, SLICES, GROUPS, AT_ONCE)
     acc = gl.zeros([SLICES, 16, 8], gl.float32, acc_layout)
     for unit in range(num_units):
