@@ -180,7 +180,7 @@ def recommend(
         own: Hardware that you own: 8xh100-sxm, or what nvidia-smi -L prints.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
-        region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
+        region: Where machines stand: a country (de), a place (sweden, eu), a region's beginning (us-east).
         residency: Where data may stay: eu, or countries: de,fr.
         max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.
@@ -377,7 +377,7 @@ def cost(
         kv_precision: KV cache, e.g. fp8.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
-        region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
+        region: Where machines stand: a country (de), a place (sweden, eu), a region's beginning (us-east).
         residency: Where data may stay: eu, or countries: de,fr.
         max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.

@@ -355,7 +355,7 @@ class Where:
         str | None,
         LIMITS(
             "NAME,...",
-            "Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).",
+            "Where machines stand: a country (de), a place (sweden, eu), a region's beginning (us-east).",
         ),
         acts(ALL, plan=True, models=True, rent=True),
     ] = None

@@ -89,6 +89,10 @@ def help_of(name: str, inputs: type, works: Works, work: str | None, columns: in
         width = max(map(len, works)) + 4
         for each, described in works.items():
             yield from _entry(f"  {each}", described.summary, width, columns)
+        usual = next(iter(works))
+        further = [each for each in parameters_of(inputs) if usual in acts[each.name].work and each not in shown]
+        yield ""
+        yield from _listed(f"For {usual}, the usual work, also", further, columns)
     yield from _options(shown, columns)
     yield from _common(columns)
 
@@ -116,10 +120,15 @@ def _entry(head: str, text: str, width: int, columns: int) -> Iterator[str]:
 
 def _common(columns: int) -> Iterator[str]:
     """Yield the options of every command, by name alone."""
-    names = ", ".join(_option_words(each) for each in parameters_of(SharedOptions))
     yield ""
+    yield from _listed("Of every command", parameters_of(SharedOptions), columns)
+
+
+def _listed(introduction: str, options: Iterable[inspect.Parameter], columns: int) -> Iterator[str]:
+    """Yield options by name and value alone, behind what they have in common."""
+    names = ", ".join(map(_option_words, options))
     yield from textwrap.wrap(
-        f"Of every command: {names}.", columns, break_long_words=False, break_on_hyphens=False
+        f"{introduction}: {names}.", columns, break_long_words=False, break_on_hyphens=False
     )
 
 
