@@ -155,6 +155,31 @@ def _after(tile, group, groups):
 
 
 @gluon.jit
+def _fill_ring(
+    ring,
+    places,
+    begin,
+    end,
+    groups,
+    N,
+    words_per_row,
+    ROWS: gl.constexpr,
+    STAGES: gl.constexpr,
+    EARLY: gl.constexpr,
+):
+    """Begin to copy the first units of a program: their weights before the activations are there, one group a unit."""
+    for ahead in gl.static_range(STAGES):
+        unit = begin + ahead
+        if unit < end:
+            _copy_weights(ring, places, unit // groups, unit % groups, ahead, N, words_per_row, ROWS)
+    wait_for_x(EARLY)
+    for ahead in gl.static_range(STAGES):
+        if begin + ahead < end:
+            _copy_x(ring, places, (begin + ahead) % groups, ahead)
+        async_copy.commit_group()
+
+
+@gluon.jit
 def _ring_kernel(
     x_ptr,
     w_ptr,
@@ -197,15 +222,7 @@ def _ring_kernel(
     places = (w_places, scale_places, _x_places(x_ptr, M, words_per_row, BLOCK_M, num_warps))
     out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
     columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
-    for ahead in gl.static_range(STAGES):
-        unit = begin + ahead
-        if unit < end:
-            _copy_weights(ring, places, unit // groups, unit % groups, ahead, N, words_per_row, ROWS)
-    wait_for_x(EARLY)
-    for ahead in gl.static_range(STAGES):
-        if begin + ahead < end:
-            _copy_x(ring, places, (begin + ahead) % groups, ahead)
-        async_copy.commit_group()
+    _fill_ring(ring, places, begin, end, groups, N, words_per_row, ROWS, STAGES, EARLY)
     acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
     tile = begin // groups
     group = begin % groups
