@@ -30,6 +30,7 @@ from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
 from advisor.simulator.layout import check_generates, with_copies
+from advisor.simulator.local_surface import divides_batches
 from advisor.simulator.memory_account import size_contradiction
 from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import (
@@ -247,6 +248,7 @@ def engine_settings(
     """Return the settings of a server as typed; where layers lie only with a deployment.
 
     Raises: AdvisorError: the size of the cache is no size, or layers are divided otherwise than llama.cpp can.
+        InfeasibleError: a setting of llama.cpp is typed for another engine.
     """
     size = flags.kv_cache_bytes
     return EngineSettings(
@@ -256,10 +258,25 @@ def engine_settings(
         kv_cache_bytes=parse_bytes(size, "--kv-cache-bytes") if size else None,
         kv_block_tokens=flags.block_size,
         enforce_eager=flags.enforce_eager,
+        micro_batch_tokens=_micro_batch_tokens(flags, deployment),
         stage_fraction=stage_fraction(flags, deployment) if deployment else None,
         host=host_layers(flags, deployment) if deployment else None,
         version=flags.engine_version or "",
     )
+
+
+def _micro_batch_tokens(flags: EngineFlags, deployment: Deployment | None) -> int | None:
+    """Return the prompt tokens of one micro-batch as typed; None takes the engine's default.
+
+    Raises: InfeasibleError: the engine divides no batch into micro-batches.
+    """
+    if flags.ubatch_size and deployment and not divides_batches(deployment.engine):
+        raise InfeasibleError(
+            f"--ubatch-size means nothing for {deployment.engine.name}",
+            why="of the engines here llama.cpp alone divides a batch into micro-batches",
+            fix="--max-num-batched-tokens N, or drop --ubatch-size",
+        )
+    return flags.ubatch_size
 
 
 def check_engine(

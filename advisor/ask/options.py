@@ -497,6 +497,10 @@ class EngineFlags:
     block_size: Annotated[
         int | None, ENGINE("N", "Tokens of a cache block (page).", _ENGINES, min=1, max=65_536)
     ] = None
+    ubatch_size: Annotated[
+        int | None,
+        ENGINE("N", "Prompt tokens of a micro-batch (llama.cpp's -ub).", _ENGINES, min=1, max=1_000_000),
+    ] = None
     enforce_eager: Annotated[bool, ENGINE(None, "No decode graphs.", True, "--enforce-eager")] = False
     enable_dp_attention: Annotated[
         bool,
