@@ -1139,6 +1139,8 @@ class _Simulate:
         precision: str | None = ...,
         kv_precision: str | None = ...,
         engine: str | None = ...,
+        nodes: int | str | None = ...,
+        network: str | None = ...,
         max_num_seqs: int | str | None = ...,
         max_num_batched_tokens: int | str | None = ...,
         batching: Literal['continuous', 'static'] | None = ...,
@@ -1216,6 +1218,8 @@ class _Simulate:
             precision: Weights.
             kv_precision: KV cache; auto is the default.
             engine: Serving engine.
+            nodes: Machines over which a replica is spread.
+            network: Network between them: 'InfiniBand 8x400Gb', 'TCP 100Gb'.
             max_num_seqs: Sequences that may run at once.
             max_num_batched_tokens: Tokens of one engine step.
             batching: static: a batch runs until its longest answer ends; continuous: requests join and leave at

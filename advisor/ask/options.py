@@ -475,6 +475,14 @@ class LayoutOptions:
     engine: Annotated[
         str | None, LAYOUT("NAME", "Serving engine.", "vllm, or one that serves the weights there")
     ] = None
+    nodes: Annotated[
+        int | None,
+        LAYOUT("N", "Machines over which a replica is spread.", "as few as hold it", min=1, max=1024),
+    ] = None
+    network: Annotated[
+        str | None,
+        LAYOUT("TEXT", "Network between them: 'InfiniBand 8x400Gb', 'TCP 100Gb'.", "the usual node's"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

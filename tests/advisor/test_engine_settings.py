@@ -285,3 +285,16 @@ def test_an_engine_that_reads_no_weights_from_main_memory_says_so(cli: Cli) -> N
     run = cli("advisor memory --gpu h100-sxm --model qwen3-8b --engine tensorrt-llm --cpu-offload-gb 4")
     assert run.code == 3
     assert "--cpu-offload-gb" in run.err
+
+
+def test_the_network_between_nodes_is_said_or_told(cli: Cli) -> None:
+    wide = "--model llama-3.1-70b --gpu h100-sxm --tp 8 --input-tokens 512 --output-tokens 16"
+    assert "network between nodes" not in cli(f"{SERVE} {wide}").err
+    usual = cli(f"{SERVE} {wide} --nodes 2")
+    assert "network between nodes: 400 Gb/s for each accelerator, that of its usual node" in usual.err
+    assert "--network says another" in usual.err
+    typed = cli(f"{SERVE} {wide} --nodes 2 --network 'TCP 25Gb'")
+    assert "2.81 Gb/s for each accelerator, over sockets" in typed.err
+    assert "do not divide" in cli(f"{SERVE} {wide} --nodes 3").err
+    assert "no network is called" in cli(f"{SERVE} {wide} --nodes 2 --network foo").err
+    assert "says nothing about it" in cli(f"{SERVE} {wide} --network 'TCP 25Gb'").err
