@@ -230,6 +230,8 @@ def plan_memory(
         runtime = min(runtime, earlier.runtime_bytes)
     if earlier and accelerator.vendor == "nvidia" and accelerator.scale_up:
         runtime += earlier.peer_bytes * (min(ranks, accelerator.scale_up_domain) - 1)
+    if earlier and earlier.counts_communicators and ranks > 1:
+        runtime += communicator
     if engine.memory_reserve is None and engine.memory_fraction_of != "total":
         runtime += context
     runtime += expert_padding_bytes(deployment)
