@@ -96,6 +96,7 @@ def test_ranks_of_a_node_share_its_ports_whatever_group_they_form() -> None:
     deployment = named_deployment(
         "llama-3.1-70b", "h100-sxm", tensor_parallel=8, pipeline_parallel=2, network="TCP 100Gb"
     )
-    wide, pair = deployment.group(16), deployment.group(2, apart=8)
+    wide = deployment.group(16)
+    pair = deployment.group(2, apart=8)
     assert wide.inter_bytes_per_s == pair.inter_bytes_per_s == pytest.approx(0.45 * 12.5e9 / 8)
     assert deployment.group(8) == named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=8).group(8)
