@@ -21,7 +21,7 @@ _SOCKET_FRACTION: Final = 0.45
 """Fraction of a node's rate that NCCL reaches over sockets where several ranks share its ports: 4 to 6 of 12.5 GB/s
 with eight V100s a node (NVIDIA/nccl issue 450), 14.5 and 22 of 32 Gb/s with eight GPUs a node (issue 209)."""
 _SOCKET_FRACTION_OF_ONE: Final = 0.97
-"""Fraction of a node's rate that NCCL reaches over sockets with one rank a node: 31 of 32 Gb/s (NVIDIA/nccl issue 209)."""
+"""Fraction of a node's rate that NCCL reaches over sockets with one rank a node: 31 of 32 Gb/s (issue 209)."""
 _SOCKET_HOP_S: Final = 35.0 * MICROSECOND_S
 """Small-message step over sockets [s]. Own estimate: half of a round trip of 50 µs through the kernel, and copies to
 and from host memory; between the steps of EFA's later generations and its first."""
