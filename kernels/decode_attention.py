@@ -27,7 +27,7 @@ from advisor.kernels.backend import (
     persistent_programs,
 )
 
-_MASKED = tl.constexpr(-1e30)
+MASKED = tl.constexpr(-1e30)
 _MIN_DOT_ROWS: Final = 16
 """Fewest rows that the matrix unit takes: query heads of one key-value head are padded to this number."""
 
@@ -88,7 +88,7 @@ def _part_kernel(
     if IS_FP8:
         softmax_scale *= tl.load(k_scale_ptr + kv_head)
     acc = tl.zeros((ROWS, HEAD_DIM), tl.float32)
-    top = tl.full((ROWS,), _MASKED, tl.float32)
+    top = tl.full((ROWS,), MASKED, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     for first in tl.range(begin, end, BLOCK_N):
         tokens = first + tl.arange(0, BLOCK_N)
@@ -102,7 +102,7 @@ def _part_kernel(
             k = k.to(q.dtype)
             v = v.to(q.dtype)
         scores = dot(q, tl.trans(k), tl.zeros((ROWS, BLOCK_N), tl.float32)) * softmax_scale
-        scores = tl.where(inside[None, :], scores, _MASKED)
+        scores = tl.where(inside[None, :], scores, MASKED)
         higher = tl.maximum(top, tl.max(scores, axis=1))
         weights = tl.exp2(scores - higher[:, None])
         scale = tl.exp2(top - higher)
@@ -118,7 +118,7 @@ def _part_kernel(
 
 
 @triton.jit
-def _merge_kernel(
+def merge_kernel(
     part_ptr, top_ptr, total_ptr, out_ptr, num_parts, PARTS: tl.constexpr, HEAD_DIM: tl.constexpr
 ):
     head = tl.program_id(0)
@@ -126,7 +126,7 @@ def _merge_kernel(
     columns = tl.arange(0, HEAD_DIM)
     exists = parts < num_parts
     slots = head.to(tl.int64) * num_parts + parts
-    tops = tl.load(top_ptr + slots, mask=exists, other=_MASKED)
+    tops = tl.load(top_ptr + slots, mask=exists, other=MASKED)
     totals = tl.load(total_ptr + slots, mask=exists, other=0.0)
     scales = tl.exp2(tops - tl.max(tops))
     partial = tl.load(
@@ -273,7 +273,7 @@ def run(
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
-    _merge_kernel[(num_sequences * num_heads,)](
+    merge_kernel[(num_sequences * num_heads,)](
         partial, tops, totals, out, parts, PARTS=triton.next_power_of_2(parts), HEAD_DIM=head_dim, num_warps=4
     )
     return out

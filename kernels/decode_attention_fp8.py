@@ -29,7 +29,7 @@ from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 from advisor.kernels import decode_attention
 from advisor.kernels.attention import LOG2_E
 from advisor.kernels.backend import EIGHT_BITS, INTERPRET, has_fp8, num_sms
-from advisor.kernels.decode_attention import Config, _merge_kernel
+from advisor.kernels.decode_attention import Config, merge_kernel
 
 _MASKED = gl.constexpr(-1e30)
 _SMALLEST = gl.constexpr(1e-30)
@@ -407,7 +407,7 @@ def run(
         num_warps=config.num_warps,
         maxnreg=min(_MOST_REGISTERS, _REGISTERS_OF_SM // (32 * config.programs_per_sm) // 8 * 8),
     )
-    _merge_kernel[(num_sequences * num_heads,)](
+    merge_kernel[(num_sequences * num_heads,)](
         partial, tops, totals, out, parts, PARTS=triton.next_power_of_2(parts), HEAD_DIM=head_dim, num_warps=4
     )
     return out

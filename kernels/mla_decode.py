@@ -19,7 +19,7 @@ import triton.language as tl
 
 from advisor.kernels.attention import LOG2_E
 from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, normal, persistent_programs
-from advisor.kernels.decode_attention import _MASKED, _merge_kernel
+from advisor.kernels.decode_attention import MASKED, merge_kernel
 
 LATENT: Final = 512
 """Number of values, and of latent numbers of a key. Source: DeepSeek-V2, arXiv:2405.04434, section 2.1 (d_c = 512)."""
@@ -81,7 +81,7 @@ def _part_kernel(
     q = tl.load(q_rows + columns[None, :], mask=is_head[:, None], other=0.0)
     q_rotated = tl.load(q_rows + rotated[None, :], mask=is_head[:, None], other=0.0)
     acc = tl.zeros((ROWS, LATENT), tl.float32)
-    top = tl.full((ROWS,), _MASKED, tl.float32)
+    top = tl.full((ROWS,), MASKED, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     for first in tl.range(begin, end, BLOCK_N):
         tokens = first + tl.arange(0, BLOCK_N)
@@ -92,7 +92,7 @@ def _part_kernel(
         k_rotated = tl.load(token_rows + rotated[None, :], mask=inside[:, None], other=0.0)
         scores = dot(q_rotated, tl.trans(k_rotated), tl.zeros((ROWS, BLOCK_N), tl.float32))
         scores = dot(q, tl.trans(latent), scores) * softmax_scale
-        scores = tl.where(inside[None, :], scores, _MASKED)
+        scores = tl.where(inside[None, :], scores, MASKED)
         higher = tl.maximum(top, tl.max(scores, axis=1))
         weights = tl.exp2(scores - higher[:, None])
         scale = tl.exp2(top - higher)
@@ -193,7 +193,7 @@ def run(
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
-    _merge_kernel[(num_sequences * num_heads,)](
+    merge_kernel[(num_sequences * num_heads,)](
         partial, tops, totals, out, parts, PARTS=triton.next_power_of_2(parts), HEAD_DIM=LATENT, num_warps=4
     )
     return out

@@ -99,7 +99,7 @@ _barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 
 
 @gluon.constexpr_function
-def _words_layout(num_warps, rows):
+def layout_of_words(num_warps, rows):
     """Return the layout that gives one thread rows g and g + 8 of each instruction, and four neighbouring words of
     each row."""
     warps = [[16 << bit, 0] for bit in range(num_warps.bit_length() - 1)]
@@ -114,7 +114,7 @@ def _words_layout(num_warps, rows):
 
 
 @gluon.constexpr_function
-def _x_layout(num_warps, block_m, width):
+def layout_of_x(num_warps, block_m, width):
     """Return the layout that gives a thread the activations of its weights: eight neighbours at a time of `width`,
     which is half a group or a whole one, row g and every eighth."""
     rows = [[8 << bit, 0] for bit in range((block_m // 8).bit_length() - 1)]
@@ -129,7 +129,7 @@ def _x_layout(num_warps, block_m, width):
 
 
 @gluon.jit
-def _half_fragment(pairs, layout: gl.constexpr):
+def half_fragment(pairs, layout: gl.constexpr):
     """Return the fragment [rows, 64] of the weights of half a group, from pairs of neighbours [rows, 16, 2, 2]."""
     rows: gl.constexpr = pairs.shape[0]
     # Indices of a weight: thread c of four, word w of the thread's four, half e of a pair, pair i.
@@ -138,7 +138,7 @@ def _half_fragment(pairs, layout: gl.constexpr):
 
 
 @gluon.jit
-def _unpack(words, IS_BF16: gl.constexpr):
+def unpack(words, IS_BF16: gl.constexpr):
     """Return (q − 8) of a group's first and last 64 weights as pairs of neighbours [rows, 16, 2, 2], from the words
     [rows, 16]."""
     if IS_BF16:
@@ -189,9 +189,9 @@ def _multiply(
     b_layout: gl.constexpr,
 ):
     """Return acc + scale · (weights of one group · activations)."""
-    low, high = _unpack(words, IS_BF16)
-    first = _half_fragment(low, a_layout)
-    last = _half_fragment(high, a_layout)
+    low, high = unpack(words, IS_BF16)
+    first = half_fragment(low, a_layout)
+    last = half_fragment(high, a_layout)
     # Half a group at a time: the activations of a whole one would fill 64 registers at 32 rows.
     product = mma_v2(first, _activations(x_places + group * 128, BLOCK_M, b_layout), gl.zeros_like(acc))
     product = mma_v2(last, _activations(x_places + group * 128 + 64, BLOCK_M, b_layout), product)
@@ -199,7 +199,7 @@ def _multiply(
 
 
 @gluon.jit
-def _store(acc, tile, pairs, units_per_program, rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS):
+def store_tile(acc, tile, pairs, units_per_program, rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS):
     """Store a tile, or this program's part of it; the last program of a tile to finish adds up all parts."""
     first = tile * pairs // units_per_program
     num_parts = ((tile + 1) * pairs - 1) // units_per_program - first + 1
@@ -222,7 +222,7 @@ def _store(acc, tile, pairs, units_per_program, rows, columns, out_ptr, part_ptr
 
 
 @gluon.jit
-def _wait_for_x(EARLY: gl.constexpr):
+def wait_for_x(EARLY: gl.constexpr):
     """Wait until the previous kernel has written the activations. No kernel writes weights, so their first words are
     loaded before it has ended."""
     if EARLY:
@@ -253,8 +253,8 @@ def _mma_kernel(
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
-    x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M, 64)
-    words_layout: gl.constexpr = _words_layout(num_warps, ROWS)
+    x_layout: gl.constexpr = layout_of_x(num_warps, BLOCK_M, 64)
+    words_layout: gl.constexpr = layout_of_words(num_warps, ROWS)
     pairs = words_per_row // 32
     begin = gl.program_id(0) * units_per_program
     end = min(begin + units_per_program, num_units)
@@ -275,7 +275,7 @@ def _mma_kernel(
     even_scale = _load_scale(scale_ptr + out_rows, tile, group, N, ROWS)
     odd_scale = _load_scale(scale_ptr + out_rows, tile, group + 1, N, ROWS)
     acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
-    _wait_for_x(EARLY)
+    wait_for_x(EARLY)
     for unit in range(begin, end):
         is_done = group + 2 == 2 * pairs
         next_tile = tile + is_done.to(gl.int32)
@@ -287,7 +287,7 @@ def _mma_kernel(
         odd = _load_words(w_places, next_tile, next_group + 1, N, words_per_row, ROWS)
         odd_scale = _load_scale(scale_ptr + out_rows, next_tile, next_group + 1, N, ROWS)
         if is_done | (unit == end - 1):
-            _store(
+            store_tile(
                 acc,
                 tile,
                 pairs,
@@ -309,7 +309,7 @@ def _mma_kernel(
 _counters: dict[torch.device, torch.Tensor] = {}
 
 
-def _counter(device: torch.device, num_tiles: int) -> torch.Tensor:
+def tile_counter(device: torch.device, num_tiles: int) -> torch.Tensor:
     """Return zeros, one per tile; every launch leaves them at zero again."""
     found = _counters.get(device)
     if found is None or found.numel() < num_tiles:
@@ -388,7 +388,7 @@ def run(
         scale,
         out,
         partial,
-        _counter(x.device, tiles),
+        tile_counter(x.device, tiles),
         m,
         n,
         words.shape[1],

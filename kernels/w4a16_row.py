@@ -17,9 +17,9 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
-from advisor.kernels import w4a16, w4a16_mma
+from advisor.kernels import w4a16, w4a16_mma, w4a16_ring, w4a16_row_int8
 from advisor.kernels.backend import num_sms
-from advisor.kernels.w4a16_mma import _unpack, _wait_for_x, _words_layout, _x_layout
+from advisor.kernels.w4a16_mma import layout_of_words, layout_of_x, unpack, wait_for_x
 
 _ROWS: Final = w4a16.TILE_ROWS
 
@@ -78,7 +78,7 @@ def _multiply(
     nicwe = gl.reshape(x, [8, 2, 2, 4, 4, 2])
     x_nk = gl.reshape(gl.permute(nicwe, [0, 4, 1, 2, 3, 5]), [8, 128])
     x_kn = gl.convert_layout(gl.permute(x_nk, [1, 0]), b_layout)
-    low, high = _unpack(words, IS_BF16)
+    low, high = unpack(words, IS_BF16)
     # Indices of a weight in its group: thread c of four, word w of the thread's four, pair i = (i1, i0), half e.
     ncweii = gl.reshape(gl.join(low, high), [words.shape[0], 4, 4, 2, 2, 2])
     whole = gl.reshape(gl.permute(ncweii, [0, 2, 5, 4, 1, 3]), [words.shape[0], 128])
@@ -106,8 +106,8 @@ def _row_kernel(
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
-    x_layout: gl.constexpr = _x_layout(num_warps, 8, 128)
-    words_layout: gl.constexpr = _words_layout(num_warps, 16 * num_warps)
+    x_layout: gl.constexpr = layout_of_x(num_warps, 8, 128)
+    words_layout: gl.constexpr = layout_of_words(num_warps, 16 * num_warps)
     rows = gl.arange(0, 16 * num_warps, layout=gl.SliceLayout(1, words_layout))
     words = gl.arange(0, 16, layout=gl.SliceLayout(0, words_layout))
     x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))
@@ -121,7 +121,7 @@ def _row_kernel(
     x_places = x_ptr + (x_rows * (groups * 128))[:, None] + x_columns[None, :]
     words_ahead, scales_ahead = _load_ahead(w_places, scale_places, 0, groups, N, DEPTH)
     acc = gl.zeros([16 * num_warps, 8], gl.float32, acc_layout)
-    _wait_for_x(EARLY)
+    wait_for_x(EARLY)
     if IS_ONE_STEP:
         for j in gl.static_range(DEPTH):
             acc = _multiply(acc, words_ahead[j], scales_ahead[j], x_places, j, IS_BF16, a_layout, b_layout)
@@ -165,7 +165,12 @@ def fastest(x: torch.Tensor, num_rows: int) -> Callable[..., torch.Tensor]:
     """Return the launch function that takes the least time for these activations and `num_rows` rows of weights."""
     if not w4a16_mma.is_supported(x, num_rows):
         return w4a16.run
-    if x.shape[0] == 1 and (plan := choose_plan(num_rows, x.shape[1], num_sms(x.device.index or 0))):
+    sms = num_sms(x.device.index or 0)
+    if w4a16_row_int8.is_faster(x, num_rows, sms):
+        return w4a16_row_int8.run
+    if w4a16_ring.is_faster(x, num_rows, sms):
+        return w4a16_ring.run
+    if x.shape[0] == 1 and (plan := choose_plan(num_rows, x.shape[1], sms)):
         return partial(run, plan=plan)
     return w4a16_mma.run
 
