@@ -602,6 +602,7 @@ def memory(
     gpu_memory_utilization: float | str | None = ...,
     kv_cache_bytes: float | str | None = ...,
     block_size: int | str | None = ...,
+    ubatch_size: int | str | None = ...,
     enforce_eager: bool | None = ...,
     enable_dp_attention: bool | None = ...,
     enable_expert_parallel: bool | None = ...,
@@ -636,6 +637,7 @@ def memory(
         gpu_memory_utilization: Fraction of memory that the engine may use, as it counts it.
         kv_cache_bytes [B]: KV cache of each accelerator, instead of a fraction: 20GiB.
         block_size: Tokens of a cache block (page).
+        ubatch_size: Prompt tokens of a micro-batch (llama.cpp's -ub).
         enforce_eager: No decode graphs.
         enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
         enable_expert_parallel: Experts over all accelerators of a replica.
@@ -1137,6 +1139,8 @@ class _Simulate:
         precision: str | None = ...,
         kv_precision: str | None = ...,
         engine: str | None = ...,
+        nodes: int | str | None = ...,
+        network: str | None = ...,
         max_num_seqs: int | str | None = ...,
         max_num_batched_tokens: int | str | None = ...,
         batching: Literal['continuous', 'static'] | None = ...,
@@ -1145,6 +1149,7 @@ class _Simulate:
         kv_cache_bytes: float | str | None = ...,
         max_model_len: int | str | None = ...,
         block_size: int | str | None = ...,
+        ubatch_size: int | str | None = ...,
         enforce_eager: bool | None = ...,
         enable_dp_attention: bool | None = ...,
         enable_expert_parallel: bool | None = ...,
@@ -1213,6 +1218,8 @@ class _Simulate:
             precision: Weights.
             kv_precision: KV cache; auto is the default.
             engine: Serving engine.
+            nodes: Machines over which a replica is spread.
+            network: Network between them: 'InfiniBand 8x400Gb', 'TCP 100Gb'.
             max_num_seqs: Sequences that may run at once.
             max_num_batched_tokens: Tokens of one engine step.
             batching: static: a batch runs until its longest answer ends; continuous: requests join and leave at
@@ -1222,6 +1229,7 @@ class _Simulate:
             kv_cache_bytes [B]: KV cache of each accelerator, instead of a fraction: 20GiB.
             max_model_len: Longest request that the server takes.
             block_size: Tokens of a cache block (page).
+            ubatch_size: Prompt tokens of a micro-batch (llama.cpp's -ub).
             enforce_eager: No decode graphs.
             enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
             enable_expert_parallel: Experts over all accelerators of a replica.

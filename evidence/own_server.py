@@ -33,8 +33,6 @@ less than half of what is seen."""
 _OFF_FROM: Final = 0.1
 """Look for causes from this mean error on (logarithm of measured over predicted): the median error of predictions for
 servers whose settings are known is about 0.07."""
-_USUAL_MICRO_BATCH: Final = 512
-"""Tokens that llama.cpp computes at once by default. Source: ggml-org/llama.cpp common/common.h (n_ubatch)."""
 _FEWER_SEQUENCES: Final = (8, 16, 32, 64, 128, 256)
 _POWER_FRACTIONS: Final = (0.8, 0.6)
 
@@ -403,11 +401,6 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         )
     if test.num_gpu_layers == 0:
         assumed += ("the test ran without a GPU (ngl 0), the prediction is for one",)
-    elif test.num_prompt_tokens and (test.micro_batch_tokens or _USUAL_MICRO_BATCH) != _USUAL_MICRO_BATCH:
-        assumed += (
-            f"the prompt ran in steps of {test.micro_batch_tokens} tokens (-ub), the prediction is for "
-            f"{_USUAL_MICRO_BATCH}: mixtures of experts gain most from larger steps",
-        )
     layers = sum(group.count for group in models.get(row["model"]).record.layers)
     if test.num_gpu_layers and test.num_gpu_layers < layers:
         assumed += (
@@ -428,6 +421,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         **row,
         **lengths,
         "context_depth": str(test.depth_tokens),
+        "micro_batch_tokens": str(test.micro_batch_tokens or ""),
         metric: repr(test.tokens_per_s),
     }
     return found, assumed

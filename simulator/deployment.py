@@ -5,6 +5,7 @@ from typing import Any
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.simulator.collectives.fabric_text import join_nodes
 from advisor.simulator.collectives.topology import Topology, full_domain, topology_of
 
 _LOCAL_ENGINES = ("llama.cpp", "mlx", "exllamav3")
@@ -34,6 +35,8 @@ class Deployment:
     ranks_per_node: int | None = None
     """Accelerators per machine, if a replica is spread over more machines than its fabric requires; None: as the
     fabric."""
+    network: str = ""
+    """Network between nodes in words, e.g. TCP 100Gb; empty for that of the accelerator's usual node."""
     redundant_experts: int = 0
     """Number of additional copies of experts, so that slots divide among ranks and loads even out (expert load
     balancers)."""
@@ -69,12 +72,16 @@ class Deployment:
     def group(self, num_ranks: int, *, apart: int = 1) -> Topology:
         """Return the topology of `num_ranks` ranks of a replica whose neighbours are `apart` places from each other.
 
-        Source: topology_of; a rack with one fabric is one domain however its trays are counted.
+        Source: topology_of, and join_nodes for a network in words; a rack with one fabric is one domain however its
+            trays are counted.
         """
         domain = full_domain(self.accelerator)
         if self.ranks_per_node is not None and domain <= self.accelerator.node_size:
             domain = min(domain, self.ranks_per_node)
-        return topology_of(self.accelerator, num_ranks, ranks_per_node=max(1, domain // apart))
+        found = topology_of(self.accelerator, num_ranks, ranks_per_node=max(1, domain // apart))
+        if not self.network:
+            return found
+        return join_nodes(found, self.accelerator, self.ranks_per_node, self.network)
 
     def expert_slots(self, num_experts: int) -> int:
         """Number of expert places on all ranks together, copies included."""

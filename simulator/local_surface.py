@@ -13,7 +13,7 @@ from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.schema.model import Part
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.collectives import all_reduce_s, send_recv_s
-from advisor.simulator.deployment import Deployment
+from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.graph.model import (
     kv_bytes_per_token,
@@ -202,6 +202,11 @@ def default_micro_batch(engine: Engine) -> int:
         (prefill_step_size).
     """
     return engine.max_num_batched_tokens if engine.id in _OWN_KERNELS else MICRO_BATCH_TOKENS
+
+
+def divides_batches(engine: Engine) -> bool:
+    """Whether an engine divides the prompt tokens of one batch into micro-batches (llama.cpp, -b and -ub)."""
+    return is_local(engine) and engine.id not in _OWN_KERNELS
 
 
 def local_library(

@@ -224,12 +224,8 @@ def plan_memory(
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
     communicator = _COMMUNICATOR_BYTES if accelerator.scale_up else _COMMUNICATOR_BYTES_WITHOUT_FABRIC
     context = _CONTEXT_BYTES + (communicator if ranks > 1 else 0.0)
-    earlier = earlier_memory(engine, version)
     runtime = _GRAPH_AND_LIBRARY_BYTES if has_graphs else _LIBRARY_BYTES
-    if earlier and earlier.runtime_bytes is not None:
-        runtime = min(runtime, earlier.runtime_bytes)
-    if earlier and accelerator.vendor == "nvidia" and accelerator.scale_up:
-        runtime += earlier.peer_bytes * (min(ranks, accelerator.scale_up_domain) - 1)
+    runtime = _earlier_runtime_bytes(deployment, version, runtime, communicator)
     if engine.memory_reserve is None and engine.memory_fraction_of != "total":
         runtime += context
     runtime += expert_padding_bytes(deployment)
@@ -277,6 +273,28 @@ def plan_memory(
         usable = total if is_of_rest else total * fraction
         raise _too_small(deployment, plan, usable, -left / fraction if is_of_rest else -left)
     return plan
+
+
+def _earlier_runtime_bytes(
+    deployment: Deployment, version: str, runtime: float, communicator: float
+) -> float:
+    """Memory that a release takes off the cache for graphs, libraries and communicators [bytes]; `runtime` for one that
+    differs in nothing.
+
+    Source: earlier_memory of the engine record.
+    """
+    earlier = earlier_memory(deployment.engine, version)
+    if earlier is None:
+        return runtime
+    accelerator = deployment.accelerator
+    ranks = deployment.accelerators_per_replica
+    if earlier.runtime_bytes is not None:
+        runtime = min(runtime, earlier.runtime_bytes)
+    if accelerator.vendor == "nvidia" and accelerator.scale_up:
+        runtime += earlier.peer_bytes * (min(ranks, accelerator.scale_up_domain) - 1)
+    if earlier.counts_communicators and ranks > 1:
+        runtime += communicator
+    return runtime
 
 
 def _room_for_cache(

@@ -216,7 +216,9 @@ def replica_memory(
     chosen = engine_defaults(deployment, settings.version)
     return plan_memory(
         deployment,
-        num_batched_tokens=_micro_batch(deployment.engine) or num_batched_tokens,
+        num_batched_tokens=settings.micro_batch_tokens
+        or _micro_batch(deployment.engine)
+        or num_batched_tokens,
         num_seqs=max_num_seqs,
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context_tokens,

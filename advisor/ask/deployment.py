@@ -11,6 +11,7 @@ from advisor.ask.measures import parse_bytes, parse_length_dist, parse_seconds
 from advisor.ask.names import release_notes
 from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
 from advisor.ask.texts import listed_machine
+from advisor.ask.topology import check_network
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.accelerators import nearest_served
@@ -27,9 +28,13 @@ from advisor.catalog.engines import lacks_arithmetic, plans_on, releases_that_se
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import served_model, with_storage
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.decide.scenario import Traffic, within_window
+from advisor.simulator.collectives.fabric_text import uses_sockets
+from advisor.simulator.collectives.topology import usual_network
 from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
 from advisor.simulator.layout import check_generates, with_copies
+from advisor.simulator.local_surface import divides_batches
 from advisor.simulator.memory_account import size_contradiction
 from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import (
@@ -109,7 +114,10 @@ def deployment_of(
         expert_parallel=typed.ep,
         num_replicas=typed.replicas,
         kv_dtype=kv_dtype,
+        network=typed.network or "",
     )
+    deployment, wires = _over_nodes(deployment, typed)
+    chosen.append(wires)
     if deployment.weight_dtype != deployment.model.weights:
         served = served_model(
             deployment.model, deployment.engine, deployment.weight_dtype, deployment.accelerator
@@ -133,6 +141,35 @@ def deployment_of(
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
     chosen += [size_contradiction(deployment.model), _format_of_mlx(deployment), _lacks_kernel(deployment)]
     return deployment, tuple(note for note in chosen if note)
+
+
+def _over_nodes(deployment: Deployment, typed: LayoutOptions) -> tuple[Deployment, str]:
+    """Return the deployment on as many machines as typed, and a note on the network between them; empty in one.
+
+    Raises: AdvisorError: the accelerators of a replica do not divide among the machines. UnknownNameError: no network
+        is called so.
+    """
+    ranks = deployment.accelerators_per_replica
+    if typed.nodes is not None:
+        if ranks % typed.nodes:
+            raise AdvisorError(
+                f"--nodes {typed.nodes}: the {ranks} accelerators of a replica do not divide among them",
+                why="machines hold equal shares of a replica",
+                fix=f"--nodes {math.gcd(ranks, typed.nodes)}",
+            )
+        deployment = dataclasses.replace(deployment, ranks_per_node=ranks // typed.nodes)
+    if typed.network is not None:
+        check_network(typed.network)
+    group = deployment.group(ranks)
+    if group.num_nodes < 2:
+        unused = typed.network is not None
+        return deployment, "one machine holds a replica: --network says nothing about it" if unused else ""
+    between = usual_network(deployment.accelerator, group)
+    if typed.network is None and between is not None:
+        return deployment, f"{between.words}; --network says another"
+    rate = group.inter_bytes_per_s * BITS_PER_BYTE / GIGA
+    kind = ", over sockets" if uses_sockets(typed.network or "") else ""
+    return deployment, f"network between nodes: {rate:.3g} Gb/s for each accelerator{kind}"
 
 
 def _format_of_mlx(deployment: Deployment) -> str:
@@ -247,6 +284,7 @@ def engine_settings(
     """Return the settings of a server as typed; where layers lie only with a deployment.
 
     Raises: AdvisorError: the size of the cache is no size, or layers are divided otherwise than llama.cpp can.
+        InfeasibleError: a setting of llama.cpp is typed for another engine.
     """
     size = flags.kv_cache_bytes
     return EngineSettings(
@@ -256,10 +294,25 @@ def engine_settings(
         kv_cache_bytes=parse_bytes(size, "--kv-cache-bytes") if size else None,
         kv_block_tokens=flags.block_size,
         enforce_eager=flags.enforce_eager,
+        micro_batch_tokens=_micro_batch_tokens(flags, deployment),
         stage_fraction=stage_fraction(flags, deployment) if deployment else None,
         host=host_layers(flags, deployment) if deployment else None,
         version=flags.engine_version or "",
     )
+
+
+def _micro_batch_tokens(flags: EngineFlags, deployment: Deployment | None) -> int | None:
+    """Return the prompt tokens of one micro-batch as typed; None takes the engine's default.
+
+    Raises: InfeasibleError: the engine divides no batch into micro-batches.
+    """
+    if flags.ubatch_size and deployment and not divides_batches(deployment.engine):
+        raise InfeasibleError(
+            f"--ubatch-size means nothing for {deployment.engine.name}",
+            why="of the engines here llama.cpp alone divides a batch into micro-batches",
+            fix="--max-num-batched-tokens N, or drop --ubatch-size",
+        )
+    return flags.ubatch_size
 
 
 def check_engine(

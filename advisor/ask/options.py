@@ -475,6 +475,14 @@ class LayoutOptions:
     engine: Annotated[
         str | None, LAYOUT("NAME", "Serving engine.", "vllm, or one that serves the weights there")
     ] = None
+    nodes: Annotated[
+        int | None,
+        LAYOUT("N", "Machines over which a replica is spread.", "as few as hold it", min=1, max=1024),
+    ] = None
+    network: Annotated[
+        str | None,
+        LAYOUT("TEXT", "Network between them: 'InfiniBand 8x400Gb', 'TCP 100Gb'.", "the usual node's"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,6 +504,10 @@ class EngineFlags:
     ] = None
     block_size: Annotated[
         int | None, ENGINE("N", "Tokens of a cache block (page).", _ENGINES, min=1, max=65_536)
+    ] = None
+    ubatch_size: Annotated[
+        int | None,
+        ENGINE("N", "Prompt tokens of a micro-batch (llama.cpp's -ub).", _ENGINES, min=1, max=1_000_000),
     ] = None
     enforce_eager: Annotated[bool, ENGINE(None, "No decode graphs.", True, "--enforce-eager")] = False
     enable_dp_attention: Annotated[

@@ -329,7 +329,7 @@ def _options(
     if _word_of(tuner.sequences, settings)[0] == "padded" and "--mean-length" not in typed:
         notes.append("sequences are padded and taken as full: --mean-length N says their mean")
     found |= step
-    switches = _switches(tuner, settings)
+    switches = _switches(tuner, settings) + _adapters(settings)
     if switches and "--features" in known:
         found["--features"] = ",".join(switches)
     elif switches:
@@ -362,6 +362,25 @@ def _switches(tuner: Tuner, settings: Settings) -> list[str]:
         for switch, choices in tuner.switches.items()
         if any(all(_says(settings.get(key), value) for key, value in keys.items()) for keys in choices)
     ]
+
+
+_TARGETS: Final = ("lora_target_modules", "target_modules", "lora_target", "lora_attn_modules")
+"""Last words of the keys under which trainers name the matrices that have adapters."""
+_OF_FEED_FORWARD: Final = re.compile(r"gate|up|down|fc|mlp|dense_\w+_|w[123]\b|linear|all|experts")
+_OF_TORCHTUNE: Final = "model.apply_lora_to_mlp"
+
+
+def _adapters(settings: Settings) -> list[str]:
+    """Return the switch of adapters on attention alone, or on queries and values alone; none where they are on more, or
+    where settings do not name them.
+
+    Source: configurations of axolotl, LLaMA-Factory, ms-swift, torchtune and TRL.
+    """
+    stated = (value for key, value in settings.items() if key.rpartition(".")[2] in _TARGETS)
+    names = {name for value in stated for name in re.findall(r"[A-Za-z]\w*", str(value))}
+    if not names or settings.get(_OF_TORCHTUNE) or any(map(_OF_FEED_FORWARD.search, names)):
+        return []
+    return ["adapters_query_value" if names == {"q_proj", "v_proj"} else "adapters_attention"]
 
 
 def _says(own: Any, value: Any) -> bool:

@@ -74,6 +74,8 @@ class EarlierMemory(ReleaseSpan):
     """Memory of communicators that was taken off the cache for each other rank of a group with a scale-up fabric
     [bytes]. NCCL before 2.22 connected every pair of ranks for every algorithm when it started; cards without a fabric
     open fewer channels (vllm-project/vllm issue 13061: 0.25 GiB for two RTX 4090)."""
+    counts_communicators: bool = False
+    """Whether communicators were made after the engine looked at the free memory, and so were taken off the cache."""
     sampler_bytes_per_logit: float | None = Field(default=None, ge=0)
     """Peak of the sampler in the profile run, for each logit of the highest number of sequences [bytes]."""
     whole_prompts_up_to: int | None = None

@@ -66,6 +66,7 @@ INPUT_COLUMNS: Final = (
     "memory_fraction",
     "enforce_eager",
     "slow_host",
+    "micro_batch_tokens",
 )
 """Columns that a prediction may read. `notes`, `source`, `source_ref`, tier and group are not among them."""
 
@@ -162,9 +163,11 @@ class ServingCase:
     memory_fraction: float | None = None
     """Fraction of the memory that the engine was allowed; None if the row does not state it."""
     enforce_eager: bool = False
+    """Whether the engine captured no decode graphs."""
     slow_host: bool = False
     """Whether the host is as slow as the slowest that was measured."""
-    """Whether the engine captured no decode graphs."""
+    micro_batch_tokens: int | None = None
+    """Prompt tokens of one micro-batch of llama.cpp (-ub); None if the row does not state it."""
 
     @property
     def most_at_once(self) -> float | None:
@@ -239,6 +242,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         memory_fraction=cells.positive("memory_fraction"),
         enforce_eager=cells.text("enforce_eager") in ("1", "1.0", "true"),
         slow_host=cells.text("slow_host") in ("1", "1.0", "true"),
+        micro_batch_tokens=cells.whole("micro_batch_tokens"),
         **{name: cells.whole(name) for name in _POOL_SIZES},
         **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )

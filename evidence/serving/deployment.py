@@ -29,7 +29,7 @@ from advisor.simulator.deployment import Deployment, activation_dtype_for, cache
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.graph.model import is_moe
-from advisor.simulator.local_surface import back_end, micro_batch_tokens
+from advisor.simulator.local_surface import back_end, divides_batches, micro_batch_tokens
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, as_served, model_replica
 
 _RAISED_MEMORY_FRACTION: Final = 0.97
@@ -171,6 +171,8 @@ def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None
     vendor = deployment.accelerator.vendor
     if not is_local(engine):
         return None
+    if case.micro_batch_tokens and divides_batches(engine):
+        return case.micro_batch_tokens
     return micro_batch_tokens(engine, back_end(case.engine_version, vendor), case.context_depth)
 
 

@@ -16,8 +16,17 @@ _EFA_FIRST_HOP_S: Final = 70.0 * MICROSECOND_S
 """Small-message step of the first generation [s]: four adapters of 100 Gb/s in a node (p4d, p4de)."""
 _EFA_EFFICIENCY: Final = 0.96
 """Bulk rate of EFA relative to InfiniBand, from the same sweeps."""
+_SOCKETS: Final = re.compile(r"\btcp\b|\bsockets?\b")
+_SOCKET_FRACTION: Final = 0.45
+"""Fraction of a node's rate that NCCL reaches over sockets where several ranks share its ports: 4 to 6 of 12.5 GB/s
+with eight V100s a node (NVIDIA/nccl issue 450), 14.5 and 22 of 32 Gb/s with eight GPUs a node (issue 209)."""
+_SOCKET_FRACTION_OF_ONE: Final = 0.97
+"""Fraction of a node's rate that NCCL reaches over sockets with one rank a node: 31 of 32 Gb/s (issue 209)."""
+_SOCKET_HOP_S: Final = 35.0 * MICROSECOND_S
+"""Small-message step over sockets [s]. Own estimate: half of a round trip of 50 µs through the kernel, and copies to
+and from host memory; between the steps of EFA's later generations and its first."""
 _NETWORK: Final = re.compile(
-    r"efa|infiniband|\bib\b|roce|rdma|[hnxe]dr|\bcx\d|\btcp|ethernet|gbe|gbps|qsfp|ainic|sharp|slingshot|spectrum"
+    r"efa|infiniband|\bib\b|roce|rdma|[hnxe]dr|\bcx\d|\btcp|\bsockets?|ethernet|gbe|gbps|qsfp|ainic|sharp|slingshot|spectrum"
 )
 _INSIDE: Final = re.compile(
     r"nvlink|nvswitch|nvls|mnnvl|pcie|xgmi|infinity fabric|\bp2p\b|\bici\b|neuronlink"
@@ -29,7 +38,7 @@ _SAYS_NODE: Final = r"(?:per|each|a|/)\s*(?:node|server|machine|host|box)\b"
 _OF_NODE: Final = re.compile(rf"efa|\btcp\b|ethernet|gbe\b|{_SAYS_NODE}")
 _TOLD: Final = re.compile(rf"{_OF_RANK.pattern}|{_SAYS_NODE}|\d\s*[x×]|[x×]\s*\d")
 """Words that leave open neither how many ports a node has nor whose a rate is."""
-_ETHERNET: Final = re.compile(r"\btcp\b|ethernet|gbe\b")
+_ETHERNET: Final = re.compile(r"ethernet|gbe\b")
 _RDMA: Final = re.compile(r"roce|rdma|efa|infiniband|\bib\b|spectrum")
 _RATE: Final = re.compile(r"\b\d+\s*g(?:b|bit)?(?:/s|ps)?\b")
 KNOWN_NETWORKS: Final = (
@@ -50,10 +59,40 @@ _FASTEST_PORT_GBIT: Final = 800.0
 _NIC_GBIT: Final = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0, "edr": 100.0, "cx7": 400.0, "cx8": 800.0}
 
 
-def leaves_transport_open(fabric: str) -> bool:
-    """Whether a text names Ethernet or TCP without RDMA: sockets reach less of a wire. Source: own definition."""
+def uses_sockets(fabric: str) -> bool:
+    """Whether a text names TCP or sockets, and no RDMA. Source: own definition."""
     words = fabric.lower()
-    return bool(_ETHERNET.search(words)) and not _RDMA.search(words)
+    return bool(_SOCKETS.search(words)) and not _RDMA.search(words)
+
+
+def leaves_transport_open(fabric: str) -> bool:
+    """Whether a text names Ethernet with neither sockets nor RDMA: sockets reach less of a wire. Source: own
+    definition."""
+    words = fabric.lower()
+    return bool(_ETHERNET.search(words)) and not (_RDMA.search(words) or _SOCKETS.search(words))
+
+
+def join_nodes(
+    topology: Topology, accelerator: Accelerator, ranks_per_node: int | None, fabric: str
+) -> Topology:
+    """Return a group of ranks whose nodes are joined by the network that a text describes; as it is in one node.
+
+    Ports are those of a whole node of `ranks_per_node` accelerators, or of the accelerator's usual one: a group of
+    fewer shares them with the others.
+
+    Source: as describe.
+    """
+    if topology.num_nodes < 2:
+        return topology
+    size = ranks_per_node or accelerator.node_size
+    whole = replace(topology, num_ranks=2 * size, ranks_per_node=size)
+    found, _ = _network(whole, fabric.lower())
+    return replace(
+        topology,
+        inter_bytes_per_s=found.inter_bytes_per_s,
+        inter_latency_s=found.inter_latency_s,
+        network_reduction=found.network_reduction,
+    )
 
 
 def is_understood(fabric: str) -> bool:
@@ -151,6 +190,9 @@ def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]
         rank = f"{ports * gbit / topology.ranks_in_node:g} Gb/s for each accelerator"
         first, second, other = (node, rank, "GPU") if ports == 1.0 else (rank, node, "node")
         assumed = (f"{first} ({second}); add 'per {other}' if it is a {other}'s",)
+    if uses_sockets(words):
+        per_rank *= _SOCKET_FRACTION if topology.ranks_in_node > 1 else _SOCKET_FRACTION_OF_ONE
+        step = _SOCKET_HOP_S
     shared = bool(re.search(r"sharp|collnet", words))
     return replace(
         topology, inter_bytes_per_s=per_rank, inter_latency_s=step, network_reduction=shared

@@ -7,6 +7,8 @@ from typing import Final
 
 SWITCHES: Final[Mapping[str, str]] = {
     "act_offload": "inputs of layers wait in host memory",
+    "adapters_attention": "adapters are on the matrices of attention alone",
+    "adapters_query_value": "adapters are on queries and values alone",
     "async_tp": "multiplications are cut into pieces that travel meanwhile (torchtitan)",
     "autocast": "fp32 weights, and every operator casts",
     "chunked_ce": "the loss is computed in chunks of tokens",
@@ -34,7 +36,6 @@ SWITCHES: Final[Mapping[str, str]] = {
 OTHER_WORDS: Final = (
     "adapters_all_linear",
     "adapters_beside_matrices",
-    "adapters_query_value",
     "alltoall_dispatcher",
     "bf16_grad_reduce",
     "bf16_states",

@@ -45,6 +45,29 @@ def test_the_words_of_engines_mean_the_own_options(cli: Cli, typed: str, own: st
     assert one["memory_bytes"] == other["memory_bytes"]
 
 
+MIXTURE = (
+    "--model gpt-oss-20b --gpu rx-7900-xtx --engine llama.cpp --precision mxfp4 "
+    "--input-tokens 4096 --output-tokens 16"
+)
+
+
+def test_a_larger_micro_batch_reads_experts_less_often_and_takes_more_memory(cli: Cli) -> None:
+    found = [simulate(cli, f"{MIXTURE} -ub {tokens}") for tokens in (256, 512, 1024, 2048)]
+    assert found[1]["metrics"] == simulate(cli, MIXTURE)["metrics"]  # llama.cpp's default
+    waits = [one["metrics"]["ttft_s"]["mean"]["value"] for one in found]
+    assert waits == sorted(waits, reverse=True)
+    assert waits[-1] < waits[0]
+    held = [one["memory_bytes"]["activations"] for one in found]
+    assert held == sorted(held)
+    assert held[-1] > held[0]
+
+
+def test_micro_batches_belong_to_llama_cpp(cli: Cli) -> None:
+    run = cli(f"{SERVE} {LLAMA} --ubatch-size 2048")
+    assert run.code == 3
+    assert "--ubatch-size means nothing for vLLM" in run.err
+
+
 def test_a_word_of_an_engine_given_beside_the_own_one_is_refused(cli: Cli) -> None:
     run = cli(f"{SERVE} {LLAMA} --tp 2 --tensor-parallel-size 4")
     assert run.code == 2
@@ -262,3 +285,16 @@ def test_an_engine_that_reads_no_weights_from_main_memory_says_so(cli: Cli) -> N
     run = cli("advisor memory --gpu h100-sxm --model qwen3-8b --engine tensorrt-llm --cpu-offload-gb 4")
     assert run.code == 3
     assert "--cpu-offload-gb" in run.err
+
+
+def test_the_network_between_nodes_is_said_or_told(cli: Cli) -> None:
+    wide = "--model llama-3.1-70b --gpu h100-sxm --tp 8 --input-tokens 512 --output-tokens 16"
+    assert "network between nodes" not in cli(f"{SERVE} {wide}").err
+    usual = cli(f"{SERVE} {wide} --nodes 2")
+    assert "network between nodes: 400 Gb/s for each accelerator, that of its usual node" in usual.err
+    assert "--network says another" in usual.err
+    typed = cli(f"{SERVE} {wide} --nodes 2 --network 'TCP 25Gb'")
+    assert "2.81 Gb/s for each accelerator, over sockets" in typed.err
+    assert "do not divide" in cli(f"{SERVE} {wide} --nodes 3").err
+    assert "no network is called" in cli(f"{SERVE} {wide} --nodes 2 --network foo").err
+    assert "says nothing about it" in cli(f"{SERVE} {wide} --network 'TCP 25Gb'").err

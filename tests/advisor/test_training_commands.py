@@ -562,7 +562,7 @@ def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
     assert "--network says another" in wide.err
     stated = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64 --network-gbps 200")
     assert "is assumed" not in stated.err
-    for network, is_open in (("Ethernet 1x100Gb", True), ("TCP 100Gb", True), ("RoCE 8x400Gb", False)):
+    for network, is_open in (("Ethernet 1x100Gb", True), ("TCP 100Gb", False), ("RoCE 8x400Gb", False)):
         told = cli(f"advisor simulate train --model 8b --gpus 64 --network '{network}'")
         assert ("over TCP sockets NCCL reaches less" in told.err) == is_open
     old = cli(

@@ -83,6 +83,23 @@ def test_what_is_typed_counts_before_the_settings() -> None:
 
 
 @pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ("lora_target_modules: [q_proj, v_proj]\n", "adapters_query_value"),
+        ("lora_target_modules:\n- q_proj\n- k_proj\n- v_proj\n- o_proj\n", "adapters_attention"),
+        ("lora_target_modules: [q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]\n", None),
+        ("lora_target_linear: true\n", None),
+        ("lora_target_modules: all-linear\n", None),
+        ("lora_target_modules: query_key_value\n", "adapters_attention"),
+        ("", None),
+    ],
+)
+def test_the_matrices_that_have_adapters_are_read(targets: str, expected: str | None) -> None:
+    found = understand(AXOLOTL + targets, (*STEP, "--features"), "--gpus", "1")
+    assert found.get("--features") == expected
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         (AXOLOTL + "optimizer: paged_adamw_8bit\n", {"--optimizer": "adamw_8bit", "--framework": "axolotl"}),

@@ -57,6 +57,7 @@ class MemoryInput:
             "gpu_memory_utilization",
             "kv_cache_bytes",
             "block_size",
+            "ubatch_size",
             "enforce_eager",
             "enable_dp_attention",
             "enable_expert_parallel",

@@ -51,7 +51,8 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         | pick_attributes(asked, "concurrency max_num_seqs max_num_batched_tokens")
         | pick_attributes(
             asked.flags,
-            "gpu_memory_utilization kv_cache_bytes block_size enforce_eager language_model_only engine_version",
+            "gpu_memory_utilization kv_cache_bytes block_size ubatch_size enforce_eager language_model_only "
+            "engine_version",
         )
     )
     settled = BlockPool.of(account, settings.kv_block_tokens or deployment.engine.kv_block_tokens, tokens)

@@ -384,13 +384,13 @@ def scaled_width(layer: Layer) -> int:
 
 
 def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
-    """Whether adapters are on every linear matrix, or on queries and values only.
+    """Whether adapters are on every linear matrix, or on some of attention only.
 
     Source: the recipe's habit, if the job's features do not tell.
     """
-    if "adapters_all_linear" in job.features:
-        return True
-    return software.adapters_on == "all_linear" and "adapters_query_value" not in job.features
+    if {"adapters_query_value", "adapters_attention"} & job.features:
+        return False
+    return software.adapters_on == "all_linear" or "adapters_all_linear" in job.features
 
 
 def adapts_experts(job: TrainingJob, software: TrainingSoftware) -> bool:
@@ -416,10 +416,10 @@ def merged_expert_bytes(layer: Layer, job: TrainingJob, software: TrainingSoftwa
 
 
 def adapted_matrices(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> tuple[Linear, ...]:
-    """Return the matrices of a layer that have an adapter.
+    """Return the matrices of a layer that have an adapter: all, those of attention, or those of queries and values.
 
     Source: the recipe's habit, if the job's features do not tell.
     """
     every = adapts_every_matrix(job, software)
-    parts = (part for part in (layer.mixer, layer.feed_forward) if part is not None)
-    return tuple(linear for part in parts for linear in part.linears(every=every))
+    found = layer.mixer.linears(every=every or "adapters_attention" in job.features) if layer.mixer else ()
+    return (*found, *layer.feed_forward.linears(every=every)) if layer.feed_forward else found
