@@ -299,8 +299,8 @@ def _nearest_cache(candidate: Candidate) -> str:
     return "--levers none"
 
 
-_REMEMBERED_REPLICAS: Final = 256
-"""Replicas that a process remembers, of up to 0.4 MB each: those of two questions about the whole catalog."""
+_REMEMBERED_REPLICAS: Final = 512
+"""Replicas that a process remembers, of 0.1 MB each: a question about the whole catalog models up to 400."""
 
 
 @dataclass(frozen=True, slots=True)
