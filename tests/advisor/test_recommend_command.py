@@ -241,7 +241,7 @@ def test_the_same_question_has_the_same_answer(cli: Cli, document: dict[str, Any
         ("--model 8b --price-file none.csv", 2, "no such file"),
         ("--model 8b --own 0xh100", 2, "none of them"),
         ("--model 8b --gpu h100 --tpot-p99 1us", 3, "nothing serves llama-3.1-8b"),
-        ("--model llama-3.1-405b --gpu rtx-4090", 3, "nothing serves llama-3.1-405b"),
+        ("--model llama-3.1-405b --gpu rtx-4090 --engine vllm", 3, "nothing serves llama-3.1-405b"),
         ("--model 8b --gpu h100 --as-of 2020-01-01", 3, "nothing serves"),
     ],
 )
@@ -273,7 +273,7 @@ def test_neither_torch_nor_pandas_is_imported() -> None:
     root = Path(__file__).resolve().parents[2]
     code = (
         "import sys; from advisor.__main__ import main;"
-        f"main({[*QUICK.split()[1:], '-q']!r});"
+        f"main({[*NARROW.split()[1:], '-q']!r});"
         "heavy = {'torch', 'triton', 'pandas', 'scipy'} & set(sys.modules);"
         "sys.exit(f'imported: {heavy}' if heavy else 0)"
     )
