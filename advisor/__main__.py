@@ -57,9 +57,7 @@ def _interrupted_exit_code() -> int:
 def _run(arguments: list[str], is_closed: bool) -> int:
     from pathlib import Path
 
-    from typer.main import get_command
-
-    from advisor.cli.command import COMPLETION, FOLDERS, folders_for, tree
+    from advisor.cli.command import COMPLETION, FOLDERS, folders_for, parser_of
     from advisor.cli.defaults import default_files, sets_an_option
     from advisor.cli.errors import UnreadAnswerError, report
     from advisor.cli.notes import lose
@@ -83,7 +81,7 @@ def _run(arguments: list[str], is_closed: bool) -> int:
             from typer.completion import get_completion_inspect_parameters
 
             get_completion_inspect_parameters()  # teaches the parser to answer shells
-        command = get_command(tree(folders, has_options=not needs_names))
+        command = parser_of(tuple(folders), has_options=not needs_names, is_completion=is_completion)
         defaults = _defaults(command, arguments) if has_defaults else {}
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)
         code = _delivered_exit_code(outcome) if callable(outcome) else outcome

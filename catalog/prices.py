@@ -457,7 +457,7 @@ def prices_as_of(
     if user_file is not None:
         _check_plausible(user_file, own)
     wanted_providers = _resolve_providers(providers, [bundled_prices(), cached, own])
-    current = _current_of_layer(bundled_prices(), as_of)
+    current = dict(_current_bundled(as_of))
     for offer, price in _current_of_layer(cached, as_of).items():
         # A newer version of this program may bundle prices that an old refresh did not see.
         if offer not in current or current[offer].observed_on <= price.observed_on:
@@ -592,6 +592,12 @@ def committed_hours(term: str) -> float:
 def is_stale(price: Price, as_of: datetime.date) -> bool:
     """Whether the price was read more than STALE_AFTER_DAYS before a day."""
     return age_days(price, as_of) > STALE_AFTER_DAYS
+
+
+@lru_cache(maxsize=16)
+def _current_bundled(as_of: datetime.date) -> Mapping[Offer, Price]:
+    """Return the bundled offers of a day, of which one answer asks about five times."""
+    return _current_of_layer(bundled_prices(), as_of)
 
 
 def _current_of_layer(layer: Iterable[Price], as_of: datetime.date) -> dict[Offer, Price]:

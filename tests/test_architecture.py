@@ -1,6 +1,7 @@
 """The house rules that a reader relies on, held by walking the tracked files."""
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +38,7 @@ HOMONYMS = {"Config": 4, "Operators": 7}
 `Operators` of the mixers and `Config` of the kernels each mean one thing: those who find them expect the name."""
 
 
+@functools.cache
 def tracked_files() -> list[Path]:
     """Files under version control or, in a copy without it, all files of the rooms and tests."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -65,14 +68,37 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
             yield from statements(each)
 
 
-def statements_of(file: Path) -> Iterator[ast.stmt]:
-    return statements(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+@dataclass(frozen=True)
+class Outline:
+    """Names and sizes that the rules need of a file, without its tree: 1,300 trees take more than a gigabyte."""
+
+    functions: tuple[tuple[str, int, int], ...]
+    """Name of each function, how many statements it has, and its lines below the docstring."""
+    classes: tuple[str, ...]
+    imported: tuple[str, ...]
+    """Modules of `import` statements."""
+    imported_from: tuple[tuple[str, tuple[str, ...]], ...]
+    """Module of each `from` statement, and its names."""
 
 
-def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in statements_of(file):
+@functools.cache
+def outline(file: Path) -> Outline:
+    """Return the outline of a file, which is parsed once for all rules."""
+    functions = []
+    classes = []
+    imported: list[str] = []
+    imported_from = []
+    for node in statements(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+            lines = (node.end_lineno or 0) - node.body[0].lineno
+            functions.append((node.name, 1 + sum(1 for _ in statements(node)), lines))
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+        elif isinstance(node, ast.Import):
+            imported += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported_from.append((node.module, tuple(alias.name for alias in node.names)))
+    return Outline(tuple(functions), tuple(classes), tuple(imported), tuple(imported_from))
 
 
 def module_of(file: Path) -> str:
@@ -83,13 +109,10 @@ def module_of(file: Path) -> str:
 
 
 def imports_of(file: Path, modules: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    for node in statements_of(file):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in modules else node.module for name in whole}
+    found = set(outline(file).imported)
+    for module, names in outline(file).imported_from:
+        whole = {f"{module}.{name}" for name in names}
+        found |= {name if name in modules else module for name in whole}
     return found & set(modules)
 
 
@@ -141,10 +164,10 @@ def test_no_catch_all_module_names() -> None:
 def test_functions_are_short() -> None:
     """Statements count, not lines: a call with ten named arguments is one thought."""
     long = {
-        f"{file}:{node.name}": count
+        f"{file}:{name}": count
         for file in python_files()
-        for node in functions(file)
-        if (count := 1 + sum(1 for _ in statements(node))) > MAX_FUNCTION_STATEMENTS
+        for name, count, _ in outline(file).functions
+        if count > MAX_FUNCTION_STATEMENTS
     }
     assert long.keys() == HOT_LOOPS
 
@@ -181,17 +204,12 @@ def test_options_only_declare() -> None:
     wrong = []
     for file in python_files():
         if file.parts[:2] in _DECLARING and file.stem in {"options", "training_options", "work"}:
-            wrong += [
-                f"{file}:{node.name}"
-                for node in functions(file)
-                if (node.end_lineno or 0) - node.body[0].lineno > 8
-            ]
-            names = [node.module or "" for node in statements_of(file) if isinstance(node, ast.ImportFrom)]
+            wrong += [f"{file}:{name}" for name, _, lines in outline(file).functions if lines > 8]
             declared = ("advisor.ask.", "advisor.cli.")
             wrong += [
-                f"{file}: {name}"
-                for name in names
-                if name.startswith("advisor.") and not name.startswith(declared)
+                f"{file}: {module}"
+                for module, _ in outline(file).imported_from
+                if module.startswith("advisor.") and not module.startswith(declared)
             ]
     assert wrong == []
 
@@ -290,11 +308,11 @@ def test_a_class_name_has_one_meaning() -> None:
     """No two classes share a public name, but for those of `HOMONYMS`. The table may only shrink: remove an entry when
     its classes are renamed, and never add one."""
     names = Counter(
-        node.name
+        name
         for file in python_files()
         if file.parts[0] in ROOMS
-        for node in statements_of(file)
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for name in outline(file).classes
+        if not name.startswith("_")
     )
     assert {name: times for name, times in names.items() if times > 1} == HOMONYMS
 

@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.models import ArgumentInfo
 
 from advisor import __version__
@@ -354,6 +356,17 @@ def tree(folders: Sequence[str] = FOLDERS, *, has_options: bool = True) -> typer
                 function_of(found, takes_options=has_options)
             )
     return top
+
+
+@lru_cache
+def parser_of(folders: tuple[str, ...], *, has_options: bool, is_completion: bool) -> TyperGroup:
+    """Return the parser of the commands of some folders, which a process makes once: it keeps nothing of a run.
+
+    `is_completion`: a shell asks, for which options complete their values.
+    """
+    command = get_command(tree(folders, has_options=has_options))
+    assert isinstance(command, TyperGroup)
+    return command
 
 
 def _print_version(wanted: bool) -> None:

@@ -22,11 +22,14 @@ CHECK: Final = "check"
 class _Once:
     """A command whose parser accepts each option once."""
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        _convert_what_is_given(self)
+
     def make_parser(self, ctx: Any) -> Any:
         return _refusing_repeated(super().make_parser(ctx))  # type: ignore[misc]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _convert_what_is_given(self)
         args = [plain_signs(argument) for argument in args]
         if CHECK in getattr(self, "commands", {}) and args and " " in args[0]:
             args = [CHECK, *args]  # a list or a question in the place of a command

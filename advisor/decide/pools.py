@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Scenario
 from advisor.decide.unlike_parts import LARGEST_WORKER, Asked, Base, Side, fleets
+from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import (
     DisaggregatedModel,
     PoolPlan,
@@ -35,6 +37,8 @@ _SLOTS: Final = 512
 """Answers under way in a decode worker at most: graphs of all these batches are captured."""
 _ROUND: Final = 1024
 """Round a token budget that holds a prompt to a multiple of this number [tokens]."""
+_REMEMBERED_WORKERS: Final = 128
+"""Replicas of workers that a process remembers: those of some ten accelerators, each with both kinds of work."""
 _TAIL_OVER_MEAN: Final = 2.0
 """Ratio of the p99 to the mean of a queueing delay when service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
@@ -194,15 +198,12 @@ def _side(
     settings = EngineSettings(slots, budget)
     means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
     try:
+        replica = _replica_of(kind, worker.deployment, means, settings, spread_of_contexts(traffic))
         if kind == "prefill":
-            replica = prefill_replica(worker.deployment, means[0], settings)
             policy = replace(replica.policy, prefix_caching=caches_prefixes)
             replica = replace(replica, policy=policy)
             bound, slack_s = _prompts_per_s(replica, scenario)
         else:
-            replica = decode_replica(
-                worker.deployment, *means, slots, settings, context_spread=spread_of_contexts(traffic)
-            )
             bound = _answers_per_s(replica, scenario)
             slack_s = math.inf
     except AdvisorError:
@@ -215,6 +216,20 @@ def _side(
         caches_prefixes=caches_prefixes,
     )
     return Worker(started, replica, ways, bound, slack_s) if bound > 0 and slack_s > 0 and ways else None
+
+
+@lru_cache(maxsize=_REMEMBERED_WORKERS)
+def _replica_of(
+    kind: str, deployment: Deployment, means: tuple[float, float], settings: EngineSettings, spread: float
+) -> ReplicaModel:
+    """Return a worker that only prefills or only decodes, for the mean tokens of prompts and answers.
+
+    Raises: AdvisorError: it does not fit.
+    """
+    if kind == "prefill":
+        return prefill_replica(deployment, means[0], settings)
+    slots = settings.max_num_seqs or _SLOTS
+    return decode_replica(deployment, *means, slots, settings, context_spread=spread)
 
 
 def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, float]:

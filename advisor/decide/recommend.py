@@ -143,13 +143,14 @@ def search_scenario(
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
+        answered = set[Scenario]()
         with limit_effort(max(0, effort.left) + SHOW_WORK):
             fix = nearest_question(
                 done.scenario,
                 done.model,
                 engines_for(scenario),
-                partial(_attempt, progress=progress),
-                partial(_is_answered, progress=progress),
+                partial(_attempt, progress=progress, answered=answered),
+                partial(_is_answered, progress=progress, answered=answered),
             )
     _, window_note = fit_to_window(scenario, done.model)
     raise _nothing(done, fix, window_note)
@@ -162,7 +163,7 @@ def with_reachable_limits(scenario: Scenario, progress: Report = lambda line: No
     windows = readable_windows(scenario, model)
     asked = tier_scenario(scenario, windows[0]) if windows else scenario
     with limit_effort(SHOW_WORK):
-        objectives = loosen_limits(asked, partial(_attempt, progress=progress))
+        objectives = loosen_limits(asked, partial(_attempt, progress=progress, answered=set()))
     return None if objectives is None else scenario.model_copy(update={"objectives": objectives})
 
 
@@ -202,12 +203,14 @@ def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchas
     return purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
 
 
-def _is_answered(scenario: Scenario, progress: Report) -> bool:
+def _is_answered(scenario: Scenario, progress: Report, answered: set[Scenario]) -> bool:
     """Whether a question has an answer when it is searched with all the work of one that is typed.
 
     A race for one accelerator tells: until the first deployment carries the load, a race for more takes the same steps,
-    and afterwards it only looks for better ones.
+    and afterwards it only looks for better ones. One that was `answered` before its work was spent takes them again.
     """
+    if scenario.model_copy(update={"top": 1}) in answered:
+        return True
     with limit_effort(SEARCH_WORK, is_apart=True):
         try:
             done = _run_search(scenario, progress, width=1)
@@ -216,8 +219,11 @@ def _is_answered(scenario: Scenario, progress: Report) -> bool:
         return bool(done.race.entries(-1, 1)) or done.together is not None
 
 
-def _attempt(scenario: Scenario, progress: Report) -> Found | None:
-    """Return the cheapest deployment that answers a question, at the prices that were read; None if there is none."""
+def _attempt(scenario: Scenario, progress: Report, answered: set[Scenario]) -> Found | None:
+    """Return the cheapest deployment that answers a question, at the prices that were read; None if there is none.
+
+    A question is `answered` from now on if its search ended before its work was spent.
+    """
     try:
         done = _run_search(scenario, progress, width=1)
     except AdvisorError:
@@ -227,6 +233,8 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     ]
     if not held and done.together is None:
         return None  # What was measured misses an objective at its planning point, or was not shown there.
+    if not is_spent():
+        answered.add(scenario)
     names = [plan.found.accelerator_id for plan in done.race.entries(-1)]
     plans = [
         plan

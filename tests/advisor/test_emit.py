@@ -1,7 +1,6 @@
 """Files that start an option: each parses, options of a command are the release's, numbers are the option's."""
 
 import dataclasses
-import datetime
 import json
 import math
 import random
@@ -23,25 +22,12 @@ from advisor.catalog.launch_options import check_command
 from advisor.catalog.prices import all_providers
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Launch, Machine, Option
-from advisor.decide.recommend import recommend
-from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.emit import manifests
 from advisor.emit.formats import Format, check_hardware, emit_files
 
 Cli = Callable[[str], Any]
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def answered() -> Option:
-    """Some option of a real answer, whose other figures do not matter here."""
-    traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=2.0)
-    limits = Constraints(accelerators=("l40s",), engines=("vllm",))
-    day = datetime.date(2026, 11, 20)
-    return recommend(Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=day)).options[
-        0
-    ]
 
 
 def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
@@ -105,8 +91,8 @@ def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_path: Path) -> None:
-    option, settings = question(answered, seed)
+def test_generated_questions_in_every_format(base_option: Option, seed: int, tmp_path: Path) -> None:
+    option, settings = question(base_option, seed)
     for form in FORMATS:
         if form == "skypilot" and option.machine.accelerator == "mi355x":
             with pytest.raises(AdvisorError, match="under a name that is known"):
@@ -246,13 +232,13 @@ def in_skypilot(files: dict[str, str], option: Option) -> Found:
     return shlex.split(task["run"]), task["service"]["replicas"], count
 
 
-def test_what_cannot_be_started_is_refused_with_what_can(answered: Option) -> None:
-    machine = answered.machine
-    tpu = dataclasses.replace(answered, machine=dataclasses.replace(machine, accelerator="tpu-v6e"))
+def test_what_cannot_be_started_is_refused_with_what_can(base_option: Option) -> None:
+    machine = base_option.machine
+    tpu = dataclasses.replace(base_option, machine=dataclasses.replace(machine, accelerator="tpu-v6e"))
     with pytest.raises(AdvisorError, match="of NVIDIA and AMD"):
         emit_files("llama-3.1-8b", tpu, "k8s")
-    argv = (*answered.started.argv, "--made-up")
-    unknown = dataclasses.replace(answered, launch=dataclasses.replace(answered.started, argv=argv))
+    argv = (*base_option.started.argv, "--made-up")
+    unknown = dataclasses.replace(base_option, launch=dataclasses.replace(base_option.started, argv=argv))
     with pytest.raises(AdvisorError, match="has no option --made-up"):
         emit_files("llama-3.1-8b", unknown, "compose")
 
@@ -278,15 +264,15 @@ def test_a_folder_for_each_plan(cli: Cli, tmp_path: Path) -> None:
     ("engine", "config"),
     [("vllm", False), ("sglang", False), ("tensorrt-llm", True)],
 )
-def test_a_local_draft_head_is_where_the_engine_looks(answered: Option, engine: str, config: bool) -> None:
+def test_a_local_draft_head_is_where_the_engine_looks(base_option: Option, engine: str, config: bool) -> None:
     head = "./llama-eagle3"
     settings = LaunchSettings(guess=Guess("eagle", 3, head))
     started = launch(engines.by_id(engine), "org/Llama", settings)
     checkpoint = ServedCheckpoint("org/Llama", "bf16", "published")
     option = dataclasses.replace(
-        answered,
+        base_option,
         machine=Machine("h100-sxm", 1, 8, 1),
-        layout=dataclasses.replace(answered.layout, engine=engine),
+        layout=dataclasses.replace(base_option.layout, engine=engine),
         levers={"speculation": settings.guess},
         launch=Launch(started.command, started.argv, started.config, checkpoint),
     )
@@ -316,8 +302,8 @@ def test_a_local_draft_head_is_where_the_engine_looks(answered: Option, engine: 
         ("mi300x", "MI300X"),
     ],
 )
-def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: str, name: str) -> None:
-    option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
+def test_skypilot_knows_the_accelerator_by_its_own_name(base_option: Option, chip: str, name: str) -> None:
+    option = dataclasses.replace(base_option, machine=Machine(chip, 1, 8, 1))
     files = emit_files("llama-3.1-8b", option, "skypilot")
     assert yaml.safe_load(files["service.sky.yaml"])["resources"]["accelerators"] == f"{name}:1"
 
@@ -337,11 +323,11 @@ def test_skypilot_knows_the_accelerator_by_its_own_name(answered: Option, chip: 
         ("gcp", "h100-sxm", "H100"),
     ],
 )
-def test_skypilot_rents_the_priced_board(answered: Option, provider: str, chip: str, name: str) -> None:
+def test_skypilot_rents_the_priced_board(base_option: Option, provider: str, chip: str, name: str) -> None:
     """Source: PyPI skypilot 0.14.1, sky/provision/runpod/utils.py and sky/catalog/data_fetchers."""
-    assert answered.offer is not None
-    offer = dataclasses.replace(answered.offer, provider=provider)
-    option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1), offer=offer)
+    assert base_option.offer is not None
+    offer = dataclasses.replace(base_option.offer, provider=provider)
+    option = dataclasses.replace(base_option, machine=Machine(chip, 1, 8, 1), offer=offer)
     if not name:
         with pytest.raises(AdvisorError, match="under a name that is known"):
             emit_files("llama-3.1-8b", option, "skypilot")
@@ -367,16 +353,16 @@ def test_a_name_of_skypilot_for_several_boards_says_so(provider: str, name: str)
 
 
 @pytest.mark.parametrize("provider", ["runpod", "vast", "lambda", "aws"])
-def test_skypilot_is_refused_several_machines_where_it_joins_none(answered: Option, provider: str) -> None:
+def test_skypilot_is_refused_several_machines_where_it_joins_none(base_option: Option, provider: str) -> None:
     """Source: PyPI skypilot 0.14.1, sky/clouds/runpod.py and vast.py, MULTI_NODE."""
-    assert answered.offer is not None
+    assert base_option.offer is not None
     option = dataclasses.replace(
-        answered,
+        base_option,
         machine=Machine("h100-sxm", 16, 8, 2),
         layout=dataclasses.replace(
-            answered.replica_layout, tensor_parallel=8, pipeline_parallel=2, num_replicas=1
+            base_option.replica_layout, tensor_parallel=8, pipeline_parallel=2, num_replicas=1
         ),
-        offer=dataclasses.replace(answered.offer, provider=provider),
+        offer=dataclasses.replace(base_option.offer, provider=provider),
     )
     if all_providers()[provider].skypilot_joins:
         assert f"infra: {provider}" in emit_files("llama-3.1-8b", option, "skypilot")["service.sky.yaml"]
@@ -403,11 +389,11 @@ def test_a_form_is_refused_where_it_goes_with_none_of_the_hardware(
 
 @pytest.mark.parametrize("provider", sorted(all_providers()))
 def test_skypilot_rents_from_the_priced_provider_or_says_that_it_does_not(
-    answered: Option, provider: str
+    base_option: Option, provider: str
 ) -> None:
     """Source: PyPI skypilot 0.14.1, sky/clouds."""
-    assert answered.offer is not None
-    option = dataclasses.replace(answered, offer=dataclasses.replace(answered.offer, provider=provider))
+    assert base_option.offer is not None
+    option = dataclasses.replace(base_option, offer=dataclasses.replace(base_option.offer, provider=provider))
     files = emit_files("llama-3.1-8b", option, "skypilot")
     name = all_providers()[provider].skypilot
     assert yaml.safe_load(files["service.sky.yaml"])["resources"].get("infra", "") == name
@@ -424,10 +410,10 @@ def test_skypilot_rents_from_the_priced_provider_or_says_that_it_does_not(
     ],
 )
 def test_replicas_on_one_machine_get_devices_as_the_driver_numbers_them(
-    answered: Option, chip: str, devices: int, variable: str
+    base_option: Option, chip: str, devices: int, variable: str
 ) -> None:
-    layout = dataclasses.replace(answered.layout, num_replicas=2)
-    option = dataclasses.replace(answered, machine=Machine(chip, 2, 4, 1), layout=layout)
+    layout = dataclasses.replace(base_option.layout, num_replicas=2)
+    option = dataclasses.replace(base_option, machine=Machine(chip, 2, 4, 1), layout=layout)
     text = emit_files("llama-3.1-8b", option, "command")["start.sh"]
     assert f'  {variable}="$devices" vllm serve' in text
     assert f"devices=$(seq -s, $((i * {devices})) $((i * {devices} + {devices - 1})))" in text
@@ -448,9 +434,9 @@ def test_tensor_parallelism_counts_the_devices_that_software_sees(chip: str) -> 
     assert tp == found.layout.tensor_parallel * accelerators.by_id(chip).devices
 
 
-def test_an_engine_that_runs_through_a_plug_in_names_it(answered: Option) -> None:
+def test_an_engine_that_runs_through_a_plug_in_names_it(base_option: Option) -> None:
     for chip, package in (("tpu-v6e", "vllm-tpu"), ("gaudi3", "vllm-gaudi"), ("trainium2", "vllm-neuron")):
-        option = dataclasses.replace(answered, machine=Machine(chip, 1, 8, 1))
+        option = dataclasses.replace(base_option, machine=Machine(chip, 1, 8, 1))
         assert f"first: install {package}" in emit_files("llama-3.1-8b", option, "command")["README.md"]
 
 
@@ -481,11 +467,11 @@ def test_weights_that_a_script_makes_reach_every_container(model: str, question:
 
 @pytest.mark.parametrize(("weight_bytes", "least_s", "least_gib"), [(16e9, 1800, 256), (700e9, 6000, 720)])
 def test_a_large_checkpoint_has_time_and_disk_for_its_download(
-    answered: Option, weight_bytes: float, least_s: int, least_gib: int
+    base_option: Option, weight_bytes: float, least_s: int, least_gib: int
 ) -> None:
     """The disk of SkyPilot is 256 GiB unless it is told otherwise (PyPI skypilot 0.14.1, sky/resources.py)."""
-    explanation = dataclasses.replace(answered.explained, memory_bytes={"weight_bytes": weight_bytes})
-    option = dataclasses.replace(answered, explanation=explanation)
+    explanation = dataclasses.replace(base_option.explained, memory_bytes={"weight_bytes": weight_bytes})
+    option = dataclasses.replace(base_option, explanation=explanation)
     task = yaml.safe_load(emit_files("llama-3.1-8b", option, "skypilot")["service.sky.yaml"])
     jsonschema.validate(task, SCHEMAS["skypilot"])
     assert task["service"]["readiness_probe"]["initial_delay_seconds"] >= least_s

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import datetime
 import json
 import random
 import re
@@ -22,25 +21,12 @@ from advisor.catalog.launch import LaunchSettings, launch, node_words
 from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Launch, Machine, Option
-from advisor.decide.recommend import recommend
-from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.emit.formats import emit_files
 
 FORMS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 SCHEMAS = json.loads((Path(__file__).parent / "target_schemas.json").read_text())
 BASIC = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
 SPANNING = ("vllm", "sglang", "tensorrt-llm")
-
-
-@pytest.fixture(scope="module")
-def base_option() -> Option:
-    """Some option of a real answer, whose other figures do not matter here."""
-    traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=2.0)
-    limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
-    day = datetime.date(2026, 11, 20)
-    return recommend(Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=day)).options[
-        0
-    ]
 
 
 def spanning(base: Option, seed: int) -> tuple[Option, int]:

@@ -29,17 +29,6 @@ SCHEMAS = json.loads((Path(__file__).parent / "target_schemas.json").read_text()
 FORMS = ("dynamo", "llm-d", "kserve", "ray")
 
 
-@pytest.fixture(scope="module")
-def base_option() -> Option:
-    """Some option of a real answer, whose other figures do not matter here."""
-    traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=2.0)
-    limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
-    day = datetime.date(2026, 11, 20)
-    return recommend(Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=day)).options[
-        0
-    ]
-
-
 def plan_of(base: Option, seed: int) -> tuple[Option, int]:
     """An option on one machine for even seeds, on several for odd ones; of a hub's model."""
     draw = random.Random(seed)

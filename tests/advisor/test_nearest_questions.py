@@ -17,6 +17,12 @@ Cli = Callable[[str], Any]
 DAY = "--as-of 2026-11-20"
 
 
+@pytest.fixture
+def cli(ask_once: Cli) -> Cli:
+    """Several tests ask the same questions, each of which is searched once."""
+    return ask_once
+
+
 def fix_of(cli: Cli, question: str, code: int = 3) -> str:
     run = cli(f"advisor recommend {question} {DAY}")
     assert run.code == code, run.out
@@ -47,10 +53,10 @@ def test_a_budget_below_the_smallest_option_names_one_that_is_enough(
     ("question", "fix"),
     [
         ("--model 8b --rate 1 --gpu mi300x --precision nvfp4", "drop --precision"),
-        ("--model 8b --rate 1 --gpu l40s --provider lambda", "drop --gpu"),
+        ("--model 8b --rate 1 --gpu l40s --provider lambda --engine vllm", "drop --gpu"),
         ("--model 8b --rate 1 --gpu l40s --max-price-age 0", "drop --max-price-age"),
         ("--model 8b --own 1xm4-max-40-core --ttft-p99 2s", "--ttft-p99 "),
-        ("--model 70b --rate 1 --gpu l4 --max-gpus 1", "drop --gpu"),
+        ("--model 70b --rate 1 --gpu l4 --max-gpus 1 --engine vllm", "drop --gpu"),
         ("--model 8b --workload batch --items 1M --deadline 1min --gpu l40s", "--deadline 1h: "),
     ],
 )
@@ -68,11 +74,11 @@ REFUSED = [
     "recommend --model 70b --own 1xrtx-3090 --concurrency 1 --ttft-p99 10s",
     "recommend --model 70b --gpu rtx-4090 --concurrency 2 --budget 4/h",
     "recommend --model 70b --gpu rtx-4090 --concurrency 2 --precision int4 --budget 100/month",
-    "recommend --model 8b --rate 2 --gpu l4 --ttft-p99 50ms",
-    "recommend --model 8b --rate 2 --gpu l40s --e2e-p99 1s",
+    "recommend --model 8b --rate 2 --gpu l4 --engine vllm --ttft-p99 50ms",
+    "recommend --model 8b --rate 2 --gpu l40s --engine vllm --e2e-p99 1s",
     "recommend --model 8b --gpu h100-sxm --rate 0.01 --input-tokens 200k",
-    "cost --model 8b --rate 1 --gpu l40s --provider lambda",
-    "cost --model 8b --rate 2 --gpu l4 --tpot-p99 5ms --api none",
+    "cost --model 8b --rate 1 --gpu l40s --provider lambda --engine vllm",
+    "cost --model 8b --rate 2 --gpu l4 --tpot-p99 5ms --api none --engine vllm",
 ]
 
 

@@ -190,20 +190,6 @@ def test_what_an_answer_rests_on_is_said(cli: Cli, options: str, words: str, is_
     assert (words in " ".join(f"{run.out} {run.err}".split())) == is_said
 
 
-def test_a_given_rate_is_carried(cli: Cli) -> None:
-    document = json.loads(cli(f"{QUICK} --rate 200 --json").out)
-    for option in document["options"]:
-        assert option["performance"]["requests_per_s"]["value"] == pytest.approx(200.0)
-        hourly = option["performance"]["usd_per_million_tokens"]["value"] * 200 * (1155 + 211) * 3600 / 1e6
-        assert hourly == pytest.approx(option["bill"]["usd_per_hour"])
-
-
-def test_own_hardware_is_the_only_candidate(cli: Cli) -> None:
-    document = json.loads(cli("advisor recommend --model llama-3.1-8b --own 2xrtx-4090 --json").out)
-    assert {option["machine"]["accelerator"] for option in document["options"]} == {"rtx-4090"}
-    assert document["options"][0]["offer"] is None
-
-
 @pytest.mark.usefixtures("once")
 def test_the_file_formats_hold_the_same_options(cli: Cli, tmp_path: Path, document: dict[str, Any]) -> None:
     for suffix in ("json", "csv", "md", "html"):
@@ -211,12 +197,6 @@ def test_the_file_formats_hold_the_same_options(cli: Cli, tmp_path: Path, docume
         assert cli(f"{QUICK} -q -o {file}").code == 0
         text = file.read_text(encoding="utf-8")
         assert all(option["machine"]["accelerator"] in text for option in document["options"])
-
-
-def test_the_same_question_has_the_same_answer(cli: Cli, document: dict[str, Any]) -> None:
-    again = json.loads(cli(f"{QUICK} --json").out)
-    assert again["options"] == document["options"]
-    assert again["rejected"] == document["rejected"]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +221,7 @@ def test_the_same_question_has_the_same_answer(cli: Cli, document: dict[str, Any
         ("--model 8b --price-file none.csv", 2, "no such file"),
         ("--model 8b --own 0xh100", 2, "none of them"),
         ("--model 8b --gpu h100 --tpot-p99 1us", 3, "nothing serves llama-3.1-8b"),
-        ("--model llama-3.1-405b --gpu rtx-4090", 3, "nothing serves llama-3.1-405b"),
+        ("--model llama-3.1-405b --gpu rtx-4090 --engine vllm", 3, "nothing serves llama-3.1-405b"),
         ("--model 8b --gpu h100 --as-of 2020-01-01", 3, "nothing serves"),
     ],
 )
@@ -273,7 +253,7 @@ def test_neither_torch_nor_pandas_is_imported() -> None:
     root = Path(__file__).resolve().parents[2]
     code = (
         "import sys; from advisor.__main__ import main;"
-        f"main({[*QUICK.split()[1:], '-q']!r});"
+        f"main({[*NARROW.split()[1:], '-q']!r});"
         "heavy = {'torch', 'triton', 'pandas', 'scipy'} & set(sys.modules);"
         "sys.exit(f'imported: {heavy}' if heavy else 0)"
     )

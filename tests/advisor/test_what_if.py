@@ -33,7 +33,7 @@ from advisor.render.html_page import as_html
 from advisor.simulator.quantity import Basis
 
 DAY = datetime.date(2026, 11, 20)
-GPUS = ("l40s", "h100-sxm", "rtx-4090", "mi300x")
+GPUS = ("l40s", "h100-sxm", "rtx-4090")
 SETTINGS = 6
 LEAST_SAME = 5
 TERMS = ("on_demand", "reserved_1y")

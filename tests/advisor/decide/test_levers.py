@@ -19,10 +19,13 @@ from advisor.decide.bounds import roofline_requests_per_s as roofline_rates
 from advisor.decide.bounds import surface_requests_per_s as surface_rate
 from advisor.decide.candidates import Candidate, candidates_of, candidates_within
 from advisor.decide.levers import LEVERS, eagle_head, find_lever, replica_of, variants, with_lever
+from advisor.decide.load_runs import spread_of_contexts
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import AdapterLoad, Constraints, Objectives, Scenario, Traffic
+from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
+from advisor.simulator.step_cost import StepSurface
 
 Cli = Callable[[str], Any]
 DAY = datetime.date(2026, 11, 20)
@@ -78,6 +81,31 @@ def test_bounds_hold_with_speculation(model: str, name: str) -> None:
     result = simulate(replica.surface, replica.policy, workload, seed=0)
     assert 0 < result.requests_per_s <= surface <= roofline
     assert before <= roofline
+
+
+@pytest.mark.parametrize(("gpu", "engine"), [("l4", "vllm"), ("mi300x", "sglang")])
+def test_a_remembered_replica_is_that_of_its_lengths_and_of_no_other_question(gpu: str, engine: str) -> None:
+    """Limits of a question leave its replicas alone; prompts of another length make others."""
+    asked = scenario_of()
+    longer = scenario_of(traffic=Traffic(mean_input_tokens=4000, mean_output_tokens=211))
+    candidate = candidate_of(asked, gpu, engine)
+    first = replica_of(candidate, asked)
+    assert replica_of(candidate, scenario_of(objectives=UNLIMITED)).surface is first.surface
+    assert figures_of(replica_of(candidate, longer)) != figures_of(first)
+    again = model_replica(
+        candidate.deployment,
+        mean_input_tokens=1155,
+        mean_output_tokens=211,
+        max_context_tokens=asked.traffic.longest_request_tokens,
+        context_spread=spread_of_contexts(asked.traffic),
+    )
+    assert figures_of(again) == figures_of(first)
+
+
+def figures_of(replica: ReplicaModel) -> tuple[object, ...]:
+    """All that a simulation and an explanation read of a replica but its library."""
+    times = (getattr(replica.surface, name) for name in StepSurface.__slots__)
+    return (*times, replica.policy, replica.memory, replica.costs, replica.transferred_operators)
 
 
 def shared_trace(folder: Path, rate_per_s: float = 5.0, num_documents: int = 8) -> Path:

@@ -122,14 +122,6 @@ def test_a_given_rate_is_carried_and_idle_time_is_paid() -> None:
     assert busier.bill.usd_per_hour >= option.bill.usd_per_hour
 
 
-def test_twice_the_load_never_costs_less_an_hour() -> None:
-    spent = [
-        recommend(scenario(top=1, traffic={"rate_per_s": rate})).options[0].bill.usd_per_hour
-        for rate in (5.0, 40.0)
-    ]
-    assert spent[0] <= spent[1]
-
-
 def test_spot_terms_are_other_prices() -> None:
     found = recommend(scenario(top=1, constraints={"terms": ("spot",), "accelerators": ("h100-sxm",)}))
     assert found.options[0].offer.term == "spot"

@@ -55,7 +55,7 @@ def test_the_search_finds_the_optimum_of_the_closed_form() -> None:
     """Against every plan evaluated by itself."""
     h100 = accelerators.by_id("h100-sxm")
     model = models.get("llama-3.1-8b").record
-    task = TASK.model_copy(update={"frameworks": ("megatron",), "global_batch": 8})
+    task = TASK.model_copy(update={"frameworks": ("megatron",), "global_batch": 4})
     variants, _ = variants_of(h100, model, task)
     effort = Tally()
     best = best_plans(variants, 4, effort, keep=3)

@@ -119,7 +119,7 @@ TEXTS = st.lists(
 
 
 @given(TEXTS, st.sampled_from(('"""', "'''", '"', "'")), st.sampled_from((0, 1, 2)))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_no_text_before_a_long_key_hides_it(pieces: list[str], quote: str, num_more: int) -> None:
     key = ".".join("b" * 40)
     text = f"x = {{a = {quote}{''.join(pieces)}{quote}{quote[0] * num_more}, {key} = 1}}"
