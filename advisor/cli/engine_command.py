@@ -155,7 +155,8 @@ def _with_own_in_front(start: _Start, known: Collection[str], flags: Collection[
     engine's release does not have."""
     program = start.program
     words = list(start.words)
-    own, kept = list[str](), list[str]()
+    own: list[str] = []
+    kept: list[str] = []
     while words:
         word = words.pop(0)
         name, equals, _ = word.partition("=")

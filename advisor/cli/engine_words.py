@@ -150,7 +150,7 @@ _YAML: Final = re.compile(r"-(?:--)?\s")
 
 def _split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
     """Return words in which `--gpu H100:8` is `--gpu H100 --gpus 8`, or `--tp 8` where the command has no --gpus;
-    beside degrees that are typed, the number only tells how many replicas there are."""
+    with degrees that are typed, the number only tells how many replicas there are."""
     if _SEARCHES in known:
         return list(words)
     found: list[str] = []

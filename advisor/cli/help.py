@@ -92,7 +92,7 @@ def help_of(name: str, inputs: type, works: Works, work: str | None, columns: in
         usual = next(iter(works))
         further = [each for each in parameters_of(inputs) if usual in acts[each.name].work and each not in shown]
         yield ""
-        yield from _listed(f"For {usual}, the usual work, also", further, columns)
+        yield from _list_options(f"For {usual}, the usual work, also", further, columns)
     yield from _options(shown, columns)
     yield from _common(columns)
 
@@ -121,10 +121,10 @@ def _entry(head: str, text: str, width: int, columns: int) -> Iterator[str]:
 def _common(columns: int) -> Iterator[str]:
     """Yield the options of every command, by name alone."""
     yield ""
-    yield from _listed("Of every command", parameters_of(SharedOptions), columns)
+    yield from _list_options("Of every command", parameters_of(SharedOptions), columns)
 
 
-def _listed(introduction: str, options: Iterable[inspect.Parameter], columns: int) -> Iterator[str]:
+def _list_options(introduction: str, options: Iterable[inspect.Parameter], columns: int) -> Iterator[str]:
     """Yield options by name and value alone, behind what they have in common."""
     names = ", ".join(map(_option_words, options))
     yield from textwrap.wrap(

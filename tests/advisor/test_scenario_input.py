@@ -174,15 +174,15 @@ def test_a_country_is_the_same_as_a_region_and_as_a_residency(code: str) -> None
 
 
 def test_a_union_or_continent_has_the_offers_of_its_countries() -> None:
-    def offered(**where: str) -> set[tuple[str, str, str]]:
+    def offers_of(**where: str) -> set[tuple[str, str, str]]:
         limits, _ = constraints_of(Where(**where))
         rows = offers_by_accelerator(limits, datetime.date(2026, 11, 20), limits.regions).values()
         return {(price.provider, price.sku, price.region) for found in rows for price in found}
 
-    assert offered(region="eu") == offered(residency="eu")
-    assert offered(region="europe") == offered(region="eu") | offered(region="united kingdom,norway,ch")
-    assert offered(region="asia") >= offered(region="japan") | offered(region="in")
-    assert offered(region="eu-") < offered(region="europe")
+    assert offers_of(region="eu") == offers_of(residency="eu")
+    assert offers_of(region="europe") == offers_of(region="eu") | offers_of(region="united kingdom,norway,ch")
+    assert offers_of(region="asia") >= offers_of(region="japan") | offers_of(region="in")
+    assert offers_of(region="eu-") < offers_of(region="europe")
 
 
 def test_a_seller_whose_region_is_a_country_is_there() -> None:
