@@ -90,7 +90,9 @@ def help_of(name: str, inputs: type, works: Works, work: str | None, columns: in
         for each, described in works.items():
             yield from _entry(f"  {each}", described.summary, width, columns)
         usual = next(iter(works))
-        further = [each for each in parameters_of(inputs) if usual in acts[each.name].work and each not in shown]
+        further = [
+            each for each in parameters_of(inputs) if usual in acts[each.name].work and each not in shown
+        ]
         yield ""
         yield from _list_options(f"For {usual}, the usual work, also", further, columns)
     yield from _options(shown, columns)
