@@ -412,6 +412,11 @@ class _ListingReader(PartReader):
             if line.is_worded and line.quantity > 1
         ]
         self._notes += [
+            f"{text!r} stands between a part and its price, and is read as no part"
+            for line in typed
+            for text in line.beside
+        ]
+        self._notes += [
             f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
             "convert it to count it"
             for line in typed

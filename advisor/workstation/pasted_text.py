@@ -45,11 +45,9 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     """
     if len(regex("report.lshw_long").findall(text)) >= _LEAST_ROWS_OF_LSHW:
         text = regex("report.lshw_long").sub(_write_lshw, text)
-    if "<tr" in text.lower():
-        text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
     if len(regex("report.dots").findall(text)) > 1 and "\n" not in text.strip():
         text = regex("report.dots").sub("\n", text)
-    rows = [_without_marks(row) for row in text.splitlines()]
+    rows = rows_without_marks(text)
     plain = "\n".join(rows)
     if regex("report.inxi_mark").search(plain):
         yield from _report_parts(list(enumerate(_with_sections(rows), 1)), "inxi")
@@ -87,6 +85,13 @@ def _write_lshw(row: re.Match[str]) -> str:
     return f"RAM: {size[1]}GB" if size is not None else ""
 
 
+def rows_without_marks(text: str) -> list[str]:
+    """Return the rows of a text without the marks of forums and of HTML, whose cells then stand between bars."""
+    if "<tr" in text.lower():
+        text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
+    return [_without_marks(row) for row in text.splitlines()]
+
+
 def _without_marks(row: str) -> str:
     """Return a row without marks of BBCode, HTML and emphasis; cells between bars keep theirs, which name a kind."""
     row = (
@@ -96,7 +101,7 @@ def _without_marks(row: str) -> str:
         .replace("\u00a0", " ")
         .replace("\u3000", " ")
     )
-    row = regex("report.leaders_of_label").sub(r"\1: ", row)
+    row = regex("row.link").sub(r"\1", regex("report.leaders_of_label").sub(r"\1: ", row))
     return row if "|" in row else regex("report.emphasis").sub(" ", row)
 
 

@@ -58,6 +58,8 @@ class TypedLine:
     its parts; empty if there is none."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
+    beside: tuple[str, ...] = ()
+    """Rows of a cart between the part and its price, which name nothing that is known."""
     block: int = 0
     """Number of the piece of the text; sentences and tables often name parts that a list names too."""
 
