@@ -85,10 +85,14 @@ def _table_of(rows: Sequence[tuple[int, list[str]]], sign: str) -> Table | None:
     if "name" not in places or not told & set(places):
         return None
     named = [places[column] for column in ("name", "category") if column in places]
-    parts = tuple(
-        one for one in even if not any(one[1][n] and regex("row.skipped").match(one[1][n]) for n in named)
-    )
+    aligned = [(place, _aligned(cells, places)) for place, cells in even]
+    parts = tuple((place, cells) for place, cells in aligned if _names_a_part([cells[n] for n in named]))
     return Table(rows[0][0], rows[-1][0] + 1, places, parts)
+
+
+def _names_a_part(cells: Sequence[str]) -> bool:
+    """Whether one of the cells for name and kind is filled, and none is a sum or a charge."""
+    return any(cells) and not any(cell and regex("row.skipped").match(cell) for cell in cells)
 
 
 def _are_titles(cells: Sequence[str]) -> bool:
@@ -106,6 +110,14 @@ def _of_width(cells: Sequence[str], width: int) -> list[str]:
         name, _, number = cells[names[0]].rpartition(" ")
         found[names[0] : names[0] + 1] = [name, number]
     return found + [""] * (width - len(found))
+
+
+def _aligned(cells: list[str], places: dict[str, int]) -> list[str]:
+    """Return a row that lacks the cell of its kind with an empty one in its place."""
+    kind, name = places.get("category"), places["name"]
+    if kind != 0 or name != 1 or _is_kind(cells[0]) or cells[-1] or not is_known(cells[0]):
+        return cells
+    return cells if re.search(r"[^\W\d]", cells[1]) or not cells[1] else ["", *cells[:-1]]
 
 
 def _is_no_part(cells: Sequence[str]) -> bool:

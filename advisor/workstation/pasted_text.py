@@ -2,6 +2,7 @@
 
 import functools
 import html
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -52,6 +53,9 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     if regex("report.inxi_mark").search(plain):
         yield from _report_parts(list(enumerate(_with_sections(rows), 1)), "inxi")
         return
+    records = list(_records_of_dmi(rows))
+    yield from _report_parts(records, "dmidecode")
+    rows = [row for row in rows if not records or not regex("report.of_dmi").match(row)]
     is_smi = regex("report.smi_mark").search(plain) is not None
     is_fetch = regex("report.fetch_mark").search(plain) is not None
     of_lshw = [(number, row) for number, row in enumerate(rows, 1) if regex("report.lshw").match(row)]
@@ -72,6 +76,14 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
             found = _fetch_part(row, plain)
         if found:
             yield number, found, found is not row
+
+
+def _records_of_dmi(rows: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the place and the text in one row of each record of dmidecode."""
+    for place, row in enumerate(rows):
+        if row.startswith("Handle 0x"):
+            inside = itertools.takewhile(lambda one: one[:1].isspace(), rows[place + 2 :])
+            yield place + 1, "; ".join(map(str.strip, (*rows[place + 1 : place + 2], *inside)))
 
 
 _LEAST_ROWS_OF_LSHW: Final = 3

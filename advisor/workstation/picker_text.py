@@ -53,8 +53,8 @@ def read_pasted_text(text: str, path: Path | str, signs: str = "|\t; ,") -> list
     if "|" not in signs:  # a file of values has cells, whether they are a table or not
         sign = max(signs, key=rows[0].count) if rows else ","
         rows = [" | ".join(cells_of(row, sign)) for row in rows]
-    text = "\n".join(rows)
-    rest = list(_lines(_with_named_sum(text), path)) if re.search(r"\w", text) else []
+    text = _with_named_sum("\n".join(rows))
+    rest = list(_lines(text, path)) if re.search(r"\w", text) else []
     return _with_foreign_sum(_merge_lines(_with_sum([*rest, *lines], _sums_of(text))), text)
 
 
@@ -198,10 +198,14 @@ def _join_wrapped(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, 
     for row in rows:
         is_next = held is not None and held[0] + held[1].count("\n") + 1 == row[0]
         is_broken = is_next and len(last) >= _LEAST_WRAPPED and len(held[1] if held else "") < _MOST_WRAPPED
-        goes_on = is_broken and (
-            regex("row.goes_on").match(f"{last}\n{row[1]}")
-            or last.count("(") > last.count(")")
-            or (is_prose(last) and regex("row.ends_within").search(last) and row[1][:1].isalpha())
+        goes_on = (
+            is_broken
+            and not regex("row.begins_labelled").match(row[1])
+            and (
+                regex("row.goes_on").match(f"{last}\n{row[1]}")
+                or last.count("(") > last.count(")")
+                or (is_prose(last) and regex("row.ends_within").search(last) and row[1][:1].isalpha())
+            )
         )
         if held is not None and goes_on:
             held = (held[0], f"{held[1].rstrip()}\n{row[1].strip()}", held[2])
@@ -339,6 +343,7 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             yield replace(
                 line,
                 usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,
+                is_owned=is_owned,
                 is_printed=joined.is_printed,
                 beside=joined.beside,
                 block=int(line.category is None and (is_prose(row) or row.rstrip().endswith("?"))),
@@ -358,6 +363,7 @@ def _owned_rows(text: str) -> set[int]:
     is_owned = False
     for number, row in enumerate(text.splitlines(), 1):
         is_heading = regex("row.owned_heading").fullmatch(row) is not None
+        found |= {number} if regex("row.owned_ahead").match(row) else set()
         is_owned = is_heading or (is_owned and regex("row.heading").match(row) is None)
         found |= {number} if is_owned else set()
     return found
