@@ -29,7 +29,7 @@ _SAME_PRICE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PartTable:
     """Rows of cells with the place of each column that is known."""
 
     begin: int
@@ -40,10 +40,10 @@ class Table:
     """Place in the text and cells of each row that names a part."""
 
 
-def tables_in(rows: Sequence[str], signs: str = "|\t; ,") -> list[Table]:
+def tables_in(rows: Sequence[str], signs: str = "|\t; ,") -> list[PartTable]:
     """Return the tables of a text: rows that stand together and have cells between one of the signs, of which a blank
     stands for several."""
-    found: list[Table] = []
+    found: list[PartTable] = []
     for sign in signs:
         held: list[tuple[int, list[str]]] = []
         for place, row in enumerate((*rows, "end")):
@@ -67,8 +67,8 @@ def cells_of(row: str, sign: str) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([row], delimiter=sign, skipinitialspace=True), [])]
 
 
-def _table_of(rows: Sequence[tuple[int, list[str]]], sign: str) -> Table | None:
-    """Return rows of cells as a table; None if no column names parts, or none beside it tells their number or kind."""
+def _table_of(rows: Sequence[tuple[int, list[str]]], sign: str) -> PartTable | None:
+    """Return rows of cells as a table; None if no column names parts, or none tells their number or kind."""
     first = next((n for n, (_, cells) in enumerate(rows) if _are_titles(cells)), -1)
     has_titles = first >= 0
     rows = rows[max(first, 0) :]
@@ -85,9 +85,9 @@ def _table_of(rows: Sequence[tuple[int, list[str]]], sign: str) -> Table | None:
     if "name" not in places or not told & set(places):
         return None
     named = [places[column] for column in ("name", "category") if column in places]
-    aligned = [(place, _aligned(cells, places)) for place, cells in even]
+    aligned = [(place, _align_row(cells, places)) for place, cells in even]
     parts = tuple((place, cells) for place, cells in aligned if _names_a_part([cells[n] for n in named]))
-    return Table(rows[0][0], rows[-1][0] + 1, places, parts)
+    return PartTable(rows[0][0], rows[-1][0] + 1, places, parts)
 
 
 def _names_a_part(cells: Sequence[str]) -> bool:
@@ -96,7 +96,7 @@ def _names_a_part(cells: Sequence[str]) -> bool:
 
 
 def _are_titles(cells: Sequence[str]) -> bool:
-    """Whether a row names columns: two that are known, or one and no kind of part beside it."""
+    """Whether a row names columns: two that are known, or one and no kind of part."""
     num_known = len(_places_of_titles(cells))
     is_bare = not re.search(r"\d", "".join(cells)) and not any(map(is_known, cells))
     return num_known > 1 or (num_known == 1 and is_bare)
@@ -112,10 +112,15 @@ def _of_width(cells: Sequence[str], width: int) -> list[str]:
     return found + [""] * (width - len(found))
 
 
-def _aligned(cells: list[str], places: dict[str, int]) -> list[str]:
+def _align_row(cells: list[str], places: dict[str, int]) -> list[str]:
     """Return a row that lacks the cell of its kind with an empty one in its place."""
-    kind, name = places.get("category"), places["name"]
-    if kind != 0 or name != 1 or _is_kind(cells[0]) or cells[-1] or not is_known(cells[0]):
+    if (
+        places.get("category") != 0
+        or places["name"] != 1
+        or _is_kind(cells[0])
+        or cells[-1]
+        or not is_known(cells[0])
+    ):
         return cells
     return cells if re.search(r"[^\W\d]", cells[1]) or not cells[1] else ["", *cells[:-1]]
 

@@ -10,7 +10,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.workstation.foreign_words import regex, write_in_english, write_in_one_form
 from advisor.workstation.line_pieces import is_prose
-from advisor.workstation.list_columns import OF_CELLS, Table, cells_of, tables_in
+from advisor.workstation.list_columns import OF_CELLS, PartTable, cells_of, tables_in
 from advisor.workstation.part_names import is_known, kind_in
 from advisor.workstation.pasted_text import plain_rows, rows_without_marks
 from advisor.workstation.typed_line import (
@@ -71,7 +71,7 @@ def _check_rows(text: str, path: Path | str) -> None:
         check_length(row, f"{path}: row {number}")
 
 
-def _check_machines(table: Table, path: Path | str) -> None:
+def _check_machines(table: PartTable, path: Path | str) -> None:
     """Refuse a table of several machines.
 
     Raises: InputFileError: it is one.
@@ -115,7 +115,7 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
 
 
 @dataclass(slots=True)
-class _Row:
+class _ListRow:
     """Row that may name a part, with what the rows below tell of it."""
 
     number: int
@@ -129,16 +129,16 @@ _LEAST_DETAILS: Final = 2
 """Number of rows that hold only a number of pieces, a price or a condition from which a text is a shop's cart."""
 
 
-def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[_Row]:
+def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[_ListRow]:
     """Yield rows with a kind of part that stands in the row above, and with number and price that stand below.
 
     In a cart, what stands between a part and its price and names no kind of part is a shop's remark on the part.
     """
-    found = [_Row(*row) for row in rows if not regex("row.terms").fullmatch(row[1].strip())]
+    found = [_ListRow(*row) for row in rows if not regex("row.terms").fullmatch(row[1].strip())]
     is_cart = sum(map(_is_detail, found)) >= _LEAST_DETAILS
     label = ""
-    held: _Row | None = None
-    between: list[_Row] = []
+    held: _ListRow | None = None
+    between: list[_ListRow] = []
     for row in found:
         text = row.text.strip()
         if (head := text.strip("-*•: ")).lower() in OF_CELLS and len(head) > 2:
@@ -154,11 +154,12 @@ def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[_Row]:
             yield from filter(None, (held, *between))
             between = []
             row.text = f"{label}: {text.lstrip('-*• ')}" if label and ":" not in text else row.text
-            held, label = row, ""
+            held = row
+            label = ""
     yield from filter(None, (held, *between))
 
 
-def _is_detail(row: _Row) -> bool:
+def _is_detail(row: _ListRow) -> bool:
     """Whether a row holds a number of pieces, a price or a condition and nothing else."""
     text = row.text.strip()
     is_amount = "$" in text and regex("row.amount_alone").fullmatch(text) is not None
@@ -320,7 +321,8 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     owned = _owned_rows(text)
     rows = _without_row_numbers(list(plain_rows(text)))
     for joined in _join_rows(_join_wrapped(rows)):
-        number, row = joined.number, joined.text
+        number = joined.number
+        row = joined.text
         plain = " ".join(row.split())
         told = regex("remark.circuit").search(row) or regex("remark.wall_limit").search(row)
         if told is not None and regex("row.skipped").match(row.strip()):

@@ -347,6 +347,11 @@ def unknown_checks(listing: Listing) -> list[Check]:
         return []
     why = "; ".join(error.part for error in listing.unknown)
     remedy = "the full name of each, as near misses below; what no record holds is not judged"
+    cards = listing.machine.cards
+    kinds = {line.category for line in listing.lines}
+    if listing.machine.case is None and "case" in kinds and cards is not None and cards.cards:
+        longest = max(card.length_m for card in cards.cards)
+        remedy += f"; look up whether the case takes cards of {longest * 1000:.0f} mm"
     found = Finding(known, len(listing.lines), False, why, remedy, True)
     return [check_of("part-known", "parts that are known", "parts", found)]
 
