@@ -76,8 +76,8 @@ def get(name: str) -> Chosen[Accelerator]:
     if colon and count.isdigit():
         raise UnknownNameError(
             f"{name} names a number of accelerators",
-            why="a search finds the number itself",
-            fix=f"{kind}; --max-gpus {count} limits the number, --own {count}x{kind} says that they are there",
+            why="its number follows from the layout: --tp, --pp, --dp and --replicas, which these do not divide",
+            fix=f"--gpu {kind}, with degrees whose product divides {count}",
         )
     if len(parts := name.split(",")) > 1:
         raise UnknownNameError(

@@ -17,7 +17,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
-from advisor.kernels import w4a16, w4a16_mma
+from advisor.kernels import w4a16, w4a16_mma, w4a16_ring, w4a16_row_int8
 from advisor.kernels.backend import num_sms
 from advisor.kernels.w4a16_mma import _unpack, _wait_for_x, _words_layout, _x_layout
 
@@ -165,7 +165,12 @@ def fastest(x: torch.Tensor, num_rows: int) -> Callable[..., torch.Tensor]:
     """Return the launch function that takes the least time for these activations and `num_rows` rows of weights."""
     if not w4a16_mma.is_supported(x, num_rows):
         return w4a16.run
-    if x.shape[0] == 1 and (plan := choose_plan(num_rows, x.shape[1], num_sms(x.device.index or 0))):
+    sms = num_sms(x.device.index or 0)
+    if w4a16_row_int8.is_faster(x, num_rows, sms):
+        return w4a16_row_int8.run
+    if w4a16_ring.is_faster(x, num_rows, sms):
+        return w4a16_ring.run
+    if x.shape[0] == 1 and (plan := choose_plan(num_rows, x.shape[1], sms)):
         return partial(run, plan=plan)
     return w4a16_mma.run
 

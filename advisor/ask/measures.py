@@ -94,15 +94,15 @@ def parse_bytes(text: str, option: str) -> float:
     return _parse(text, option, _BYTES, "80GB or 64MiB", MOST_BYTES)
 
 
-def parse_seconds(text: str, option: str) -> float:
-    """Return a duration [s], written with its unit: 50ms, 1.5s, 30d, 3 days, 1h30min.
+def parse_seconds(text: str, option: str, example: str = "50ms, 1.5s or 30d") -> float:
+    """Return a duration [s], written with its unit: 50ms, 1.5s, 30d, 3 days, 1h30min; `example` stands in the error.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
     parts = re.findall(r"\d+(?:\.\d+)?\s*[A-Za-zµ]+", text)
     if len(parts) > 1 and "".join(parts) == text.replace(" ", ""):
-        return sum(parse_seconds(re.sub(r"m$", "min", part), option) for part in parts)
-    return _parse(text, option, _SECONDS, "50ms, 1.5s or 30d", MOST_SECONDS)
+        return sum(parse_seconds(re.sub(r"m$", "min", part), option, example) for part in parts)
+    return _parse(text, option, _SECONDS, example, MOST_SECONDS)
 
 
 def parse_count(text: str, option: str) -> float:

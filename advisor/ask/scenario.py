@@ -115,7 +115,8 @@ def _named_accelerators(
 
 
 def _regions(text: str | None) -> tuple[str, ...]:
-    """Return prefixes of names of regions and countries in lower case; for a place that people name, its regions.
+    """Return prefixes of names of regions and countries in lower case; for a place that people name, its regions, also
+    where names of other regions begin so: `europe` is more than the regions of the one seller who writes it.
 
     Raises: AdvisorError: no offer of the catalog is in a given region, and the table has no such place.
     """
@@ -126,12 +127,12 @@ def _regions(text: str | None) -> tuple[str, ...]:
         if (place := all_regions().get(name)) is not None:
             found += (name, *(alias.lower() for alias in place.aliases))
             continue
+        if name not in known and (places := regions_of_places().get(name)) is not None:
+            found += places
+            continue
         # Two letters are a country or end at a hyphen, as offers compare them: uk is no beginning of uksouth.
         start = name if len(name) > COUNTRY_LETTERS else f"{name}-"
         if name not in known and not any(each.startswith(start) for each in known):
-            if (places := regions_of_places().get(name)) is not None:
-                found += places
-                continue
             near = get_close_matches(
                 name, sorted(known | all_regions().keys() | regions_of_places().keys()), 3
             )

@@ -112,7 +112,7 @@ class TrainingInput:
     ] = None
     deadline: Annotated[
         str | None,
-        LIMITS("TIME", "Done within, e.g. 30d.", "30d without --gpus"),
+        LIMITS("TIME", "Done within, e.g. 30d.", "30d, of tuning 7d, without --gpus, --budget or --own"),
         acts(f"{JOBS} {ITEMS} batch", plan=True),
     ] = None
     from_plan: Annotated[

@@ -103,6 +103,7 @@ def with_pasted_command(
         start, notes = _find_in_files(arguments, known, flags)
     if start is None:
         return list(arguments), ()
+    start = _with_own_in_front(start, known, flags)
     program = start.program
     if "--tp" not in known:
         raise AdvisorError(
@@ -149,6 +150,26 @@ def with_pasted_command(
     return typed, (*notes, *_notes(found, program))
 
 
+def _with_own_in_front(start: _Start, known: Collection[str], flags: Collection[str]) -> _Start:
+    """Return a pasted command without this program's own options behind it, which then stand in front: those that the
+    engine's release does not have."""
+    program = start.program
+    words = list(start.words)
+    own, kept = list[str](), list[str]()
+    while words:
+        word = words.pop(0)
+        name, equals, _ = word.partition("=")
+        is_engines = not program.takes_value or name in program.takes_value or program.knows(kebab(name))
+        is_engines = is_engines or name in STATED_BY_A_COMMAND  # another release may have it
+        if name not in known or not is_option(name) or (is_engines and name != _OWN_ALONE):
+            kept.append(word)
+            continue
+        own.append(word)
+        if not equals and name not in flags and words:
+            own.append(words.pop(0))
+    return start._replace(front=(*own, *start.front), words=tuple(kept))
+
+
 _KEYS: Final = "kv-cache-keys"
 _VALUES: Final = "kv-cache-values"
 _ATTENTION: Final = "flash-attn"
@@ -180,9 +201,6 @@ def _read_options(start: _Start, known: Collection[str]) -> _Options:
     typed_names = {word.partition("=")[0] for word in start.words}
     halves: dict[str, str] = {}
     for typed, value in _options_of(start):
-        if typed == _OWN_ALONE and typed in known:
-            found.said.setdefault(typed, value or "")
-            continue
         name = program.words.get(kebab(typed), program.whole_option(kebab(typed)))
         if name in (*_MODEL, _FILE_OF_MODEL, _SIZE_OF_MODEL):
             found.names.setdefault(name, value or "")

@@ -1,5 +1,6 @@
 """Options of engines and of other planners as their users type them, where they mean one option of a command."""
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -146,20 +147,53 @@ _YAML: Final = re.compile(r"-(?:--)?\s")
 
 
 def _split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
-    """Return words in which `--gpu H100:8` is `--gpu H100 --gpus 8`, or `--tp 8` where the command has no --gpus."""
-    option = next((name for name in _COUNTED_BY if name in known and name not in words), None)
-    option = None if _SEARCHES in known else option
+    """Return words in which `--gpu H100:8` is `--gpu H100 --gpus 8`, or `--tp 8` where the command has no --gpus;
+    beside degrees that are typed, the number only tells how many replicas there are."""
+    if _SEARCHES in known:
+        return list(words)
     found: list[str] = []
     for place, word in enumerate(words):
         counted = _OF_NODE.fullmatch(word.removeprefix("--gpu="))
         is_gpu = word.startswith("--gpu=") or (place > 0 and words[place - 1] == "--gpu")
-        if counted is None or not is_gpu or option is None:
+        number = None
+        if counted is not None and is_gpu:
+            number = _option_of_number(int(counted["behind"] or counted["front"]), words, known)
+        if counted is None or number is None:
             found.append(word)
             continue
         name = counted["name"] or counted["named"]
-        count = counted["behind"] or counted["front"]
-        found += [f"--gpu={name}" if word.startswith("--gpu=") else name, option, count]
+        found += [f"--gpu={name}" if word.startswith("--gpu=") else name, *number]
     return found
+
+
+def _option_of_number(count: int, words: Sequence[str], known: Collection[str]) -> tuple[str, ...] | None:
+    """Return what says in a command that there are `count` accelerators: an option with its value, or nothing where the
+    words say it already; None where they contradict it."""
+    in_replica = _typed_degrees(words)
+    if in_replica and "--gpus" not in known:
+        replicas, left = divmod(count, in_replica)
+        if left == 0 and replicas > 1 and "--replicas" in known and "--replicas" not in words:
+            return "--replicas", str(replicas)
+        return () if count == in_replica else None
+    free = next((name for name in _COUNTED_BY if name in known and name not in words), None)
+    return None if free is None else (free, str(count))
+
+
+def _typed_degrees(words: Sequence[str]) -> int:
+    """Return the accelerators of one replica by the degrees that were typed; 0 where none was or one is no number."""
+    shared = "--enable-dp-attention" in words
+    names = ("--tp", "--pp") if shared else ("--tp", "--pp", "--dp")
+    typed = [
+        value
+        for name in names
+        for word, after in zip(words, (*words[1:], ""), strict=True)
+        for value in (
+            [after] if word == name else [word.partition("=")[2]] if word.startswith(f"{name}=") else []
+        )
+    ]
+    if not typed or not all(value.isdigit() for value in typed):
+        return 0
+    return math.prod(map(int, typed))
 
 
 def _per_day(words: Sequence[str], known: Collection[str]) -> list[str]:

@@ -389,8 +389,9 @@ def _narrowest_cut(deployment: Deployment, inner_size: int) -> int:
 def usable_precisions(
     model: Model, accelerator: Accelerator, engine: Engine, requested: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Weight formats to consider: those asked for, else the checkpoint's own and every one of 8 bits or more that
-    the chip multiplies in. Four-bit formats cost quality, so they are considered only if native or asked for.
+    """Weight formats to consider: those asked for, else the checkpoint's own, 16 bits, and fp8 where the chip
+    multiplies in it or the engine is known to widen its weights. Four-bit formats cost quality, so they are considered
+    only if native or asked for.
 
     Source: own rule; formats by engine from the engine records.
     """
@@ -404,16 +405,14 @@ def usable_precisions(
             continue
         if dtype not in weight_formats(engine, accelerator):
             continue
-        if support(engine.id, accelerator.architecture, dtype).verdict == "no":
+        served = support(engine.id, accelerator.architecture, dtype)
+        if served.verdict == "no":
+            continue
+        is_unasked = dtype == "fp8" and dtype not in (model.weights, *requested)
+        if is_unasked and not served.is_usable and dtype not in accelerator.peak_flop_per_s:
             continue
         experts = support(engine.id, accelerator.architecture, f"{dtype}-experts").verdict
         if experts == "no" and is_moe(model):
-            continue
-        if (
-            dtype == "fp8"
-            and "fp8" not in accelerator.peak_flop_per_s
-            and dtype not in (model.weights, *requested)
-        ):
             continue
         # More bits than the published checkpoint has is money without quality.
         if not requested and bytes_per_element(dtype) > bytes_per_element(model.weights):

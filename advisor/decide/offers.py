@@ -150,7 +150,8 @@ def place_note(market: Market, as_of: datetime.date, providers: Sequence[str], r
     others = sorted(set(offers_by_accelerator(anywhere, as_of)).difference(known))
     if not others:
         return ""
-    places = ", ".join((*market.countries, *regions))
+    named = (*market.countries, *regions)
+    places = ", ".join(named) if len(named) <= _MOST_NAMED else "the places of the question"
     more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
     return (
         f"in {places}, prices of {', '.join(sorted(known))} alone are known of {' and '.join(asked.providers)}; "

@@ -151,7 +151,8 @@ def search_scenario(
                 partial(_attempt, progress=progress),
                 partial(_is_answered, progress=progress),
             )
-    raise _nothing(done, fix)
+    _, window_note = fit_to_window(scenario, done.model)
+    raise _nothing(done, fix, window_note)
 
 
 def with_reachable_limits(scenario: Scenario, progress: Report = lambda line: None) -> Scenario | None:
@@ -383,6 +384,7 @@ def _build_decision(
         picks = [*(_take_first(_of_clients(scenario, each), progress) for each in fewer), entries[0]]
     ladder = _ladder(scenario, picks)
     comparisons = compare_first(order)
+    tail = tail_note(order[0].found.long_prompt_replica, scenario.traffic, scenario.objectives)
     return Decision(
         kind="plan",
         model=model.id,
@@ -409,7 +411,7 @@ def _build_decision(
             *idle_notes(options),
             *tight_memory_notes(options),
             *(() if found.safe_pick else _place_notes(scenario, options)),
-            *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
+            *((tail,) if tail else ()),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),
         ),
@@ -682,9 +684,9 @@ _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoCacheFormat, NoKernel
 _OTHER_LIMITS: Final = "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision"
 
 
-def _nothing(done: Search, fix: str = "") -> NoAnswerError:
-    """Return the error of a question without an answer, with its most common reasons; accelerators that are described
-    only, or not for sale, count last."""
+def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
+    """Return the error of a question without an answer, with its most common reasons and how its requests were cut to
+    the model's window; accelerators that are described only, or not for sale, count last."""
     scenario = done.scenario
     model = done.model
     reasons = done.race.reasons.values()
@@ -699,6 +701,8 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
         fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
-        hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have" if is_unsold else "",
+        hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
+        if is_unsold
+        else window_note,
         reasons=tuple(reason for reason, _ in common),
     )

@@ -71,6 +71,12 @@ class Found:
         return self.fleet.served if self.fleet else self.replica
 
     @property
+    def long_prompt_replica(self) -> ReplicaModel:
+        """Return the replica that computes the longest prompts: of unlike parts, the one for prompts or long ones."""
+        parts = self.fleet.parts if self.fleet else ()
+        return next((part.replica for part in parts if part.role in ("prefill", "long")), self.replica)
+
+    @property
     def accelerator_id(self) -> str:
         """Id of the accelerator that generates the tokens."""
         return self.candidate.deployment.accelerator.id

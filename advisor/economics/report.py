@@ -16,6 +16,7 @@ from advisor.decide.effort import SHOW_WORK, limit_effort
 from advisor.decide.offers import owned_offers
 from advisor.decide.race import WIDTH, Report
 from advisor.decide.recommend import Shortlist, build_shortlist, search_scenario
+from advisor.decide.served_option import tight_memory_notes
 from advisor.economics.api_bill import ApiCost, api_cost, models_alike
 from advisor.economics.carbon import Footprint, footprint
 from advisor.economics.decisions import break_evens, ways
@@ -71,6 +72,7 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
     owned_rows = tuple(each.row for each in owned)
     apis, api_note = _apis(question, done.model)
     tokens_per_day = question.volume or rows[0].tokens_per_day
+    tight = tight_memory_notes(found.options[: question.scenario.top])
     fleets = fleet_costs(question, rented, known)
     report = CostReport(
         kind="report",
@@ -96,7 +98,7 @@ def priced_report(question: CostQuestion, *, progress: Report = lambda message: 
         not_taken=found.not_taken,
         counts=done.counts(time.perf_counter() - started),
         volume=_volume(question, rows[0]),
-        notes=tuple(filter(None, (*done.notes, home_note, tariff_note, api_note, owned_note))),
+        notes=tuple(filter(None, (*done.notes, home_note, tariff_note, api_note, owned_note, *tight))),
     )
     report = replace(
         report,

@@ -23,7 +23,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     cheapest = leading_ways(report.ways)
     best = next(iter(cheapest.values()))
     others = [
-        f"{name} {usd_words(cheapest[way].usd_per_month)}"
+        f"{name} {usd_words(cheapest[way].usd_per_month)}{_if_it_holds(cheapest[way], report.ways)}"
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
         if way in cheapest and way != best.way
     ]
@@ -36,6 +36,12 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
         f"{usd_words(best.usd_per_month)} a month, ${plain_number(best.usd_per_million_tokens)} per million{against}"
     )
+
+
+def _if_it_holds(sure: Way, ways: Sequence[Way]) -> str:
+    """Return what the cheapest way of the same kind costs, where one that is less sure than `sure` costs less."""
+    least = min((way.usd_per_month for way in ways if way.way == sure.way), default=sure.usd_per_month)
+    return f" (less surely {usd_words(least)})" if least < sure.usd_per_month else ""
 
 
 def leading_ways(ways: Sequence[Way]) -> dict[str, Way]:

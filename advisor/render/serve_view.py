@@ -58,6 +58,10 @@ class SpeculationGain:
     num_slots: int
 
 
+_END_SHOWS: Final = 0.95
+"""Fraction of the rate that is sent below which the rate of the run is explained."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServeRun:
     """Finished run of one replica of a deployment."""
@@ -127,13 +131,20 @@ def serve_answer(
         | ({} if run.speculation is None else {"speculation": run.speculation})
         | ({} if run.preemption is None else {"preemption": run.preemption}),
         inputs=inputs,
-        blocks=_blocks(_headline(replica, traffic, run.pools), run),
+        blocks=_blocks(_headline(replica, traffic, run.pools), run, traffic.rate_per_s),
         warnings=_warnings(result, replica),
         notes=notes,
     )
 
 
-def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
+def _ends_slowly(run: ServeRun, sent_per_s: float | None) -> bool:
+    """Whether the rate of a run that keeps up is below the rate at which requests were sent, for its last answers end
+    after the last request has arrived."""
+    rate = run.prediction.requests_per_s
+    return sent_per_s is not None and run.overload is None and rate.value < _END_SHOWS * sent_per_s
+
+
+def _blocks(headline: str, run: ServeRun, sent_per_s: float | None) -> tuple[Block, ...]:
     prediction = run.prediction
     result = run.result
     replica = run.replica
@@ -153,6 +164,7 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
         + f"Output: {show_quantity(output, TOKEN_RATE)}\n"
         f"Input and output: {show_quantity(total, TOKEN_RATE)}\n"
         f"Requests: {show_quantity(prediction.requests_per_s, REQUEST_RATE)}"
+        + (", the end of the run included, in which none arrive" if _ends_slowly(run, sent_per_s) else "")
     )
     state = (
         f"Busy {percent(result.busy_fraction)} of the time, {digits(result.mean_batch)} sequences per step, "

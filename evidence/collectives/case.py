@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog.accelerators import by_id
+from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.evidence.prediction import UnsupportedCaseError
@@ -81,10 +81,10 @@ def _accelerator(cells: Cells) -> tuple[Accelerator, tuple[str, ...]]:
     """Return the accelerator, and the assumption made if only the network tells its vendor."""
     name = cells.text("gpu")
     if not name and "amd" in cells.text("fabric").lower():
-        return by_id(_AMD_DEFAULT), (_AMD_DEFAULT,)
+        return accelerators.by_id(_AMD_DEFAULT), (_AMD_DEFAULT,)
     if not name:
         raise UnsupportedCaseError("the accelerator is not named")
     try:
-        return by_id(name), ()
+        return accelerators.get(name).record, ()
     except UnknownNameError as error:
         raise UnsupportedCaseError(f"accelerator {name!r} is not in the catalog") from error

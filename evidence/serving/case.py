@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
-from advisor.catalog import models
+from advisor.catalog import accelerators, models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.published import checkpoint_format
@@ -172,6 +172,15 @@ class ServingCase:
         return float(self.concurrency) if self.concurrency and self.load in ("closed", *BATCHES) else None
 
 
+def _accelerator_id(name: str) -> str:
+    """Return the id of the accelerator that a name means; the name where the catalog knows none, which a prediction
+    tells."""
+    try:
+        return accelerators.get(name).record.id
+    except UnknownNameError:
+        return name
+
+
 def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -> ServingCase:
     """Return a case from a CSV row; blanks mean unknown.
 
@@ -194,7 +203,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         engine_version=cells.text("engine_version"),
         date=cells.text("date"),
         model=cells.text("model"),
-        gpu=cells.text("gpu"),
+        gpu=_accelerator_id(cells.text("gpu")),
         num_gpus=cells.degree("n_gpus") or tp * pp * dp,
         num_nodes=cells.degree("nodes") or 1,
         tp=tp,

@@ -316,7 +316,8 @@ def _block(
 
 
 def _join_blocks(blocks: Sequence[_Block]) -> PlanLattice:
-    """Return the plans of all blocks, one after the other."""
+    """Return the plans of all blocks, one after the other; a block without one of its choices has no plans."""
+    blocks = [(fixed, choices) for fixed, choices in blocks if all(choices)]
     if not blocks:
         return PlanLattice.of([])
     sizes = np.array([[len(options) for options in choices] for _, choices in blocks])

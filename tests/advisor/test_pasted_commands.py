@@ -29,6 +29,18 @@ def understand(command: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("own", ["-o a.html", "--rate 3", "--json", "--gpu=l40s", "--json --rate 2"])
+@pytest.mark.parametrize("engine", ["vllm serve x/y", "python3 -m sglang.launch_server --model-path x/y"])
+def test_options_that_no_engine_has_are_the_own_ones_wherever_they_stand(engine: str, own: str) -> None:
+    known = KNOWN | {"-o", "--rate", "--json"}
+    settings = "--dtype auto --host 0.0.0.0"
+    for behind in (f"{engine} {own} {settings}", f"{engine} {settings} {own}"):
+        words, notes = with_pasted_command(shlex.split(behind), known, {"--json"})
+        before, _ = with_pasted_command(shlex.split(f"{own} {engine} {settings}"), known, {"--json"})
+        assert words == before
+        assert not [note for note in notes if "has no option" in note]
+
+
 @pytest.mark.parametrize(
     ("command", "means"),
     [

@@ -173,6 +173,18 @@ def test_a_country_is_the_same_as_a_region_and_as_a_residency(code: str) -> None
     assert offered[0] == offered[1]
 
 
+def test_a_union_or_continent_has_the_offers_of_its_countries() -> None:
+    def offered(**where: str) -> set[tuple[str, str, str]]:
+        limits, _ = constraints_of(Where(**where))
+        rows = offers_by_accelerator(limits, datetime.date(2026, 11, 20), limits.regions).values()
+        return {(price.provider, price.sku, price.region) for found in rows for price in found}
+
+    assert offered(region="eu") == offered(residency="eu")
+    assert offered(region="europe") == offered(region="eu") | offered(region="united kingdom,norway,ch")
+    assert offered(region="asia") >= offered(region="japan") | offered(region="in")
+    assert offered(region="eu-") < offered(region="europe")
+
+
 def test_a_seller_whose_region_is_a_country_is_there() -> None:
     limits, _ = constraints_of(Where(residency="us"))
     regions = {

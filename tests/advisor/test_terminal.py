@@ -198,7 +198,16 @@ def test_advisor_alone_asks_on_a_terminal_and_helps_in_a_pipe(tmp_path: Path) ->
             "simulate serve --gpu=H100:2 --max-concurrency 2 --random-input-len 9 --random-output-len 20 --requests 9",
             "simulate serve --gpu h100 --tp 2 --concurrency 2 --input-tokens 9 --output-tokens 20 --requests 9",
         ),
+        (
+            "simulate serve --gpu H100:8 --tensor-parallel-size 4 --rate 2 --requests 20",
+            "simulate serve --gpu h100 --tp 4 --replicas 2 --rate 2 --requests 20",
+        ),
+        (
+            "simulate serve --gpu 4xH100 --tp=2 --pp 2 --rate 2 --requests 20",
+            "simulate serve --gpu h100 --tp 2 --pp 2 --rate 2 --requests 20",
+        ),
         ("simulate train --gpu H100:8", "simulate train --gpu h100 --gpus 8"),
+        ("memory --gpu H100:2 --tp 2", "memory --gpu h100 --tp 2"),
         (
             "cost --tokens-per-month 365.25M --gpu l40s --api none",
             "cost --tokens-per-day 12M --gpu l40s --api none",

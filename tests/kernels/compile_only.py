@@ -25,7 +25,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 CPU = torch.device("cpu")
-MATRIX_INSTRUCTIONS = ("HGMMA", "QGMMA", "IGMMA", "HMMA")
+MATRIX_INSTRUCTIONS = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "IMMA")
 
 
 class _Properties:
@@ -35,7 +35,7 @@ class _Properties:
 
 
 TARGETS = {"hopper": GPUTarget("cuda", 90, 32), "mi300x": GPUTarget("hip", "gfx942", 64)}
-NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_row", "scan_registers", "wgmma")
+NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_ring", "w4a16_row", "scan_registers", "wgmma")
 """Kernels that the probe starts on NVIDIA's GPUs alone, or that need more shared memory than an MI300X has."""
 
 
@@ -230,7 +230,9 @@ def calls() -> dict[str, Callable[[], object]]:
         transpose,
         w4a16,
         w4a16_mma,
+        w4a16_ring,
         w4a16_row,
+        w4a16_row_int8,
         w8a8,
     )
 
@@ -244,6 +246,8 @@ def calls() -> dict[str, Callable[[], object]]:
     ssd_wgmma.num_sms = lambda index: 132
     decode_attention_fp8.num_sms = lambda index: 132
     w4a16_mma.num_sms = lambda index: 132
+    w4a16_ring.num_sms = lambda index: 132
+    w4a16_row_int8.num_sms = lambda index: 132
     selective_scan_registers.num_sms = lambda index: 132
     scan_inputs = selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)
     return others | {
@@ -274,6 +278,13 @@ def calls() -> dict[str, Callable[[], object]]:
             for plan in w4a16_row.PLANS
             for early in ((False, True) if plan is w4a16_row.PLANS[0] else (True,))
         ],
+        "w4a16_ring": lambda: [
+            w4a16_ring.run(*w4a16.make_inputs(rows, 512, 2048, 0, CPU), early=True) for rows in (8, 16, 32)
+        ],
+        "w4a16_row_int8": lambda: [
+            w4a16_row_int8.run(*w4a16.make_inputs(1, 512, k, 0, CPU), early=early)
+            for k, early in ((4096, True), (8192, True), (5120, False))
+        ],
         "w8a8": lambda: w8a8.run(*w8a8.make_inputs(256, 512, 1024, 0, CPU)),
         "grouped": lambda: grouped_gemm.run(*grouped_gemm.make_inputs(2048, 8, 512, 1024, 0, CPU)),
         "linear": lambda: linear_gelu_residual.run(*linear_gelu_residual.make_inputs(256, 512, 1024, 0, CPU)),
@@ -299,6 +310,7 @@ def matrix_instructions(kernel: Any) -> dict[str, int]:
         {"bf16": "HGMMA", "f16": "HGMMA", "tf32": "HGMMA", "s8": "IGMMA"}.get(each, "QGMMA") for each in wide
     )
     found["HMMA"] = len(re.findall(r"\bmma\.sync\S*\.(?:bf16|f16|tf32)\.", kernel.asm["ptx"]))
+    found["IMMA"] = len(re.findall(r"\bmma\.sync\S*\.s8\.", kernel.asm["ptx"]))
     return {name: found[name] for name in MATRIX_INSTRUCTIONS}
 
 

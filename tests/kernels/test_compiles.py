@@ -105,6 +105,8 @@ UNITS = {
     "decode": "HMMA",
     "decode_fp8_mma": "HMMA",
     "w4a16_mma": "HMMA",
+    "w4a16_ring": "HMMA",
     "w4a16_row": "HMMA",
+    "w4a16_row_int8": "IMMA",
 }
 """Matrix instruction of each kernel that multiplies matrices."""

@@ -247,7 +247,9 @@ TWINS = {
     "decode_attention_fp8": "decode_attention",
     "ssd_wgmma": "ssd",
     "w4a16_mma": "w4a16",
+    "w4a16_ring": "w4a16",
     "w4a16_row": "w4a16",
+    "w4a16_row_int8": "w4a16",
     "selective_scan_registers": "selective_scan",
 }
 """Kernels that run on a GPU only, by the kernel that takes the same operands."""

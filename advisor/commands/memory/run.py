@@ -7,7 +7,9 @@ from advisor.ask.deployment import engine_settings, layout_of, stated_deployment
 from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_tokens
 from advisor.ask.options import LayoutOptions, SharedOptions
+from advisor.catalog.engines import support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Engine
 from advisor.commands.memory.links import cache_links
 from advisor.commands.memory.options import MemoryInput
 from advisor.commands.memory.view import BlockPool, memory_answer
@@ -55,7 +57,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
     settled = BlockPool.of(account, settings.kv_block_tokens or deployment.engine.kv_block_tokens, tokens)
     links = cache_links(asked.link, deployment.accelerator) if asked.link else ()
     degree = None if account.fits else _fitting_degree(deployment, tokens, asked.concurrency, settings)
-    format_ = "" if account.fits else _fitting_format(asked, layout, tokens)
+    format_ = "" if account.fits else _fitting_format(asked, layout, deployment.engine, tokens)
     return memory_answer(
         deployment,
         tokens,
@@ -87,18 +89,24 @@ def _fitting_degree(
     return None
 
 
-def _fitting_format(asked: MemoryInput, layout: LayoutOptions, tokens: int) -> str:
-    """Return the format of weights with most bits in which all sequences fit, as it is typed; empty if none is."""
+def _fitting_format(asked: MemoryInput, layout: LayoutOptions, engine: Engine, tokens: int) -> str:
+    """Return the format of weights in which all sequences fit, as it is typed; empty if none is: of those that the
+    same engine computes with kernels of its own the one with most bits, else of all."""
+    other = ""
     for format_ in _FEWER_BITS:
         try:
             typed = replace(layout, precision=format_)
             smaller, _ = stated_deployment(asked.model, asked.gpu, typed, asked.flags)
             settings = engine_settings(asked.flags, smaller, asked.max_num_seqs, asked.max_num_batched_tokens)
-            if account_memory(smaller, tokens, asked.concurrency, settings).fits:
-                return format_
+            if not account_memory(smaller, tokens, asked.concurrency, settings).fits:
+                continue
         except AdvisorError:
             continue
-    return ""
+        served = support(engine.id, smaller.accelerator.architecture, format_)
+        if smaller.engine.id == engine.id and served.verdict == "native":
+            return format_
+        other = other or format_
+    return other
 
 
 def _tokens_of_a_sequence(typed: str | None, deployment: Deployment) -> int:

@@ -185,7 +185,7 @@ def _parts(account: MemoryAccount, padding_bytes: float) -> Table:
         ("activations", account.activation_bytes, "largest iteration"),
         ("context, graphs", account.runtime_bytes, runtime),
         ("engine reserve", account.reserve_bytes, "not requested by the engine"),
-        (left, abs(account.free_bytes), ""),
+        (left, abs(account.free_bytes), "" if account.free_bytes >= 0 else "for all of these to fit"),
         ("memory", account.total_bytes, ""),
     )
     rows = tuple(

@@ -79,7 +79,7 @@ def options_table(
     at = f" at {rate:,g} requests/s" if rate else ""
     chosen = serving_columns(scenario.objectives.levels, shows_rate=not rate)
     costs = [option.served.expected_usd_per_million_tokens for option in options]
-    order = "by expected cost" if costs == sorted(costs) else "the surest first, then by expected cost"
+    order = "by expected cost" if costs == sorted(costs) else "the safest, then by expected cost"
     return table_of(options, chosen, f"Best options{at}, one per accelerator, {order}", details)
 
 

@@ -41,10 +41,18 @@ class Validation:
     scores: Mapping[str, MetricScore]
     gpus: frozenset[str] = frozenset()
     """Accelerators that the rows name."""
+    misspelt: tuple[str, ...] = ()
+    """Remarks on columns that are not read and whose names are close to one that is."""
 
     @property
     def statuses(self) -> dict[str, int]:
         return dict(Counter(row.status for row in self.rows))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return why rows have no prediction though they can be read, with their numbers, the most common first."""
+        reasons = Counter(row.reason for row in self.rows if row.status in ("unsupported", "infeasible"))
+        return tuple(f"{count} not predicted: {reason}" for reason, count in reasons.most_common() if reason)
 
     @property
     def coverage(self) -> float:

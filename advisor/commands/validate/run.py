@@ -1,7 +1,9 @@
 """Validate predictions against a table of measurements: the same steps for serving and collectives."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
+from typing import Final
 
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
@@ -28,6 +30,9 @@ from advisor.evidence.table import CaseRow, read_cases
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration
+
+_CLOSE: Final = 0.8
+"""Ratio of equal letters (difflib) from which a column's name is taken for another one's misspelling."""
 
 
 def serving(asked: ServingInput, shared: SharedOptions) -> Answer:
@@ -110,7 +115,17 @@ def validate(suite: Suite, asked: CaseTable, seed: int) -> Validation:
     compared = (one for metric in suite.metrics for one in comparisons(judged, metric))
     problems = [result.reason for result in results if result.status == "error"]
     gpus = frozenset(row.cells["gpu"] for row in rows if row.cells.get("gpu"))
-    return Validation(judged, results, problems, score_metrics(compared, suite.groups), gpus)
+    misspelt = tuple(_misspelt(rows[0].cells if rows else (), (*suite.inputs, *suite.metrics, *suite.groups)))
+    return Validation(judged, results, problems, score_metrics(compared, suite.groups), gpus, misspelt)
+
+
+def _misspelt(columns: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+    """Yield a remark on each column that is not read and whose name is close to one that is read and missing."""
+    typed = list(columns)
+    for name in typed:
+        near = get_close_matches(name, [each for each in known if each not in typed], 1, cutoff=_CLOSE)
+        if name not in known and near:
+            yield f"column {name} is not read: did you mean {near[0]}?"
 
 
 def _predict_row(suite: Suite, row: CaseRow, seed: int) -> Prediction:

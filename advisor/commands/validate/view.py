@@ -13,6 +13,8 @@ from advisor.render.numbers import percent
 MAX_GROUPS = 12
 """Groups of a column that the terminal lists, those with most measurements first; JSON has all."""
 MAX_PROBLEMS = 10
+MAX_REASONS = 3
+"""Reasons of rows without a prediction that are printed, the most common first; the predictions' file has all."""
 
 
 def validation_answer(
@@ -53,7 +55,12 @@ def validation_answer(
         },
         inputs={"suite": suite, "cases": asked.cases, "predictions": asked.predictions},
         blocks=tuple(blocks),
-        warnings=(*found.problems[:MAX_PROBLEMS], *((f"{more} more rows with errors",) if more > 0 else ())),
+        warnings=(
+            *found.misspelt,
+            *found.problems[:MAX_PROBLEMS],
+            *((f"{more} more rows with errors",) if more > 0 else ()),
+            *found.left_out[:MAX_REASONS],
+        ),
         notes=(f"wrote {asked.predictions}",) if asked.predictions else (),
     )
 

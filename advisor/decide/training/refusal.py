@@ -59,13 +59,15 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
         run = cheapest_run(scenario, model) or cheapest_run(scenario.with_limits(deadline_s=None), model)
         fix = " ".join(_limits_for(scenario, run)) if run is not None else ""
     others = chain(_wider_limits(scenario, outcome), _other_questions(scenario, first))
-    if isinstance(first, NoLayout) and not first.fix:
+    if isinstance(first, NoLayout) and (not first.fix or scenario.limits.own):
         others = chain(_other_frameworks(scenario), () if nearest_count else _smaller_questions(scenario))
     elif isinstance(first, NoOptions | NoFramework | NoUnits | LayoutRefused):
         others = chain(others, _others_that_have(scenario, first))
     while run is None and (change := next(others, None)) is not None:
         fix = change[0]
         run = next(chain.from_iterable(best_runs(change[1], model)), None)
+    if run is not None and isinstance(first, NoLayout) and first.fix:
+        fix += f", or {first.fix}"  # memory for the host is bought where accelerators are not
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
         why="; ".join(words for _, words in told),

@@ -136,8 +136,10 @@ def test_formats_considered_unasked_cost_no_quality() -> None:
     h100 = accelerators.by_id("h100-sxm")
     a100 = accelerators.by_id("a100-sxm-80gb")
     assert usable_precisions(llama, h100, vllm, ()) == ("bf16", "fp8")
-    assert usable_precisions(llama, a100, vllm, ()) == ("bf16",)  # no fp8 unit
-    assert usable_precisions(llama, a100, vllm, ("fp8",)) == ("fp8",)  # unless asked for
+    assert usable_precisions(llama, a100, vllm, ()) == ("bf16", "fp8")  # no fp8 unit, but kernels that widen
+    mi210 = accelerators.by_id("mi210")
+    assert "fp8" not in usable_precisions(llama, mi210, vllm, ())  # neither
+    assert usable_precisions(llama, mi210, vllm, ("fp8",)) == ("fp8",)  # unless asked for
     assert usable_precisions(llama, h100, vllm, ("int4", "q8_0")) == ("int4",)
     assert usable_precisions(oss, h100, vllm, ()) == ("mxfp4",)  # more bits than published bring nothing
 

@@ -31,6 +31,15 @@ def test_every_plan_is_valid_and_uses_all_accelerators(job: TrainingJob, count: 
     assert len(seen) == len(range(0, len(lattice), 7))
 
 
+@pytest.mark.parametrize("degree", [2, 3, 8])
+def test_a_stated_degree_of_experts_leaves_the_plans_that_have_it_or_none(degree: int) -> None:
+    limits = LatticeLimits(8, expert_parallel=(degree,))
+    for count in (1, 2, 3, 4, 8, 16):
+        lattice = enumerate_lattice(MIXTURE, count, limits)
+        assert {lattice.plan(row).expert_parallel for row in range(len(lattice))} <= {degree}
+        assert len(lattice) == 0 or count % degree == 0
+
+
 def test_nothing_is_left_out_of_a_small_lattice() -> None:
     """Brute force over all degrees, with the rules as check_plan states them."""
     count = 8
