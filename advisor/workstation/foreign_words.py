@@ -11,7 +11,9 @@ from advisor.catalog.parts import FOLDER
 _COUNTED: Final = re.compile(r"[一二两兩三四五六七八](?=\s?[枚张張条條根块塊個个片台颗顆支只本](?!钱))")
 """Number in Chinese or Japanese before the word for pieces."""
 _DIGITS: Final = str.maketrans("一二两兩三四五六七八", "1222345678")
-_SIGNS: Final = str.maketrans({"：": ":", "，": ", ", "；": "; ", "（": " (", "）": ") "})
+_SIGNS: Final = str.maketrans(
+    {"：": ":", "，": ", ", "；": "; ", "（": " (", "）": ") ", "￥": "¥", "？": "?"}
+)
 _UMLAUTS: Final = "äöü"
 _START: Final = r"(^[\s\-*•]*|[:：]\s*)"
 """Place where a number in words is one whatever follows: at the start of a line or after its label."""

@@ -38,6 +38,7 @@ from advisor.workstation.part_names import (
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
     LABELS,
+    QUESTION,
     TypedLine,
     plain_text,
     read_line,
@@ -55,8 +56,6 @@ _LEAST_PLAIN_WORDS: Final = 5
 """Number of plain words from which a text without a mention is a sentence. Own choice."""
 _LEAST_STOPS: Final = 2
 """Number of words of sentences from which a text that names no part is prose."""
-_QUESTION: Final = 3
-"""Block of the parts of a question in a row that lists others too; see `TypedLine.block`."""
 _SOFTWARE_NAME: Final = whole("software")
 _SOLD: Final = whole("sold")
 """Words of a line that sells a whole machine: its one price is that of all parts."""
@@ -69,16 +68,26 @@ _WHOLE_MACHINE: Final = whole("whole_machine")
 """Names and numbers of machines that are sold whole, and makers of mini PCs."""
 
 
+def names_no_number(text: str) -> bool:
+    """Whether all digits of a text are those of language models and their formats."""
+    for name in model_names_in(text):
+        text = text.replace(name, " ")
+    return re.search(r"\d", regex("piece.of_a_model").sub(" ", text)) is None
+
+
 def names_no_part(text: str) -> bool:
     """Whether a text says that a part is not there, or what a machine shall run, and names no part."""
     rest = regex("piece.stop").sub(" ", regex("piece.of_a_price").sub(" ", text))
     is_of_price = re.search(r"\w", rest) is None  # a sign alone names nothing either
     absent = regex("piece.absent").search(text)
     # Behind a part, such words are a doubt about it: `3060 (not sure which)`.
-    is_absent = absent is not None and not any(one.end <= absent.start() for one in mentions_in(text))
+    mentions = mentions_in(text)
+    is_absent = absent is not None and not any(one.end <= absent.start() for one in mentions)
+    is_absent = is_absent or (not mentions and regex("piece.none_of").match(text) is not None)
     return (
         is_of_price
         or regex("piece.greeting").match(text) is not None
+        or (not mentions and regex("row.sum_words").match(text) is not None)
         or regex("piece.condition").fullmatch(text) is not None
         or is_absent
         or (regex("piece.of_a_warranty").match(text) is not None and regex("piece.sum").search(text) is None)
@@ -132,7 +141,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     found = [_without_words_around(line, pieces[0])] if is_one else _with_prices(line, pieces)
     found = [part for one in found for part in _split_off_bridge(one)]
     included = [replace(one, is_included=one.is_included or line.is_included) for one in found]
-    return [replace(one, block=one.block or line.block) for one in included]
+    return [replace(one, block=one.block or line.block, is_owned=line.is_owned) for one in included]
 
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
@@ -169,7 +178,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
             words = _without_sentence(text, begin, stop, own)
             is_ahead = sign is not None and ":" in sign.group() and not own and stop == end
             is_asked = words.endswith("?") or (sign is not None and "?" in sign.group() and stop == end)
-            is_asked = (is_asked and re.search(r"\d", words) is None) or words.startswith("¿")
+            # A number that is none of a language model can be that of a part which no record holds.
+            is_asked = (is_asked and names_no_number(words)) or words.startswith("¿")
             is_question = not own and is_asked
             if words and not is_question and not (is_ahead and _is_heading(words)):
                 kind = _kind_in(words, own)
@@ -502,7 +512,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
             category=read.category or kind,
             is_included=piece.is_inside or read.is_included,
             # A question may name parts again that the row lists.
-            block=_QUESTION if regex("piece.asked").match(plain_text(line), piece.start) else 0,
+            block=QUESTION if regex("piece.asked").match(plain_text(line), piece.start) else 0,
         )
         is_of_each = (
             regex("piece.of_each").search(piece.text) is not None and read.usd is None and read.quantity == 1
@@ -528,7 +538,9 @@ def _with_prices_of_sentence(
     kinds = {piece.kind for piece in pieces} - {"unknown", None}
     is_machine = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(kinds) >= _LEAST_KINDS
     last = found[-1]
-    is_machine = is_machine and (pieces[-1].kind != "other" or (last.usd or 0.0) >= _LEAST_MACHINE_USD)
+    is_apart = regex("piece.price_apart").search(plain_text(line)) is not None
+    is_of_all = is_apart or (last.usd or 0.0) >= _LEAST_MACHINE_USD
+    is_machine = is_machine and (pieces[-1].kind != "other" or is_of_all)
     if priced == [len(found) - 1] and is_machine:
         return _price_first(last, [*found[:-1], without_price(last)])
     lines: list[TypedLine] = []

@@ -24,6 +24,7 @@ from advisor.workstation.part_names import (
 from advisor.workstation.typed_line import (
     LABELS,
     MOST_OF_ONE,
+    QUESTION,
     SPOKEN,
     TypedLine,
     number_in,
@@ -73,6 +74,8 @@ class Remarks:
     """Wall circuit that the list states; None if it states none."""
     wall_limit_w: float | None = None
     """Most power at the wall that the list allows [W]; None if it states none."""
+    pooled_gb: int = 0
+    """Memory of several cards that the list calls one [GB]; 0 if it calls none so."""
     upgrade_usd: float | None = None
     """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
     is_running: bool = False
@@ -90,6 +93,8 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     lines, limit = _cut_out(lines, regex("remark.wall_limit"))
     if limit is not None:
         found.wall_limit_w = float(limit["num"].replace(",", "")) * (KILO if limit["kilo"] else 1.0)
+    pools = filter(None, (regex("remark.pooled").search(line.text) for line in typed))
+    found.pooled_gb = max((int(pool[1] or pool[2]) for pool in pools), default=0)
     found.upgrade_usd = _upgrade_sum(lines)
     found.is_running = found.upgrade_usd is not None or _speaks_of_own_machine(lines)
     seen: list[str] = []
@@ -292,6 +297,9 @@ def _words_alone(line: TypedLine, other: TypedLine, kind: str | None) -> TypedLi
     """Return that of two lines of a kind which only speaks of the part of the other one: a sentence of a supply by its
     rating (`L'alimentation de 850 W suffit-elle ?`), a title of a dock or a bridge (`Mini PC + eGPU for local LLM`);
     None if each names a part."""
+    machines = [server_in(one.what) for one in (line, other)] if kind == "board" else [None]
+    if machines[0] is not None and machines[0] == machines[-1]:
+        return line if other.usd is not None or line.quantity > 1 else other
     for bare, named in ((other, line), (line, other)):
         if bare.usd is not None or bare.quantity > 1 or set(plain_words(bare.what).split()) & maker_words():
             continue
@@ -301,8 +309,10 @@ def _words_alone(line: TypedLine, other: TypedLine, kind: str | None) -> TypedLi
             is_again = regex("piece.bridge_alone").search(bare.what) is None
         else:
             docks = [link_in(one.what, usual_riser()) for one in (bare, named)]
-            names_own = regex("name.link_kind").search(bare.what) is not None or any(
-                map(is_model_number, plain_words(bare.what).split())
+            is_told = bare.block in SPOKEN and named.block not in (bare.block, QUESTION)
+            has_kind = regex("name.link_kind").search(bare.what) is not None and not is_told
+            names_own = has_kind or any(
+                map(is_model_number, plain_words(regex("piece.bare_dock").sub(" ", bare.what)).split())
             )
             is_again = None not in docks and not names_own
         if is_again:
@@ -385,7 +395,14 @@ def _upgrade_sum(lines: Sequence[TypedLine]) -> float | None:
     """Return the sum for which a list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
     if not any(regex("remark.wish").search(line.text) for line in lines):
         return None
-    found = (regex("remark.sum_of_wish").search(line.text) for line in lines)
+    # Beside a part, such a sum is the part's price, and behind the word for one it is the price of all.
+    found = (
+        regex("remark.sum_of_wish").search(sentence)
+        for line in lines
+        for sentence in regex("remark.end_of_sentence").split(line.text)
+        if regex("remark.wish").search(sentence)
+        or not (mentions_in(sentence) or regex("row.sum_words").match(sentence))
+    )
     named = next((one for one in found if one is not None), None)
     return float(next(filter(None, named.groups())).replace(",", "")) if named is not None else 0.0
 

@@ -85,7 +85,7 @@ class Listing:
     unknown: tuple[UnknownPartError, ...]
     """Lines whose part is in no record, or in several: named, priced, judged unknown."""
     claims: dict[str, int]
-    """Numbers that the list states about its CPU: channels, lanes."""
+    """Numbers that the list states: channels and lanes of its CPU, and the memory that it calls one [GB]."""
     num_cpus: int = 0
     """Number of CPUs in the list, known or not."""
     system: System | None = None
@@ -261,6 +261,8 @@ _READ_FIRST: Final = {"board": 0, "cpu": 1, "riser": 3, "bridge": 3}
 and the kind of bridge from the cards."""
 
 
+_SINGLE: Final = frozenset(("board", "cpu", "case", "psu", "cooler"))
+"""Kinds of part of which a machine usually has one."""
 _INSIDE: Final = ("cpu", "ram", "storage")
 """Parts whose price a complete machine includes."""
 
@@ -290,7 +292,7 @@ class _ListingReader(PartReader):
         self._notes += repeated
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
-        lines = self._without_remarks_on_cards(lines)
+        lines = self._without_replaced(self._without_remarks_on_cards(lines))
         self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
@@ -326,6 +328,7 @@ class _ListingReader(PartReader):
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
+        claims |= {"pooled_gb": remarks.pooled_gb} if remarks.pooled_gb else {}
         system = self._machine.pop("system", None)
         num_systems = sum(one.count for one in read if one.category == "system")
         self._note_systems(system, num_systems)
@@ -355,6 +358,15 @@ class _ListingReader(PartReader):
             has_unnamed_cards=self._has_unnamed_cards,
             num_added=sum(one.new.quantity for one in remarks.additions) if added else 0,
         )
+
+    def _without_replaced(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
+        """Return lines without the owned parts of a kind of which a machine has one, and the list buys another."""
+        kinds = [line.category or kind_of(line) for line in lines]
+        bought = {kind for kind, line in zip(kinds, lines, strict=True) if not line.is_owned} & _SINGLE
+        bought -= {"psu"} if "link" in kinds else set()
+        gone = [line for kind, line in zip(kinds, lines, strict=True) if line.is_owned and kind in bought]
+        self._notes += [f"{line.what!r} is left out: the list buys another in its place" for line in gone]
+        return [line for line in lines if line not in gone]
 
     def _without_remarks_on_cards(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines without those that speak of the cards of others: `All 4 cards water cooled`."""
@@ -410,6 +422,11 @@ class _ListingReader(PartReader):
             f"{line.text.strip()!r} counts as {line.quantity}"
             for line in lines
             if line.is_worded and line.quantity > 1
+        ]
+        self._notes += [
+            f"{text!r} stands between a part and its price, and is read as no part"
+            for line in typed
+            for text in line.beside
         ]
         self._notes += [
             f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "

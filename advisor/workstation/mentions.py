@@ -268,6 +268,8 @@ def _run_length(
     telling -= _COMMON | _OTHER_LINES
     own = {word for word in telling if not word.isdigit() and not is_generic(word)} - maker_words()
     is_named = any(len(word) >= _LEAST_LETTERS or is_model_number(word) for word in own)
+    if words and all(match.group().isalpha() and match.group().islower() for match in words[:length]):
+        is_named = is_named and bool(telling & maker_words())  # `speed up` in a sentence is no drive
     return length if is_named and len(telling) >= _LEAST_NAME else 0
 
 

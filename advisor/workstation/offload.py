@@ -17,6 +17,7 @@ from advisor.simulator.host_layers import (
     with_layers,
     without_experts,
 )
+from advisor.simulator.local_surface import local_element_bytes
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.workstation.hardware import Hardware
 
@@ -89,12 +90,15 @@ def offload_layers(
         return None
     whole = parameter_count(model)
     held = parameter_count(part)
-    each = bytes_per_element(weights)
+    each, expert = (local_element_bytes(model, weights, name) for name in ("mixer", "experts"))
     dense = (
         parameter_count(without_experts(model, 0)).active - parameter_count(without_experts(part, 0)).active
     )
     experts = (whole.active - held.active - dense) * distinct_experts(model, num_streams)
-    moved_bytes = (whole.total - held.total) * each
+    dense_total = (
+        parameter_count(without_experts(model, 0)).total - parameter_count(without_experts(part, 0)).total
+    )
+    moved_bytes = dense_total * each + (whole.total - held.total - dense_total) * expert
     lanes = PCIE_LANE_BYTES_PER_S[hardware.pcie_generation or 4] * (hardware.pcie_lanes or 16)
     passes = max(1, math.ceil(prompt_tokens / PROMPT_TOKENS_PER_PASS))
     most = num_expert_layers(model) if experts_alone else sum(group.count for group in model.layers)
@@ -104,7 +108,7 @@ def offload_layers(
         num_layers=most,
         experts_alone=experts_alone,
         dense_bytes=dense * each + _cache_bytes(model, part, context_tokens) * num_streams,
-        expert_bytes=experts * each,
+        expert_bytes=experts * expert,
         prefill_s=passes * moved_bytes / (lanes * PCIE_FRACTION),
         prefill_factor=whole.active / max(held.active, 1.0),
     )

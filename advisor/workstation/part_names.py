@@ -527,8 +527,10 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
-_USUAL_BOARD: Final = {"DDR3": (64, 4), "DDR4": (128, 4), "DDR5": (192, 4)}
-"""Memory [GiB] and slots of a desktop board, by kind of module."""
+_GIB_A_SLOT: Final = {"DDR3": 16, "DDR4": 32, "DDR5": 48}
+"""Memory that a slot of a desktop board takes, by kind of module [GiB]."""
+_ONE_MODULE_A_CHANNEL: Final = ("H61", "H81", "H110", "H310", "H410", "H510", "H610")
+"""Chipsets that take one module a channel, others two (Intel ARK, "# of DIMMs per Channel")."""
 
 
 def board_by_number(text: str, ram_type: str = "") -> Board | None:
@@ -547,7 +549,8 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
         stated = f"DDR{named[1] or named[2]}" if named else ""
         kind = next((one for one in (stated, ram_type) if one in kinds), max(kinds))
         size = (found[3] or "").upper()
-        capacity, slots = _USUAL_BOARD[kind]
+        a_channel = 1 if size == "I" or chipset in _ONE_MODULE_A_CHANNEL else 2
+        num_slots = a_channel * max(series.channels for series in known)
         board = Board(
             name=" ".join(text.split()),
             socket=known[0].socket,
@@ -555,8 +558,8 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
             form_factor={"I": "Mini-ITX", "M": "Micro ATX"}.get(size, "ATX"),
             ram_type=kind,
             registered=False,
-            ram_max_bytes=capacity * GIB,
-            ram_slots=2 if size == "I" else slots,
+            ram_max_bytes=num_slots * _GIB_A_SLOT[kind] * GIB,
+            ram_slots=num_slots,
             slots=(Slot(position=1, pcie_generation=max(series.pcie_generation for series in known)),),
             lane_modes=((16,),),
             slots_known=size == "I",

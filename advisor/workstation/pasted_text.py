@@ -2,6 +2,7 @@
 
 import functools
 import html
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -45,15 +46,16 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     """
     if len(regex("report.lshw_long").findall(text)) >= _LEAST_ROWS_OF_LSHW:
         text = regex("report.lshw_long").sub(_write_lshw, text)
-    if "<tr" in text.lower():
-        text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
     if len(regex("report.dots").findall(text)) > 1 and "\n" not in text.strip():
         text = regex("report.dots").sub("\n", text)
-    rows = [_without_marks(row) for row in text.splitlines()]
+    rows = rows_without_marks(text)
     plain = "\n".join(rows)
     if regex("report.inxi_mark").search(plain):
         yield from _report_parts(list(enumerate(_with_sections(rows), 1)), "inxi")
         return
+    records = list(_records_of_dmi(rows))
+    yield from _report_parts(records, "dmidecode")
+    rows = [row for row in rows if not records or not regex("report.of_dmi").match(row)]
     is_smi = regex("report.smi_mark").search(plain) is not None
     is_fetch = regex("report.fetch_mark").search(plain) is not None
     of_lshw = [(number, row) for number, row in enumerate(rows, 1) if regex("report.lshw").match(row)]
@@ -76,6 +78,14 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
             yield number, found, found is not row
 
 
+def _records_of_dmi(rows: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the place and the text in one row of each record of dmidecode."""
+    for place, row in enumerate(rows):
+        if row.startswith("Handle 0x"):
+            inside = itertools.takewhile(lambda one: one[:1].isspace(), rows[place + 2 :])
+            yield place + 1, "; ".join(map(str.strip, (*rows[place + 1 : place + 2], *inside)))
+
+
 _LEAST_ROWS_OF_LSHW: Final = 3
 
 
@@ -87,6 +97,13 @@ def _write_lshw(row: re.Match[str]) -> str:
     return f"RAM: {size[1]}GB" if size is not None else ""
 
 
+def rows_without_marks(text: str) -> list[str]:
+    """Return the rows of a text without the marks of forums and of HTML, whose cells then stand between bars."""
+    if "<tr" in text.lower():
+        text = re.sub(r"</tr>(?!\s*\n)", "\n", text, flags=re.IGNORECASE)
+    return [_without_marks(row) for row in text.splitlines()]
+
+
 def _without_marks(row: str) -> str:
     """Return a row without marks of BBCode, HTML and emphasis; cells between bars keep theirs, which name a kind."""
     row = (
@@ -96,7 +113,7 @@ def _without_marks(row: str) -> str:
         .replace("\u00a0", " ")
         .replace("\u3000", " ")
     )
-    row = regex("report.leaders_of_label").sub(r"\1: ", row)
+    row = regex("row.link").sub(r"\1", regex("report.leaders_of_label").sub(r"\1: ", row))
     return row if "|" in row else regex("report.emphasis").sub(" ", row)
 
 

@@ -22,6 +22,7 @@ from advisor.simulator.host_layers import (
     without_experts,
 )
 from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.local_surface import local_element_bytes
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_memory
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
@@ -399,9 +400,9 @@ def _runs_alone(load: MachineLoad, weights: str, host_levels: Sequence[float]) -
     count = parameter_count(load.model)
     context = int(load.input_tokens + load.output_tokens / 2.0)
     dense = parameter_count(without_experts(load.model, 0)).active
-    each = bytes_per_element(weights)
+    each, expert = (local_element_bytes(load.model, weights, part) for part in ("mixer", "experts"))
     dense_bytes = dense * each + kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
-    expert_bytes = (count.active - dense) * distinct_experts(load.model, load.concurrency) * each
+    expert_bytes = (count.active - dense) * distinct_experts(load.model, load.concurrency) * expert
     return [
         _run_on_cpu("all layers on the CPU", weights, load, host_read_s(dense_bytes, expert_bytes, host))
         for host in host_levels

@@ -1,21 +1,20 @@
 """Lists as PCPartPicker exports them, as text or Markdown: `CPU: AMD Ryzen 9 9950X 4.3 GHz ... ($498.99 @ Shop)`."""
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
-from advisor.workstation.foreign_words import regex, word_table, write_in_english, write_in_one_form
+from advisor.workstation.foreign_words import regex, write_in_english, write_in_one_form
 from advisor.workstation.line_pieces import is_prose
+from advisor.workstation.list_columns import OF_CELLS, PartTable, cells_of, tables_in
 from advisor.workstation.part_names import is_known, kind_in
-from advisor.workstation.pasted_text import plain_rows
+from advisor.workstation.pasted_text import plain_rows, rows_without_marks
 from advisor.workstation.typed_line import (
     LABELS,
-    MOST_OF_ONE,
     TypedLine,
     check_length,
     read_line,
@@ -31,79 +30,36 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
     """
     text = read_text(path, MOST_TOML_BYTES)
-    is_table = path.suffix.lower() in (".csv", ".tsv")
-    return _table_lines(text, path) if is_table else read_pasted_text(text, path)
+    signs = {".csv": ";,\t", ".tsv": "\t"}.get(path.suffix.lower(), "|\t; ,")
+    return read_pasted_text(text, path, signs)
 
 
-def read_pasted_text(text: str, path: Path | str) -> list[TypedLine]:
-    """Return the parts of a text with a part in each line; messages call it `path`.
+def read_pasted_text(text: str, path: Path | str, signs: str = "|\t; ,") -> list[TypedLine]:
+    """Return the parts of a text with a part in each line, or of tables with cells between signs; messages call it
+    `path`.
 
-    Raises: InputFileError: a row is longer than any part's, or its price is wrong.
+    Raises: InputFileError: a row is longer than any part's, its price is wrong, or a table names several machines.
     """
     _check_rows(text, path)
-    text = write_in_one_form(text, "pasted")
-    rows = [row for row in text.splitlines() if row.strip()]
-    # A spreadsheet is pasted with tabs between its cells.
-    is_table = len(rows) > 1 and all("\t" in row.strip() for row in rows[:2])
-    header = set(_columns_of(next(csv.reader(rows[:1]), []))) if rows else set()
-    if is_table or {"name", "quantity"} <= header:
-        return _table_lines(text, path)
-    text = _with_named_sum(re.sub(r"[ ]*\t[ ]*", " | ", text) if text.count("\t") > len(rows) else text)
-    text = _with_bars_for_blanks(text)
-    plain = "" if "](" in text else text  # exports write links, and their kinds of part in the first column
-    tables = [found for found in map(_table_at, regex("row.bars").finditer(plain)) if found is not None]
+    rows = rows_without_marks(write_in_one_form(text, "pasted"))
     lines: list[TypedLine] = []
-    for table in reversed(tables):
-        begin, end, places = table
-        text = text[:begin] + re.sub(r"[^\n]", "", text[begin:end]) + text[end:]
-        first = 1 + text.count("\n", 0, begin)
-        cells = [_cells(row) for row in plain[begin:end].split("\n")]
-        lines[:0] = [
-            replace(_table_line(row, places, f"{path}: row {number}"), block=_TABLE)
-            for number, row in enumerate(cells, first)
-            if number > first and _cell(row, places, "name") and not regex("row.skipped").match("|".join(row))
+    for table in tables_in(rows, signs):
+        _check_machines(table, path)
+        lines += [
+            replace(_table_line(cells, table.places, f"{path}: row {place + 1}"), block=_TABLE)
+            for place, cells in table.rows
         ]
+        rows[table.begin : table.end] = [""] * (table.end - table.begin)
+    if "|" not in signs:  # a file of values has cells, whether they are a table or not
+        sign = max(signs, key=rows[0].count) if rows else ","
+        rows = [" | ".join(cells_of(row, sign)) for row in rows]
+    text = _with_named_sum("\n".join(rows))
     rest = list(_lines(text, path)) if re.search(r"\w", text) else []
-    return _with_foreign_sum(_merge_lines([*_with_sum(rest, _sums_of(text)), *lines]), text)
-
-
-def _with_bars_for_blanks(text: str) -> str:
-    """Return a text whose rows of cells between blanks have bars between them, below titles of columns of which the
-    count is not the first: there a number ahead of a name counts the rows, or nothing."""
-    found: list[str] = []
-    width = 0
-    for row in text.split("\n"):
-        cells = regex("row.blanks").split(row.strip())
-        places = _columns_of(cells)
-        if "|" not in row and "name" in places and places.get("quantity", 0) > 0:
-            width = len(cells)
-        elif len(cells) != width:
-            width = 0
-        found.append(f"| {' | '.join(cells)} |" if width else row)
-    return "\n".join(found)
+    return _with_foreign_sum(_merge_lines(_with_sum([*rest, *lines], _sums_of(text))), text)
 
 
 _TABLE: Final = 2
 """Block of the rows of a table; 0 is that of other rows, 1 that of sentences."""
-
-
-def _table_at(found: re.Match[str]) -> tuple[int, int, dict[str, int]] | None:
-    """Return begin, end and columns of rows between bars whose first row names columns; None if it does not."""
-    header = _cells(found.group().partition("\n")[0])
-    places = _columns_of(header)
-    is_table = {"name", "quantity"} <= set(places) or _is_priced_table(header, places)
-    return (found.start(), found.start() + len(found.group().rstrip("\n")), places) if is_table else None
-
-
-def _cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip("| \t").split("|")]
-
-
-def _is_priced_table(header: list[str], places: dict[str, int]) -> bool:
-    """Whether every column of a table is the name, the price or a remark."""
-    known = {place for column, place in places.items() if column != "build"}
-    others = [cell.strip(" *").lower() for place, cell in enumerate(header) if place not in known]
-    return {"name", "price"} <= set(places) and all(cell in ("", *_COLUMNS["remark"]) for cell in others)
 
 
 def _check_rows(text: str, path: Path | str) -> None:
@@ -115,81 +71,22 @@ def _check_rows(text: str, path: Path | str) -> None:
         check_length(row, f"{path}: row {number}")
 
 
-def _table_lines(text: str, path: Path | str) -> list[TypedLine]:
-    """Return the parts of a table, whose columns are found by their names; without any known name, row by row as
-    text."""
-    _check_rows(text, path)
-    head = text.partition("\n")[0]
-    delimiter = max(",;\t", key=head.count)
-    rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
-    places = _columns_of(rows[0]) if rows else {}
-    if "name" in places and all(_cell(row, places, "name").isdecimal() for row in rows[1:]):
-        places = _columns_of([cell if n != places["name"] else "#" for n, cell in enumerate(rows[0])])
-    if "name" not in places:
-        return _merge_lines(_lines("\n".join(" | ".join(row) for row in rows), path))
-    machines = {_cell(row, places, "build") for row in rows[1:]}
+def _check_machines(table: PartTable, path: Path | str) -> None:
+    """Refuse a table of several machines.
+
+    Raises: InputFileError: it is one.
+    """
+    machines = {_cell(cells, table.places, "build") for _, cells in table.rows}
     if len(machines) > 1:
         raise InputFileError(
             f"{path}: lists {len(machines)} machines",
             why="a list is of one machine; column build names several",
             fix="keep the rows of one",
         )
-    found = []
-    for number, row in enumerate(rows[1:], 2):
-        where = f"{path}: row {number}"
-        cells = _align_cells(row, places, len(rows[0]))
-        if regex("row.skipped").match(_cell(row, places, "category") or row[0]):
-            continue
-        if cells is None:
-            found.append(_line(" | ".join(filter(None, row)), where))
-        elif _cell(cells, places, "name"):
-            found.append(_table_line(cells, places, where))
-        elif is_known(kind := _cell(cells, places, "category")):  # a part that is named by its kind alone
-            place = places["name"]
-            found.append(_table_line([*cells[:place], kind, *cells[place + 1 :]], places, where))
-    return found
-
-
-def _align_cells(row: list[str], places: dict[str, int], width: int) -> list[str] | None:
-    """Return the cells of a row under the columns that they belong to, if it lacks the first ones; None if it names a
-    part and has another layout."""
-    is_named_by_kind = not _cell(row, places, "name") and is_known(_cell(row, places, "category"))
-    if is_named_by_kind or not any(is_known(cell) for cell in row) or _fits_columns(row, places):
-        return row
-    filled = row[: max(n for n, cell in enumerate(row, 1) if cell.strip())]
-    shifted = ([""] * num + filled for num in range(1, width - len(filled) + 1))
-    return next((cells for cells in shifted if _fits_columns(cells, places)), None)
-
-
-def _fits_columns(row: list[str], places: dict[str, int]) -> bool:
-    """Whether words stand where the part is named, and no part where its number is."""
-    name, quantity = (_cell(row, places, column) for column in ("name", "quantity"))
-    return re.search(r"[^\W\d]", name) is not None and not is_known(quantity)
-
-
-_NAME_WORDS: Final = frozenset(
-    ("part", "item", "product", "component", "description", "name", "model", "artikel")
-)
-_COLUMNS: Final = word_table("columns")
-"""Names of columns by what they hold; the first one that a table has counts."""
 
 
 _OWN_KINDS: Final = frozenset((*LABELS.values(), "bridge", "link", "system"))
 """Categories as `build -o bill.csv` writes them."""
-
-
-def _columns_of(header: list[str]) -> dict[str, int]:
-    """Return the place of each known column."""
-    # A currency in brackets or behind a comma belongs to no name of a column: `Unit price (USD)`.
-    names = [regex("row.currency_of_column").sub("", cell.strip(" *").lower()) for cell in header]
-    if not set(names) & set(_COLUMNS["name"]):
-        spoken = next((n for n, name in enumerate(names) if _NAME_WORDS & set(name.split())), None)
-        names = ["name" if n == spoken else name for n, name in enumerate(names)]
-    return {
-        column: names.index(found)
-        for column, aliases in _COLUMNS.items()
-        if (found := next((alias for alias in aliases if alias in names), None)) is not None
-    }
 
 
 def _cell(row: list[str], places: dict[str, int], column: str) -> str:
@@ -199,12 +96,15 @@ def _cell(row: list[str], places: dict[str, int], column: str) -> str:
 
 def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine:
     """Return a row of a table as a line; a price is of all pieces unless its column says that it is of each."""
-    kind = write_in_english(_cell(row, places, "category")).lower()
+    kind = regex("row.number_of_label").sub(
+        "", write_in_english(_cell(row, places, "category")).strip().lower()
+    )
     column = next((name for name in ("whole", "price", "each") if _cell(row, places, name)), "")
-    price = _cell(row, places, column)
+    price = regex("row.beside_price").sub("", _cell(row, places, column)).strip(" *")
     is_included = regex("row.nothing").fullmatch(price) is not None
-    quantity = _cell(row, places, "quantity").strip("xX× ")
-    text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
+    quantity = _cell(row, places, "quantity").strip("xX× .")
+    name = _cell(row, places, "name") or _cell(row, places, "category")
+    text = " ".join(filter(None, (f"{quantity}x" if quantity else "", name)))
     each = " each" if column == "each" else ""
     line = read_line(f"{text} {_price_text(price)}{each}" if price and not is_included else text, where)
     known = kind if kind in _OWN_KINDS else line.category
@@ -214,42 +114,76 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     )
 
 
-def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, str, bool]]:
-    """Yield rows with a kind of part that stands in the row above, and a price that stands in the row below."""
+@dataclass(slots=True)
+class _ListRow:
+    """Row that may name a part, with what the rows below tell of it."""
+
+    number: int
+    text: str
+    is_printed: bool
+    beside: tuple[str, ...] = ()
+    """Rows between the part and its number or price, which name nothing that is known."""
+
+
+_LEAST_DETAILS: Final = 2
+"""Number of rows that hold only a number of pieces, a price or a condition from which a text is a shop's cart."""
+
+
+def _join_rows(rows: Iterable[tuple[int, str, bool]]) -> Iterator[_ListRow]:
+    """Yield rows with a kind of part that stands in the row above, and with number and price that stand below.
+
+    In a cart, what stands between a part and its price and names no kind of part is a shop's remark on the part.
+    """
+    found = [_ListRow(*row) for row in rows if not regex("row.terms").fullmatch(row[1].strip())]
+    is_cart = sum(map(_is_detail, found)) >= _LEAST_DETAILS
     label = ""
-    held: tuple[int, str, bool] | None = None
-    for number, row, is_printed in rows:
-        text = row.strip()
-        if regex("row.terms").fullmatch(text):
-            continue
-        if (head := text.strip("-*•: ")).lower() in _OF_CELLS and len(head) > 2:
+    held: _ListRow | None = None
+    between: list[_ListRow] = []
+    for row in found:
+        text = row.text.strip()
+        if (head := text.strip("-*•: ")).lower() in OF_CELLS and len(head) > 2:
             label = head
-        elif (
-            held is not None
-            and "$" in text
-            and "$" not in held[1]
-            and regex("row.amount_alone").fullmatch(text)
-        ):
-            held = (held[0], f"{held[1]} {text}", held[2])
-        elif regex("row.detail").fullmatch(plain := write_in_one_form(text, "foreign")) is not None:
-            count = regex("row.count").search(plain)
-            price = regex("row.price_alone").search(plain)
+        elif _is_detail(row):
             if held is not None:
-                has_price = regex("row.price_alone").search(held[1]) is not None
-                amount = f" {_price_text(price.group())}" if price is not None and not has_price else ""
-                named = f"{count[1]}x {held[1].strip()}" if count is not None else held[1]
-                held = (held[0], f"{named}{amount}", held[2])
+                held.text = _with_detail(held.text, text)
+                held.beside += tuple(one.text.strip() for one in between)
+                between = []
+        elif is_cart and held is not None and not _has_price(held.text) and not is_known(text):
+            between.append(row)
         else:
-            if held is not None:
-                yield held
-            held = (
-                number,
-                f"{label}: {text.lstrip('-*• ')}" if label and ":" not in text else row,
-                is_printed,
-            )
+            yield from filter(None, (held, *between))
+            between = []
+            row.text = f"{label}: {text.lstrip('-*• ')}" if label and ":" not in text else row.text
+            held = row
             label = ""
-    if held is not None:
-        yield held
+    yield from filter(None, (held, *between))
+
+
+def _is_detail(row: _ListRow) -> bool:
+    """Whether a row holds a number of pieces, a price or a condition and nothing else."""
+    text = row.text.strip()
+    is_amount = "$" in text and regex("row.amount_alone").fullmatch(text) is not None
+    return is_amount or regex("row.detail").fullmatch(_in_one_form(text)) is not None
+
+
+def _in_one_form(text: str) -> str:
+    return write_in_one_form(text, "foreign")
+
+
+def _has_price(text: str) -> bool:
+    return regex("row.price_alone").search(text) is not None
+
+
+def _with_detail(part: str, detail: str) -> str:
+    """Return the text of a part with number and price that stand in a row below it."""
+    plain = _in_one_form(detail)
+    count = regex("row.count").search(plain)
+    price = regex("row.price_alone").search(plain)
+    amount = f" {_price_text(price.group())}" if price is not None and not _has_price(part) else ""
+    if count is None:
+        return f"{part}{amount}"
+    each = " each" if amount and price is not None and count.start() < price.start() else ""
+    return f"{next(filter(None, count.groups()))}x {part.strip()}{amount}{each}"
 
 
 _LEAST_WRAPPED: Final = 60
@@ -265,10 +199,14 @@ def _join_wrapped(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, 
     for row in rows:
         is_next = held is not None and held[0] + held[1].count("\n") + 1 == row[0]
         is_broken = is_next and len(last) >= _LEAST_WRAPPED and len(held[1] if held else "") < _MOST_WRAPPED
-        goes_on = is_broken and (
-            regex("row.goes_on").match(f"{last}\n{row[1]}")
-            or last.count("(") > last.count(")")
-            or (is_prose(last) and regex("row.ends_within").search(last) and row[1][:1].isalpha())
+        goes_on = (
+            is_broken
+            and not regex("row.begins_labelled").match(row[1])
+            and (
+                regex("row.goes_on").match(f"{last}\n{row[1]}")
+                or last.count("(") > last.count(")")
+                or (is_prose(last) and regex("row.ends_within").search(last) and row[1][:1].isalpha())
+            )
         )
         if held is not None and goes_on:
             held = (held[0], f"{held[1].rstrip()}\n{row[1].strip()}", held[2])
@@ -373,20 +311,6 @@ def _without_row_numbers(rows: list[tuple[int, str, bool]]) -> list[tuple[int, s
     return [(number, named.get(place, row), is_told) for place, (number, row, is_told) in enumerate(rows)]
 
 
-def _with_bars(text: str) -> str:
-    """Return rows of cells between commas, of which each begins with a kind of part, with bars between them."""
-    rows = [row for row in text.splitlines() if row.strip()]
-    cells = [[cell.strip() for cell in row] for row in csv.reader(rows, skipinitialspace=True)]
-    are_kinds = all(len(row) > 1 and row[0].lower() in _OF_CELLS for row in cells)
-    is_table = len(rows) > 1 and are_kinds and len({len(row) for row in cells}) == 1
-    if is_table and len(cells[0]) > 2 and all(regex("row.plain_amount").fullmatch(row[-1]) for row in cells):
-        # A last column of numbers alone, of which one is no count, holds prices.
-        amounts = [float(row[-1].replace("$", "")) for row in cells]
-        is_price = max(amounts) > MOST_OF_ONE
-        cells = [[*row[:-1], f"${row[-1].strip(' $')}" if is_price else row[-1]] for row in cells]
-    return "\n".join(" | ".join(row) for row in cells) if is_table else text
-
-
 _LEAST_DASHES: Final = 2
 """Number of rows with a dash directly before their text from which dashes are bullets, and no signs of numbers."""
 
@@ -395,8 +319,10 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
     if sum(regex("row.dash").match(row) is not None for row in text.splitlines()) >= _LEAST_DASHES:
         text = "\n".join(regex("row.dash").sub(r"\1- ", row) for row in text.splitlines())
     owned = _owned_rows(text)
-    rows = _without_row_numbers(list(plain_rows(_with_bars(text))))
-    for number, row, is_printed in _join_rows(_join_wrapped(rows)):
+    rows = _without_row_numbers(list(plain_rows(text)))
+    for joined in _join_rows(_join_wrapped(rows)):
+        number = joined.number
+        row = joined.text
         plain = " ".join(row.split())
         told = regex("remark.circuit").search(row) or regex("remark.wall_limit").search(row)
         if told is not None and regex("row.skipped").match(row.strip()):
@@ -412,16 +338,25 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
                 regex("row.owned_heading"),
             )
             for text in (row.strip(), plain)
-        ):
+        ) and not _is_discount(row):
             line = _line(row.strip(), f"{path}: row {number}")
             remark = regex("row.owned").search(row)
             is_owned = number in owned or (remark is not None and not is_prose(row[: remark.start()]))
             yield replace(
                 line,
                 usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,
-                is_printed=is_printed,
+                is_owned=is_owned,
+                is_printed=joined.is_printed,
+                beside=joined.beside,
                 block=int(line.category is None and (is_prose(row) or row.rstrip().endswith("?"))),
             )
+
+
+def _is_discount(row: str) -> bool:
+    """Whether a row takes an amount off the price of the list: its amount is negative, and it names no part."""
+    return regex("line.negative_price").search(row) is not None and not is_known(
+        regex("line.negative_price").sub(" ", row)
+    )
 
 
 def _owned_rows(text: str) -> set[int]:
@@ -430,6 +365,7 @@ def _owned_rows(text: str) -> set[int]:
     is_owned = False
     for number, row in enumerate(text.splitlines(), 1):
         is_heading = regex("row.owned_heading").fullmatch(row) is not None
+        found |= {number} if regex("row.owned_ahead").match(row) else set()
         is_owned = is_heading or (is_owned and regex("row.heading").match(row) is None)
         found |= {number} if is_owned else set()
     return found
@@ -437,7 +373,7 @@ def _owned_rows(text: str) -> set[int]:
 
 def _line(row: str, where: str) -> TypedLine:
     """Return one row as a line: its cells, or a part behind its label with its price in brackets."""
-    text, price = _cells_of(regex("row.link").sub(r"\1", write_in_english(row)).replace("**", ""))
+    text, price = _cells_of(write_in_english(row).replace("**", ""))
     bracket = regex("row.price").search(text) if split_off_label(text)[0] is not None else None
     if bracket is not None and _is_price(bracket["usd"]):
         text = text[: bracket.start()].rstrip()
@@ -454,10 +390,6 @@ def _price_text(price: str) -> str:
     )
 
 
-_OF_CELLS: Final = frozenset((*LABELS, "nvlink", "bridge", "custom"))
-"""First cells of rows by which a table without a header is known."""
-
-
 def _cells_of(row: str) -> tuple[str, str]:
     """Return the part of a row whose cells stand between bars, behind its label, and its price; the whole row as the
     part if it has no cells."""
@@ -466,7 +398,7 @@ def _cells_of(row: str) -> tuple[str, str]:
         return row, ""
     label = regex("row.number_of_label").sub("", cells[0])  # `gpu 2` is a kind with the number of the card
     kind = label if label.lower() in LABELS else ""
-    named = cells[1:] if label.lower() in _OF_CELLS else cells
+    named = cells[1:] if label.lower() in OF_CELLS else cells
     count = next((cell for cell in named if re.fullmatch(r"[x×]?\s?\d{1,2}\s?[x×]?", cell)), "")
     if kind and len(named) > 1 and count == named[0]:  # the number stands before the name
         named = [named[1], count, *named[2:]]

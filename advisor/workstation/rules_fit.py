@@ -62,12 +62,13 @@ def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
     board=lambda board: (board.ram_slots, FIGURES_ASSUMED in board.flags),
 )
 def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
-    """Compare the number of modules with the board's slots; those of a board that no record holds are not known."""
+    """Compare the number of modules with the board's slots; a board that no record holds has at most those of its
+    chipset."""
     num = memory.num_modules
     why = f"{num} modules for {board.ram_slots} slots"
     is_assumed = FIGURES_ASSUMED in board.flags
-    found = at_most(num, board.ram_slots, f"{why}, as usual" if is_assumed else why, "fewer, larger modules")
-    return found._replace(is_unknown=is_assumed and not found.passed)
+    why = f"{why}, the most of this chipset" if is_assumed else why
+    return at_most(num, board.ram_slots, why, "fewer, larger modules")
 
 
 LATER_MODULE_BYTES: Final = 64 * GIB

@@ -56,13 +56,19 @@ class TypedLine:
     unread_sum: str = ""
     """Price of the whole list that does not count, on its first line: in another currency, or another one than that of
     its parts; empty if there is none."""
+    is_owned: bool = False
+    """Whether the list says that its owner has the part."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
+    beside: tuple[str, ...] = ()
+    """Rows of a cart between the part and its price, which name nothing that is known."""
     block: int = 0
     """Number of the piece of the text; sentences and tables often name parts that a list names too."""
 
 
-SPOKEN: Final = (1, 3)
+QUESTION: Final = 3
+"""Block of the parts of a question in a row that lists others too."""
+SPOKEN: Final = (1, QUESTION)
 """Blocks of sentences and of questions."""
 
 

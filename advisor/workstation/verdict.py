@@ -240,10 +240,16 @@ def repair(
     least_w = 0.0 if advice is None else advice.watts
     candidates["supplies"] = [c for c in candidates["supplies"] if not c.usd or c.choice.power_w >= least_w]
     least = _NEARLY_FULL_SPEED * speed_of(build)
-    tries = (_as_little_as_helps(candidates, build, have, same), (candidates, rules_of(same)))
-    for candidates, rules in tries:
+    tries = (
+        _as_little_as_helps(candidates, build, have, same, keep_all=True),
+        _as_little_as_helps(candidates, build, have, same),
+        (candidates, rules_of(same)),
+    )
+    for number, (candidates, rules) in enumerate(tries):
         program = Program(candidates, rules, same.setting)
-        solution = cheapest_for(program, math.inf, least) or cheapest_for(program, math.inf, 0.0)
+        solution = cheapest_for(program, math.inf, least)
+        if solution is None and number:
+            solution = cheapest_for(program, math.inf, 0.0)
         if solution is not None:
             break
     else:
@@ -263,27 +269,39 @@ def repair(
 
 
 def _as_little_as_helps(
-    candidates: dict[str, list[PartCandidate]], build: Build, have: Assembly, question: Question
+    candidates: dict[str, list[PartCandidate]],
+    build: Build,
+    have: Assembly,
+    question: Question,
+    *,
+    keep_all: bool = False,
 ) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
-    """Return candidates that replace only parts of broken rules, of rules on sums those that give, and the rules
-    without those in doubt about the parts that stay."""
+    """Return candidates that replace only parts of broken rules, of rules on sums those that give, or no part at all
+    where a power limit may help, and the rules without those in doubt about the parts that stay."""
     rules = [
         (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
         for rule in rules_of(question)
     ]
     broken = {check.rule for check in build.broken}
     doubted = {check.rule for check in build.checks if not check.passed}
-    free = set().union(*(places for rule, places in rules if rule.id in broken)) - {"cards"}
+    touched = [] if keep_all else [places for rule, places in rules if rule.id in broken]
+    free = set().union(*touched) - {"cards"}
     free_or_open = free | {"cards", "risers", "bridges"}
+    if keep_all:
+        limited = [c for c in candidates["cards"] if c.choice.power_fraction >= _LEAST_LIMIT_ALONE]
+        candidates = {**candidates, "cards": limited}
     kept = {
         place: found
         if place in free_or_open
         else [one for one in found if one.choice == getattr(have, place)] or found
         for place, found in candidates.items()
     }
-    return kept, tuple(rule for rule, places in rules if rule.id not in doubted or free & places)
+    return kept, tuple(rule for rule, places in rules if rule.id not in doubted - broken or free & places)
 
 
+_LEAST_LIMIT_ALONE: Final = 0.8
+"""Power limit of cards from which it mends a list without another part, over rated power. Own choice: below it the
+supply is the fault, not the cards."""
 _NEARLY_FULL_SPEED: Final = 0.85
 """Fraction of the speed of the list, as if nothing were wrong, that the parts which mend it keep if any do. Own choice:
 a power limit keeps as much and costs nothing."""
@@ -329,17 +347,28 @@ def unknown_checks(listing: Listing) -> list[Check]:
         return []
     why = "; ".join(error.part for error in listing.unknown)
     remedy = "the full name of each, as near misses below; what no record holds is not judged"
+    cards = listing.machine.cards
+    kinds = {line.category for line in listing.lines}
+    if listing.machine.case is None and "case" in kinds and cards is not None and cards.cards:
+        longest = max(card.length_m for card in cards.cards)
+        remedy += f"; look up whether the case takes cards of {longest * 1000:.0f} mm"
     found = Finding(known, len(listing.lines), False, why, remedy, True)
     return [check_of("part-known", "parts that are known", "parts", found)]
 
 
 def claim_checks(listing: Listing) -> list[Check]:
-    """Return checks of the list's claims about its CPU against the record."""
+    """Return checks of the list's claims: that several cards have one memory, and those about its CPU."""
+    found = []
+    cards = listing.machine.cards
+    if (pooled_gb := listing.claims.get("pooled_gb")) is not None and cards is not None and cards.num > 1:
+        why = f"{pooled_gb} GB are claimed to be one memory; {cards.num} cards have {cards.num}, and each holds a part"
+        remedy = "plan with the memory of each card: engines divide the model, no link joins the memories"
+        claim = Finding(1, cards.num, False, why, remedy)
+        found.append(check_of("claim-memory", "one memory as claimed", "memories", claim, "advice"))
     cpu = listing.machine.cpu
     if cpu is None:
-        return []
+        return found
     series = cpu.series
-    found = []
     if (channels := listing.claims.get("channels")) is not None:
         why = f"{channels} channels are claimed; {series.name} has {series.channels}"
         remedy = "a CPU that has them, or the price of one that has not"

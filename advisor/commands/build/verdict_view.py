@@ -23,11 +23,11 @@ from advisor.workstation.asked import Asked
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
-from advisor.workstation.performance import model_file_bytes
+from advisor.workstation.performance import best_run, model_file_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.rules_fit import model_memory
 from advisor.workstation.upgrades import OF_OWNER, Upgrades
-from advisor.workstation.valuation import has_main_prices
+from advisor.workstation.valuation import hardware_of, has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
 
 EXIT_BROKEN = 3
@@ -137,12 +137,43 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         speed = f"at about {rate:.3g} {run.run.unit}{split}{slow_words(rate, question)}"
         partly = ", but not on its cards alone" if fit else ""
         return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}{partly}, {speed}.{fit}"
+    if asked == "lanes":
+        return _lanes_words(verdict, question)
+    if asked == "adapter":
+        plugs = checks.get("psu-plugs")
+        words = "That is open" if plugs is None or plugs.is_unknown else "Yes" if plugs.passed else "No"
+        why = "the plugs of the supply are not known" if plugs is None else plugs.why
+        return (
+            f"Does an adapter do? {words}: {why}. Each of its plugs takes a cable of its own from the supply."
+        )
     found = [checks[rule] for rule in _OF_SUPPLY if rule in checks]
     if not found:
         return "Is the supply enough? That is open: the supply or the cards are not known."
     told = next((one for one in found if not one.passed), found[0])
     words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Barely"}[told.verdict]
     return f"Is the supply enough? {words}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
+
+
+_HARDLY: Final = 0.05
+"""Fraction of the speed up to which narrow links count as no loss. Own choice."""
+
+
+def _lanes_words(verdict: Verdict, question: Question) -> str:
+    """Return what the links of the cards cost: the speed with them, and with all lanes that the cards have."""
+    machine = verdict.build.machine
+    hardware = hardware_of(machine) if machine is not None else None
+    run = verdict.build.performance
+    opening = "Do the lanes hurt?"
+    if run is None or hardware is None or hardware.pcie_lanes is None:
+        return f"{opening} That is open: the links or the speed are not known."
+    wide = best_run(replace(hardware, pcie_generation=None, pcie_lanes=None), question.load)
+    whole = run.decode_tokens_per_s.value if wide is None else wide.output_tokens_per_s.value
+    loss = 1.0 - run.decode_tokens_per_s.value / max(whole, run.decode_tokens_per_s.value)
+    link = f"PCIe {hardware.pcie_generation}.0 x{hardware.pcie_lanes}"
+    told = f"at {link} it decodes {run.decode_tokens_per_s.value:.3g} {run.run.unit}"
+    rest = f"with all lanes of the cards {max(whole, run.decode_tokens_per_s.value):.3g}"
+    words = "Hardly, once the model is loaded" if loss <= _HARDLY else f"They cost {loss:.0%}"
+    return f"{opening} {words}: {told} ({run.run.split}), {rest}."
 
 
 def _fit_words(verdict: Verdict, question: Question) -> str:

@@ -111,3 +111,18 @@ def test_a_size_behind_a_name_is_that_of_the_model(text: str, model: str) -> Non
 
 def test_another_size_behind_a_name_is_another_model() -> None:
     assert "Mistral Large" not in models_in("Mistral Large 70B")
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("RTX 3090 over OCuLink. Will the 4 lanes hurt me with Qwen3 14B?", "lanes"),
+        ("2x RTX 5060 Ti on B850. Is x8/x8 a problem?", "lanes"),
+        ("How much do I lose over TB4 with a 32B model?", "lanes"),
+        ("RTX 5090, HX1200. Is the adapter safe?", "adapter"),
+        ("Do I need a native 12VHPWR cable?", "adapter"),
+    ],
+)
+def test_questions_about_links_and_adapters_are_heard(text: str, asked: str) -> None:
+    assert asked in questions_in(text)
+    assert asked not in questions_in(text.replace("?", "."))
