@@ -242,6 +242,7 @@ def _activations(
         + BF16_BYTES * hidden * tokens * gathered_sequence
         + _prepared_bytes(layer, job, formats.software) / tp
         + merged_gradient
+        + _gathered_ring_bytes(layer, job, formats.software, lattice)
     )
     return {"kept": kept, "again": again, "workspace": workspace}
 
@@ -259,6 +260,22 @@ def mlp_tiles(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
     if "tiled_mlp" not in job.features:
         return np.ones(len(lattice))
     return np.ceil(job.computed_tokens / lattice.context_parallel / job.model.hidden_size)
+
+
+def _gathered_ring_bytes(
+    layer: Layer, job: TrainingJob, software: TrainingSoftware, lattice: PlanLattice
+) -> FloatArray:
+    """Size of the keys and values of whole sequences that a ring gathers at once for a layer's attention [bytes].
+
+    Source: torch/distributed/tensor/experimental/_attention.py, _AllGatherRotater.
+    """
+    attention = layer.attention
+    if attention is None or job.exchanges_heads or not software.gathers_ring:
+        return np.zeros(len(lattice))
+    heads = attention.num_heads if software.repeats_ring_heads else attention.num_kv_heads
+    width = np.maximum(1.0, heads / lattice.tensor_parallel) * (attention.key_dim + attention.value_dim)
+    whole = BF16_BYTES * width * lattice.micro_batch * job.computed_tokens
+    return np.where(lattice.context_parallel > 1, whole, 0.0)
 
 
 def _prepared_bytes(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> float:
