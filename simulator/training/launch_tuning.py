@@ -405,11 +405,8 @@ def _accelerate(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     """Return Accelerate's command with its own options, for every process of a plan."""
     count = _ranks(plan)
     machines = count // ranks_in_node(count, node_size)
-    words = [
-        f"{_ulysses(job, plan)}accelerate launch {_sharding(job, plan)} --num_processes {count}".replace(
-            "  ", " "
-        )
-    ]
+    start = f"{_ulysses(job, plan)}accelerate launch {_sharding(job, plan)}".rstrip()
+    words = [f"{start} --num_processes {count}"]
     if machines > 1:
         words.append(f'--num_machines {machines} --machine_rank "$RANK" --main_process_ip "$HEAD"')
         words.append(f"--main_process_port {PORT}")
