@@ -26,9 +26,11 @@ against 6.6."""
 _NORM_KERNELS: Final = 7.0
 _TURN_KERNELS: Final = 9.0
 _ADAPTER_KERNELS: Final = {"lora": 8.0, "qlora": 9.0, "dora": 21.0, "ia3": 1.0}
-"""Kernels of an RMS norm beyond one, of a rotary embedding with a gate beyond three, and of a matrix's adapter: casts of
-its input forth and back and of both factors, two products, a scale and a sum; DoRA's norm, scales and sums. Own count on
-transformers 5.24.0, models/llama/modeling_llama.py, and peft 0.21.2, tuners/lora; DoRA's by a profile of a step."""
+"""Kernels of an RMS norm beyond one, of a rotary embedding with a gate beyond three, and of a matrix's adapter.
+
+An adapter casts its input forth and back and both factors, and has two products, a scale and a sum; DoRA's has norms,
+scales and sums too. Own count on transformers 5.24.0, models/llama/modeling_llama.py, and peft 0.21.2, tuners/lora;
+DoRA's by a profile of a step."""
 _SHORTEST_S: Final = 1e-12
 """Time that stands for none in a ratio [s]."""
 

@@ -22,7 +22,7 @@ from advisor.decide.training.scenario import (
     TrainingScenario,
     TrainingTask,
 )
-from advisor.decide.training.search import Tally, best_plans, evaluate_plan
+from advisor.decide.training.search import Tally, best_of_lattice, best_plans, evaluate_plan
 from advisor.decide.training.space import (
     COMPUTE_DTYPES,
     Variant,
@@ -336,7 +336,7 @@ def test_long_sequences_are_divided_before_they_are_refused() -> None:
 def test_activations_go_to_the_host_as_a_last_resort() -> None:
     """A window over the sequence keeps Accelerate from dividing it; the inputs of layers have room in host memory."""
     job = training_job(
-        *(models.get("gemma-2-27b").record, 131072, 8, "bf16", "peft"), method="lora", lora_rank=16
+        *(models.get("gemma-2-27b").record, 32768, 8, "bf16", "peft"), method="lora", lora_rank=16
     )
     cluster = TrainingCluster(H100)
     variants = [
@@ -349,3 +349,5 @@ def test_activations_go_to_the_host_as_a_last_resort() -> None:
     assert len(moved)
     assert moved.offload_activations.all()
     assert (moved.recompute == RECOMPUTES.index("full")).all()
+    assert best_of_lattice(job, cluster, moved, Tally())
+    assert not best_of_lattice(job, replace(cluster, host_bytes=1e9), moved, Tally())
