@@ -68,8 +68,8 @@ CASES = (
 """Model, method, rank, sequence, micro-batch, whether layers are recomputed, and whether autocast is on."""
 
 
-def built(model: str, method: str, rank: int, depth: int, *, recompute: bool) -> Any:
-    """Return a model of so many layers on the GPU, with adapters where the method has them."""
+def build(model: str, method: str, rank: int, depth: int, *, recompute: bool) -> Any:
+    """Return a model of `depth` layers on the GPU, with adapters where the method has them."""
     shape = {**SHAPES, **MORE_SHAPES}[model] | {"num_hidden_layers": depth, "vocab_size": 1024}
     config = AutoConfig.for_model(shape.pop("model_type"), **shape)
     with torch.device("cuda"):
@@ -94,10 +94,10 @@ def passes(net: Any, tokens: torch.Tensor, *, autocast: bool) -> None:
     net.zero_grad(set_to_none=True)
 
 
-def measured(case: tuple[Any, ...], depth: int) -> tuple[float, float]:
-    """Return the time of both passes through so many layers [s] and the peak of allocated memory [GB]."""
+def measure(case: tuple[Any, ...], depth: int) -> tuple[float, float]:
+    """Return the time of both passes through `depth` layers [s] and the peak of allocated memory [GB]."""
     model, method, rank, sequence, micro_batch, recompute, autocast = case
-    net = built(model, method, rank, depth, recompute=recompute)
+    net = build(model, method, rank, depth, recompute=recompute)
     tokens = torch.randint(0, 1000, (micro_batch, sequence), device="cuda")
     for _ in range(NUM_WARM_UP):
         passes(net, tokens, autocast=autocast)
@@ -131,7 +131,8 @@ def plain_operator_us(count: int = 5000) -> float:
 def main() -> None:
     for case in CASES:
         few, many = (4, 12) if case[3] == SHORT_SEQUENCE or case[1] == "full" else (2, 6)
-        short, long = measured(case, few), measured(case, many)
+        short = measure(case, few)
+        long = measure(case, many)
         torch.cuda.empty_cache()
         layer_s, layer_gb = ((b - a) / (many - few) for a, b in zip(short, long, strict=True))
         operator_us = plain_operator_us()
