@@ -65,7 +65,7 @@ _REMARKS: Final[Mapping[str, str]] = {
     r"--use_deepspeed": "its runtime: pip install 'deepspeed>=0.18.2'",
     r"--pad_to_multiple_of": "samples pass as they are: where ranks divide sequences, the trainer packs none",
 }
-"""What a command needs in addition to the trainer, or does to the data, by the words of it that ask for it. Source:
+"""Remarks on a command, by the words of it that ask for them: packages beside the trainer, and the data. Source:
 transformers 5.24.0, integrations/hub_kernels.py and utils/import_utils.py; flash-attn's own instructions; accelerate
 1.15.0, accelerator.py (_prepare_deepspeed); TRL 1.16.0, trainer/sft_trainer.py."""
 _PAIRS: Final = "chosen and rejected, with prompt where it is the same"

@@ -72,8 +72,8 @@ the input becomes fp32, then 16 bits, and is read; the adapter's output is writt
 scales and sums go the other way. Own count on peft 0.21.2, tuners/lora/layer.py (Linear.forward)."""
 _CAST_INPUT: Final = (ValueWork(4.0, 1.0, 6.0), ValueWork(20.0))
 _CAST_OUTPUT: Final = (ValueWork(18.0, 1.5, 10.0), ValueWork(22.0, 1.0, 6.0))
-"""Work of such an adapter without autocast: the input becomes fp32; the adapter's output is written and scaled in fp32, added to the
-matrix's in 16 bits, and the sum becomes 16 bits. Own count on peft 0.21.2, as above."""
+"""Work of such an adapter without autocast: the input becomes fp32; the adapter's output is written and scaled in fp32,
+added to the matrix's in 16 bits, and the sum becomes 16 bits. Own count on peft 0.21.2, as above."""
 _DORA_OUTPUT: Final = (ValueWork(16.0, 4.5, 36.0), ValueWork(32.0, 6.0, 48.0))
 """Work per output of a matrix by DoRA in addition to LoRA's, forward and backward: both outputs are scaled by column
 and added, in fp32; backward also the products and sums that are the magnitudes' gradients. Own count on peft 0.21.2,
