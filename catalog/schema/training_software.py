@@ -107,7 +107,9 @@ class TrainingSoftware(Record):
     """Reserved over allocated bytes if the framework gathers into buffers that it keeps itself; None means the
     allocator's `sharded_reserved_factor`."""
     gathers_ring: bool = False
-    """Whether context parallelism gathers keys and values of all ranks at once, repeated for their query heads."""
+    """Whether context parallelism gathers keys and values of all ranks at once (PyTorch's ring)."""
+    repeats_ring_heads: bool = False
+    """Whether these keys and values are repeated for their query heads before."""
     broadcasts_shards: bool = False
     """Whether parameters of a divided optimizer go out by one broadcast from each rank of a shard group, not by a
     gather."""

@@ -53,6 +53,12 @@ class TrainingJob:
         return self.sequence_tokens + self.virtual_tokens
 
     @property
+    def exchanges_heads(self) -> bool:
+        """Whether context-parallel ranks exchange heads for parts of the sequence (Ulysses), as DeepSpeed's do, instead
+        of passing keys and values around."""
+        return "ulysses_sp" in self.features or self.framework == "deepspeed"
+
+    @property
     def tokens_per_step(self) -> int:
         return self.global_batch * self.sequence_tokens
 

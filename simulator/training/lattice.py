@@ -48,7 +48,7 @@ class LatticeLimits:
     """Whether inputs of recomputed layers are in host memory."""
     sharding: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
     cuts_with_fsdp: bool = False
-    """Whether layers are cut only where FSDP divides the states too (`states_allow_cuts`)."""
+    """Whether layers and sequences are cut only where ranks divide the states too (`states_allow_cuts`)."""
     schedules: tuple[Schedule, ...] = ("1f1b", "interleaved")
     shard_groups: tuple[int, ...] = (0,)
     offload: tuple[bool, ...] = (False,)
@@ -135,6 +135,7 @@ def _dense_degrees(
     stages = limits.pipeline_parallel or [p for p in _divisors(num_accelerators) if p <= shape.num_layers]
     for tp, cp, pp in product(tensor, context, stages):
         divides = num_accelerators % (tp * cp * pp) == 0 and shape.num_heads % tp == 0
+        divides = divides and not (job.exchanges_heads and shape.num_heads % (tp * cp))
         divides = divides and not any(heads % tp and tp % heads for heads in shape.key_heads)
         dp = num_accelerators // (tp * pp * cp)
         # A plan that is stated is told which framework lacks it; a search leaves it out.
@@ -145,13 +146,14 @@ def _dense_degrees(
 
 
 def states_allow_cuts(tp: int, pp: int, cp: int, dp: int, sharding: Sharding) -> bool:
-    """Whether torchtitan runs these degrees of parallelism with the states divided as `sharding`: tensor, pipeline and
-    context parallelism need FSDP, which needs several ranks that hold the same layers.
+    """Whether torchtitan and Accelerate run these degrees of parallelism with the states divided as `sharding`: tensor,
+    pipeline and context parallelism need FSDP or DeepSpeed, which need several ranks that hold the same layers.
 
-    DDP combines with none of them, and without FSDP nothing sets number formats: weights and products would be in
-    fp32 (maybe_enable_amp).
+    In torchtitan DDP combines with none of them, and without FSDP nothing sets number formats: weights and products
+    would be in fp32 (maybe_enable_amp).
 
-    Source: pytorch/torchtitan 0.2.0, distributed/parallel_dims.py, models/llama3/infra/parallelize.py.
+    Source: pytorch/torchtitan 0.2.0, distributed/parallel_dims.py, models/llama3/infra/parallelize.py; accelerate
+        1.15.0, parallelism_config.py and commands/launch.py (_validate_launch_command).
     """
     is_cut = max(tp, pp, cp) > 1
     return not is_cut or (sharding != "none" and dp * cp > 1)

@@ -59,12 +59,15 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
 """Meaning of each word of a command that the program cannot know, as it stands in the command."""
 
 
-_KERNEL_PACKAGES: Final[Mapping[str, str]] = {
+_REMARKS: Final[Mapping[str, str]] = {
     r"flash_attention_2|\bfa2\b": "its kernel of attention: pip install flash-attn --no-build-isolation",
     r"kernels-community/": "its kernel of attention, from the hub: pip install kernels",
+    r"--use_deepspeed": "its runtime: pip install 'deepspeed>=0.18.2'",
+    r"--pad_to_multiple_of": "samples pass as they are: where ranks divide sequences, the trainer packs none",
 }
-"""Package that a kernel of attention needs in addition to the trainer, by the words of a command that name it. Source:
-transformers 5.24.0, integrations/hub_kernels.py and utils/import_utils.py; flash-attn's own instructions."""
+"""Remarks on a command, by the words of it that ask for them: packages beside the trainer, and the data. Source:
+transformers 5.24.0, integrations/hub_kernels.py and utils/import_utils.py; flash-attn's own instructions; accelerate
+1.15.0, accelerator.py (_prepare_deepspeed); TRL 1.16.0, trainer/sft_trainer.py."""
 _PAIRS: Final = "chosen and rejected, with prompt where it is the same"
 _COLUMNS: Final[Mapping[str, str]] = {
     "sft": "text, or prompt and completion, or messages (a model without a chat template: --chat_template_path)",
@@ -117,9 +120,9 @@ def explain_command(name: str, command: str) -> str:
 
     Source: own definition.
     """
-    kernels = [f"# {words}" for pattern, words in _KERNEL_PACKAGES.items() if re.search(pattern, command)]
+    remarks = [f"# {words}" for pattern, words in _REMARKS.items() if re.search(pattern, command)]
     meanings = [f"# {word}: {meaning}" for word, meaning in placeholders_of(command).items()]
-    return "\n".join([f"# {name}, options of {framework_release(name)}", *kernels, *meanings, command])
+    return "\n".join([f"# {name}, options of {framework_release(name)}", *remarks, *meanings, command])
 
 
 def has_mamba_layers(model: Model) -> bool:

@@ -12,7 +12,7 @@ from advisor.catalog.published import checkpoint_for, checkpoint_format, loadabl
 from advisor.catalog.resaving import TORCH_DTYPES, new_weights_program, resaving_program
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
-from advisor.catalog.training import attention_of, software_of
+from advisor.catalog.training import attention_of, software_of, tuners
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import PORT, deepspeed_start, ranks_in_node
@@ -24,6 +24,7 @@ _NEW: Final = "./new"
 _WIDEST_FLASH_HEAD: Final = 256
 """Widest head that FlashAttention-2 computes. Source: Dao-AILab/flash-attention, README."""
 FLASH: Final = "flash_attention_2"
+_PYTORCH: Final = "sdpa"
 _HOPPER_ONLY: Final = "kernels-community/vllm-flash-attn3"
 _PRECISIONS: Final[Mapping[str, str]] = {"bf16": "--dtype bfloat16 --bf16", "fp16": "--dtype float16 --fp16"}
 _ALL_IN_BF16: Final = "--dtype bfloat16 --bf16 False"
@@ -38,6 +39,8 @@ _OPTIMIZERS: Final[Mapping[str, str]] = {
 }
 _TRAINERS: Final = ("sft", "dpo", "grpo", "rloo", "kto", "reward")
 """Trainers of TRL's command line, whose scripts are modules of the package."""
+_OFFLOADING: Final = ("sft", "dpo", "kto", "reward")
+"""Trainers of TRL with an option for activations in host memory. Source: TRL 1.16.0, trainer/*_config.py."""
 _PROGRAMS: Final = {
     "orpo": """cat > orpo.py <<'EOF'
 from accelerate import PartialState
@@ -140,14 +143,17 @@ def stores_scores(model: Model, framework: str, architecture: str, software: str
     return in_transformers and (kernel == "eager" or no_kernel)
 
 
-def attention_kernel(job: TrainingJob) -> str:
-    """Return the name that Transformers has for a job's kernels of attention; empty leaves it the choice.
+def attention_kernel(job: TrainingJob, context_parallel: int = 1) -> str:
+    """Return the name that Transformers has for a job's kernels of attention; empty leaves it the choice. Ranks that
+    divide sequences run PyTorch's.
 
     Source: transformers 5.24.0, modeling_utils.py: PyTorch's attention unless another is named. Code of a repository
         names its own; in fp16 it may be a card without FlashAttention-2, before compute capability 8.0.
     """
     if "unfused_attention" in job.features:
         return "eager"
+    if context_parallel > 1:
+        return _PYTORCH
     if needs_repository_code(job.model, "transformers") or job.compute_dtype == "fp16":
         return ""
     if job.model.family in software_of(job.framework, job.software).own_attention:
@@ -158,22 +164,56 @@ def attention_kernel(job: TrainingJob) -> str:
     return attention_of(job.model.family)
 
 
-def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Whether TRL has options for all of a plan: data parallelism, and layers recomputed all or none. Weights in host
-    memory are divided over the ranks: FSDP offloads shards, and DeepSpeed the parameters of stage 3.
+def divides_sequences(job: TrainingJob) -> bool:
+    """Whether Accelerate divides the sequences of a job that Transformers' Trainer runs: over heads under DeepSpeed, of
+    models without a recurrence; under FSDP in PyTorch's ring, which knows causal attention to all tokens alone, with
+    heads that its kernels take.
 
-    Source: as `trl_flags`.
+    Frameworks with settings of their own have other options for it, which are not tabulated.
+
+    Source: accelerate 1.15.0, big_modeling.py (_attach_context_parallel_hooks,
+        _refuse_recurrent_layers_under_sequence_parallelism); transformers 5.24.0, trainer.py
+        (_prepare_context_parallel_inputs).
     """
-    is_divided = plan.data_parallel == 1 or plan.sharding == "zero3"
-    degrees = (plan.pipeline_parallel, plan.tensor_parallel, plan.context_parallel, plan.expert_parallel)
+    if job.framework not in ("peft", "deepspeed") or job.software in tuners():
+        return False
+    layers = layers_of(job.model)
+    whole = [layer.attention for layer in layers if layer.attention is not None]
+    if len(whole) < sum(layer.mixer is not None for layer in layers) or "unfused_attention" in job.features:
+        return False
+    if job.exchanges_heads:
+        return True
+    return attention_of(job.model.family) in (FLASH, _PYTORCH) and all(
+        each.window_tokens is None
+        and each.causal
+        and not each.latent
+        and each.cross_tokens is None
+        and each.key_dim == each.value_dim <= _WIDEST_FLASH_HEAD
+        for each in whole
+    )
+
+
+def trl_runs(job: TrainingJob, plan: TrainingPlan, trainer: str = "sft") -> bool:
+    """Whether TRL has options for all of a plan: data parallelism, sequences divided in supervised tuning, and layers
+    recomputed all or none. Weights in host memory are divided over the ranks: FSDP offloads shards, and DeepSpeed the
+    parameters of stage 3.
+
+    Source: as `trl_flags`; TRL 1.16.0, trainer/grpo_config.py and rloo_config.py, which refuse divided sequences.
+    """
+    is_divided = plan.data_parallel * plan.context_parallel == 1 or plan.sharding == "zero3"
+    degrees = (plan.pipeline_parallel, plan.tensor_parallel, plan.expert_parallel)
+    has_context = plan.context_parallel == 1 or (
+        trainer == "sft" and divides_sequences(job) and plan.sharding != "none"
+    )
     return (
         bool(weights_of(job.model))
+        and has_context
         and max(degrees) == 1
         and job.compute_dtype in _PRECISIONS
         and job.optimizer in _OPTIMIZERS
         and plan.recompute in ("none", "full")
         and plan.recompute_layers < 0
-        and not plan.offload_activations
+        and (trainer in _OFFLOADING or not plan.offload_activations)
         and not plan.shard_group
         and (is_divided or not plan.offload_parameters)
     )
@@ -204,7 +244,7 @@ def trl_flags(
     name, first = _first_weights(job.model, trainer, is_new=is_new)
     start = _launcher(job, plan, trainer, node_size)
     flags = [f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET"]
-    flags.append(_sequences(job) if trainer == "sft" else more)
+    flags.append(_sequences(job, plan) if trainer == "sft" else more)
     flags += _trainer_flags(job, plan, num_steps)
     return first + _PROGRAMS.get(trainer, "") + " ".join(filter(None, flags))
 
@@ -237,26 +277,26 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
 
     Source: TRL 1.16.0, SFTTrainer(peft_config); PEFT, IA3Config.
     """
-    kernel = attention_kernel(job)
+    kernel = attention_kernel(job, plan.context_parallel)
     arguments: dict[str, Any] = {
         "model_init_kwargs": {
             "dtype": "float16" if job.compute_dtype == "fp16" else "bfloat16",
             **({"attn_implementation": kernel} if kernel else {}),
         },
         "max_length": job.sequence_tokens,
-        "packing": not job.mean_sequence_tokens,
-        **({} if packs_by_kernel(job) else {"packing_strategy": "wrapped"}),
+        **_packing(job, plan),
         "per_device_train_batch_size": plan.micro_batch,
         "gradient_accumulation_steps": gradient_accumulation(job, plan),
         job.compute_dtype: True,
         "gradient_checkpointing": plan.recompute != "none",
+        **({"activation_offloading": True} if plan.offload_activations else {}),
     }
     if named := _OPTIMIZERS.get(job.optimizer, "").removeprefix("--optim "):
         arguments["optim"] = named
     if num_steps:
         arguments["max_steps"] = num_steps
     start = "python3 ia3.py"
-    if plan.data_parallel > 1 or _in_host(plan):
+    if _ranks(plan) > 1 or _in_host(plan):
         start = f"{_accelerate(job, plan, node_size)} ia3.py"
     name, first = wide_weights(job.model)
     return first + Template(_IA3).substitute(
@@ -267,11 +307,26 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: in
     )
 
 
-def _sequences(job: TrainingJob) -> str:
-    """Return the options for sequences packed full, or each padded to the longest of its micro-batch."""
+def _sequences(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Return the options for sequences packed full, or each padded to the longest of its micro-batch; sequences that
+    ranks divide pass as they are, in as many pieces as their number asks for.
+
+    Source: TRL 1.16.0, sft_trainer.py, which refuses packing with context parallelism; PyTorch's ring gives each rank
+        two pieces.
+    """
+    if plan.context_parallel > 1:
+        return f"--max_length {job.sequence_tokens} --pad_to_multiple_of {2 * plan.context_parallel}"
     packing = "" if job.mean_sequence_tokens else " --packing"
     how = "" if packs_by_kernel(job) else " --packing_strategy wrapped"
     return f"--max_length {job.sequence_tokens}{packing}{how}"
+
+
+def _packing(job: TrainingJob, plan: TrainingPlan) -> dict[str, Any]:
+    """Return the arguments of a program that mean the same as `_sequences`."""
+    if plan.context_parallel > 1:
+        return {"pad_to_multiple_of": 2 * plan.context_parallel}
+    strategy = {} if packs_by_kernel(job) else {"packing_strategy": "wrapped"}
+    return {"packing": not job.mean_sequence_tokens, **strategy}
 
 
 def packs_by_kernel(job: TrainingJob) -> bool:
@@ -301,7 +356,7 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
     flags = [
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
         _precision(job, plan),
-        f"--attn_implementation {kernel}" if (kernel := attention_kernel(job)) else "",
+        f"--attn_implementation {kernel}" if (kernel := attention_kernel(job, plan.context_parallel)) else "",
         _OPTIMIZERS.get(job.optimizer, ""),
         "--trust_remote_code" if needs_repository_code(job.model, "transformers") else "",
     ]
@@ -319,6 +374,7 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
     if job.method == "dora":
         flags.append("--use_dora")
     flags.append(f"--gradient_checkpointing {plan.recompute != 'none'}")
+    flags += ["--activation_offloading"] if plan.offload_activations else []
     if accumulate > 1 and "--use_fsdp" in _sharding(job, plan):
         flags.append(_DIVIDED_GRADIENTS)
     flags += [f"--max_steps {num_steps}"] if num_steps else []
@@ -339,7 +395,7 @@ def _in_host(plan: TrainingPlan) -> bool:
 def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int) -> str:
     """Return TRL's own command for one accelerator, which takes all of a machine if not told, or Accelerate in front
     of the trainer's script."""
-    if plan.data_parallel == 1 and not _in_host(plan) and trainer in _TRAINERS:
+    if _ranks(plan) == 1 and not _in_host(plan) and trainer in _TRAINERS:
         return f"trl {trainer} --num_processes 1"
     script = f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"{trainer}.py"
     return f"{_accelerate(job, plan, node_size)} {script}"
@@ -347,14 +403,30 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int
 
 def _accelerate(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     """Return Accelerate's command with its own options, for every process of a plan."""
-    count = plan.data_parallel
+    count = _ranks(plan)
     machines = count // ranks_in_node(count, node_size)
-    words = [f"accelerate launch {_sharding(job, plan)} --num_processes {count}".replace("  ", " ")]
+    start = f"{_ulysses(job, plan)}accelerate launch {_sharding(job, plan)}".rstrip()
+    words = [f"{start} --num_processes {count}"]
     if machines > 1:
         words.append(f'--num_machines {machines} --machine_rank "$RANK" --main_process_ip "$HEAD"')
         words.append(f"--main_process_port {PORT}")
         words += ["--deepspeed_multinode_launcher standard"] if "--use_deepspeed" in words[0] else []
     return " ".join(words)
+
+
+def _ranks(plan: TrainingPlan) -> int:
+    return plan.data_parallel * plan.context_parallel
+
+
+def _ulysses(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Return the variables that divide sequences over heads: Accelerate's command has options for the ring alone.
+
+    Source: accelerate 1.15.0, parallelism_config.py; commands/launch.py (_validate_launch_command).
+    """
+    if plan.context_parallel == 1 or not job.exchanges_heads:
+        return ""
+    size = f"PARALLELISM_CONFIG_SP_SIZE={plan.context_parallel}"
+    return f"ACCELERATE_USE_PARALLELISM_CONFIG=true {size} PARALLELISM_CONFIG_SP_ATTN_IMPLEMENTATION=sdpa "
 
 
 def _sharding(job: TrainingJob, plan: TrainingPlan) -> str:
@@ -368,6 +440,9 @@ def _sharding(job: TrainingJob, plan: TrainingPlan) -> str:
         again = str(plan.sharding != "zero2").lower()
         how = "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP"
         how += f" --fsdp_reshard_after_forward {again}"
+        if plan.context_parallel > 1:
+            how += f" --use_parallelism_config --parallelism_config_dp_shard_size {plan.data_parallel}"
+            how += f" --parallelism_config_cp_size {plan.context_parallel}"
         return how + (" --fsdp_offload_params true" if plan.offload_parameters else "")
     return "--multi_gpu" if plan.data_parallel > 1 else ""
 
@@ -383,7 +458,7 @@ def _stage(plan: TrainingPlan) -> int:
 
 def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether DeepSpeed's configuration has keys for all of a plan. Source: as `deepspeed_flags`."""
-    return job.framework == "deepspeed" and trl_runs(job, plan)
+    return job.framework == "deepspeed" and plan.context_parallel == 1 and trl_runs(job, plan)
 
 
 def deepspeed_flags(
@@ -407,7 +482,7 @@ def deepspeed_flags(
     name, first = _first_weights(job.model, "sft", is_new=is_new)
     start = deepspeed_start(plan.data_parallel, node_size, "trl.scripts.sft")
     flags = [
-        f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET {_sequences(job)}",
+        f"{start} --model_name_or_path {shlex.quote(name)} --dataset_name DATASET {_sequences(job, plan)}",
         f"--deepspeed '{json.dumps(config)}'",
         *_trainer_flags(job, plan, num_steps),
     ]

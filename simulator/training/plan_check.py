@@ -66,7 +66,7 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             f"TP {plan.tensor_parallel} does not divide {shape.num_heads} attention heads",
             "each rank holds whole heads",
         )
-    elif "ulysses_sp" in job.features and shape.num_heads % (plan.tensor_parallel * plan.context_parallel):
+    elif job.exchanges_heads and shape.num_heads % (plan.tensor_parallel * plan.context_parallel):
         yield (
             f"CP {plan.context_parallel} does not divide {shape.num_heads} attention heads",
             "Ulysses gives each context rank whole heads",

@@ -35,6 +35,7 @@ Source: NVIDIA, Transformer Engine, datatype and hardware support matrix."""
 WHOLE: Final = "the framework"
 """Feature that stands for a whole framework: no release of it is older."""
 SEQUENCE_PARALLELISM: Final = "sequence parallelism"
+ACTIVATIONS_IN_HOST: Final = "activations in host memory"
 _RECOMPUTATIONS: Final = {"selective": "selective recomputation", "modules": "recomputed modules"}
 """Features of a release by the recomputation that needs them."""
 
@@ -88,6 +89,7 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
         "interleaved stages": plan.virtual_stages > 1 and plan.schedule == "interleaved",
         "embedding and loss as pipeline layers": tables_as_layers(num_layers(job.model), parts) > 0,
         "optimizer in host memory": plan.offload_optimizer,
+        ACTIVATIONS_IN_HOST: plan.offload_activations,
     }
     yield from (feature for feature, is_used in used.items() if is_used)
 

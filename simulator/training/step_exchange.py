@@ -146,12 +146,13 @@ class Exchanges:
         """Time of keys and values around a ring during attention, or of heads for sequence by all-to-all (Ulysses)
         [s].
 
-        PyTorch merges the parts of a ring in fp32, operator by operator. torchtitan repeats keys and values for their
-        query heads and gathers them at once, during the first part; their gradients travel in fp32, the last ones
-        after all parts.
+        PyTorch merges the parts of a ring in fp32, operator by operator. torchtitan and Accelerate gather keys and
+        values at once, during the first part, torchtitan's repeated for their query heads; their gradients travel in
+        fp32, the last ones after all parts.
 
         Source: pytorch/pytorch, torch/distributed/tensor/experimental/_attention.py (_templated_ring_attention,
-            _SDPAMerger); pytorch/torchtitan, models/llama3 (repeat_kv), context_parallel_rotate_method.
+            _SDPAMerger); pytorch/torchtitan, models/llama3 (repeat_kv), context_parallel_rotate_method; accelerate
+            1.15.0, cp_comm_strategy; transformers 5.24.0, integrations/sdpa_attention.py (use_gqa_in_sdpa).
         """
         attention = layer.attention
         cp = self.lattice.context_parallel
@@ -159,12 +160,13 @@ class Exchanges:
         if layer.mixer is None or not np.any(cp > 1):
             return Exchange(zero, zero, zero, zero)
         tp = self.lattice.tensor_parallel
-        if attention is None or "ulysses_sp" in self.job.features:
+        if attention is None or self.job.exchanges_heads:
             num_bytes = 2.0 * self.rows * self.job.model.hidden_size * BF16_BYTES / tp
             seconds = 2.0 * self.context.all_to_all_s(num_bytes)
             return Exchange(seconds, seconds, zero, zero)
-        at_once = software_of(self.job.framework, self.job.software).gathers_ring
-        heads = attention.num_heads if at_once else attention.num_kv_heads
+        software = software_of(self.job.framework, self.job.software)
+        at_once = software.gathers_ring
+        heads = attention.num_heads if software.repeats_ring_heads else attention.num_kv_heads
         width = np.maximum(1.0, heads / tp) * (attention.key_dim + attention.value_dim)
         # A ring of cp − 1 sends moves as many bytes as one gather.
         ring_s = self.context.all_gather_s(self.rows * width * BF16_BYTES * cp)

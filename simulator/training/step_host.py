@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model
+from advisor.catalog.training import software_of
 from advisor.catalog.units import FP32_BYTES
-from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
+from advisor.simulator.graph.model import layers_of, num_experts, num_layers, routed_layers
 from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.account import adapted_matrices
 from advisor.simulator.training.memory.formats import formats_of
 from advisor.simulator.training.memory.peak import MemoryColumns, kept_activation_bytes, peak_memory
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
@@ -21,6 +23,14 @@ LAUNCH_NORM: Final = 5.0
 """Exponent with which launches and kernels of a pass overlap: 1 is one after the other, infinity perfect. Chosen of 2,
 3, 5 and infinity with vtrain-single in sight (6.7 % against 7.2 at infinity); megatron-bridge, which was not, has 6.1
 against 6.6."""
+_NORM_KERNELS: Final = 7.0
+_TURN_KERNELS: Final = 9.0
+_ADAPTER_KERNELS: Final = {"lora": 8.0, "qlora": 9.0, "dora": 21.0, "ia3": 1.0}
+"""Kernels of an RMS norm beyond one, of a rotary embedding with a gate beyond three, and of a matrix's adapter.
+
+An adapter casts its input forth and back and both factors, and has two products, a scale and a sum; DoRA's has norms,
+scales and sums too. Own count on transformers 5.24.0, models/llama/modeling_llama.py, and peft 0.21.2, tuners/lora;
+DoRA's by a profile of a step."""
 _SHORTEST_S: Final = 1e-12
 """Time that stands for none in a ratio [s]."""
 
@@ -69,15 +79,18 @@ def launch_times(
     (layers + 1) · kernels · launch; kernels of a layer are the framework's, more under tensor parallelism, for routed
     experts and for each local one, and in formats that need casts; the backward pass launches `backward_launches`
     times as many, and the forward pass again for recomputed layers. Kernels in a CUDA graph (the mixers and norms of
-    layers, their routers, or the whole step) are not launched.
+    layers, their routers, or the whole step) are not launched. Those of Transformers' modules are counted one by one.
 
     Assumes: embedding and head together launch as much as a layer.
     Source: own model, fitted on small models (catalog/data/terms.csv).
     """
     kernels = costs.kernels_per_layer + np.where(lattice.tensor_parallel > 1, costs.tensor_kernels, 0.0)
+    of_modules = job.framework == "peft"
+    if of_modules:
+        kernels = kernels + _module_kernels(job)
     if "graphed_mixers" in job.features:
         kernels = kernels * (1.0 - common_term("graphed_mixer_share"))
-    if is_eager(job):
+    if is_eager(job) and not of_modules:
         kernels = kernels * costs.eager_passes
     if is_autocast(job):
         kernels = kernels * common_term("autocast_launches")
@@ -96,7 +109,7 @@ def launch_times(
         )
     if "overlapped_experts" in job.features:
         kernels = kernels * costs.overlapped_launches
-    if job.method != "full":
+    if job.method != "full" and not of_modules:
         kernels = kernels * costs.adapter_launches
     graphs = max(costs.graphs, common_term("compiled_graphs") if "compile" in job.features else 0.0)
     if "graphed_step" in job.features:
@@ -105,6 +118,27 @@ def launch_times(
     full = lattice.recompute == RECOMPUTES.index("full")
     again = np.where(full, recomputed_share, 0.0)
     return PassTimes(forward, forward * (costs.backward_launches + again))
+
+
+def _module_kernels(job: TrainingJob) -> float:
+    """Number of kernels of an average layer of Transformers' modules in a forward pass beyond those of fused ones.
+
+    They are those of adapters, and of norms, rotary embedding and gate that run operator by operator.
+
+    Source: as `_NORM_KERNELS`.
+    """
+    layers = layers_of(job.model)
+    software = software_of(job.framework, job.software)
+    eager = is_eager(job)
+    each = _ADAPTER_KERNELS.get(job.method, 0.0)
+    found = 0.0
+    for layer in layers:
+        one = each * len(adapted_matrices(layer, job, software)) if job.method != "full" else 0.0
+        if eager:
+            normed = 2.0 if layer.mixer is not None and layer.mixer.normed_values else 0.0
+            one += _NORM_KERNELS * (layer.num_parts + normed) + _TURN_KERNELS
+        found += layer.count * one
+    return found / num_layers(job.model)
 
 
 def expert_layers_share(model: Model) -> float:

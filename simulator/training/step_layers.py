@@ -61,18 +61,24 @@ class ValueWork:
     single: float = 0.0
     """Number of values that kernels handle one at a time: their operands are broadcast, have gaps or another format.
     One and a half for a kernel with operands of two formats, which takes as much longer."""
+    single_bytes: float = 0.0
+    """Bytes moved by these kernels, which decide where memory is slower than processors that take single values."""
 
 
-_AUTOCAST_INPUT: Final = (ValueWork(8.0, 1.0), ValueWork(16.0, 1.0))
+_AUTOCAST_INPUT: Final = (ValueWork(8.0, 1.0, 6.0), ValueWork(16.0, 1.0, 6.0))
 _AUTOCAST_OUTPUT: Final = (ValueWork(10.0), ValueWork(8.0))
 """Work per value in front of and behind a matrix whose fp32 adapter runs under autocast, forward and backward: forward
 the input becomes fp32, then 16 bits, and is read; the adapter's output is written, scaled and added. Backward casts,
 scales and sums go the other way. Own count on peft 0.21.2, tuners/lora/layer.py (Linear.forward)."""
-_DORA_OUTPUT: Final = (ValueWork(16.0, 4.5), ValueWork(32.0, 6.0))
+_CAST_INPUT: Final = (ValueWork(4.0, 1.0, 6.0), ValueWork(20.0))
+_CAST_OUTPUT: Final = (ValueWork(18.0, 1.5, 10.0), ValueWork(22.0, 1.0, 6.0))
+"""Work of such an adapter without autocast: the input becomes fp32; the adapter's output is written and scaled in fp32,
+added to the matrix's in 16 bits, and the sum becomes 16 bits. Own count on peft 0.21.2, as above."""
+_DORA_OUTPUT: Final = (ValueWork(16.0, 4.5, 36.0), ValueWork(32.0, 6.0, 48.0))
 """Work per output of a matrix by DoRA in addition to LoRA's, forward and backward: both outputs are scaled by column
 and added, in fp32; backward also the products and sums that are the magnitudes' gradients. Own count on peft 0.21.2,
 tuners/lora/dora.py."""
-_DORA_NORM: Final = ValueWork(14.0, 3.0)
+_DORA_NORM: Final = ValueWork(14.0, 3.0, 20.0)
 _DORA_IDENTITY: Final = ValueWork(12.0)
 """Work per element of a matrix, and per squared number of its inputs, for the norms of DoRA in a forward pass: an fp32
 identity goes through the adapter; product and weight become fp32, are added, and the norm is taken. Own count on peft
@@ -94,11 +100,20 @@ _FIRST_MATMUL_PASSES: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
 """Passes over a tensor of the inner size in addition to the first matmul, forward and backward: Megatron clamps both
 halves and joins them, as measured on an H100 (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias
 expert by expert, by its bytes, and clamps in a compiled kernel."""
-_EAGER_EXPERT_HIDDEN: Final = (ValueWork(10.0, 1.0), ValueWork(16.0, 2.0))
-_EAGER_EXPERT_INNER: Final = (ValueWork(0.0, 2.0), ValueWork(14.0, 2.0))
+_EAGER_EXPERT_HIDDEN: Final = (ValueWork(10.0, 1.0, 4.0), ValueWork(16.0, 2.0, 8.0))
+_EAGER_EXPERT_INNER: Final = (ValueWork(0.0, 2.0, 10.0), ValueWork(14.0, 2.0, 10.0))
 """Work per value of a token's copies, of the hidden and of the inner size, around the products of Transformers'
 experts, forward and backward: copies are sorted, put back and summed; gates and up-projections are halves of one
 tensor; the router's weights are broadcast. Own count on transformers 5.24.0, integrations/moe.py."""
+_EAGER_NORM: Final = (ValueWork(18.0, 3.0, 18.0), ValueWork(62.0, 4.0, 22.0))
+_LEARNED_NORM: Final = ValueWork(8.0)
+_EAGER_RESIDUAL: Final = ValueWork(6.0)
+_EAGER_ROTARY: Final = (ValueWork(10.0, 2.5, 10.0), ValueWork(22.0, 3.5, 12.0))
+_EAGER_GATE: Final = (ValueWork(10.0), ValueWork(18.0))
+"""Work per value of Transformers' modules, forward and backward: of an RMS norm in fp32 (cast, square, mean, product
+with the root, cast back, product with the weight), and of its weight's gradient; of a residual, either way; of queries
+and keys in a rotary embedding (two broadcast products, a half negated, halves joined, a sum); of a gate and its
+product. Own count on transformers 5.24.0, models/llama/modeling_llama.py, and autograd's derivatives.yaml."""
 _BIAS_WEIGHED: Final = {"bf16": (8.6, 14.3), "fp32": (19.4, 27.7)}
 """Passes over a tensor of the hidden size for the second matmul's bias, weighted by each token's share of the router:
 measured with tools/measure_experts.py on an H100, by the format of the shares (fp32 if the dispatcher takes nothing
@@ -285,7 +300,8 @@ class LayerPricing:
             launch_legacy_kernel); rates measured on an H200 (tools/measure_elementwise.py).
         """
         per_s = common_term("single_values_per_cycle") * self.device.num_sms * self.device.clock_hz
-        return self.stream_s(work.num_bytes * values) + work.single * values / per_s
+        one_by_one = np.maximum(work.single * values / per_s, self.stream_s(work.single_bytes * values))
+        return self.stream_s(work.num_bytes * values) + one_by_one
 
     def _projections(self, layer: Layer) -> tuple[FloatArray, ...]:
         """Time of all dense multiplications of a layer (three passes), and of three parts of the forward pass [s].
@@ -354,10 +370,13 @@ class LayerPricing:
         product_s = 2.0 * job.lora_rank * travel / (0.5 * peak)
         forward = self.stream_s(size * travel)
         backward = 2.0 * forward
-        if software.adapter_inputs == "autocast":
+        if job.framework == "peft" and size > BF16_BYTES:
+            casts = software.adapter_inputs == "cast"
+            of_inputs = _CAST_INPUT if casts else _AUTOCAST_INPUT
+            of_outputs = _CAST_OUTPUT if casts else _AUTOCAST_OUTPUT
             forward, backward = (
                 self._moved_s(inputs, before) + self._moved_s(outputs, behind)
-                for before, behind in zip(_AUTOCAST_INPUT, _AUTOCAST_OUTPUT, strict=True)
+                for before, behind in zip(of_inputs, of_outputs, strict=True)
             )
         if job.method == "dora":
             norms_s = self._moved_s(elements, _DORA_NORM) + self._moved_s(identities, _DORA_IDENTITY)
@@ -449,6 +468,8 @@ class LayerPricing:
     def _small(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """Time of norms, residuals, rotary embedding, activation and dropout, forward and backward [s]."""
         s = self.slices
+        if self.job.framework == "peft" and is_eager(self.job) and not is_autocast(self.job):
+            return self._eager_small(layer)
         tp = self.slices.tensor_parallel
         # Per token: a norm reads and writes, a residual reads two and writes one; backward reads about twice as much.
         # Under autocast the residual stream and the outputs of norms and rotary embedding are fp32.
@@ -465,6 +486,37 @@ class LayerPricing:
         return passes * self.stream_s(whole + inner + routed), passes * self.stream_s(
             1.8 * (whole + inner) + routed
         )
+
+    def _eager_small(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
+        """Time of the same parts of a gated layer as Transformers' modules run them, operator by operator [s].
+
+        Source: as `_EAGER_NORM`.
+        """
+        s = self.slices
+        hidden = layer.num_parts * self.hidden * s.rows
+        turned = normed = 0.0 * s.rows
+        if layer.mixer is not None:
+            turned = 0.5 * layer.mixer.rotary_values * s.rows
+            normed = layer.mixer.normed_values * s.rows
+        inner = (layer.feed_forward.inner_size if layer.feed_forward is not None else 0) * s.rows
+        routed = self.stream_s(4.0 * (layer.experts.num_experts if layer.experts else 0) * s.rows)
+        forward, backward = (
+            self._moved_s(hidden + normed, norm)
+            + self._moved_s(hidden, _EAGER_RESIDUAL)
+            + self._moved_s(turned, rotary)
+            + self._moved_s(inner, gate)
+            + routed
+            for norm, rotary, gate in zip(_EAGER_NORM, _EAGER_ROTARY, _EAGER_GATE, strict=True)
+        )
+        learned = self._moved_s(hidden + normed, _LEARNED_NORM) if self.job.method == "full" else 0.0
+        return forward, backward + learned + self._moved_s(self._shared_inputs(layer), _EAGER_RESIDUAL)
+
+    def _shared_inputs(self, layer: Layer) -> FloatArray:
+        """Number of values of matrices' inputs beyond the first of each tensor: their gradients are added up."""
+        parts = (part for part in (layer.mixer, layer.feed_forward) if part is not None)
+        linears = [linear for part in parts for linear in part.linears(every=True)]
+        whole = {linear.tensor: linear.inputs for linear in linears}
+        return (sum(linear.inputs for linear in linears) - sum(whole.values())) * self.slices.rows
 
     def _experts(self, experts: Experts | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Time of routed experts: forward, gradients of inputs, gradients of weights [s]."""

@@ -182,7 +182,9 @@ def test_learned_tokens_of_prompts_are_computed_too() -> None:
         "trainable_params": "614400",
         "recompute": "none",
     }
-    prompt, other = (predict(**row, finetune=f"peft:{name}").metrics for name in ("prompt_tuning", "vblora"))
+    prompt, other = (
+        predict(**row, finetune=f"peft:{name}").metrics for name in ("prompt_tuning", "ln_tuning")
+    )
     assert case(**row, finetune="peft:prompt_tuning").job.virtual_tokens == 200
     assert prompt["step_time_s"].value == pytest.approx(other["step_time_s"].value * 968 / 768, rel=0.1)
     assert prompt["peak_mem_gb"].value > 1.08 * other["peak_mem_gb"].value

@@ -322,9 +322,7 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
         optimizer=values.get("optimizer", "adamw"),
         mean_sequence_tokens=float(values.get("mean_length", 0.0)),
         version=version,
-        switches=_gradients(values.get("gradients"), framework)
-        | switches.features
-        | ({"ulysses_sp"} if framework == "deepspeed" and values.get("cp", 1) > 1 else set()),
+        switches=_gradients(values.get("gradients"), framework) | switches.features,
         architecture=accelerator.architecture,
         software=str(values.get("software", "")),
     )

@@ -85,7 +85,8 @@ def _trains_loop(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> 
         return False
     if job.software in tuners():
         return settings_run(job, plan, algorithm)
-    return _may_be(job, "trl") and algorithm in _TRL_SCRIPTS and job.method != "ia3" and trl_runs(job, plan)
+    is_of_trl = _may_be(job, "trl") and algorithm in _TRL_SCRIPTS and job.method != "ia3"
+    return is_of_trl and trl_runs(job, plan, algorithm)
 
 
 def openrlhf_places(loop: LoopKind) -> bool:

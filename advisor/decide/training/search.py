@@ -171,7 +171,7 @@ def best_of_lattice(
     if not offloaded.all():
         # Host memory is for what does not fit otherwise: streaming is at the mercy of the host.
         inside = inside[offloaded == 0]
-    else:
+    if offloaded.all() or lattice.offload_activations[inside].any():
         held = host_bytes(job, lattice.take(inside))
         if companions is not None:
             held = held + companion_host_bytes(job, lattice.take(inside), companions)

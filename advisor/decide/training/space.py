@@ -30,14 +30,16 @@ from advisor.simulator.training.launch_start import (
     mamba_tensor_ranks,
     megatron_builds,
 )
-from advisor.simulator.training.launch_tuning import stores_scores, trl_runs, weights_of
+from advisor.simulator.training.launch_tuning import divides_sequences, stores_scores, trl_runs, weights_of
 from advisor.simulator.training.memory.peak import is_too_large_to_load
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
 from advisor.simulator.training.releases import (
+    ACTIVATIONS_IN_HOST,
     features_at,
     features_of_compilation,
+    has_feature,
     limits_at,
     missing_features,
 )
@@ -109,7 +111,9 @@ class FrameworkRules:
     but Lion by DeepSpeed's CPU Adam with 32-bit moments; torchtitan has AdamW alone."""
     no_stages: bool = False
     cuts_with_fsdp: bool = False
-    """Layers are cut only where FSDP divides the states too."""
+    """Layers and sequences are cut only where ranks divide the states too."""
+    offloads_activations: bool = False
+    """A search considers inputs of recomputed layers in host memory."""
 
 
 RULES: Final[Mapping[str, FrameworkRules]] = {
@@ -127,9 +131,13 @@ RULES: Final[Mapping[str, FrameworkRules]] = {
     "deepspeed": FrameworkRules(
         ("none", "zero1", "zero2", "zero3"), ("1f1b",), only_data_parallel=True,
         host=((True, False, ("none", "zero1", "zero3")), (True, True, ("zero3",))), host_optimizers=("adamw", "lion"),
+        cuts_with_fsdp=True, offloads_activations=True,
     ),
     "maxtext": FrameworkRules(("zero3",), ("1f1b",), hybrid_sharding=True, no_stages=True),
-    "peft": FrameworkRules(("none", "zero3"), ("1f1b",), only_data_parallel=True, streams_weights=True),
+    "peft": FrameworkRules(
+        ("none", "zero3"), ("1f1b",), only_data_parallel=True, streams_weights=True, cuts_with_fsdp=True,
+        offloads_activations=True,
+    ),
 }  # fmt: skip
 
 
@@ -251,10 +259,11 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
     ranks = plan.data_parallel * plan.context_parallel
     stages = plan.pipeline_parallel
     degrees = [plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel]
-    degrees += [] if name == "deepspeed" else [plan.context_parallel]
     if rules.only_data_parallel and max(degrees) > 1:
-        beside = ", sharding and Ulysses' context parallelism" if name == "deepspeed" else " and sharding"
+        beside = ", context parallelism and sharding" if name in _DIVIDING_SEQUENCES else " and sharding"
         yield f"{name} divides no layers", f"it has data parallelism{beside} alone"
+    if rules.only_data_parallel and plan.context_parallel > 1:
+        yield from _context_faults(job, plan)
     if rules.no_stages and stages > 1:
         yield f"{name} has no pipeline here", "its plans divide parameters over all chips"
     elif stages > 1 and not has_stages(name, job.model.family):
@@ -304,6 +313,24 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         )
     if plan.recompute not in rules.recompute:
         yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
+
+
+_DIVIDING_SEQUENCES: Final = ("peft", "deepspeed")
+"""Families without layers in parts whose trainers divide sequences: FSDP's in a ring, DeepSpeed's by heads."""
+
+
+def _context_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, str]]:
+    name = job.software if job.software in tuners() else job.framework
+    if not divides_sequences(job):
+        how = "by heads (Ulysses)" if job.exchanges_heads else "in a ring of causal attention to all tokens"
+        known = (
+            f"Accelerate divides them {how}"
+            if job.framework in _DIVIDING_SEQUENCES
+            else "it has no option for it"
+        )
+        yield f"{name} divides no sequences of {job.model.id}", known
+    elif plan.sharding == "none":
+        yield f"{name} divides sequences only with the states", "--sharding zero3 divides them"
 
 
 def _host_words(rules: FrameworkRules) -> str:
@@ -631,7 +658,10 @@ def _layouts(
     job: TrainingJob, cluster: TrainingCluster, task: TrainingTask, *, whole: bool
 ) -> Iterator[Variant]:
     """The plans of a framework on the accelerators, and as a last resort those with states in host memory."""
-    limits = fixed_limits(limits_at(limits_of(job, cluster, whole=whole), job), task.layout)
+    known = limits_of(job, cluster, whole=whole)
+    if task.loop is not None and RULES[job.framework].only_data_parallel:
+        known = replace(known, context_parallel=(1,))  # Accelerate divides sequences of plain tuning alone.
+    limits = fixed_limits(limits_at(known, job), task.layout)
     if task.loop is not None and not generates(task.loop):
         limits = replace(limits, micro_batch=_AT_LEAST_A_PAIR)
     full = task.method == "full"
@@ -656,6 +686,9 @@ def host_layouts(job: TrainingJob, cluster: TrainingCluster, limits: LatticeLimi
     Source: RULES.
     """
     rules = RULES[job.framework]
+    if _may_offload_checkpoints(job) and "full" in limits.recompute:
+        moved = replace(limits, recompute=("full",), offloads_checkpoints=True)
+        yield Variant(job, cluster, replace(moved, offload_parameters=(False,)), is_last_resort=True)
     held = rules.host if job.method == "full" else ()
     if job.method == "qlora" and loads_divided(job.software):
         held = _FROZEN_IN_HOST
@@ -664,6 +697,17 @@ def host_layouts(job: TrainingJob, cluster: TrainingCluster, limits: LatticeLimi
     for optimizer, parameters, shardings in held:
         moved = replace(limits, offload=(optimizer,), offload_parameters=(parameters,), sharding=shardings)
         yield Variant(job, cluster, replace(moved, shard_groups=(0,)), is_last_resort=True)
+
+
+def _may_offload_checkpoints(job: TrainingJob) -> bool:
+    """Whether a search considers inputs of recomputed layers in host memory: the job's framework has an option for it
+    that is not always on."""
+    record = tuners().get(job.software)
+    if not has_feature(job, ACTIVATIONS_IN_HOST):
+        return False
+    if record is None:
+        return RULES[job.framework].offloads_activations
+    return "full in host memory" in record.checkpointing and not record.offloads_checkpoints
 
 
 def offloads_checkpoints(job: TrainingJob) -> bool:
@@ -692,9 +736,9 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         shard_groups=(0, cluster.domain) if rules.hybrid_sharding and cluster.domain <= 72 else (0,),
     )
     if rules.only_data_parallel:
-        limits = replace(
-            limits, tensor_parallel=(1,), pipeline_parallel=(1,), context_parallel=(1,), expert_parallel=(1,)
-        )
+        limits = replace(limits, tensor_parallel=(1,), pipeline_parallel=(1,), expert_parallel=(1,))
+        if not divides_sequences(job):
+            limits = replace(limits, context_parallel=(1,))
     if rules.no_stages or not has_stages(job.framework, job.model.family):
         limits = replace(limits, pipeline_parallel=(1,))
     if job.framework == "megatron" and job.compute_dtype == "fp8":
@@ -722,7 +766,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
             micro_batch=_COARSE_MICRO_BATCH,
             shard_groups=(0,),
             sharding=_coarse_shardings(job, shardings),
-            context_parallel=limits.context_parallel if rules.only_data_parallel else _COARSE_CONTEXT,
+            context_parallel=limits.context_parallel or _COARSE_CONTEXT,
         )
     return limits
 

@@ -242,6 +242,8 @@ def _activations(
         + BF16_BYTES * hidden * tokens * gathered_sequence
         + _prepared_bytes(layer, job, formats.software) / tp
         + merged_gradient
+        + routed_gradient_bytes(layer, job) * residual_tokens
+        + _gathered_ring_bytes(layer, job, formats.software, lattice)
     )
     return {"kept": kept, "again": again, "workspace": workspace}
 
@@ -259,6 +261,22 @@ def mlp_tiles(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
     if "tiled_mlp" not in job.features:
         return np.ones(len(lattice))
     return np.ceil(job.computed_tokens / lattice.context_parallel / job.model.hidden_size)
+
+
+def _gathered_ring_bytes(
+    layer: Layer, job: TrainingJob, software: TrainingSoftware, lattice: PlanLattice
+) -> FloatArray:
+    """Size of the keys and values of whole sequences that a ring gathers at once for a layer's attention [bytes].
+
+    Source: torch/distributed/tensor/experimental/_attention.py, _AllGatherRotater.
+    """
+    attention = layer.attention
+    if attention is None or job.exchanges_heads or not software.gathers_ring:
+        return np.zeros(len(lattice))
+    heads = attention.num_heads if software.repeats_ring_heads else attention.num_kv_heads
+    width = np.maximum(1.0, heads / lattice.tensor_parallel) * (attention.key_dim + attention.value_dim)
+    whole = BF16_BYTES * width * lattice.micro_batch * job.computed_tokens
+    return np.where(lattice.context_parallel > 1, whole, 0.0)
 
 
 def _prepared_bytes(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> float:
@@ -402,17 +420,32 @@ def adapts_experts(job: TrainingJob, software: TrainingSoftware) -> bool:
 
 
 def merged_expert_bytes(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> tuple[float, float]:
-    """Size of the experts of one layer with their adapters added, which autograd keeps, and of the larger of their two
-    gradients [bytes]; none without such adapters.
+    """Size of the experts of one layer with their adapters added, which autograd keeps, and of the gradient of their
+    second matrices, which is found first [bytes]; none without such adapters.
 
-    Source: peft 0.21.2, tuners/lora/layer.py (ParamWrapper, _LoraFactorsProxy).
+    The larger gradient of the first matrices comes when second matrices and their outputs are gone.
+
+    Source: peft 0.21.2, tuners/lora/layer.py (ParamWrapper, _LoraFactorsProxy); blocks alive at the peak of a step of
+        OLMoE on an H200 (tools/measure_tuned_layers.py).
     """
     experts = layer.experts
     if experts is None or not adapts_experts(job, software):
         return 0.0, 0.0
-    into = experts.hidden_size * experts.intermediate_size * (2 if experts.gated else 1)
     size = BF16_BYTES * experts.num_experts
-    return size * experts.elements, size * into
+    return size * experts.elements, size * experts.hidden_size * experts.intermediate_size
+
+
+def routed_gradient_bytes(layer: Layer, job: TrainingJob) -> float:
+    """Size of the gradients of tokens' copies that are alive together in Transformers' experts [bytes per token].
+
+    They are those of the second matrices' outputs, weighed and not; once these are gone, of the first ones' outputs.
+
+    Source: transformers 5.24.0, integrations/moe.py (grouped_mm_experts_forward); as `merged_expert_bytes`.
+    """
+    experts = layer.experts
+    if experts is None or job.framework != "peft":
+        return 0.0
+    return BF16_BYTES * experts.per_token * max(2.0 * experts.hidden_size, experts.intermediate_size)
 
 
 def adapted_matrices(layer: Layer, job: TrainingJob, software: TrainingSoftware) -> tuple[Linear, ...]:

@@ -136,6 +136,18 @@ def kept_activation_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
     return np.asarray(np.max(np.stack(found), axis=0))
 
 
+def layer_kept_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
+    """Size of the activations that an average layer of each plan keeps of one micro-batch for its backward pass
+    [bytes].
+
+    Source: as `peak_memory`.
+    """
+    shape = shape_of(job)
+    kept = layer_bytes(job, formats_of(job), shape, lattice).kept
+    counts = np.array([layer.count for layer in shape.layers], dtype=np.float64)
+    return np.asarray(counts @ kept / counts.sum())
+
+
 def fits(columns: MemoryColumns, memory_bytes: float) -> NDArray[np.bool_]:
     """Whether each plan's expected peak, reserved blocks and context included, is within this much memory.
 

@@ -22,14 +22,22 @@ from advisor.decide.training.scenario import (
     TrainingScenario,
     TrainingTask,
 )
-from advisor.decide.training.search import Tally, best_plans, evaluate_plan
-from advisor.decide.training.space import COMPUTE_DTYPES, peak_flop_per_s, training_job, variants_of
+from advisor.decide.training.search import Tally, best_of_lattice, best_plans, evaluate_plan
+from advisor.decide.training.space import (
+    COMPUTE_DTYPES,
+    Variant,
+    host_layouts,
+    limits_of,
+    peak_flop_per_s,
+    training_job,
+    variants_of,
+)
 from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, TrainingCluster
 from advisor.simulator.training.flop import model_flop_per_token
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.plan import RECOMPUTES, PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import RULES, Algorithm, generates
 from advisor.simulator.training.step_host import host_bytes
 
@@ -309,3 +317,37 @@ def test_the_compute_of_an_answer_is_what_its_mfu_counts(method: Method, factor:
     job = TrainingJob(model, 4096, 64, method=method, lora_rank=rank)
     assert compute["flop"] == pytest.approx(factor * compute["active_parameters"] * 1e7)
     assert compute["flop_with_attention"] == pytest.approx(model_flop_per_token(job) * 1e7)
+
+
+def test_long_sequences_are_divided_before_they_are_refused() -> None:
+    """LoRA of a 70B at 65,536 tokens on one machine runs in Accelerate's context parallelism."""
+    question = TrainingScenario(
+        model="llama-3.1-70b",
+        workload="finetune",
+        task=TASK.model_copy(update={"method": "lora", "lora_rank": 16, "sequence_tokens": 65536}),
+        as_of=DAY,
+        limits=TrainingLimits(accelerators=("h200-sxm",), num_accelerators=8),
+    )
+    option = recommend_training(question).options[0]
+    assert option.plan.cp > 1
+    assert "--parallelism_config_cp_size" in option.launch.flags["trl"]
+
+
+def test_activations_go_to_the_host_as_a_last_resort() -> None:
+    """A window over the sequence keeps Accelerate from dividing it; the inputs of layers have room in host memory."""
+    job = training_job(
+        *(models.get("gemma-2-27b").record, 32768, 8, "bf16", "peft"), method="lora", lora_rank=16
+    )
+    cluster = TrainingCluster(H100)
+    variants = [
+        Variant(job, cluster, limits_of(job, cluster)),
+        *host_layouts(job, cluster, limits_of(job, cluster)),
+    ]
+    assert [each.is_last_resort for each in variants] == [False, True]
+    assert not any(variants[0].limits.context_parallel[1:])
+    moved = enumerate_lattice(job, 8, variants[1].limits)
+    assert len(moved)
+    assert moved.offload_activations.all()
+    assert (moved.recompute == RECOMPUTES.index("full")).all()
+    assert best_of_lattice(job, cluster, moved, Tally())
+    assert not best_of_lattice(job, replace(cluster, host_bytes=1e9), moved, Tally())

@@ -34,7 +34,7 @@ from advisor.simulator.training.launch_loops import (
     verl_runs,
 )
 from advisor.simulator.training.launch_start import has_mamba_layers, megatron_builds, placeholders_of
-from advisor.simulator.training.launch_tuning import trl_flags
+from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import GENERATION_MEMORY_FRACTION
 
@@ -315,6 +315,39 @@ def test_gradients_that_fsdp_divides_stay_divided_while_they_accumulate(method: 
         assert not wrong("trl", command)
 
 
+@pytest.mark.parametrize("family", ["peft", "deepspeed"])
+@pytest.mark.parametrize("method", ["lora", "ia3", "full"])
+def test_commands_of_divided_sequences_carry_every_rank(family: str, method: str) -> None:
+    """Source: TRL 1.16.0 refuses packing and loops with divided sequences; accelerate 1.15.0, parallelism_config.py."""
+    rank = 16 if method == "lora" else 0
+    job = replace(DENSE, method=method, lora_rank=rank, framework=family)  # type: ignore[arg-type]
+    plan = TrainingPlan(context_parallel=4, data_parallel=2, sharding="zero3", recompute="full")
+    assert trl_runs(job, plan)
+    assert not trl_runs(job, plan, "grpo")
+    assert not trl_runs(job, replace(plan, sharding="none"))
+    command = launch_flags(job, plan)["trl"]
+    assert "--num_processes 8" in command
+    assert ("SP_SIZE=4" if family == "deepspeed" else "--parallelism_config_cp_size 4") in command
+    assert not re.search(r"--packing|packing=", command)
+    assert re.search(r"sdpa", command)
+    assert method == "ia3" or not wrong("trl", command)
+    windowed = replace(job, model=models.get("gemma-2-9b").record)
+    recurrent = replace(job, model=models.by_id("qwen3-next-80b-a3b"))
+    assert trl_runs(windowed, plan) == (family == "deepspeed")
+    assert not trl_runs(recurrent, plan)
+
+
+@pytest.mark.parametrize("trainer", ["sft", "dpo", "kto", "reward", "grpo", "orpo"])
+def test_activations_in_host_memory_are_an_option_of_some_trainers(trainer: str) -> None:
+    """Source: TRL 1.16.0, trainer/*_config.py."""
+    plan = TrainingPlan(micro_batch=2, recompute="full", offload_activations=True)
+    job = replace(DENSE, method="lora", lora_rank=8, framework="peft")
+    assert trl_runs(job, plan, trainer) == (trainer in ("sft", "dpo", "kto", "reward"))
+    command = trl_flags(job, plan)
+    assert "--activation_offloading" in command
+    assert not wrong("trl", command)
+
+
 @pytest.mark.parametrize("method", ["lora", "qlora", "dora", "full"])
 @pytest.mark.parametrize("offload", [{}, {"offload_parameters": True}, {"offload_optimizer": True}])
 def test_commands_of_tuning_parse(method: str, offload: dict[str, bool]) -> None:
@@ -549,7 +582,7 @@ def test_what_is_printed_for_a_priced_plan_is_of_its_family() -> None:
     ("change", "of_job", "frameworks"),
     [
         ({"offload_optimizer": True}, {}, {"megatron-lm", "nemo", "trl"}),
-        ({"offload_activations": True}, {}, {"megatron-lm"}),
+        ({"offload_activations": True}, {}, {"megatron-lm", "trl"}),
         ({"offload_parameters": True}, {}, set()),
         ({"offload_parameters": True, "sharding": "zero3"}, {}, {"trl"}),
         ({"recompute": "modules"}, {}, {"megatron-lm", "nemo"}),

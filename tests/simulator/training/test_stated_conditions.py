@@ -8,12 +8,13 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import at_power, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.memory import fits, memory_verdict, peak_memory, stage_memory
 from advisor.simulator.training.memory.formats import shape_of
+from advisor.simulator.training.memory.peak import kept_activation_bytes
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.releases import features_at, limits_at, missing_features
 from advisor.simulator.training.stages import chunk_sizes, stage_groups
@@ -186,3 +187,38 @@ def test_tiles_of_the_head_hold_its_gradient_in_fp32_and_are_computed_again(
     once, again = (float(step(each, plans.plan(0)).backward_s[0]) for each in (kernel, tiles))
     flop = 2.0 * 128256 * 4096 * job.tokens_per_step / 8
     assert again - once >= flop / 989e12
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_the_host_takes_all_that_layers_keep(recompute: str) -> None:
+    """A link that is slower than the passes is waited for by what is kept beyond them, both ways."""
+    job = replace(LLAMA, framework="peft", software="trl", sequence_tokens=1024, global_batch=1)
+    plan = TrainingPlan(recompute=recompute, offload_activations=True)  # type: ignore[arg-type]
+    resident = step(job, replace(plan, offload_activations=False))
+    found = step(job, plan)
+    waits = float(found.host_s[0] - resident.host_s[0])
+    kept = float(kept_activation_bytes(job, PlanLattice.of([plan]))[0])
+    passes = sum(float(each[0]) for each in (resident.forward_s, resident.backward_s, resident.recompute_s))
+    rate = host_link_bytes_per_s(H100.accelerator)
+    assert waits >= 2.0 * kept / rate - passes - 1e-9
+    assert waits <= 2.0 * kept / rate
+    assert (waits > 0.0) == (recompute == "none")
+
+
+def test_a_ring_holds_the_keys_of_whole_sequences() -> None:
+    """Source: torch/distributed/tensor/experimental/_attention.py, _AllGatherRotater; Ulysses gathers none."""
+    plan = TrainingPlan(context_parallel=8, sharding="zero3", recompute="full")
+    ring = replace(LLAMA, framework="peft", software="trl", sequence_tokens=131072)
+    heads = with_features(ring, "ulysses_sp")
+    held = [stage_memory(job, plan)[0].instants[1].workspace_bytes for job in (ring, heads)]
+    assert held[0] - held[1] == pytest.approx(131072 * 8 * (128 + 128) * 2)
+
+
+def test_ranks_that_divide_sequences_take_less_memory_and_wait_for_keys() -> None:
+    job = replace(LLAMA, framework="peft", software="trl", method="lora", lora_rank=16, sequence_tokens=65536)
+    plans = [TrainingPlan(context_parallel=c, data_parallel=8 // c, sharding="zero3") for c in (1, 2, 4, 8)]
+    peaks = peak_memory(job, PlanLattice.of(plans)).peak_bytes
+    assert np.all(np.diff(peaks) < 0.0)
+    waits = step_time(job, PlanLattice.of(plans), H100).context_parallel_s
+    assert waits[0] == 0.0
+    assert np.all(waits[1:] > 0.0)

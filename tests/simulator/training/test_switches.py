@@ -173,6 +173,7 @@ def test_a_feature_is_missing_before_its_month_and_not_in_its_year(framework: st
         schedule=schedules.get(feature, "1f1b"),
         recompute=recomputations.get(feature, "none"),
         offload_optimizer=feature == "optimizer in host memory",
+        offload_activations=feature == "activations in host memory",
     )
 
     def missing(version: str) -> set[str]:
