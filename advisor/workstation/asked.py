@@ -102,7 +102,8 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     of_supply = [one for one in sentences if regex("question.of_supply").search(one)]
     of_model = [one for one in sentences if model_names_in(one)]
     asked: list[Asked] = []
-    if any(_ENOUGH.search(one) for one in of_supply):
+    # A number of watts alone may be that of a card: `Is 450 W too hot?`
+    if any(_ENOUGH.search(one) or regex("question.supply").search(one) for one in of_supply):
         asked.append("supply")
     if any(
         regex("question.runs").search(one)

@@ -61,10 +61,13 @@ def _rows_of_parts(text: str) -> Iterator[tuple[int, str, bool]]:
     of_lshw = [(number, row) for number, row in enumerate(rows, 1) if regex("report.lshw").match(row)]
     yield from _report_parts(of_lshw, "lshw")
     for number, row in enumerate(rows, 1):
-        if not row.strip() or regex("report.heading").match(row):
+        if not row.strip() or regex("report.heading").match(row) or regex("report.of_free").match(row):
             continue
         found: str | None = row
-        if (
+        memory = regex("report.free").match(row)
+        if memory is not None:
+            found = f"RAM: {_round_gib(_gib_of_free(memory))}GB"
+        elif (
             regex("report.pci").match(row)
             or regex("report.smi_list").match(row)
             or (is_smi and regex("report.smi_other").match(row))
@@ -204,6 +207,19 @@ def _fetch_part(row: str, whole: str) -> str | None:
     if regex("report.card_memory").match(row):
         return row
     return row if LABELS.get(name, "other") != "other" else None
+
+
+def _gib_of_free(row: re.Match[str]) -> float:
+    """Return the memory of a row of `free` [GiB]. Its number has a unit (-h) or none: its size tells GiB (-g), MiB (-m)
+    and KiB apart."""
+    size = float(row["size"].replace(",", "."))
+    unit = (row["unit"] or ("G" if size < _LEAST_MIB else "M" if size < _LEAST_KIB else "K")).upper()
+    return size * 1024.0 ** ("KMGT".index(unit) - 2)
+
+
+_LEAST_MIB: Final = 3000.0
+"""Size without a unit from which it is one in MiB: machines of a list have at least 4 GB and less than 3 TB."""
+_LEAST_KIB: Final = 3e6
 
 
 def _round_gib(gib: float) -> int:

@@ -126,3 +126,18 @@ def test_another_size_behind_a_name_is_another_model() -> None:
 def test_questions_about_links_and_adapters_are_heard(text: str, asked: str) -> None:
     assert asked in questions_in(text)
     assert asked not in questions_in(text.replace("?", "."))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "¿Me llega la fuente?",
+        "Langt das Netzteil?",
+        "Will my power supply do?",
+        "потянет ли бп?",
+        "Is 650 W enough?",
+    ],
+)
+def test_a_question_that_names_the_supply_is_answered(question: str) -> None:
+    assert questions_in(question) == ("supply",)
+    assert questions_in("Is 450 W too hot?") == ()

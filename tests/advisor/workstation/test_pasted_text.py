@@ -328,3 +328,18 @@ def test_dots_divide_a_list_of_one_line() -> None:
 )
 def test_a_date_above_a_report_is_no_part(stamp: str) -> None:
     assert [row for _, row, _ in plain_rows(f"{stamp}\nRTX 2070")] == ["RTX 2070"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Mem:              62           4          50           0           8          57",
+        "Mem:           64263        4211       50000           1        8000       57000",
+        "Mem:        65806392     4312345    50312345        1234     8312345    57312345",
+        "Mem:            62Gi       4.1Gi        50Gi       1.0Mi       8.0Gi        57Gi",
+        "Mem:           62,8G        4,1G       50,0G        1,0M        8,0G       57,2G",
+    ],
+)
+def test_free_tells_the_memory_in_any_unit(row: str) -> None:
+    text = f"        total   used   free  shared  buff/cache   available\n{row}\nSwap:  7  0  7\n"
+    assert [each[1] for each in plain_rows(text)] == ["RAM: 64GB"]
