@@ -204,10 +204,10 @@ class PartReader:
         held = {card.accelerator for card in self._machine.get("cards", ())}
         bridge = next((one for one in sold if held & set(one.accelerators)), sold[0])
         spacing = regex("part.bridge_spacing").search(line.what)
-        if spacing is not None and int(spacing.group(1)) != bridge.spacing_slots:
+        if spacing is not None:
             slots = int(spacing.group(1))
-            name = bridge.name.replace(str(bridge.spacing_slots), str(slots))
-            bridge = bridge.model_copy(update={"name": name, "spacing_slots": slots})
+            name = f"{bridge.name}, {slots} slots"
+            bridge = bridge.model_copy(update={"name": name, "spacings_slots": (slots,)})
         self.note(line, bridge)
         num_cards = len(self._machine.get("cards", ()))
         count = -(-num_cards // bridge.joins) if bridge.joins > 2 and num_cards else line.quantity

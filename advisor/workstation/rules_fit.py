@@ -1,11 +1,12 @@
 """Rules on fit: sockets, memory, slots, lengths, cases, coolers."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
 
-from advisor.catalog.schema.part import FIGURES_ASSUMED, Board, Case, Cooler, Cpu, Storage
+from advisor.catalog.schema.part import FIGURES_ASSUMED, Board, Bridge, Case, Cooler, Cpu, Storage
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.workstation.assembly import (
     SERVER,
@@ -337,6 +338,32 @@ def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
     return [positions[:num]] if num <= len(positions) else []
 
 
+def chosen_layout(
+    cards: Cards, board: Board, case: Case | None, bridges: Sequence[Bridge] = ()
+) -> tuple[int, ...]:
+    """Return the positions of the slots that cards take, in the order of the cards: where a bridge spans the distance
+    between neighbours, and with as much air as the case leaves; in the order of plugging where none fits."""
+    widths = slot_widths(cards)
+    able = [taken for taken in layouts(board, cards.num) if _fits(widths, taken, case)]
+    spans = {span for bridge in bridges if bridge.joins == PAIR for span in bridge.spacings_slots}
+
+    def rank(taken: tuple[int, ...]) -> tuple[bool, int]:
+        gaps = [below - above for above, below in pairwise(sorted(taken))]
+        return not spans or set(gaps[::2]) <= spans, min(gaps, default=0)
+
+    return max(able, key=rank, default=_positions(board)[: cards.num])
+
+
+PAIR: Final = 2
+"""Number of cards that a bridge joins; boards with NVLink join more."""
+
+
+def _fits(widths: tuple[int, ...], taken: tuple[int, ...], case: Case | None) -> bool:
+    """Whether cards in these slots neither overlap nor end beyond the openings of the case."""
+    need = needed_positions(widths, taken)
+    return need is not None and (case is None or case.open_frame or need <= case.expansion_slots)
+
+
 def _length(what: str, length_m: float, room_m: float, remedy: str) -> Finding:
     """Return the finding of a length against the room for it."""
     length = length_m * KILO
@@ -396,7 +423,7 @@ def card_cooling_in_tower(cards: Cards, board: Board, setting: Setting) -> Findi
     "advice",
     cards=lambda cards: (slot_widths(cards), tuple(card.cooling for card in cards.cards)),
     board=lambda board: (_positions(board), num_alike(board)),
-    case=lambda case: case.open_frame,
+    case=lambda case: (case.open_frame, case.expansion_slots),
 )
 def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding | None:
     """Judge the distance of cards: those with open fans need a free slot below them, blowers do not."""
@@ -405,7 +432,9 @@ def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding
     if cards.num < 2 or case.open_frame or len(open_cards) < 2:
         return None  # a single card with open fans goes last, where nothing is below it
     gaps = [
-        min(below - above for above, below in pairwise(sorted(taken))) for taken in layouts(board, cards.num)
+        min(below - above for above, below in pairwise(sorted(taken)))
+        for taken in layouts(board, cards.num)
+        if _fits(widths, taken, case)
     ]
     if not gaps:
         return None

@@ -9,6 +9,7 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.assembly import Assembly, Cards, Supplies
 from advisor.workstation.performance import SYSTEM_MEMORY_BYTES
+from advisor.workstation.rules_fit import chosen_layout
 from advisor.workstation.rules_links import lanes_of
 from advisor.workstation.rules_power import EIGHT_PIN_W, SIXTEEN_PIN_W
 
@@ -61,10 +62,12 @@ def wire(machine: Assembly) -> tuple[CardWiring, ...]:
         return ()
     board = machine.board
     lanes = lanes_of(cards, board) if board is not None else ()
+    taken = chosen_layout(cards, board, machine.case, machine.bridges) if board is not None else ()
+    at = {slot.position: slot for slot in board.slots} if board is not None else {}
     native = [psu.num_16_pin for psu in machine.supplies.psus] if machine.supplies else [0]
     found = []
     for place, card in enumerate(cards.cards):
-        slot = board.slots[place] if board is not None and lanes else None
+        slot = at[taken[place]] if lanes else None
         supply = _supply_of(place, cards, machine.supplies)
         own = min(card.num_16_pin, native[supply - 1])
         native[supply - 1] -= own

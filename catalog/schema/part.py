@@ -314,7 +314,8 @@ class Bridge(Part):
     """NVLink bridge between two cards, or board with NVLink that carries several modules."""
 
     accelerators: tuple[str, ...]
-    spacing_slots: int
+    spacings_slots: tuple[int, ...]
+    """Distances of the slots of its two cards for which it is made."""
     num_for_two: int = 1
     """Number of bridges that join two cards at full speed."""
     joins: int = 2

@@ -6,6 +6,7 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.part_prices import STALE_AFTER_DAYS, price_words
+from advisor.catalog.schema.part import Bridge
 from advisor.catalog.units import BITS_PER_BYTE, GB
 from advisor.commands.build.machine_picture import machine_svg
 from advisor.commands.build.records import bill_records, build_record, question_inputs
@@ -31,6 +32,7 @@ from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
+from advisor.workstation.rules_fit import PAIR
 from advisor.workstation.valuation import IN_THE_MACHINE
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
@@ -224,11 +226,10 @@ def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
 def wiring_words(machine: Assembly, checks: Sequence[Check]) -> str:
     """Return how to build a machine: slot and cables of each card, the supplies, what the place must bear, and which
     models it holds."""
-    lines = [_card_words(number, card, machine) for number, card in enumerate(wire(machine), 1)]
+    wired = wire(machine)
+    lines = [_card_words(number, card, machine) for number, card in enumerate(wired, 1)]
     if machine.bridges:
-        lines.append(
-            "The NVLink bridge joins both cards; their slots must be as far apart as the bridge is wide."
-        )
+        lines.append(_bridge_words(machine.bridges[0], wired))
     facts = {check.rule: check.why for check in checks}
     frame = machine.case is not None and machine.case.open_frame
     told_rules = ("circuit", "noise") if frame else ("circuit", "noise", "case-airflow")
@@ -245,6 +246,20 @@ def wiring_words(machine: Assembly, checks: Sequence[Check]) -> str:
         "In four bits: " + "; ".join(f"{where} {', '.join(names)}" for names, where in told if names) + "."
     )
     return "\n".join(lines)
+
+
+def _bridge_words(bridge: Bridge, wired: Sequence[CardWiring]) -> str:
+    """Return which width of a bridge joins the cards in their slots."""
+    if bridge.joins > PAIR:
+        return f"Its board joins the {bridge.joins} modules."
+    widths = " or ".join(map(str, bridge.spacings_slots))
+    slots = sorted(card.slot for card in wired if card.slot and not card.on_riser)[:PAIR]
+    if len(slots) < PAIR:
+        return f"The NVLink bridge joins both cards, in slots that are {widths} apart."
+    gap = slots[1] - slots[0]
+    if gap in bridge.spacings_slots:
+        return f"The NVLink bridge joins both cards: the one for slots that are {gap} apart."
+    return f"No NVLink bridge is known for slots that are {gap} apart ({widths}): one card needs a riser."
 
 
 def _card_words(number: int, card: CardWiring, machine: Assembly) -> str:

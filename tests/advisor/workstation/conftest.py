@@ -103,7 +103,7 @@ def sound_machine() -> Assembly:
         cooler=cooler,
         storage=Storage(id="drive", name="Drive", capacity_bytes=2e12, pcie_generation=4),
         risers=Risers(Riser(id="riser", name="Riser", pcie_generation=4, length_m=0.2), 2),
-        bridges=(Bridge(id="bridge", name="Bridge", accelerators=("rtx-a6000",), spacing_slots=3),),
+        bridges=(Bridge(id="bridge", name="Bridge", accelerators=("rtx-a6000",), spacings_slots=(3,)),),
     )
 
 
