@@ -303,7 +303,7 @@ def bill_words(bill: Bill, which: str = "Option 1") -> str:
 
     >>> line, why = BillLine("rent", 1460.0), UnknownCost("egress", PriceNotStated("aws"))
     >>> bill_words(Bill(2.0, 1460.0, (line,), (why,), 0.0))
-    'Option 1 costs $1,460 a month for rent; egress is unknown (aws states no price).'
+    'Option 1 costs $1,460 a month for rent; egress is unknown (no price of aws is known).'
     """
     parts = f" for {bill.lines[0].what}"
     if len(bill.lines) > 1:

@@ -470,11 +470,11 @@ class AmountNotStated(Reason):
 
 @dataclass(frozen=True, slots=True)
 class PriceNotStated(Reason):
-    """A provider states no price for something."""
+    """No price of a provider is known for something."""
 
     provider: str
     code: ClassVar[str] = "price_not_stated"
-    sentence: ClassVar[str] = "{self.provider} states no price"
+    sentence: ClassVar[str] = "no price of {self.provider} is known"
 
 
 class AssumedKernels(Reason):

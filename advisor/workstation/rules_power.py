@@ -157,7 +157,9 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     kind = "an older supply trips near" if old else "ATX 3 supplies ride through"
     why = f"all cards may peak together at {actual:.0f} W for less than a millisecond; {kind} {limit:.0f} W"
     held = _cap_that_fits(actual, limit, machine, EXCURSION)
-    return why, f"a supply with its own 12V-2x6 plug (ATX 3.x), or cards held to {held}"
+    has_new_plug = machine.cards is not None and any(card.num_16_pin for card in machine.cards.cards)
+    kind = "with its own 12V-2x6 plug (ATX 3.x)" if has_new_plug else "of ATX 3.x, or one of more watts"
+    return why, f"a supply {kind}, or cards held to {held}"
 
 
 def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool], ...]:
@@ -422,7 +424,11 @@ def room_heat(actual: float, limit: float, machine: Assembly, setting: Setting) 
 
 
 def _airflow_w(case: Case, setting: Setting) -> float:
-    return next((w for size, w in CASE_AIRFLOW_W.items() if size in case.form_factor), CASE_AIRFLOW_W["Mid"])
+    return CASE_AIRFLOW_W[_size_of(case)]
+
+
+def _size_of(case: Case) -> str:
+    return next((size for size in CASE_AIRFLOW_W if size in case.form_factor), "Mid")
 
 
 @_power_rule(
@@ -434,8 +440,8 @@ def _airflow_w(case: Case, setting: Setting) -> float:
 )
 def case_airflow(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the heat inside against what the case's fans remove."""
-    name = machine.case.form_factor if machine.case else "case"
-    why = f"{actual:.0f} W inside; the fans of a {name} carry off about {limit:.0f} W"
+    size = f" of the size {_size_of(machine.case)}" if machine.case else ""
+    why = f"{actual:.0f} W inside; the fans of a case{size} carry off about {limit:.0f} W"
     return why, "a larger case or an open frame"
 
 

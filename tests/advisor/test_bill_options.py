@@ -49,7 +49,7 @@ def test_storage_is_billed_where_its_price_is_known_and_unknown_elsewhere(cli: C
     other = first(cli, f"{command.replace('rtx-4090', 'l40s')} --provider runpod --storage-tb 2")["bill"]
     assert "storage" not in lines_of(other)
     unknown = {each["what"]: each["reason"] for each in other["unknown"]}
-    assert unknown["storage"] == {"code": "price_not_stated", "text": "runpod states no price"}
+    assert unknown["storage"] == {"code": "price_not_stated", "text": "no price of runpod is known"}
 
 
 def test_cost_compares_by_the_whole_bill(cli: Cli) -> None:

@@ -260,7 +260,7 @@ def test_an_amount_without_a_price_is_unknown_and_none_is_nothing() -> None:
     assert "storage" not in lines_of(bill)
     assert lines_of(bill)["egress"] == 0.0
     assert bill.unknown == (UnknownCost("storage", PriceNotStated("aws")),)
-    assert "storage is unknown (aws states no price)" in bill_words(bill)
+    assert "storage is unknown (no price of aws is known)" in bill_words(bill)
 
 
 def test_a_commitment_is_owed_whole() -> None:

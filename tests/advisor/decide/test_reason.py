@@ -75,5 +75,5 @@ def test_documents_have_code_and_text() -> None:
     assert to_json(Rejected("l4", dearer)) == {"accelerator": "l4", **told}
     assert to_json(UnknownCost("storage", PriceNotStated("aws"))) == {
         "what": "storage",
-        "reason": {"code": "price_not_stated", "text": "aws states no price"},
+        "reason": {"code": "price_not_stated", "text": "no price of aws is known"},
     }
