@@ -560,10 +560,14 @@ def storage_room(actual: float, limit: float, machine: Assembly, setting: Settin
     board=lambda board: (board.m2_slots, SERVER in board.flags),
 )
 def drive(storage: Storage, board: Board, setting: Setting) -> Finding | None:
-    """Judge the M.2 place for the drive; a machine that is sold whole has bays for drives."""
+    """Judge the M.2 place for the drive; a machine that is sold whole has bays for drives. Sources count places for
+    wireless cards among those of a board, so that their number is not told."""
     if SERVER in board.flags:
         return None
-    return Finding(1, board.m2_slots, board.m2_slots >= 1, f"{board.m2_slots} M.2 places", "an adapter card")
+    has_place = board.m2_slots > 0
+    return holds(
+        has_place, f"the board has {'a' if has_place else 'no'} place for an M.2 drive", "an adapter card"
+    )
 
 
 FIT_RULES: Final = (
