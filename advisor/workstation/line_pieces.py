@@ -314,11 +314,11 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if _is_bare_cpu(piece.text) and "board" in {one.kind for one in pieces}:
             piece.kind = "cpu"
         if last is not None and _is_of(piece, last, {one.kind for one in kept}):
-            # The drive of a machine tells nothing more, the price behind it is the machine's.
-            is_drive = (last.kind, piece.kind) == ("system", "storage")
-            price = regex("piece.sum").search(piece.text) if is_drive else None
+            # The drive of a machine and the only memory of a board tell nothing more; a price behind them is theirs.
+            is_told = (last.kind, piece.kind) == ("system", "storage") or _is_only_memory(piece, last)
+            price = regex("piece.sum").search(piece.text) if is_told else None
             told = piece.text[price.start() :] if price is not None else piece.text
-            if not is_drive or price is not None:
+            if not is_told or price is not None:
                 last.text = f"{last.text}, {told}"
         elif piece.kind is None and regex("piece.bare_size").fullmatch(piece.text):
             has_host = bool({"cpu", "board"} & {one.kind for one in pieces})
@@ -388,12 +388,24 @@ def _is_bare_cpu(text: str) -> bool:
     return number is not None and find_cpu(number[1], is_labelled=True) is not None
 
 
+def _without_price(text: str) -> str:
+    for amount in ("line.amounts_last", "line.foreign_price", "piece.sum", "piece.of_one"):
+        text = regex(amount).sub(" ", text)
+    return text.strip(" ()")
+
+
+def _is_only_memory(piece: _Piece, last: _Piece) -> bool:
+    """Whether a piece names the only kind of memory that the board before it can take: boards with Intel's chipsets of
+    2021 to 2023 take one of two kinds, and have it in their names."""
+    is_kind = regex("piece.kind_of_memory").fullmatch(_without_price(piece.text)) is not None
+    return last.kind == "board" and is_kind and regex("piece.either_memory").search(last.text) is None
+
+
 def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     """Whether a piece tells more of the part before it: its price, a property, its figures."""
-    plain = piece.text
-    for amount in ("line.amounts_last", "line.foreign_price", "piece.sum"):
-        plain = regex(amount).sub(" ", plain)
-    if regex("piece.measure").fullmatch(plain.strip(" ()")) or _is_remark_alone(piece.text):
+    if regex("piece.measure").fullmatch(_without_price(piece.text)) or _is_remark_alone(piece.text):
+        return True
+    if last.kind == "board" and regex("piece.kind_of_memory").fullmatch(_without_price(piece.text)):
         return True
     is_bare = regex("piece.bare_size").fullmatch(piece.text) is not None
     if piece.kind is None and not piece.mentions and regex("piece.begins_with").match(piece.text):
