@@ -134,8 +134,10 @@ class PartReader:
         # The size tells the accelerator, which is found: makers write it in several ways.
         text = regex("part.founders").sub("Founders Edition", line.what)
         words = regex("mention.gigabytes").sub(" ", text)
-        card = by_words(text, cards) or by_words(words, cards) or typical_card(maker or cards)
-        named = all_by_words(words, cards)
+        # Makers sell one cooler with two clocks, of which the catalog may have either.
+        spelled = (text, words, regex("name.of_a_clock").sub(" ", words))
+        card = next(filter(None, (by_words(one, cards) for one in spelled)), typical_card(maker or cards))
+        named = next(filter(None, (all_by_words(one, cards) for one in spelled[1:])), [])
         self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
         self.note(line, card)
         name = find_card_name(line.what)

@@ -136,8 +136,17 @@ def test_questions_about_links_and_adapters_are_heard(text: str, asked: str) -> 
         "Will my power supply do?",
         "потянет ли бп?",
         "Is 650 W enough?",
+        "Хватит ли 650 Вт?",
     ],
 )
 def test_a_question_that_names_the_supply_is_answered(question: str) -> None:
     assert questions_in(question) == ("supply",)
     assert questions_in("Is 450 W too hot?") == ()
+
+
+@pytest.mark.parametrize(
+    "question", ["gpt-oss-20bは動きますか？", "qwen3-32b能跑吗？", "llama3.3:70b 될까요?"]
+)
+def test_a_model_is_found_in_any_script(question: str) -> None:
+    assert questions_in(question) == ("model",)
+    assert len(models_in(question)) == 1

@@ -381,3 +381,29 @@ def test_parts_that_a_list_says_are_owned_cost_nothing(text: str) -> None:
     assert set(bill) == {"gpu", "ram", "cpu"}
     assert bill["gpu"] == bill["ram"] == 0.0
     assert bill["cpu"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("part", "more"),
+    [
+        ("Intel Core i7-11700K", "8 Core, 16 Threads"),
+        ("Corsair CX550", "550W, 80 Plus Bronze"),
+        ("Gigabyte B550M Aorus Elite", "AM4, DDR4"),
+        ("MSI PRO B650-P WIFI", "AM5, DDR5, ATX"),
+    ],
+)
+def test_figures_behind_commas_are_those_of_the_part(part: str, more: str) -> None:
+    """In a row, and in a cart with number and price in the rows below."""
+    alone = [line.name for line in read(part).bill]
+    assert len(alone) == 1
+    for text in (f"{part}, {more}", f"{part}, {more}\nQty: 1\n£99.00\nKingston NV3 1TB\nQty: 1\n£50.00\n"):
+        found = read(text)
+        assert not found.unknown
+        assert [line.name for line in found.bill][:1] == alone
+
+
+def test_a_card_with_a_higher_clock_has_the_size_of_the_plain_one() -> None:
+    plain, clocked = (read(f"Gigabyte RTX 4090 GAMING{word} 24G").machine for word in ("", " OC"))
+    assert plain.cards is not None
+    assert clocked.cards is not None
+    assert plain.cards.cards[0].length_m == clocked.cards.cards[0].length_m == 0.340
