@@ -389,9 +389,9 @@ def _is_bare_cpu(text: str) -> bool:
 
 
 def _without_price(text: str) -> str:
-    for amount in ("line.amounts_last", "line.foreign_price", "piece.sum", "piece.of_one"):
+    for amount in ("line.amounts_last", "line.foreign_price", "piece.sum"):
         text = regex(amount).sub(" ", text)
-    return text.strip(" ()")
+    return regex("piece.of_one").sub(" ", text).strip(" ()")
 
 
 def _is_only_memory(piece: _Piece, last: _Piece) -> bool:
