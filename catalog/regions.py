@@ -1,6 +1,7 @@
 """Places with an electricity grid, by their own name or by a cloud's region name."""
 
 import functools
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,36 +13,6 @@ from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import KILO
 
 DEFAULT_REGION = "us"
-EU_COUNTRIES = (
-    "AT",
-    "BE",
-    "BG",
-    "CY",
-    "CZ",
-    "DE",
-    "DK",
-    "EE",
-    "ES",
-    "FI",
-    "FR",
-    "GR",
-    "HR",
-    "HU",
-    "IE",
-    "IT",
-    "LT",
-    "LU",
-    "LV",
-    "MT",
-    "NL",
-    "PL",
-    "PT",
-    "RO",
-    "SE",
-    "SI",
-    "SK",
-)
-"""Member states of the European Union, ISO 3166."""
 
 
 @functools.cache
@@ -85,7 +56,7 @@ def regions_of_places() -> Mapping[str, tuple[str, ...]]:
     """Return the regions of providers, or the codes of countries, in the places that people name, in lower case.
 
     Raises: InputFileError: a bundled file is damaged.
-    Source: data/places.csv, each row with its own source; names and aliases of data/grid_carbon.toml.
+    Source: data/places.csv, each row with its own source, `@` and a place for those of a row above; names and aliases of data/grid_carbon.toml.
     """
     found: dict[str, tuple[str, ...]] = {}
     for region in all_regions().values():
@@ -93,7 +64,9 @@ def regions_of_places() -> Mapping[str, tuple[str, ...]]:
         parts = map(str.strip, re.split(r"[(),]", region.name.lower()))
         found |= dict.fromkeys((*parts, *aliases), aliases)
     for _, row in read_csv(DATA_DIR / "places.csv", ("place", "regions", "source", "read_on")):
-        found |= dict.fromkeys(row["place"].split("|"), tuple(row["regions"].lower().split()))
+        words = row["regions"].lower().split()
+        places = (found[word[1:].replace("-", " ")] if word.startswith("@") else (word,) for word in words)
+        found |= dict.fromkeys(row["place"].split("|"), tuple(itertools.chain.from_iterable(places)))
     return {name: places for name, places in found.items() if name not in ("", "average")}
 
 

@@ -39,7 +39,7 @@ def batch_question(
     scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     job = BatchJob(
         num_requests=round(parse_count(asked.item.items or DEFAULT_ITEMS, "--items")),
-        deadline_s=parse_seconds(asked.training.deadline or DEFAULT_DEADLINE, "--deadline", "30d"),
+        deadline_s=parse_seconds(asked.training.deadline or DEFAULT_DEADLINE, "--deadline"),
         spot_losses_per_day=asked.training.spot_losses_per_day,
     )
     traffic = scenario.traffic

@@ -481,9 +481,7 @@ def _arrivals(traffic: Traffic, ramp: str | None) -> Arrivals:
 
 def _clients(count: int, ramp: str | None) -> ClosedLoop:
     return (
-        ClosedLoop(count)
-        if ramp is None
-        else ClosedLoop(count, "staggered", parse_seconds(ramp, "--ramp", "30s"))
+        ClosedLoop(count) if ramp is None else ClosedLoop(count, "staggered", parse_seconds(ramp, "--ramp"))
     )
 
 

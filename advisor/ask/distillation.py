@@ -28,7 +28,7 @@ def teacher_of(asked: WorkQuestion) -> tuple[str, WorkQuestion]:
         )
     if typed.deadline is None:
         return typed.teacher, asked
-    half = parse_seconds(typed.deadline, "--deadline", "30d") / 2.0
+    half = parse_seconds(typed.deadline, "--deadline") / 2.0
     return typed.teacher, replace(asked, training=replace(typed, deadline=f"{half / HOUR_S:g}h"))
 
 

@@ -103,13 +103,13 @@ def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScena
     constraints, notes = constraints_of(asked.where)
     waits = item.items is not None or asked.training.deadline is not None
     latency_s = (
-        parse_seconds(item.latency_p99, "--latency-p99", "500ms")
+        parse_seconds(item.latency_p99, "--latency-p99")
         if item.latency_p99
         else _BACKLOG_LATENCY_S
         if waits
         else _DEFAULT_LATENCY_S.get(workload, 1.0)
     )
-    deadline_s = parse_seconds(asked.training.deadline or DEFAULT_DEADLINE, "--deadline", "30d")
+    deadline_s = parse_seconds(asked.training.deadline or DEFAULT_DEADLINE, "--deadline")
     count = parse_count(item.items or DEFAULT_ITEMS, "--items") if waits else None
     rate_per_s = parse_rate(asked.load.rate) if asked.load.rate else None
     if count is not None:

@@ -94,14 +94,29 @@ def parse_bytes(text: str, option: str) -> float:
     return _parse(text, option, _BYTES, "80GB or 64MiB", MOST_BYTES)
 
 
-def parse_seconds(text: str, option: str, example: str = "50ms, 1.5s or 30d") -> float:
-    """Return a duration [s], written with its unit: 50ms, 1.5s, 30d, 3 days, 1h30min; `example` stands in the error.
+_USUAL_SECONDS: Final[Mapping[str, str]] = {
+    "--deadline": "30d",
+    "--restart": "10min",
+    "--interval": "10min",
+    "--checkpoint": "30s",
+    "--turn-gap": "30s",
+    "--limit": "30s",
+    "--ramp": "30s",
+    "--reward-time": "2s",
+    "--latency-p99": "500ms",
+}
+"""Durations that errors name as examples, by option: those of a job are no fractions of a second."""
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """Return a duration [s], written with its unit: 50ms, 1.5s, 30d, 3 days, 1h30min.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
     parts = re.findall(r"\d+(?:\.\d+)?\s*[A-Za-zµ]+", text)
     if len(parts) > 1 and "".join(parts) == text.replace(" ", ""):
-        return sum(parse_seconds(re.sub(r"m$", "min", part), option, example) for part in parts)
+        return sum(parse_seconds(re.sub(r"m$", "min", part), option) for part in parts)
+    example = _USUAL_SECONDS.get(option, "50ms, 1.5s or 30d")
     return _parse(text, option, _SECONDS, example, MOST_SECONDS)
 
 

@@ -17,7 +17,7 @@ from advisor.catalog.dtypes import known_cache, known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.formats.machine_listing import ListedMachine, nodes_in
 from advisor.catalog.prices import bundled_prices, catalogue_notes
-from advisor.catalog.regions import EU_COUNTRIES, all_regions, regions_of_places
+from advisor.catalog.regions import all_regions, regions_of_places
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.decide.offers import COUNTRY_LETTERS
@@ -158,7 +158,7 @@ def _countries(text: str | None) -> tuple[str, ...]:
                 f"--residency {name}: no country of that code where a seller is known",
                 fix=f"--residency eu, or codes of countries: {', '.join(sorted(known_countries())).lower()}",
             )
-        found += EU_COUNTRIES if code == "EU" else (code,)
+        found += map(str.upper, regions_of_places()["eu"]) if code == "EU" else (code,)
     return tuple(found)
 
 

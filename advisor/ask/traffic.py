@@ -139,7 +139,7 @@ def _in_conversations(turn: Traffic, load: LoadOptions) -> Traffic:
     talk = Conversations(
         turn=turn.behind_beginning.model_copy(update={"reused_input_tokens": 0.0}),
         mean_turns=load.sessions,
-        gap_s=parse_seconds(load.turn_gap or _USUAL_GAP, "--turn-gap", "30s"),
+        gap_s=parse_seconds(load.turn_gap or _USUAL_GAP, "--turn-gap"),
         common_tokens=common,
     )
     return in_conversations(talk, lengths_of(talk.turn))

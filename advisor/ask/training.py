@@ -255,7 +255,7 @@ def _rollout(typed: TrainingInput, load: LoadOptions) -> RolloutTask:
             why="an output's reward counts relative to the other outputs of its prompt",
             fix="--samples 2 or more, or --algorithm ppo",
         )
-    reward_s = parse_seconds(typed.reward_time, "--reward-time", "2s") if typed.reward_time else 0.0
+    reward_s = parse_seconds(typed.reward_time, "--reward-time") if typed.reward_time else 0.0
     reward = models.get(typed.reward_model).record.id if typed.reward_model else ""
     return RolloutTask(
         algorithm=typed.algorithm,
@@ -285,7 +285,7 @@ def _limits(
     typed = asked.training
     where = asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
-    deadline_s = parse_seconds(typed.deadline, "--deadline", "30d") if typed.deadline else None
+    deadline_s = parse_seconds(typed.deadline, "--deadline") if typed.deadline else None
     open_ended = typed.gpus is None and budget_usd is None and not where.own
     if deadline_s is None and open_ended:
         deadline_s = _DEADLINES_S[workload]
@@ -319,7 +319,7 @@ def _reliability(typed: TrainingInput) -> Reliability:
         values["storage_bytes_per_s_per_node"] = typed.storage_gb_s * GB
     return Reliability(
         **values,
-        restart_s=parse_seconds(typed.restart, "--restart", "10min"),
+        restart_s=parse_seconds(typed.restart, "--restart"),
         asynchronous_checkpoints=typed.checkpoints == "async",
         spot_interruptions_per_node_hour=typed.spot_losses_per_day / 24.0,
         elastic=typed.elastic,

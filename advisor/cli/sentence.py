@@ -681,7 +681,7 @@ class _Reader:
         if workload in _OF_ITEMS:
             return {"--items": count, **deadline}
         if workload == "vision" and deadline:
-            days = parse_seconds(deadline["--deadline"], "--deadline", "30d") / DAY_S
+            days = parse_seconds(deadline["--deadline"], "--deadline") / DAY_S
             return {"--rate": f"{parse_count(count, '--items') / days:.0f}/day"}
         self.typed = before
         return {}

@@ -28,7 +28,7 @@ def mcp(asked: McpInput, shared: SharedOptions) -> Answer:
             "the package mcp, which speaks to agents, is not installed", fix="pip install '.[mcp]' in a clone"
         ) from None
     names = _names(asked.tools)
-    limit_s = parse_seconds(asked.limit, "--limit", "30s")
+    limit_s = parse_seconds(asked.limit, "--limit")
     if asked.list_tools:
         found = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}

@@ -116,9 +116,7 @@ def _changed_limits(asked: WorkQuestion, names: set[str]) -> tuple[dict[str, Any
     if "own" in names:
         changed["accelerators"] = ()
     if names & {"gpus", "deadline", "budget"}:
-        deadline_s = (
-            parse_seconds(typed.deadline, "--deadline", "30d") if typed.deadline is not None else None
-        )
+        deadline_s = parse_seconds(typed.deadline, "--deadline") if typed.deadline is not None else None
         changed |= {
             "num_accelerators": typed.gpus,
             "deadline_s": deadline_s,

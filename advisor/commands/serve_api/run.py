@@ -33,7 +33,7 @@ def serve_api(asked: ServeApiInput, shared: SharedOptions) -> Answer:
             "starlette and uvicorn, which serve HTTP, are not installed",
             fix="pip install '.[api]' in a clone",
         ) from None
-    limit_s = parse_seconds(asked.limit, "--limit", "30s")
+    limit_s = parse_seconds(asked.limit, "--limit")
     if asked.schema:
         return _description(openapi())
     from advisor.service.pool import WorkerPool

@@ -20,13 +20,13 @@ def checkpoints(asked: CheckpointsInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError: a time is malformed.
     """
-    stall_s = parse_seconds(asked.checkpoint, "--checkpoint", "30s")
-    restart_s = parse_seconds(asked.restart, "--restart", "10min")
+    stall_s = parse_seconds(asked.checkpoint, "--checkpoint")
+    restart_s = parse_seconds(asked.restart, "--restart")
     mtbf_s = cluster_mtbf_s(asked.gpus, asked.mtbf_hours * HOUR_S)
     model = FailureModel(mtbf_s, stall_s, stall_s, restart_s)
     young_s = young_interval_s(mtbf_s, stall_s)
     daly_s = daly_interval_s(mtbf_s, stall_s)
-    chosen_s = parse_seconds(asked.interval, "--interval", "10min") if asked.interval else None
+    chosen_s = parse_seconds(asked.interval, "--interval") if asked.interval else None
     found = goodput(model, chosen_s)
     headline = (
         f"{asked.gpus:,} accelerators fail every {show(mtbf_s, TIME)}; a checkpoint of {show(stall_s, TIME)} every "

@@ -67,9 +67,7 @@ def _answer_load(
     service = item_service(
         model, accelerator, job, weight_dtype=weight_dtype, parallel=parallel, tensor_parallel=tensor_parallel
     )
-    limit_s = (
-        parse_seconds(asked.item.latency_p99, "--latency-p99", "500ms") if asked.item.latency_p99 else 1.0
-    )
+    limit_s = parse_seconds(asked.item.latency_p99, "--latency-p99") if asked.item.latency_p99 else 1.0
     fleet = _fleet(service, parse_rate(asked.rate), limit_s, shared.seed) if asked.rate else None
     inputs = {
         "model": model.id,

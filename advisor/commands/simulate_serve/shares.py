@@ -160,7 +160,7 @@ def _of_clients(
     clients = math.ceil(whole.concurrency / replicas)
     plan = _plan(whole, count)
     replica = modelled(deployment, plan, asked)
-    spacing_s = parse_seconds(asked.load.ramp, "--ramp", "30s") / clients if asked.load.ramp else 0.0
+    spacing_s = parse_seconds(asked.load.ramp, "--ramp") / clients if asked.load.ramp else 0.0
     runs = [run_at(replica, whole, clients, count, seed, spacing_s=spacing_s) for seed in seeds]
     result = pool_runs(runs)
     scale = whole.concurrency / clients
