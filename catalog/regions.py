@@ -56,7 +56,8 @@ def regions_of_places() -> Mapping[str, tuple[str, ...]]:
     """Return the regions of providers, or the codes of countries, in the places that people name, in lower case.
 
     Raises: InputFileError: a bundled file is damaged.
-    Source: data/places.csv, each row with its own source, `@` and a place for those of a row above; names and aliases of data/grid_carbon.toml.
+    Source: data/places.csv, each row with its own source, `@` and a place for those of a row above; names and aliases
+        of data/grid_carbon.toml.
     """
     found: dict[str, tuple[str, ...]] = {}
     for region in all_regions().values():

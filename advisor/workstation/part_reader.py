@@ -212,7 +212,7 @@ class PartReader:
             bridge = bridge.model_copy(update={"name": name, "spacings_slots": (slots,)})
         self.note(line, bridge)
         num_cards = len(self._machine.get("cards", ()))
-        count = -(-num_cards // bridge.joins) if bridge.joins > 2 and num_cards else line.quantity
+        count = -(-num_cards // bridge.joins) if bridge.is_board and num_cards else line.quantity
         return bridge, count
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:

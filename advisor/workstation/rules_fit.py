@@ -345,17 +345,13 @@ def chosen_layout(
     between neighbours, and with as much air as the case leaves; in the order of plugging where none fits."""
     widths = slot_widths(cards)
     able = [taken for taken in layouts(board, cards.num) if _fits(widths, taken, case)]
-    spans = {span for bridge in bridges if bridge.joins == PAIR for span in bridge.spacings_slots}
+    spans = {span for bridge in bridges if not bridge.is_board for span in bridge.spacings_slots}
 
     def rank(taken: tuple[int, ...]) -> tuple[bool, int]:
         gaps = [below - above for above, below in pairwise(sorted(taken))]
         return not spans or set(gaps[::2]) <= spans, min(gaps, default=0)
 
     return max(able, key=rank, default=_positions(board)[: cards.num])
-
-
-PAIR: Final = 2
-"""Number of cards that a bridge joins; boards with NVLink join more."""
 
 
 def _fits(widths: tuple[int, ...], taken: tuple[int, ...], case: Case | None) -> bool:

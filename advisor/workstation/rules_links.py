@@ -191,7 +191,7 @@ def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Findi
         why = f"{', '.join(unfit)} has no NVLink connector"
         return Finding(len(bridges), 0, False, why, "leave the bridge out: cards talk over PCIe")
     bridge = bridges[0]
-    most = max(cards.num // bridge.joins, int(bridge.joins > 2)) * bridge.num_for_two
+    most = max(cards.num // bridge.joins, int(bridge.is_board)) * bridge.num_for_two
     why = f"{len(bridges)} bridges for {cards.num} cards; {bridge.num_for_two} join {bridge.joins}"
     return at_most(len(bridges), most, why, "the bridges that the maker names for two cards")
 

@@ -322,6 +322,11 @@ class Bridge(Part):
     """Number of cards that one bridge, or one set for two cards, joins."""
 
     @property
+    def is_board(self) -> bool:
+        """Whether it is a board that carries several modules, and no bridge between two cards."""
+        return self.joins > 2
+
+    @property
     def price_classes(self) -> tuple[str, ...]:
         return (f"bridge/{self.id}",)
 

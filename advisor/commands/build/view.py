@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
@@ -32,7 +33,6 @@ from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
-from advisor.workstation.rules_fit import PAIR
 from advisor.workstation.valuation import IN_THE_MACHINE
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
@@ -250,13 +250,13 @@ def wiring_words(machine: Assembly, checks: Sequence[Check]) -> str:
 
 def _bridge_words(bridge: Bridge, wired: Sequence[CardWiring]) -> str:
     """Return which width of a bridge joins the cards in their slots."""
-    if bridge.joins > PAIR:
+    if bridge.is_board:
         return f"Its board joins the {bridge.joins} modules."
     widths = " or ".join(map(str, bridge.spacings_slots))
-    slots = sorted(card.slot for card in wired if card.slot and not card.on_riser)[:PAIR]
-    if len(slots) < PAIR:
+    slots = sorted(card.slot for card in wired if card.slot and not card.on_riser)
+    gap = next((below - above for above, below in pairwise(slots)), None)
+    if gap is None:
         return f"The NVLink bridge joins both cards, in slots that are {widths} apart."
-    gap = slots[1] - slots[0]
     if gap in bridge.spacings_slots:
         return f"The NVLink bridge joins both cards: the one for slots that are {gap} apart."
     return f"No NVLink bridge is known for slots that are {gap} apart ({widths}): one card needs a riser."

@@ -68,6 +68,16 @@ def test_no_weights_are_in_a_16_bit_format_without_units() -> None:
             assert not ({"bf16", "fp16"} & set(formats)) - {chip.sixteen_bit_dtype}, (chip.id, engine.id)
 
 
+def test_weights_of_eight_bits_are_considered_unasked_wherever_an_engine_is_known_to_serve_them() -> None:
+    """A question that allows more formats never costs more than one that names some of them."""
+    model = models.get("8b").record
+    for chip in all_accelerators():
+        for engine in engines.all_engines():
+            is_served = engines.support(engine.id, chip.architecture, "fp8").is_usable
+            asked = usable_precisions(model, chip, engine, ("fp8",))
+            assert not is_served or set(asked) <= set(usable_precisions(model, chip, engine, ())), chip.id
+
+
 def test_a_place_that_people_name_has_the_offers_there() -> None:
     prices = bundled_prices()
     sold = {place for price in prices for place in (price.region.lower(), price.country.lower()) if place}
