@@ -304,7 +304,7 @@ def test_a_network_that_nobody_named_widens_what_nodes_sum_over(cli: Cli) -> Non
     """DeepSeek-R1 over two nodes of eight H100s: 30 tokens/s under vLLM, and 31.2 ms a token with 812 ms to the first
     one (tt-inference-server issue 356), where no network is named; InfiniBand is named by 23.1 ms."""
     asked = f"{SERVE} --model deepseek-r1 --gpu h100-sxm --tp 16"
-    asked += " --input-tokens 1024 --output-tokens 128"
+    asked += " --input-tokens 1024 --output-tokens 128 --json"
     unnamed = cli(asked).document()["metrics"]
     for name, measured_s in (("tpot_s", 1 / 30), ("tpot_s", 0.0312), ("ttft_s", 0.812)):
         mean = unnamed[name]["mean"]
