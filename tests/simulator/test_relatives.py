@@ -93,4 +93,4 @@ def test_mlx_starts_its_kernels_at_the_clock_of_the_chip(
 ) -> None:
     """Small models and many norms decode far slower than memory allows; by the M4's time per layer these eight are up
     to 81 % too fast."""
-    assert rates(model, weights, chip, "mlx", 512)[1] == pytest.approx(decode, rel=0.17)
+    assert rates(model, weights, chip, "mlx", 512)[1] == pytest.approx(decode, rel=0.14)
