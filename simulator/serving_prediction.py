@@ -161,21 +161,28 @@ def unstated_network_factors(result: ServingResult, replica: ReplicaModel) -> tu
         return 1.0, 1.0
     prompt = max(1, round(result.input_tokens / result.num_finished))
     batch = max(1, round(result.mean_batch))
-    first_s, token_s = [], []
-    for network in ("", _WITHOUT_RDMA):
+    costs = engine_costs(deployment.engine)
+
+    def iterations_s(network: str) -> tuple[float, float]:
         other = dataclasses.replace(deployment, network=network)
-        library, costs = operator_library(other), engine_costs(other.engine)
-        first_s.append(sum(prefill_breakdown_s(other, library, costs, prompt).values()))
-        token_s.append(sum(decode_breakdown_s(other, library, costs, batch, float(prompt)).values()))
-    return _grown(result.ttft, first_s), _grown(result.tpot, token_s)
+        library = operator_library(other)
+        first = prefill_breakdown_s(other, library, costs, prompt)
+        token = decode_breakdown_s(other, library, costs, batch, float(prompt))
+        return sum(first.values()), sum(token.values())
+
+    usual_first_s, usual_token_s = iterations_s("")
+    slow_first_s, slow_token_s = iterations_s(_WITHOUT_RDMA)
+    return (
+        _longer(result.ttft, slow_first_s - usual_first_s),
+        _longer(result.tpot, slow_token_s - usual_token_s),
+    )
 
 
-def _grown(times: Distribution, usual_and_slow_s: Sequence[float]) -> float:
-    """Return how many times longer the mean is if one of its iterations takes the slow time instead of the usual."""
-    usual_s, slow_s = usual_and_slow_s
+def _longer(times: Distribution, more_s: float) -> float:
+    """Return how many times longer the mean is if it takes `more_s` more; 1 where nothing was timed."""
     if not times.num_samples or times.mean_s <= 0.0:
         return 1.0
-    return 1.0 + max(0.0, slow_s - usual_s) / times.mean_s
+    return 1.0 + max(0.0, more_s) / times.mean_s
 
 
 def _widen(time: Quantity, factor: float) -> Quantity:

@@ -322,7 +322,8 @@ def test_categories_of_a_pass_add_up_to_the_surface(engine: str) -> None:
 
 def test_small_operators_take_as_long_as_their_kernels_and_the_clock_say() -> None:
     timed = replace(IDEAL, layer_s=5e-5, layer_kernels=19.0, core_flop_per_s=4.5e11)
-    base, slower = device_of(accelerators.by_id("m4-max-40-core")), device_of(accelerators.by_id("m2-max"))
+    base = device_of(accelerators.by_id("m4-max-40-core"))
+    slower = device_of(accelerators.by_id("m2-max"))
     same = timed.layer_ratio(19, base)
     assert timed.layer_ratio(38, base) == pytest.approx(2 * same)
     assert timed.layer_ratio(None, base) == pytest.approx(same)
