@@ -235,6 +235,13 @@ class _Terms:
     def num_layers(self) -> int:
         return num_layers(self.deployment.model)
 
+    @property
+    def num_kernels(self) -> int | None:
+        """Number of kernels that the engine starts for a layer of the model; None if they were not counted."""
+        entries = self.deployment.engine.layer_kernels
+        family = self.deployment.model.family
+        return next((entry.kernels for entry in entries if family in entry.families), None)
+
     def multiply_s(self, rows: FloatArray, dense_elements: float) -> FloatArray:
         """Matmul time of rows with dense weights and with chosen experts on one accelerator's matrix units [s]."""
         dense_flop = 2.0 * rows * dense_elements
@@ -246,7 +253,10 @@ class _Terms:
         """Time of all small operators in all layers, and of their sums over tensor-parallel accelerators [s]."""
         split = self.deployment.tensor_parallel - 1
         routed = sum(layers for layers, _ in self.weights.experts)
-        layers_s = self.num_layers * self.decode.layer_s + routed * self.decode.expert_layer_s
+        layers_s = (
+            self.num_layers * self.decode.layer_s * self.decode.layer_ratio(self.num_kernels, self.device)
+        )
+        layers_s += routed * self.decode.expert_layer_s * self.decode.layer_ratio(None, self.device)
         clock: float = self.deployment.accelerator.power_fraction**self.decode.clock_exponent
         return layers_s / clock + self.num_layers * self.decode.sync_s * split
 
@@ -298,7 +308,7 @@ def _terms_of(deployment: Deployment, library: OperatorLibrary) -> _Terms:
         library.device,
         local_weights(deployment.model, deployment.weight_dtype),
         library.parameters(LocalDecodeEfficiency, f"{kernels}_decode", family),
-        library.parameters(LocalPrefillEfficiency, f"{kernels}_prefill", family),
+        library.parameters(LocalPrefillEfficiency, f"{kernels}_prefill", family).on(library.device),
     )
 
 

@@ -4,14 +4,21 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from advisor.simulator.deployment import is_local
+from advisor.simulator.engine_costs import engine_costs, operator_library
 from advisor.simulator.intervals import as_rate, narrow, prediction_class, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Distribution, ServingResult
 from advisor.simulator.step_cost import prefill_iteration_s
+from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
 
 PERCENTILES = (50, 90, 95, 99)
+_WITHOUT_RDMA: Final = "TCP 100Gb per node"
+"""Network, in words, over which the nodes of a replica sum where NCCL finds no RDMA: sockets over the port that a node
+has for everything else. Providers' nodes of eight have 80 to 400 Gb/s there (Azure ND H100 v5 80, GCP A3 200)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,8 @@ def predict_serving(
     """Return latencies [s] by mean, p50, p90, p95, p99 and rates [1/s] of a run, with intervals of the replica's class.
 
     Clients that wait for their outputs (`clients_wait`) send as many requests as their mean end-to-end time lets them:
-    their rates are its inverse, by Little's law, and so are the intervals.
+    their rates are its inverse, by Little's law, and so are the intervals. Where nothing says over what network nodes
+    sum, intervals reach up to sockets.
 
     Raises: ValueError: no request finished.
     Source: latencies_of.
@@ -59,7 +67,7 @@ def predict_serving(
     basis = replica.basis
     class_name = class_of(replica, result.mean_batch)
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
-    times = latencies_of(result, replica)
+    times = latencies_of(result, replica, network=unstated_network_factors(result, replica))
     whole = times["e2e_s"]
     if clients_wait and whole["mean"].value > 0.0:
         mean = whole["mean"]
@@ -73,10 +81,14 @@ def predict_serving(
 
 
 def latencies_of(
-    result: ServingResult, replica: ReplicaModel, percents: Sequence[float] = PERCENTILES
+    result: ServingResult,
+    replica: ReplicaModel,
+    percents: Sequence[float] = PERCENTILES,
+    *,
+    network: tuple[float, float] = (1.0, 1.0),
 ) -> dict[str, dict[str, Quantity]]:
     """Return latencies [s] of a run by mean and percentile, with the intervals of the replica's class, of a server that
-    was measured, and of hosts that may be slow.
+    was measured, of hosts that may be slow, and of a network that may be (factors of first tokens and of others).
 
     Assumes: an end-to-end time errs as its parts do; the gap between two tokens errs as their mean does.
     Source: advisor.simulator.intervals.
@@ -89,12 +101,12 @@ def latencies_of(
         found = statistics(times, metric, class_name, basis, percents)
         return {name: _widen(narrow(time, replica, metric), slower) for name, time in found.items()}
 
-    ttft = quantities(result.ttft, "ttft", slower_first)
-    tpot = quantities(result.tpot, "tpot", slower_token)
+    ttft = quantities(result.ttft, "ttft", slower_first * network[0])
+    tpot = quantities(result.tpot, "tpot", slower_token * network[1])
     return {
         "ttft_s": ttft,
         "tpot_s": tpot,
-        "itl_s": quantities(result.itl, "tpot", slower_first),
+        "itl_s": quantities(result.itl, "tpot", slower_first * network[1]),
         "e2e_s": end_to_end(values_of(result.e2e, percents), ttft, tpot),
     }
 
@@ -129,6 +141,48 @@ def slow_host_factors(result: ServingResult, replica: ReplicaModel) -> tuple[flo
     share = min(1.0, result.num_finished * math.ceil(computed / budget) / result.num_iterations)
     grown = share * (slow_s - usual_s) / result.tpot.mean_s
     return ratio, min(ratio, 1.0 / max(1.0 - grown, 1.0 / ratio))
+
+
+def unstated_network_factors(result: ServingResult, replica: ReplicaModel) -> tuple[float, float]:
+    """Return how many times longer a first token and the time per output token take if messages between the nodes of a
+    replica go through sockets instead of RDMA; 1 where a network is stated or one node holds the replica.
+
+    An iteration takes longer by the difference of its exchanges over the two networks, a first token by that of a
+    prompt of mean length.
+
+    Assumes: NCCL falls back to sockets where it finds no RDMA; a server that was measured has a known network.
+    Source: own derivation; collectives/fabric_text.py for sockets.
+    """
+    deployment = replica.deployment
+    is_known = deployment.network or replica.server is not None or is_local(deployment.engine)
+    if is_known or deployment.group(deployment.accelerators_per_replica).num_nodes < 2:
+        return 1.0, 1.0
+    if not result.num_finished or not result.num_iterations:
+        return 1.0, 1.0
+    prompt = max(1, round(result.input_tokens / result.num_finished))
+    batch = max(1, round(result.mean_batch))
+    costs = engine_costs(deployment.engine)
+
+    def iterations_s(network: str) -> tuple[float, float]:
+        other = dataclasses.replace(deployment, network=network)
+        library = operator_library(other)
+        first = prefill_breakdown_s(other, library, costs, prompt)
+        token = decode_breakdown_s(other, library, costs, batch, float(prompt))
+        return sum(first.values()), sum(token.values())
+
+    usual_first_s, usual_token_s = iterations_s("")
+    slow_first_s, slow_token_s = iterations_s(_WITHOUT_RDMA)
+    return (
+        _longer(result.ttft, slow_first_s - usual_first_s),
+        _longer(result.tpot, slow_token_s - usual_token_s),
+    )
+
+
+def _longer(times: Distribution, more_s: float) -> float:
+    """Return how many times longer the mean is if it takes `more_s` more; 1 where nothing was timed."""
+    if not times.num_samples or times.mean_s <= 0.0:
+        return 1.0
+    return 1.0 + max(0.0, more_s) / times.mean_s
 
 
 def _widen(time: Quantity, factor: float) -> Quantity:

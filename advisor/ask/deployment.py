@@ -166,7 +166,10 @@ def _over_nodes(deployment: Deployment, typed: LayoutOptions) -> tuple[Deploymen
         return deployment, "one machine holds a replica: --network says nothing about it" if unused else ""
     between = usual_network(deployment.accelerator, group)
     if typed.network is None and between is not None:
-        return deployment, f"{between.words}; --network says another"
+        return (
+            deployment,
+            f"{between.words}; ranges reach up to TCP over 100 Gb/s a node; --network says another",
+        )
     rate = group.inter_bytes_per_s * BITS_PER_BYTE / GIGA
     kind = ", over sockets" if uses_sockets(typed.network or "") else ""
     return deployment, f"network between nodes: {rate:.3g} Gb/s for each accelerator{kind}"

@@ -113,6 +113,14 @@ class ExpertPadding(Record):
     source: Source
 
 
+class LayerKernels(Record):
+    """Number of kernels that an engine starts for one layer of a model in a decode step, counted in its source."""
+
+    families: tuple[str, ...]
+    kernels: int = Field(ge=1)
+    source: Source
+
+
 class NodeFlags(Record):
     """Words by which the processes of one replica on several machines find each other.
 
@@ -445,6 +453,8 @@ class Engine(Record):
     """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
     earlier_memory: tuple[EarlierMemory, ...] = ()
     expert_padding: tuple[ExpertPadding, ...] = ()
+    layer_kernels: tuple[LayerKernels, ...] = ()
+    """Kernels of a layer by family; another family has as many as the model on which their time was read."""
     state_pool_ratio: float | None = Field(default=None, gt=0)
     """Memory set apart for recurrent states over that of keys and values; None if both share one pool."""
     """Accounting of earlier releases; the first span that holds a run counts."""

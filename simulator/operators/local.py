@@ -5,8 +5,8 @@ unpacks it on the general-purpose units, which on chips with slow ones takes lon
 in micro-batches on the matrix units.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ _OVERLAP_NORM: Final = 3.0
 _HALF_ACCUMULATE: Final = ("turing", "turing-geforce", "ampere-geforce", "ada", "blackwell-geforce")
 """Architectures of boards whose matrix units run twice as fast if sums are kept in 16 bits, unless made for
 workstations."""
+_EMULATES_BFLOAT: Final = ("apple-m1", "apple-m2")
+"""Architectures whose units multiply 16-bit floats of one kind alone: bfloat16 is converted by other instructions
+(jundot/omlx pull request 3277)."""
 _HALF_OVER_FP32: Final = 4.0
 """Ratio of those boards' rate with 16-bit sums to the rate of their general-purpose units (NVIDIA Ampere GA102 white
 paper, table 2)."""
@@ -50,6 +53,24 @@ class LocalDecodeEfficiency(Fitted):
     """Time added to each layer with routed experts [s]."""
     clock_exponent: float = 0.0
     """Power of the clock that a power limit leaves with which small operators slow down."""
+    layer_kernels: float = 0.0
+    """Number of kernels in a layer of the model on which `layer_s` was read; 0 if they were not counted."""
+    core_flop_per_s: float = 0.0
+    """Rate of one core in fp32 on the chip on which `layer_s` was read; 0 if the time is that of any chip."""
+
+    def layer_ratio(self, num_kernels: int | None, device: Device) -> float:
+        """Time of the small operators of a layer over `layer_s`: as many more as the layer has kernels, and slower by
+        the clock of the cores.
+
+        Assumes: cores of one vendor's chips do the same work in a cycle, so that their rates are as their clocks; a
+        chip whose rate in fp32 is not known has the clock of the measured one.
+        Source: own model; mlx-lm, models/*.py, for the kernels.
+        """
+        kernels = num_kernels / self.layer_kernels if num_kernels and self.layer_kernels else 1.0
+        core_flop_per_s = device.peak_flop_per_s.get("fp32", 0.0) / device.num_sms
+        return kernels * (
+            self.core_flop_per_s / core_flop_per_s if self.core_flop_per_s and core_flop_per_s else 1.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +89,18 @@ class LocalPrefillEfficiency(Fitted):
     """Rows of one tile of routed experts' matmuls, which is computed whole; 0 if only filled rows count."""
     wide_sum_fraction: float = 0.0
     """Fraction of attention's FLOP whose sums are kept in 32 bits."""
+    emulated_fraction: float = 1.0
+    """Rate with activations in bfloat16 over that in fp16 where bfloat16 is emulated; 1 if the engine takes fp16."""
+
+    def on(self, device: Device) -> Self:
+        """Return the parameters as an accelerator reaches them, which may emulate the format of the activations.
+
+        Source: raullenchai/Rapid-MLX issue 3154: the same prompt of 2 726 tokens and 4-bit weights on one M2 Max.
+        """
+        if device.architecture not in _EMULATES_BFLOAT or self.emulated_fraction == 1.0:
+            return self
+        names = ("compute_fraction", "expert_fraction", "attention_fraction")
+        return replace(self, **{name: getattr(self, name) * self.emulated_fraction for name in names})
 
 
 def stream_weights_s(

@@ -298,3 +298,19 @@ def test_the_network_between_nodes_is_said_or_told(cli: Cli) -> None:
     assert "do not divide" in cli(f"{SERVE} {wide} --nodes 3").err
     assert "no network is called" in cli(f"{SERVE} {wide} --nodes 2 --network foo").err
     assert "says nothing about it" in cli(f"{SERVE} {wide} --network 'TCP 25Gb'").err
+
+
+def test_a_network_that_nobody_named_widens_what_nodes_sum_over(cli: Cli) -> None:
+    """DeepSeek-R1 over two nodes of eight H100s: 30 tokens/s under vLLM, and 31.2 ms a token with 812 ms to the first
+    one (tt-inference-server issue 356), where no network is named; InfiniBand is named by 23.1 ms."""
+    asked = f"{SERVE} --model deepseek-r1 --gpu h100-sxm --tp 16"
+    asked += " --input-tokens 1024 --output-tokens 128 --json"
+    unnamed = cli(asked).document()["metrics"]
+    for name, measured_s in (("tpot_s", 1 / 30), ("tpot_s", 0.0312), ("ttft_s", 0.812)):
+        mean = unnamed[name]["mean"]
+        assert mean["low"] <= measured_s <= mean["high"], name
+    named = cli(f"{asked} --network 'NDR 8x400'").document()["metrics"]
+    assert named["tpot_s"]["mean"]["value"] == pytest.approx(unnamed["tpot_s"]["mean"]["value"], rel=0.02)
+    assert named["tpot_s"]["mean"]["high"] < 0.0333
+    in_one = f"{SERVE} --model llama-3.1-8b --gpu h100-sxm --tp 8"
+    assert "TCP" not in cli(in_one).err

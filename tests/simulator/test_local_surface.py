@@ -318,3 +318,26 @@ def test_categories_of_a_pass_add_up_to_the_surface(engine: str) -> None:
     assert decode.predicted_s.value == pytest.approx(decode_iteration_s(surface, 1, 512), rel=0.01)
     assert prompt.predicted_s.value == pytest.approx(prefill_iteration_s(surface, 512), rel=0.02)
     assert decode.floor_s < decode.predicted_s.value
+
+
+def test_small_operators_take_as_long_as_their_kernels_and_the_clock_say() -> None:
+    timed = replace(IDEAL, layer_s=5e-5, layer_kernels=19.0, core_flop_per_s=4.5e11)
+    base = device_of(accelerators.by_id("m4-max-40-core"))
+    slower = device_of(accelerators.by_id("m2-max"))
+    same = timed.layer_ratio(19, base)
+    assert timed.layer_ratio(38, base) == pytest.approx(2 * same)
+    assert timed.layer_ratio(None, base) == pytest.approx(same)
+    assert timed.layer_ratio(19, slower) > 1.2 * same
+    unknown = replace(base, peak_flop_per_s={"bf16": base.peak_flop_per_s["bf16"]})
+    assert timed.layer_ratio(19, unknown) == 1.0
+    assert IDEAL.layer_ratio(38, slower) == 1.0
+
+
+def test_only_chips_without_bfloat16_pay_for_emulating_it() -> None:
+    found = LocalPrefillEfficiency(0.8, 0.5, 0.4, 32.0, emulated_fraction=0.75)
+    emulating, native = (device_of(accelerators.by_id(chip)) for chip in ("m2-max", "m3-max-40-core"))
+    assert found.on(native) == found
+    assert found.on(emulating).compute_fraction == pytest.approx(0.6)
+    assert found.on(emulating).attention_rows == found.attention_rows
+    other_engine = replace(found, emulated_fraction=1.0)
+    assert other_engine.on(emulating) == other_engine
