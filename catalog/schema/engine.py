@@ -452,12 +452,12 @@ class Engine(Record):
     memory_reserve: MemoryReserve | None = None
     """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
     earlier_memory: tuple[EarlierMemory, ...] = ()
+    """Accounting of earlier releases; the first span that holds a run counts."""
     expert_padding: tuple[ExpertPadding, ...] = ()
     layer_kernels: tuple[LayerKernels, ...] = ()
     """Kernels of a layer by family; another family has as many as the model on which their time was read."""
     state_pool_ratio: float | None = Field(default=None, gt=0)
     """Memory set apart for recurrent states over that of keys and values; None if both share one pool."""
-    """Accounting of earlier releases; the first span that holds a run counts."""
     profiles_encoder: bool = False
     """Whether memory for the largest images is taken off the cache at the start, if the model reads images (vLLM)."""
     kv_block_tokens: int = Field(gt=0)
