@@ -281,6 +281,13 @@ def overlap(first: Planned, second: Planned) -> bool:
     return most >= second.found.purchase.cost * cost_factors(second)[0]
 
 
+def highest_overlap(option: Planned) -> float:
+    """Return the expected cost above which no variant at a firm price overlaps with an option of its accelerator."""
+    capacity = math.log(capacity_factor(option.found, 0.9))
+    most = option.found.purchase.cost * cost_factors(option)[1]
+    return most * math.exp(math.hypot(capacity, Z80 * _FRESH_SIGMA) + 0.5 * _FRESH_SIGMA**2)
+
+
 def cost_range(option: Planned) -> tuple[float, float]:
     """Return the 80 % interval of what an option costs [USD per million tokens]."""
     low, high = cost_factors(option)
