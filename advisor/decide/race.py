@@ -365,9 +365,7 @@ class Race:
         were looked for."""
         leaders, safe = self._states_of(-1)
         wanted = {
-            plan.found.accelerator_id: highest_overlap(plan)
-            for plan in leaders.leaders()
-            if not plan.is_safe
+            plan.found.accelerator_id: highest_overlap(plan) for plan in leaders.leaders() if not plan.is_safe
         }
         if all(usd <= safe.wanted.get(name, 0.0) for name, usd in wanted.items()):
             return False
