@@ -200,6 +200,7 @@ def _run_of_shares(
     tokens = [result.steady_output_tokens_per_s for result in results]
     changes: dict[str, Any] = {
         "steady_requests_per_s": _total(steady, counts),
+        "steady_sent_per_s": _total([result.steady_sent_per_s for result in results], counts),
         "steady_output_tokens_per_s": _total(tokens, counts),
     }
     for name in ("busy_fraction", "mean_batch", "mean_kv_tokens"):
@@ -384,7 +385,7 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
     if traffic.trace is not None:
         trace = trace_of(traffic)
         if trace.rate_per_s is not None:
-            return share_of_replay(trace, load, num_requests)
+            return share_of_replay(trace, load, num_requests, seed)
     num_requests = min(num_requests, most_requests(load))
     lengths = (
         _stratified_lengths(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
