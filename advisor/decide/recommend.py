@@ -82,6 +82,9 @@ SCREENED_ONLY: Final = (
 POOLS_GAIN: Final = 0.92
 """Cost of the bound of two pools over that of the best plain deployment below which `auto` sizes them. What is found
 costs 3 to 10 % more than its bound."""
+_MOST_FOR_SAFETY: Final = 3.0
+"""Expected cost of a safe pick over the least of any option, at most: nobody rents a machine of eight boards for a load
+of one because its price is a month younger. Own choice."""
 POOLS_MOST_PER_S: Final = 100.0
 """Requests per second up to which `auto` sizes pools. A run that shows whether they hold has 80 seconds of requests: at
 200 requests/s sizing one pair takes 6 CPU seconds, as many as the rest of the question."""
@@ -330,9 +333,13 @@ def build_shortlist(done: Search) -> Shortlist:
     scenario = done.scenario
     race = done.race
     entries, fleets = _ranking(done, WIDTH)
-    safe = next((place for place, plan in enumerate(entries) if plan.is_safe), None)
+    most = _MOST_FOR_SAFETY * min((plan.expected_cost for plan in entries), default=0.0)
+    safe = next(
+        (place for place, plan in enumerate(entries) if plan.is_safe and plan.expected_cost <= most), None
+    )
     able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_safe)]
-    below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
+    affordable = (plan for plan in able if plan is not None and plan.expected_cost <= most)
+    below = min(affordable, key=lambda plan: plan.expected_cost, default=None)
     if safe is not None and below is not None and _is_cheaper_elsewhere(below, entries[safe]):
         safe = None  # a variant of an option that is not safe itself is safe for less
     costs = [plan.found.purchase.cost for plan in entries]
@@ -438,15 +445,21 @@ def _place_notes(scenario: Scenario, options: Sequence[Option]) -> tuple[str, ..
 
 def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
     """Fleets of unlike parts that cost less than plain deployments of the first entries, where they are asked for, or
-    where `auto` finds that they may pay."""
+    where `auto` finds that they may pay: not where kernels are assumed, since pools rest on the ratio of the time of
+    prompts to that of answers, and on transfers that nobody measured there either."""
     scenario = done.scenario
     demand = demands_of(scenario)[-1]
-    names = [plan.found.accelerator_id for plan in entries]
-    plans = [done.race.others(-1, name) for name in names]
+    plans = [done.race.others(-1, plan.found.accelerator_id) for plan in entries]
     found = list[Planned]()
-    if APART.name in scenario.levers or (_may_try_pools(scenario, demand) and _is_light(entries)):
-        bases = bases_of(scenario, plans, of_one_seller=False)
-        gain = 1.0 if APART.name in scenario.levers else POOLS_GAIN
+    are_asked = APART.name in scenario.levers
+    if are_asked or (_may_try_pools(scenario, demand) and _is_light(entries)):
+        founded = [
+            of_chip
+            for plan, of_chip in zip(entries, plans, strict=True)
+            if are_asked or plan.found.replica.basis != "assumed"
+        ]
+        bases = bases_of(scenario, founded, of_one_seller=False)
+        gain = 1.0 if are_asked else POOLS_GAIN
         found += pools(scenario, demand, bases, done.accelerators, done.offers, gain=gain)
     if BY_LENGTH.name in scenario.levers:
         bases = bases_of(scenario, plans, of_one_seller=True)
