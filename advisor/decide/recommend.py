@@ -102,7 +102,8 @@ class Search:
     offers: Mapping[str, tuple[Price, ...]]
     race: Race
     together: Planned | None = None
-    """Own boards of several kinds that serve together; None where one kind alone costs no more, or none is asked."""
+    """Own boards of several kinds that serve together, or of one kind in two pools where no plain deployment carries
+    the load; None where one kind alone costs no more, or none is asked."""
 
     def counts(self, wall_s: float) -> Counts:
         """Return the numbers of candidates, models and simulations so far, with the wall time `wall_s` [s]."""
@@ -139,6 +140,8 @@ def search_scenario(
     """
     with limit_effort(SEARCH_WORK if work is None else work) as effort:
         done = _run_search(scenario, progress, offered, width)
+        if scenario.constraints.own and not done.race.entries(-1, 1) and done.together is None:
+            done = replace(done, together=_pools_beyond(done, progress))
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
     if done.race.entries(-1, 1) or done.together is not None:
@@ -465,6 +468,20 @@ def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
         bases = bases_of(scenario, plans, of_one_seller=True)
         found += split_fleets(scenario, demand, bases, done.model, done.accelerators, done.offers)
     return found
+
+
+def _pools_beyond(done: Search, progress: Report) -> Planned | None:
+    """Return two pools of own boards that carry a load which is too much for plain deployments of all of them; None
+    where `auto` does not try pools, or they do not carry it either."""
+    scenario = done.scenario
+    demand = demands_of(scenario)[-1]
+    if not _may_try_pools(scenario, demand) or demand.size > POOLS_MOST_PER_S:
+        return None
+    most = _run_search(scenario.with_traffic(rate_per_s=None), progress)
+    plain = [[plan] for plan in most.race.entries(-1) if plan.found.replica.basis != "assumed"]
+    bases = bases_of(scenario, plain, of_one_seller=False)
+    found = pools(scenario, demand, bases, done.accelerators, done.offers, at_any_cost=True)
+    return min(found, key=lambda plan: plan.expected_cost, default=None)
 
 
 def _may_try_pools(scenario: Scenario, demand: Demand) -> bool:

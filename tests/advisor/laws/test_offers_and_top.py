@@ -155,6 +155,27 @@ def test_an_accelerator_costs_in_a_list_what_it_costs_alone(words: str, num_opti
         assert option["bill"]["usd_per_hour"] == alone["bill"]["usd_per_hour"], accelerator
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        # Plain deployments of eight carry 24 requests/s; seven in two pools carry this.
+        "recommend --model llama-3.3-70b --gpu h200-sxm --rate 25.4",
+        "recommend --model 8b --gpu l40s --rate 9",
+    ],
+)
+def test_what_is_rented_carries_the_load_when_it_is_owned(words: str) -> None:
+    machine = ask(words).first["machine"]
+    owned = f"{machine['num_accelerators']}x{machine['accelerator']}"
+    assert ask(with_option(words.replace(f"--gpu {machine['accelerator']}", ""), f"--own {owned}")).code == 0
+
+
+def test_a_number_of_accelerators_without_a_load_is_taken_whole() -> None:
+    """A ladder of loads asked eight accelerators for 200 requests/s, and nothing served the model at all."""
+    for count in (1, 8):
+        option = ask(f"recommend --model 70b --gpu {count}xh200-sxm").first
+        assert option["machine"]["num_accelerators"] == count
+
+
 @generate_questions
 def test_no_offer_hides_a_cheaper_one(question: Question) -> None:
     check_hidden(question)
