@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -292,7 +291,7 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
     if traffic.part is not None:
         return _lengths_in_range(traffic)
     if traffic.trace is not None:
-        return EmpiricalLengths(_trace(traffic.trace).pairs)
+        return EmpiricalLengths(read_trace(traffic.trace).pairs)
     common = traffic.shared_prefix_tokens
     outputs = traffic.mean_output_tokens
     inputs = traffic.own_input_tokens
@@ -320,7 +319,7 @@ def prompt_pairs(traffic: Traffic) -> NDArray[np.int64]:
         inside: NDArray[np.int64] = pairs[(pairs[:, 0] >= part.from_tokens) & (pairs[:, 0] <= most)]
         return inside
     if traffic.trace is not None:
-        return np.array(_trace(traffic.trace).pairs)
+        return np.array(read_trace(traffic.trace).pairs)
     inputs = np.random.default_rng([0, 0])
     outputs = np.random.default_rng([0, 1])
     drawn = islice(lengths_of(traffic).chunks(inputs, outputs), _SAMPLED_CHUNKS)
@@ -425,7 +424,7 @@ def _shared_prefixes(traffic: Traffic) -> SharedPrefixes | None:
 def trace_of(traffic: Traffic) -> Trace:
     """The requests of a traffic's trace; of a range of prompts those that are in it, at their own instants."""
     assert traffic.trace is not None
-    trace = _trace(traffic.trace)
+    trace = read_trace(traffic.trace)
     part = traffic.part
     if part is None:
         return trace
@@ -440,8 +439,3 @@ def trace_of(traffic: Traffic) -> Trace:
         block_tokens=trace.block_tokens,
         has_times=trace.has_times,
     )
-
-
-@lru_cache(maxsize=4)
-def _trace(path: Path) -> Trace:
-    return read_trace(path)
