@@ -82,9 +82,6 @@ SCREENED_ONLY: Final = (
 POOLS_GAIN: Final = 0.92
 """Cost of the bound of two pools over that of the best plain deployment below which `auto` sizes them. What is found
 costs 3 to 10 % more than its bound."""
-_MOST_FOR_SAFETY: Final = 3.0
-"""Expected cost of a safe pick over the least of any option, at most: nobody rents a machine of eight boards for a load
-of one because its price is a month younger. Own choice."""
 POOLS_MOST_PER_S: Final = 100.0
 """Requests per second up to which `auto` sizes pools. A run that shows whether they hold has 80 seconds of requests: at
 200 requests/s sizing one pair takes 6 CPU seconds, as many as the rest of the question."""
@@ -336,13 +333,9 @@ def build_shortlist(done: Search) -> Shortlist:
     scenario = done.scenario
     race = done.race
     entries, fleets = _ranking(done, WIDTH)
-    most = _MOST_FOR_SAFETY * min((plan.expected_cost for plan in entries), default=0.0)
-    safe = next(
-        (place for place, plan in enumerate(entries) if plan.is_safe and plan.expected_cost <= most), None
-    )
+    safe = next((place for place, plan in enumerate(entries) if plan.is_safe), None)
     able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_safe)]
-    affordable = (plan for plan in able if plan is not None and plan.expected_cost <= most)
-    below = min(affordable, key=lambda plan: plan.expected_cost, default=None)
+    below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
     if safe is not None and below is not None and _is_cheaper_elsewhere(below, entries[safe]):
         safe = None  # a variant of an option that is not safe itself is safe for less
     costs = [plan.found.purchase.cost for plan in entries]
