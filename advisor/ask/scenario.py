@@ -263,6 +263,7 @@ def scenario_of(
         and traffic.concurrency is None
         and goals.budget_usd_per_hour is None
         and not constraints.own
+        and not constraints.most_rented
     )
     scenario = Scenario(
         model=models.reference(model, found.record),

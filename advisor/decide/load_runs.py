@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -200,6 +199,7 @@ def _run_of_shares(
     tokens = [result.steady_output_tokens_per_s for result in results]
     changes: dict[str, Any] = {
         "steady_requests_per_s": _total(steady, counts),
+        "steady_sent_per_s": _total([result.steady_sent_per_s for result in results], counts),
         "steady_output_tokens_per_s": _total(tokens, counts),
     }
     for name in ("busy_fraction", "mean_batch", "mean_kv_tokens"):
@@ -291,7 +291,7 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
     if traffic.part is not None:
         return _lengths_in_range(traffic)
     if traffic.trace is not None:
-        return EmpiricalLengths(_trace(traffic.trace).pairs)
+        return EmpiricalLengths(read_trace(traffic.trace).pairs)
     common = traffic.shared_prefix_tokens
     outputs = traffic.mean_output_tokens
     inputs = traffic.own_input_tokens
@@ -319,7 +319,7 @@ def prompt_pairs(traffic: Traffic) -> NDArray[np.int64]:
         inside: NDArray[np.int64] = pairs[(pairs[:, 0] >= part.from_tokens) & (pairs[:, 0] <= most)]
         return inside
     if traffic.trace is not None:
-        return np.array(_trace(traffic.trace).pairs)
+        return np.array(read_trace(traffic.trace).pairs)
     inputs = np.random.default_rng([0, 0])
     outputs = np.random.default_rng([0, 1])
     drawn = islice(lengths_of(traffic).chunks(inputs, outputs), _SAMPLED_CHUNKS)
@@ -384,7 +384,7 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
     if traffic.trace is not None:
         trace = trace_of(traffic)
         if trace.rate_per_s is not None:
-            return share_of_replay(trace, load, num_requests)
+            return share_of_replay(trace, load, num_requests, seed)
     num_requests = min(num_requests, most_requests(load))
     lengths = (
         _stratified_lengths(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
@@ -424,7 +424,7 @@ def _shared_prefixes(traffic: Traffic) -> SharedPrefixes | None:
 def trace_of(traffic: Traffic) -> Trace:
     """The requests of a traffic's trace; of a range of prompts those that are in it, at their own instants."""
     assert traffic.trace is not None
-    trace = _trace(traffic.trace)
+    trace = read_trace(traffic.trace)
     part = traffic.part
     if part is None:
         return trace
@@ -439,8 +439,3 @@ def trace_of(traffic: Traffic) -> Trace:
         block_tokens=trace.block_tokens,
         has_times=trace.has_times,
     )
-
-
-@lru_cache(maxsize=4)
-def _trace(path: Path) -> Trace:
-    return read_trace(path)

@@ -369,9 +369,10 @@ class Measurements:
             return strain(result, self.scenario.objectives)
         tightest, metric = odds_of_missing(result, self.scenario.objectives)
         served = result.steady_requests_per_s
-        if self.is_closed or tightest > 1.0 or served is None or served >= _KEEPS_UP * load:
+        sent = result.steady_sent_per_s or load
+        if self.is_closed or tightest > 1.0 or served is None or served >= _KEEPS_UP * sent:
             return tightest, metric
-        return _KEEPS_UP * load / served, "throughput"
+        return _KEEPS_UP * sent / served, "throughput"
 
     def _run(self, load: float, number: int, stage: Stage) -> ServingResult:
         """The run of one seed at a load; confirming and settling share theirs."""

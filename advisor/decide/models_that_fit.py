@@ -33,6 +33,8 @@ _FORMATS: Final = (
     *(name for name in GGUF_STEPS if bytes_per_element(name) >= bytes_per_element("int4")),
 )
 """Formats that are tried besides a model's own, the widest first. Below four bits the cost in quality is not small."""
+_FLUENT_TOKENS_PER_S: Final = 20.0
+"""Speed of an answer from which on a wider format is worth more than a faster one: twice reading. Own choice."""
 _MOST_SPEEDS: Final = 40
 """Most models whose speed is computed."""
 _MOST_MACHINES: Final = 20
@@ -52,7 +54,8 @@ class FittingMachine:
 
 @dataclass(frozen=True, slots=True)
 class FittingModel:
-    """One model in the widest published format that owned accelerators hold, or that the cheapest machine holds."""
+    """One model in the widest published format that the cheapest machine holds, or with which owned accelerators answer
+    fluently."""
 
     model: Model
     machine: FittingMachine
@@ -80,7 +83,7 @@ def models_that_fit(
     tokens = scenario.traffic.longest_request_tokens
     found = models_by_quality(scenario, machines)
     if not in_time:
-        shown = [_with_speed(one, scenario)[0] for one in found[: min(most, _MOST_SPEEDS)]]
+        shown = (_most_fluent(one, machines, scenario) for one in found[: min(most, _MOST_SPEEDS)])
         return tuple(shown), len(found)
     kept = list[FittingModel]()
     for one in found[:_MOST_SPEEDS]:
@@ -90,6 +93,30 @@ def models_that_fit(
         if len(kept) == most:
             break
     return tuple(kept), len(found)
+
+
+def _most_fluent(found: FittingModel, machines: Sequence[FittingMachine], scenario: Scenario) -> FittingModel:
+    """Return a model, with its speed, as owned accelerators answer fastest with the most bits with which they answer
+    fluently, or with any; on rented ones in the format that it has."""
+    if found.machine.provider != OWN:
+        return _with_speed(found, scenario)[0]
+    tokens = scenario.traffic.longest_request_tokens
+    able = _that_hold(found.model, machines, scenario, tokens, found.quality, widest_first=True)
+    fastest = found
+    for _, of_bits in itertools.groupby(able, key=lambda each: _whole_bits(each.deployment.weight_dtype)):
+        fastest = max((fastest, *(_with_speed(each, scenario)[0] for each in of_bits)), key=_speed)
+        if _speed(fastest) >= _FLUENT_TOKENS_PER_S:
+            break
+    return fastest
+
+
+def _speed(found: FittingModel) -> float:
+    return 0.0 if found.tokens_per_s is None else found.tokens_per_s.value
+
+
+def _whole_bits(dtype: str) -> int:
+    """Return the bits of an element in whole numbers: formats that differ by their scales alone are equally wide."""
+    return round(8.0 * bytes_per_element(dtype))
 
 
 def models_by_quality(scenario: Scenario, machines: Sequence[FittingMachine]) -> list[FittingModel]:
@@ -152,12 +179,12 @@ def _that_hold(
     widest_first: bool = False,
 ) -> Iterator[FittingModel]:
     """Yield a model on each machine that holds it, in each published format that it holds there: by machine and then
-    the widest format first, or with `widest_first` by format and then machine."""
+    the widest format first, or with `widest_first` by the bits of the format and then machine."""
     parameters = parameter_count(model)
     formats = _formats(model, scenario)
     tried = list(itertools.product(machines, formats))
     if widest_first:
-        tried.sort(key=lambda pair: formats.index(pair[1]))
+        tried.sort(key=lambda pair: -_whole_bits(pair[1]))
     for machine, dtype in tried:
         whole = (machine.accelerator.memory_bytes or 0.0) * machine.count
         if parameters.total * bytes_per_element(dtype) * 0.9 > whole:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog.engines import weight_formats
 from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
@@ -14,7 +15,7 @@ from advisor.decide.reason import NoKernels
 from advisor.decide.scenario import Constraints, Objectives, Scenario
 from advisor.decide.trial import Found
 
-_LIMITS: Final = {
+LIMITS: Final = {
     "--precision": "precisions",
     "--kv-precision": "kv_dtype",
     "--engine": "engines",
@@ -26,13 +27,14 @@ _LIMITS: Final = {
     "--max-gpus": "max_accelerators",
     "--power-budget": "power_budget_w",
 }
+"""Options that limit a question, and the fields of its constraints."""
 _FACTORS: Final = (1.25, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Limits that are tried, over those of the question: an answer is at most half as long again as the shortest up to 16,
 and costs four searches."""
 _MOST_CONFIRMED: Final = 3
 """Factors at which a whole search is asked to confirm what short runs held. Own choice: each costs a search."""
-_FEWEST_BITS: Final = "int4"
-"""Format that makes a model small enough for hardware that is there."""
+_FOUR_BITS: Final = ("int4", "q4_k_m", "exl3-4.0bpw")
+"""Formats that make a model small enough for hardware that is there: of several the first that an engine serves."""
 _MORE: Final = (1.0, 1.25, 1.6, 2.0)
 """Budgets that are tried, over the cheapest bill that short runs hold; long runs may need a second replica."""
 _CENT_USD: Final = 0.01
@@ -169,18 +171,18 @@ def _changes(
 ) -> Iterator[ChangedQuestion | LooserLimits]:
     """Yield questions with one change each."""
     limits = scenario.constraints
-    can_shrink = limits.own and not limits.precisions
-    smaller = scenario.with_limits(precisions=(_FEWEST_BITS,)) if can_shrink else None
+    fewest_bits = _four_bits(limits, engines) if limits.own and not limits.precisions else ""
+    smaller = scenario.with_limits(precisions=(fewest_bits,)) if fewest_bits else None
     if smaller is not None:  # quality and latency are given up before hardware is bought
-        yield ChangedQuestion(f"--precision {_FEWEST_BITS}", smaller)
+        yield ChangedQuestion(f"--precision {fewest_bits}", smaller)
     looser = LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
     if limits.own:
         yield looser
         if smaller is not None:
-            yield LooserLimits(f"--precision {_FEWEST_BITS} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
+            yield LooserLimits(f"--precision {fewest_bits} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
         larger = [(need, "", scenario) for need in _needed_accelerators(scenario, model, engines)]
         if smaller is not None:
-            format_option = f" --precision {_FEWEST_BITS}"
+            format_option = f" --precision {fewest_bits}"
             larger += [
                 (need, format_option, smaller) for need in _needed_accelerators(smaller, model, engines)
             ]
@@ -195,7 +197,7 @@ def _changes(
         yield ChangedQuestion(f"--precision {served}", narrower)
         yield LooserLimits(f"--precision {served} ", narrower, (("ttft", "e2e"), _ALL_METRICS))
     elsewhere = find_wider_limit(limits, scenario.as_of)
-    for option, field in _LIMITS.items():
+    for option, field in LIMITS.items():
         usual = Constraints.model_fields[field].get_default()
         if getattr(limits, field) != usual:
             yield ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))
@@ -210,6 +212,19 @@ def _changes(
             yield LooserLimits("drop --engine, with ", other, (("ttft", "e2e"), _ALL_METRICS))
         free = scenario.with_limits(own=Constraints.model_fields["own"].get_default())
         yield ChangedQuestion("drop --own", free)
+
+
+def _four_bits(limits: Constraints, engines: tuple[Engine, ...]) -> str:
+    """Return the usual format of four bits that an allowed engine serves on owned hardware; empty if there is none."""
+    chips = [accelerator_catalog.by_id(name) for _, name in limits.own]
+    served = {
+        name
+        for chip in chips
+        for engine in engines
+        if engine.id in chip.engines
+        for name in weight_formats(engine, chip)
+    }
+    return next((name for name in _FOUR_BITS if name in served), "")
 
 
 def _has_load(scenario: Scenario) -> bool:

@@ -40,7 +40,7 @@ def providers_not_taken(
     rents = {offer.provider for offer in taken.values()}
     return tuple(
         NotTaken("--provider", name, _provider_reason(name, offers, taken))
-        for name in dict.fromkeys(constraints.providers)
+        for name in sorted(set(constraints.providers))
         if name not in rents
     )
 
@@ -78,7 +78,7 @@ def engines_not_taken(
 ) -> tuple[NotTaken, ...]:
     """Return the engines that a question names and that no entry runs."""
     taken = {plan.found.candidate.deployment.engine.id for plan in entries}
-    left = [name for name in dict.fromkeys(scenario.constraints.engines) if name not in taken]
+    left = sorted(set(scenario.constraints.engines) - taken)
     found = []
     for engine in left:
         compared = (

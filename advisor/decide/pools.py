@@ -120,8 +120,9 @@ def pools(
     offers: Mapping[str, tuple[Price, ...]],
     *,
     gain: float = 1.0,
+    at_any_cost: bool = False,
 ) -> list[Planned]:
-    """Return the fleets of two pools that cost less than the plain deployments."""
+    """Return the fleets of two pools that cost less than the plain deployments, or cost anything."""
     of_candidate: dict[int, tuple[list[Worker], list[Worker]]] = {}
     for base in bases:
         candidate = id(base.plain.found.candidate)
@@ -140,7 +141,7 @@ def pools(
                 if agree(first, second):
                     yield PoolPair(_from_offers(base, first), _from_offers(base, second))
 
-    return fleets(scenario, demand, bases, offers, pairs_of, gain=gain)
+    return fleets(scenario, demand, bases, offers, pairs_of, gain=gain, at_any_cost=at_any_cost)
 
 
 def _from_offers(base: Base, side: Worker) -> Worker:

@@ -34,7 +34,8 @@ class Demand:
 
 
 def demands_of(scenario: Scenario) -> tuple[Demand, ...]:
-    """Return the loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit."""
+    """Return the loads that a scenario asks about: the one that it names, its ladder, its budget, or what one unit
+    carries, or as many units as are owned or asked for by their number."""
     traffic = scenario.traffic
     budget = scenario.objectives.budget_usd_per_hour
     if traffic.rate_per_s is not None:
@@ -192,7 +193,11 @@ def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -
         num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))
     else:
         least = max(way.min_units, math.ceil((1 + spare) / way.replicas_per_unit))
-        is_all = demand.kind == "budget" or way.price.provider == OWN
+        is_all = (
+            demand.kind == "budget"
+            or way.price.provider == OWN
+            or way.price.accelerator in {name for _, name in scenario.constraints.most_rented}
+        )
         num_units = int(min(most, _MOST_UNITS)) if is_all else least
         num_replicas = num_units * way.replicas_per_unit
         if num_replicas <= spare:

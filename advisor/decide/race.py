@@ -44,11 +44,11 @@ from advisor.decide.purchase import (
     with_replicas,
 )
 from advisor.decide.ranking import (
-    EQUAL_FACTOR,
     Planned,
     buy_at_capacity,
     cheapest_by_expectation,
     firm_ways,
+    highest_overlap,
     judge_purchase,
     sort_by_expected_cost,
 )
@@ -365,9 +365,7 @@ class Race:
         were looked for."""
         leaders, safe = self._states_of(-1)
         wanted = {
-            plan.found.accelerator_id: EQUAL_FACTOR * plan.expected_cost
-            for plan in leaders.leaders()
-            if not plan.is_safe
+            plan.found.accelerator_id: highest_overlap(plan) for plan in leaders.leaders() if not plan.is_safe
         }
         if all(usd <= safe.wanted.get(name, 0.0) for name, usd in wanted.items()):
             return False

@@ -14,7 +14,7 @@ from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.load_runs import sure_clients
 from advisor.decide.measure import Capacity, PlanningPoint
-from advisor.decide.offers import NO_SPREAD, ROUNDING, Placement, price_spread_of
+from advisor.decide.offers import NO_SPREAD, OWN, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, planned_load, purchase_on
@@ -80,10 +80,11 @@ class Planned:
 
     @property
     def is_measured(self) -> bool:
-        """Whether kernels were measured on this hardware, the engine has the model's class and the checkpoint exists,
-        ignoring the price."""
+        """Whether kernels were measured on this hardware, or it is one's own, so that there is none to choose instead;
+        the engine has the model's class and the checkpoint exists. The price does not count."""
+        is_owned = self.found.purchase.placement.price.provider == OWN
         return (
-            self.found.replica.basis != "assumed"
+            (is_owned or self.found.replica.basis != "assumed")
             and self.found.candidate.checkpoint.origin != "quantise first"
             and not lacks_head(self.found.candidate)
             and support_of(self.found.candidate.deployment).is_known
@@ -279,6 +280,13 @@ def overlap(first: Planned, second: Planned) -> bool:
     """Whether the 80 % intervals of what the search compares of two options overlap. Source: own definition."""
     most = first.found.purchase.cost * cost_factors(first)[1]
     return most >= second.found.purchase.cost * cost_factors(second)[0]
+
+
+def highest_overlap(option: Planned) -> float:
+    """Return the expected cost above which no variant at a firm price overlaps with an option of its accelerator."""
+    capacity = math.log(capacity_factor(option.found, 0.9))
+    most = option.found.purchase.cost * cost_factors(option)[1]
+    return most * math.exp(math.hypot(capacity, Z80 * _FRESH_SIGMA) + 0.5 * _FRESH_SIGMA**2)
 
 
 def cost_range(option: Planned) -> tuple[float, float]:

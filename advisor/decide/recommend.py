@@ -24,7 +24,7 @@ from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
-from advisor.decide.nearest import loosen_limits, nearest_question
+from advisor.decide.nearest import LIMITS, loosen_limits, nearest_question
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
 from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
 from advisor.decide.option import Option, Role
@@ -55,7 +55,7 @@ from advisor.decide.reason import (
     Reason,
     most_common,
 )
-from advisor.decide.scenario import Scenario, fit_to_window
+from advisor.decide.scenario import Constraints, Scenario, fit_to_window
 from advisor.decide.screening import screen
 from advisor.decide.served_option import (
     ages_days,
@@ -99,7 +99,8 @@ class Search:
     offers: Mapping[str, tuple[Price, ...]]
     race: Race
     together: Planned | None = None
-    """Own boards of several kinds that serve together; None where one kind alone costs no more, or none is asked."""
+    """Own boards of several kinds that serve together, or of one kind in two pools where no plain deployment carries
+    the load; None where one kind alone costs no more, or none is asked."""
 
     def counts(self, wall_s: float) -> Counts:
         """Return the numbers of candidates, models and simulations so far, with the wall time `wall_s` [s]."""
@@ -136,6 +137,8 @@ def search_scenario(
     """
     with limit_effort(SEARCH_WORK if work is None else work) as effort:
         done = _run_search(scenario, progress, offered, width)
+        if scenario.constraints.own and not done.race.entries(-1, 1) and done.together is None:
+            done = replace(done, together=_pools_beyond(done, progress))
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
     if done.race.entries(-1, 1) or done.together is not None:
@@ -438,20 +441,40 @@ def _place_notes(scenario: Scenario, options: Sequence[Option]) -> tuple[str, ..
 
 def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
     """Fleets of unlike parts that cost less than plain deployments of the first entries, where they are asked for, or
-    where `auto` finds that they may pay."""
+    where `auto` finds that they may pay: not where kernels are assumed, since pools rest on the ratio of the time of
+    prompts to that of answers, and on transfers that nobody measured there either."""
     scenario = done.scenario
     demand = demands_of(scenario)[-1]
-    names = [plan.found.accelerator_id for plan in entries]
-    plans = [done.race.others(-1, name) for name in names]
+    plans = [done.race.others(-1, plan.found.accelerator_id) for plan in entries]
     found = list[Planned]()
-    if APART.name in scenario.levers or (_may_try_pools(scenario, demand) and _is_light(entries)):
-        bases = bases_of(scenario, plans, of_one_seller=False)
-        gain = 1.0 if APART.name in scenario.levers else POOLS_GAIN
+    are_asked = APART.name in scenario.levers
+    if are_asked or (_may_try_pools(scenario, demand) and _is_light(entries)):
+        founded = [
+            of_chip
+            for plan, of_chip in zip(entries, plans, strict=True)
+            if are_asked or plan.found.replica.basis != "assumed"
+        ]
+        bases = bases_of(scenario, founded, of_one_seller=False)
+        gain = 1.0 if are_asked else POOLS_GAIN
         found += pools(scenario, demand, bases, done.accelerators, done.offers, gain=gain)
     if BY_LENGTH.name in scenario.levers:
         bases = bases_of(scenario, plans, of_one_seller=True)
         found += split_fleets(scenario, demand, bases, done.model, done.accelerators, done.offers)
     return found
+
+
+def _pools_beyond(done: Search, progress: Report) -> Planned | None:
+    """Return two pools of own boards that carry a load which is too much for plain deployments of all of them; None
+    where `auto` does not try pools, or they do not carry it either."""
+    scenario = done.scenario
+    demand = demands_of(scenario)[-1]
+    if not _may_try_pools(scenario, demand) or demand.size > POOLS_MOST_PER_S:
+        return None
+    most = _run_search(scenario.with_traffic(rate_per_s=None), progress)
+    plain = [[plan] for plan in most.race.entries(-1) if plan.found.replica.basis != "assumed"]
+    bases = bases_of(scenario, plain, of_one_seller=False)
+    found = pools(scenario, demand, bases, done.accelerators, done.offers, at_any_cost=True)
+    return min(found, key=lambda plan: plan.expected_cost, default=None)
 
 
 def _may_try_pools(scenario: Scenario, demand: Demand) -> bool:
@@ -689,7 +712,25 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
 
 _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoCacheFormat, NoKernels, NotSupported)
 """Reasons that no objective and no budget changes."""
-_OTHER_LIMITS: Final = "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision"
+
+
+def _limits_to_change(done: Search) -> str:
+    """Return the limits of a question that may be given up, of those that it has."""
+    limits = done.scenario.constraints
+    if not done.offers and not limits.own:
+        return "another --as-of or wider limits, or your own prices with --price-file"
+    metrics = dict.fromkeys(level.metric for level in done.scenario.objectives.levels)
+    looser = " or ".join(f"--{name}-p99" for name in metrics)
+    typed = [
+        option
+        for option, field in LIMITS.items()
+        if getattr(limits, field) != Constraints.model_fields[field].get_default()
+    ]
+    ways = [f"loosen {looser}"] if looser else []
+    ways += ["raise --budget"] if done.scenario.objectives.budget_usd_per_hour is not None else []
+    ways += [f"drop {'/'.join(typed)}"] if typed else []
+    ways += ["more of them with --own"] if limits.own else []
+    return ", or ".join(ways) or "a smaller --model"
 
 
 def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
@@ -708,7 +749,7 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
     return NoAnswerError(
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
-        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
+        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _limits_to_change(done)),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
         else window_note,

@@ -154,8 +154,10 @@ def fleets(
     pairs_of: Callable[[Asked, Base], Iterable[WorkerPair]],
     *,
     gain: float = 1.0,
+    at_any_cost: bool = False,
 ) -> list[Planned]:
-    """Return the fleets of two unlike parts that are expected to cost less than the plain deployments.
+    """Return the fleets of two unlike parts that are expected to cost less than the plain deployments, or cost
+    anything.
 
     Parts are begun with what is likely to do, grown until runs with headroom hold, held with several seeds, and shown
     with others.
@@ -166,9 +168,14 @@ def fleets(
         allowed = {name: tuple(filter(base.allows, rows)) for name, rows in offers.items()}
         asked = Asked(scenario, demand, allowed, gain, measured)
         pairs = list(pairs_of(asked, base))
-        seek = _most_within if demand.kind == "budget" else _best
-        best = seek(asked, base.plain, pairs)
-        if best is None or best.expected_cost >= base.plain.expected_cost:
+        if at_any_cost:
+            best = _best(asked, math.inf, pairs)
+        elif demand.kind == "budget":
+            best = _most_within(asked, base.plain, pairs)
+        else:
+            bought = base.plain.found.purchase
+            best = _best(asked, expected_usd_per_hour(asked, bought.placement, bought.usd_per_hour), pairs)
+        if best is None or (not at_any_cost and best.expected_cost >= base.plain.expected_cost):
             continue
         if not any(_is_same(best, other) for other in found):
             found.append(best)
@@ -226,9 +233,8 @@ def seller_of(price: Price) -> tuple[str, ...]:
     return price.provider, price.region, price.term, price.price_kind, price.tenancy
 
 
-def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair]) -> Planned | None:
-    """The cheapest parts that hold, of the pairs that may cost least; None where none beats the plain ones."""
-    limit = expected_usd_per_hour(asked, plan.found.purchase.placement, plan.found.purchase.usd_per_hour)
+def _best(asked: Asked, limit: float, pairs: Sequence[WorkerPair]) -> Planned | None:
+    """The cheapest parts that hold, of the pairs that may cost least, below `limit` [USD/h]; None without any."""
     waiting = list[tuple[float, int, tuple[int, ...]]]()
     for place, pair in enumerate(pairs):
         least = cheapest_cell(asked, pair, pair.least(asked.load))

@@ -10,6 +10,9 @@ from advisor.decide.reason import UnsurePrice
 from advisor.render.numbers import usd
 from advisor.render.option_table import beside_words, replica_words, runs_of, take_words
 
+_MOST_FOR_SAFETY: Final = 3.0
+"""Cost of a safe pick over that of the first option above which it is no advice: nobody rents a machine of eight boards
+for a load of one because its price is a month younger. Own choice."""
 _ALL_BUT_SURE: Final = 0.995
 """Chance from which on it is called more than 99 %: it would be rounded to certainty."""
 
@@ -26,7 +29,13 @@ def how_sure(shown: Sequence[Option], safe_pick: Option | None, comparisons: Seq
     if safe is not None:
         lines.append(f"{safe.rank} is the safe pick")
     elif safe_pick is not None:
-        lines.append(f"the safe pick is {beside_words(safe_pick)}")
+        times = safe_pick.served.usd_per_million_tokens.value / best.served.usd_per_million_tokens.value
+        words = beside_words(safe_pick)
+        lines.append(
+            f"the safe pick is {words}"
+            if times <= _MOST_FOR_SAFETY
+            else f"{first} 1 first: the safe pick, {words}, costs {times:.0f} times as much"
+        )
     else:
         lines.append(f"no option is a safe pick: {first} 1 first")
     if best.role == "cheapest_if_it_holds":

@@ -108,6 +108,8 @@ class Recorder:
         self.marks = [num_expected - ramp] if full_from_ps is not None else [ramp, num_expected - ramp]
         """Numbers of completions at which the steady state begins and ends; that of a closed loop begins at once."""
         self.mark_ps: list[int] = []
+        self.mark_arrivals_ps: list[int] = []
+        """Arrivals of the requests whose completions are marks."""
         self.mark_tokens: list[int] = []
         self.begun_requests = self.begun_tokens = 0.0
         """Requests, and their output tokens, that are under way when a closed loop's steady state ends: of each the
@@ -141,7 +143,7 @@ class Recorder:
         self.e2e.add(e2e)
         self.tpot.add(tpot)
         self.queueing.add(rows[:, ADMITTED] - arrived)
-        self._mark(rows[:, ADMITTED], end, outputs)
+        self._mark(arrived, rows[:, ADMITTED], end, outputs)
         self.num_finished += len(rows)
         self.input_tokens += int(rows[:, INPUT].sum())
         self.output_tokens += int(outputs.sum())
@@ -226,6 +228,13 @@ class Recorder:
         span_s = (self.mark_ps[-1] - begin_ps) / PICOSECONDS_PER_S
         return (requests / span_s, tokens / span_s) if span_s > 0.0 else (None, None)
 
+    def steady_sent_per_s(self) -> float | None:
+        """Requests per second that come in an open loop while those of the steady state do; None in a closed one."""
+        if self.full_from_ps is not None or len(self.mark_ps) < len(self.marks) or self.marks[0] < 1:
+            return None
+        span_s = (self.mark_arrivals_ps[-1] - self.mark_arrivals_ps[0]) / PICOSECONDS_PER_S
+        return (self.marks[-1] - self.marks[0]) / span_s if span_s > 0.0 else None
+
     def goodput_fraction(self) -> float | None:
         """Fraction of finished requests that met the objective; None without an objective or without requests."""
         if self.slo is None or not self.num_finished:
@@ -236,13 +245,14 @@ class Recorder:
         """Records of the finished requests; None if they were not kept."""
         return None if self.parts is None else records_of(self.parts)
 
-    def _mark(self, admitted: IntColumn, end: IntColumn, outputs: IntColumn) -> None:
+    def _mark(self, arrived: IntColumn, admitted: IntColumn, end: IntColumn, outputs: IntColumn) -> None:
         """Note instant and tokens at the completions that bound the steady state, and what a closed loop has begun by
         then."""
         for mark in self.marks:
             position = mark - 1 - self.num_finished
             if 0 <= position < len(end):
                 self.mark_ps.append(int(end[position]))
+                self.mark_arrivals_ps.append(int(arrived[position]))
                 self.mark_tokens.append(self.output_tokens + int(outputs[: position + 1].sum()))
         if self.full_from_ps is not None and self.mark_ps:
             later = slice(max(0, self.marks[0] - self.num_finished), None)
@@ -296,6 +306,8 @@ class ServingResult:
     num_violations: int
     """Number of finished requests that missed the objective."""
     records: Records | None
+    steady_sent_per_s: float | None = None
+    """Requests per second that came while those of the steady state did; None in a closed loop."""
     prefix_hit_fraction: float | None = None
     """Fraction of the prompts' tokens that were found in a prefix cache; None without one."""
     num_swaps: int = 0
@@ -353,6 +365,7 @@ def pool_runs(results: Sequence[ServingResult]) -> ServingResult:
     means = (
         "steady_output_tokens_per_s",
         "steady_requests_per_s",
+        "steady_sent_per_s",
         "busy_fraction",
         "mean_batch",
         "mean_kv_tokens",

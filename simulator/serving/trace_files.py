@@ -4,6 +4,7 @@ import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,6 +144,20 @@ def read_trace(path: Path) -> Trace:
         of at least 1, or more than ten million; hash_ids that do not cover the prompt.
     Source: catalog.formats.trace_layouts.
     """
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return _read(path)  # which says what is wrong with it
+    return _read_state(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read_state(path: Path, changed_ns: int, num_bytes: int) -> Trace:
+    """Return the requests of a file in one state of it: one question asks for them several times."""
+    return _read(path)
+
+
+def _read(path: Path) -> Trace:
     reading: _Reading | None = None
     for number, row in trace_rows(path):
         if reading is None:

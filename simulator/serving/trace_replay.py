@@ -23,6 +23,13 @@ from advisor.simulator.serving.workload import Workload
 
 _LOGNORMAL_DISTANCE = 0.1
 """Largest distance between two distribution functions at which a lognormal still represents the lengths."""
+_LEAST_IN_STRETCH = 25
+"""Consecutive requests of a replayed stretch, at least: bursts are shorter."""
+_MOST_STRETCHES = 24
+"""Stretches of a trace that are replayed, at most: one for each hour of a day."""
+_LEAST_IN_WARM_STRETCH = 300
+"""Consecutive requests of a replayed stretch, at least, where prompts share prefixes: what a cache holds comes from the
+requests before. Four stretches of 75 find a third of what the whole of a trace of conversations does."""
 
 
 @lru_cache(maxsize=4)
@@ -45,15 +52,18 @@ def replay(trace: Trace, num_requests: int | None = None) -> Workload:
     return _pick_requests(trace, range(count), np.array(trace.times_s[:count]))
 
 
-def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workload:
+def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int, seed: int = 0) -> Workload:
     """Return one replica's share of a trace at a mean rate: every n-th request at its own instants.
 
-    n is the nearest whole number; time is stretched by the rest. A share with fewer requests than `num_requests`
-    continues with the shares of further replicas, up to the whole trace. If prompts share prefixes, half of
-    `num_requests` further requests come before those that are replayed, and only leave their prompts in the cache.
+    n is the nearest whole number; time is stretched by the rest. Of a share with more requests than `num_requests`,
+    stretches of consecutive ones from all of it follow each other, so that hours of much and of little traffic count as
+    in the whole; a seed moves them. A share with fewer continues with the shares of further replicas, up to the whole
+    trace. If prompts share prefixes, half of `num_requests` further requests, those before the stretches, only leave
+    their prompts in the cache.
 
     Raises: AdvisorError: all requests of the trace come at once.
-    Source: own definition; a router that deals requests out in turn thins bursts as it thins the rate.
+    Source: own definition; a router that deals requests out in turn thins bursts as it thins the rate. Stretches:
+        stratified sampling of clusters (Cochran, Sampling Techniques, 1977, chapters 5 and 9).
     """
     if trace.rate_per_s is None:
         raise AdvisorError(
@@ -61,20 +71,42 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
         )
     every = max(1, min(len(trace.pairs), round(trace.rate_per_s / rate_per_s)))
     stretch = trace.rate_per_s / every / rate_per_s
-    warming = 0 if trace.hash_ids is None else num_requests // 2
-    num_requests += warming
-    chosen: list[int] = []
-    parts: list[NDArray[np.float64]] = []
-    times = np.array(trace.times_s)
-    span_s = trace.duration_s + every / trace.rate_per_s
-    for offset in range(every):
-        indices = range(offset, len(trace.pairs), every)[: num_requests - len(chosen)]
-        chosen += indices
-        parts.append((times[indices.start : indices.stop : every] + offset * span_s) * stretch)
-        if len(chosen) >= num_requests:
-            break
-    warming = min(warming, len(chosen) // 3)
-    return _pick_requests(trace, chosen[warming:], np.concatenate(parts)[warming:], chosen[:warming])
+    per_share = len(trace.pairs) // every
+    num_shares = min(every, math.ceil(num_requests / per_share))
+    indices = np.concatenate([np.arange(offset, len(trace.pairs), every) for offset in range(num_shares)])
+    shared = trace.hash_ids is not None
+    warming, chosen = _stretches(len(indices), num_requests, seed, warms=shared)
+    gaps_s = np.diff(np.array(trace.times_s)[indices], prepend=0.0)
+    gaps_s[gaps_s < 0.0] = every / trace.rate_per_s  # the share of the next replica begins
+    times_s = np.cumsum(gaps_s[chosen]) * stretch
+    return _pick_requests(trace, indices[chosen].tolist(), times_s, indices[warming].tolist())
+
+
+def _stretches(
+    num_all: int, num_requests: int, seed: int, *, warms: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of the requests that only warm a cache, and of those that are replayed: a stretch somewhere in
+    each part of a share, behind its own of the former. Stretches at equal distances would skip every burst alike."""
+    least = _LEAST_IN_WARM_STRETCH if warms else _LEAST_IN_STRETCH
+    number = min(_MOST_STRETCHES, max(1, num_requests // least))
+    num_requests = min(num_requests, num_all)
+    num_warming = min(num_requests // 2, num_all // 3) if warms else 0
+    num_requests = min(num_requests, num_all - num_warming)
+    bounds = np.arange(number + 1)
+    begins = bounds * num_requests // number
+    warm_begins = bounds * num_warming // number
+    slack = num_all - num_requests - num_warming
+    turns = np.random.default_rng(seed).random(number)
+    skipped = ((bounds[:-1] + turns) * slack / number).astype(np.int64)
+    warming = [
+        np.arange(warm_begins[each], warm_begins[each + 1]) + begins[each] + skipped[each]
+        for each in range(number)
+    ]
+    chosen = [
+        np.arange(begins[each], begins[each + 1]) + warm_begins[each + 1] + skipped[each]
+        for each in range(number)
+    ]
+    return np.concatenate(warming), np.concatenate(chosen)
 
 
 def _pick_requests(

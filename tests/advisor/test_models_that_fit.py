@@ -66,6 +66,21 @@ def test_owned_accelerators_hold_a_model_together_in_the_widest_format_they_can(
     assert widths[2]["qwen3.5-27b"] == bytes_per_element("fp8")
 
 
+@pytest.mark.parametrize("machine", ["strix-halo-8060s", "m4-max-64gb", "rtx-4090", "rtx-3060-12gb"])
+def test_an_owned_machine_answers_fluently_or_with_the_fewest_bits(cli: Cli, machine: str) -> None:
+    """A model of 27B in 16 bits fits a Strix Halo, and answers with three tokens a second."""
+    for one in ask(cli, f"--own 1x{machine} --top 5")["models"]:
+        is_fluent = one["output_tokens_per_s"]["value"] >= 20.0
+        assert is_fluent or bytes_per_element(one["weight_dtype"]) <= bytes_per_element("q4_k_m")
+
+
+def test_a_machine_of_one_s_own_is_not_given_up_for_the_format_of_an_engine(cli: Cli) -> None:
+    run = cli("advisor recommend --model qwen2.5-32b --own 1xrtx-3090 --concurrency 1 --engine llama.cpp")
+    assert run.code == 3
+    assert "--precision q4_k_m" in run.err
+    assert "--own" not in run.err
+
+
 def test_a_use_case_leaves_out_models_that_are_too_slow_for_it(cli: Cli) -> None:
     document = ask(cli, "--budget 5/h --use-case code")
     assert document["inputs"]["traffic"]["profile"] == "code"

@@ -253,6 +253,18 @@ def test_a_replica_sees_its_share_of_a_trace_bursts_included(replica: ReplicaMod
     assert p99["bursts"] > 5 * p99["even"]
 
 
+def test_a_trace_that_begins_in_the_night_leaves_a_replica_its_capacity(
+    replica: ReplicaModel, tmp_path: Path
+) -> None:
+    """The first requests of a day came at a fraction of its mean rate, so no replica seemed to keep up with that."""
+    path = tmp_path / "day.csv"
+    gaps = [4.0] * 3000 + [1.0] * 9000
+    rows = "".join(f"{at},1000,100\n" for at in np.cumsum(gaps))
+    path.write_text("arrived_at_s,input_tokens,output_tokens\n" + rows)
+    found = settle_capacity(runs_of(replica, CHAT.model_copy(update={"trace": path}), bound=10.0))
+    assert found.load > 1.0
+
+
 def test_many_refused_requests_break_an_objective(replica: ReplicaModel) -> None:
     small = dataclasses.replace(replica, policy=dataclasses.replace(replica.policy, kv_capacity_blocks=20))
     result = run_at(small, CHAT, 1.0, 200, 0)

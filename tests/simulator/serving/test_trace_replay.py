@@ -102,6 +102,16 @@ def test_faster_is_the_same_in_less_time():
         trace.sped_up(0.0)
 
 
+def day_trace(num_requests=20_000):
+    """A day whose nights have a seventh of the traffic of its afternoons."""
+    rng = np.random.default_rng(3)
+    hours = np.linspace(0.0, 24.0, 1_000)
+    rates = 0.15 + 0.85 * np.maximum(0.0, np.sin((hours - 6.0) / 12.0 * np.pi)) ** 1.5
+    parts = np.concatenate([[0.0], np.cumsum(rates[1:])]) / rates[1:].sum()
+    times = np.sort(np.interp(rng.random(num_requests), parts, hours * 3600.0))
+    return Trace(tuple(times.tolist()), tuple((place + 1, 5) for place in range(num_requests)))
+
+
 @pytest.mark.parametrize("rate", [0.5, 1.0, 2.9, 7.0])
 def test_a_share_has_its_rate_and_every_nth_request(rate):
     trace = drawn_trace(3000)
@@ -110,8 +120,35 @@ def test_a_share_has_its_rate_and_every_nth_request(rate):
     times = np.array(share.arrivals.times_s)
     assert share.num_requests == 400
     assert 399 / times[-1] == pytest.approx(rate, rel=0.2)
-    assert list(share.lengths.pairs) == list(trace.pairs[::every][:400])
+    assert set(share.lengths.pairs) <= set(trace.pairs[::every])
     assert np.all(np.diff(times) >= 0)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.2, 1.3])
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_a_share_has_the_hours_of_a_day_in_their_proportion(rate, seed):
+    trace = day_trace()
+    share = share_of_replay(trace, rate, 300, seed)
+    places = np.array([prompt - 1 for prompt, _ in share.lengths.pairs])
+    sixths = np.bincount(places * 6 // len(trace.pairs), minlength=6)
+    assert len(set(places.tolist())) == 300
+    assert np.all(np.abs(sixths - 50) <= 25)
+    assert 299 / share.arrivals.times_s[-1] == pytest.approx(rate, rel=0.3)
+
+
+def test_seeds_move_what_is_replayed():
+    trace = day_trace()
+    shares = [share_of_replay(trace, 0.2, 300, seed).lengths.pairs for seed in range(4)]
+    assert len({pairs[0] for pairs in shares}) == 4
+
+
+def test_a_stretch_is_replayed_behind_the_prompts_before_it():
+    trace = hashed_trace()
+    share = share_of_replay(trace, trace.rate_per_s, 100)
+    whole = share_of_replay(trace, trace.rate_per_s, 10_000)
+    assert share.num_requests == 100
+    assert whole.num_requests == len(trace.pairs) - len(trace.pairs) // 3
+    assert len(share.contents.kept) == 50
 
 
 def test_shares_add_up_to_the_trace():
