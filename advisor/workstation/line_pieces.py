@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.cpu_names import find_cpu, plain_words
+from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
@@ -31,6 +31,7 @@ from advisor.workstation.part_names import (
     kit_bytes,
     link_in,
     names_a_model,
+    names_no_product,
     names_something,
     server_in,
     usual_riser,
@@ -440,7 +441,10 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if piece.kind is None:
         if not piece.mentions and (_SOFTWARE_NAME.search(last.text) or SERVICE_WORDS.search(last.text)):
             return True
-        is_name = names_something(piece.text) and not is_property(piece.text)
+        bare = _without_price(piece.text)
+        if last.kind == "cpu" and set(plain_words(bare).split()) & CPU_WORDS:
+            return True  # its family: `Ryzen 9 9950X - Ryzen 9 9000 Series`
+        is_name = names_something(bare) and not (is_property(bare) or names_no_product(bare))
         is_name = is_name or (piece.joined == "hard" and kind_of_name(piece.text) is not None)
         return (not is_prose(piece.text) and not is_name) or (piece.joined == "with" and not piece.is_own)
     if piece.kind == last.kind:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from advisor.catalog import parts
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import read_json, read_toml
+from advisor.catalog.files import MOST_TOML_BYTES, read_json, read_text, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
 from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
@@ -35,11 +35,13 @@ from advisor.workstation.part_names import (
     is_known,
     is_title,
     module_kind,
+    names_no_product,
     server_in,
     with_fans,
 )
 from advisor.workstation.part_reader import RESOLVERS, PartReader
-from advisor.workstation.picker_text import read_pasted_text, read_picker_text
+from advisor.workstation.pasted_text import split_sections
+from advisor.workstation.picker_text import ANY_SIGNS, TABLE_SIGNS, read_pasted_text
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, with_laptop_cards
 from advisor.workstation.typed_line import (
@@ -66,6 +68,9 @@ undivided it is within a factor of two. Used cards cost 50 to 100 % of the catal
 PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
+_LEAST_OF_A_PAGE: Final = 3
+"""Number of known parts from which rows without the mark of a part are no parts. Own choice: a shorter list may be in
+words that no record has."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -133,20 +138,47 @@ def read_listings(
 
     Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
-    lines = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
-    lines += read_pasted_text(pasted, "your text") if pasted else []
-    if path is not None and path.suffix.lower() in (".txt", ".md", ".csv", ".tsv"):
-        lines += read_picker_text(path)
+    of_parts = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
+    where: Path | str = "your text"
+    if path is not None and path.suffix.lower() in _TEXT_FILES:
+        pasted = read_text(path, MOST_TOML_BYTES)
+        where = path
     elif path is not None:
-        is_json = path.suffix.lower() == ".json"
-        content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
-        content = content if isinstance(content, dict) else {"parts": content}
-        entries = content.get("parts", [])
-        is_filled = isinstance(entries, list) and bool(entries)
-        is_tables = is_filled and all(isinstance(one, dict) for one in entries)
-        entries = entries or _by_kind(content)
-        lines += _table_lines(path, entries) if is_tables else _free_lines(path, entries)
-        lines += _table_lines(path, content.get("part", []))
+        of_parts += _lines_of_file(path)
+    signs = TABLE_SIGNS.get(path.suffix.lower(), ANY_SIGNS) if path is not None else ANY_SIGNS
+    sections = split_sections(pasted)
+    found: list[tuple[str, Listing]] = []
+    for heading, text in sections:
+        lines = of_parts + (read_pasted_text(text, where, signs) if text else [])
+        _check_length_of_list(lines, path)
+        choices = [("", lines)] if heading else split_alternatives(lines)
+        read = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+        # A question that compares machines lists no whole one.
+        found += [(heading or name, replace(one, is_running=one.is_running or bool(name))) for name, one in read]
+    return tuple(found)
+
+
+_TEXT_FILES: Final = (".txt", ".md", *TABLE_SIGNS)
+
+
+def _lines_of_file(path: Path) -> list[TypedLine]:
+    """Return the lines of a TOML or JSON file."""
+    is_json = path.suffix.lower() == ".json"
+    content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
+    content = content if isinstance(content, dict) else {"parts": content}
+    entries = content.get("parts", [])
+    is_filled = isinstance(entries, list) and bool(entries)
+    is_tables = is_filled and all(isinstance(one, dict) for one in entries)
+    entries = entries or _by_kind(content)
+    lines = _table_lines(path, entries) if is_tables else _free_lines(path, entries)
+    return lines + _table_lines(path, content.get("part", []))
+
+
+def _check_length_of_list(lines: Sequence[TypedLine], path: Path | None) -> None:
+    """Refuse a list without parts, or with more than a machine has.
+
+    Raises: InputFileError: it is one.
+    """
     if not lines:
         raise InputFileError(
             f"{path or 'nothing'}: lists no parts",
@@ -160,10 +192,6 @@ def read_listings(
             why=f"a list is of one machine, of at most {MOST_PARTS} parts",
             fix="list one machine",
         )
-    choices = split_alternatives(lines)
-    found = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
-    # A question that compares machines lists no whole one.
-    return tuple((name, replace(one, is_running=one.is_running or bool(name))) for name, one in found)
 
 
 def _by_kind(content: dict[str, Any]) -> list[str]:
@@ -293,6 +321,7 @@ class _ListingReader(PartReader):
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
         lines = self._without_replaced(self._without_remarks_on_cards(lines))
+        lines = self._without_asides(lines)
         self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
@@ -368,6 +397,16 @@ class _ListingReader(PartReader):
         self._notes += [f"{line.what!r} is left out: the list buys another in its place" for line in gone]
         return [line for line in lines if line not in gone]
 
+    def _without_asides(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
+        """Return the lines of a list with several parts without those that a shop's page has beside its parts: links,
+        orders, dates, delivery."""
+        known = [line for line in lines if line.category is not None or kind_of(line) is not None]
+        asides = [line for line in lines if line not in known and line.usd is None and names_no_product(line.what)]
+        if len(known) < _LEAST_OF_A_PAGE or not asides:
+            return list(lines)
+        self._notes.append(f"not read as parts: {'; '.join(line.text.strip() for line in asides)}")
+        return [line for line in lines if line not in asides]
+
     def _without_remarks_on_cards(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines without those that speak of the cards of others: `All 4 cards water cooled`."""
         have_cards = any(find_card_name(line.what) is not None for line in lines)
@@ -428,12 +467,11 @@ class _ListingReader(PartReader):
             for line in typed
             for text in line.beside
         ]
+        foreign = [line.unread_price for line in lines if line.unread_price]
         self._notes += [
-            f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
-            "convert it to count it"
-            for line in typed
-            if line.unread_price
-        ]
+            f"prices are in US dollars, so {', '.join(foreign)} {'are' if len(foreign) > 1 else 'is'} left out: "
+            "convert what shall count"
+        ] * bool(foreign)
         self._notes += [
             f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: "
             + (

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.workstation.foreign_words import regex, write_in_english, write_in_one_form
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.list_columns import OF_CELLS, PartTable, cells_of, tables_in
@@ -23,18 +22,13 @@ from advisor.workstation.typed_line import (
 )
 
 
-def read_picker_text(path: Path) -> list[TypedLine]:
-    """Return the parts of a list that was exported as text, of any text with a part in each line, or of a table of
-    comma-separated values, as shops, spreadsheets and `build -o bill.csv` write it.
-
-    Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
-    """
-    text = read_text(path, MOST_TOML_BYTES)
-    signs = {".csv": ";,\t", ".tsv": "\t"}.get(path.suffix.lower(), "|\t; ,")
-    return read_pasted_text(text, path, signs)
+ANY_SIGNS: Final = "|\t; ,"
+"""Signs that may divide the cells of a table in a text."""
+TABLE_SIGNS: Final = {".csv": ";,\t", ".tsv": "\t"}
+"""Signs that divide the cells of a file of values, by its ending."""
 
 
-def read_pasted_text(text: str, path: Path | str, signs: str = "|\t; ,") -> list[TypedLine]:
+def read_pasted_text(text: str, path: Path | str, signs: str = ANY_SIGNS) -> list[TypedLine]:
     """Return the parts of a text with a part in each line, or of tables with cells between signs; messages call it
     `path`.
 

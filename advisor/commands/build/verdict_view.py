@@ -365,7 +365,7 @@ def choice_answer(
                 price,
                 f"{build.power_w:.0f}" if build.power_w else "",
                 broken,
-                ", ".join(PLACES[missing] for missing in missing_places(listing)),
+                ", ".join((*(PLACES[missing] for missing in missing_places(listing)), *_unpriced(build))),
             )
         )
     rates = [(choices[place][0], _decode_rate(verdicts[place].build)) for place in order]
@@ -395,6 +395,11 @@ def choice_answer(
         notes=tuple(dict.fromkeys(text for answer in answers for text in answer.notes)),
         exit_code=min(answer.exit_code for answer in answers),
     )
+
+
+def _unpriced(build: Build) -> tuple[str, ...]:
+    """Return the names of the parts of a machine without a price."""
+    return tuple(line.name for line in build.parts if line.unit_price_usd is None)
 
 
 def _decode_rate(build: Build) -> float:

@@ -220,3 +220,61 @@ def test_a_laptop_runs_on_its_cpu_what_its_card_does_not_hold() -> None:
     build = verdict_on("Legion 5 Pro: Ryzen 7 5800H, RTX 3070 8GB, 32GB DDR4-3200").build
     assert build.performance is not None
     assert "CPU" in build.performance.run.split
+
+
+PARTS_OF_A_CART = """AMD Ryzen 9 9900X 12-Core Processor $379.00
+MSI MAG X870 Tomahawk WiFi $279.99
+Corsair Vengeance 64GB (2x32GB) DDR5-6000 $189.99
+ASUS TUF Gaming GeForce RTX 5090 32GB $2,599.00
+Corsair RM1200x Shift $229.99"""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Bekijk collectie",
+        "Order # 112-4839201-8837261",
+        "Besteld op 12 november 2026",
+        "Add to wishlist",
+        "Voir plus d'articles similaires",
+        "Lagernd, Lieferzeit 1-3 Tage",
+        "Delivered 14/11/2026 at 10:32 pm",
+        "4.6 out of 5 stars",
+        "Récapitulatif de la commande n° 20261112-99231",
+    ],
+)
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_row_of_a_shop_that_names_no_part_is_no_fault_and_has_no_price(row: str, place: int) -> None:
+    rows = PARTS_OF_A_CART.splitlines()
+    pasted = "\n".join((*rows[:place], row, *rows[place:]))
+    (_, listing), *others = read_listings(None, price_book(), (), pasted)
+    (_, bare), *_ = read_listings(None, price_book(), (), PARTS_OF_A_CART)
+    assert not others
+    assert not listing.unknown
+    assert [(line.name, line.usd) for line in listing.bill] == [(line.name, line.usd) for line in bare.bill]
+
+
+@pytest.mark.parametrize("row", ["Aorus Foo X9000", "XR-500 Zeta", "Warp drive MK7"])
+def test_a_row_with_the_number_of_a_model_is_named_as_unknown(row: str) -> None:
+    (_, listing), *_ = read_listings(None, price_book(), (), f"{PARTS_OF_A_CART}\n{row}")
+    assert listing.unknown or any(row in one for one in listing.unjudged)
+
+
+@pytest.mark.parametrize(
+    "headings",
+    [("Option A:", "Option B:"), ("Build 1 -", "Build 2 -"), ("## Rig #1\n", "## Rig #2\n"), ("A)", "B)")],
+)
+@pytest.mark.parametrize("between", ["\n\n", "\n"])
+def test_each_list_of_a_text_with_headings_is_read_as_its_own(headings: tuple[str, str], between: str) -> None:
+    first = "2x RTX 3090, Ryzen 9 5900X, B550 board, 64GB DDR4, 1200W PSU"
+    second = "RTX 5090, Ryzen 9 9900X, X870 board, 64GB DDR5, 1000W PSU"
+    pasted = f"{headings[0]} {first}{between}{headings[1]} {second}\nWhich one for 70B?"
+    found = read_listings(None, price_book(), (), pasted)
+    alone = [read_listings(None, price_book(), (), text)[0][1] for text in (first, second)]
+    assert [name for name, _ in found] == [heading.strip("#:-) \n").strip() for heading in headings]
+    assert [one.machine for _, one in found] == [one.machine for one in alone]
+
+
+def test_a_numbered_list_of_parts_is_one_machine() -> None:
+    pasted = "1) RTX 3090\n2) Ryzen 9 5900X\n3) 64GB DDR4\n4) 1000W PSU\nGPU 1: RTX 3090\nStorage 1: 2TB NVMe"
+    assert len(read_listings(None, price_book(), (), pasted)) == 1
