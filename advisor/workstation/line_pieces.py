@@ -550,7 +550,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
 def _with_prices_of_sentence(
     line: TypedLine, found: list[TypedLine], pieces: Sequence[_Piece]
 ) -> list[TypedLine]:
-    priced = [place for place, one in enumerate(found) if one.usd is not None]
+    priced = [place for place, one in enumerate(found) if one.usd is not None or one.unread_price]
     kinds = {piece.kind for piece in pieces} - {"unknown", None}
     is_machine = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(kinds) >= _LEAST_KINDS
     last = found[-1]
@@ -576,7 +576,7 @@ def _with_prices_of_sentence(
 
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
     """Return the pieces of a line with its price, if it has one, on the first, which includes the others."""
-    if line.usd is None:
+    if line.usd is None and not line.unread_price:
         return pieces
     return [with_price_of(pieces[0], line), *(replace(one, is_included=True) for one in pieces[1:])]
 

@@ -147,7 +147,9 @@ def series_without_record(text: str, part: Part, kind: str) -> tuple[str, ...]:
     """Return the words of a text that stand in names of the catalog's parts of a kind, and not in that of the part:
     a product line of which no record was found. Without a maker, names have capitals."""
     known = _words_of_kind(kind) - _telling_of_name(f"{part.manufacturer} {part.name}") - maker_words()
-    told = text if maker_words() & set(plain_words(text).split()) else " ".join(re.findall(r"\b[A-Z]\w*", text))
+    told = (
+        text if maker_words() & set(plain_words(text).split()) else " ".join(re.findall(r"\b[A-Z]\w*", text))
+    )
     return tuple(word for word in _telling(told) if word in known and _is_of_series(word))
 
 
@@ -157,7 +159,11 @@ def _is_of_series(word: str) -> bool:
 
 
 _NO_SERIES: Final = frozenset(
-    (*word_table("phrases")["property"], *word_table("overlooked")["no_series"], *word_table("cards")["decoration"])
+    (
+        *word_table("phrases")["property"],
+        *word_table("overlooked")["no_series"],
+        *word_table("cards")["decoration"],
+    )
 )
 """Words of colours, forms, connectors and terms of sale, which many names have in every product line."""
 

@@ -346,6 +346,22 @@ def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
         assert needs(Cards((card,), low), Setting()) <= needs(Cards((card,), high), Setting()) + 1e-9
 
 
+@given(st.floats(100, 600), st.floats(1.05, 2.0), st.sampled_from(["open", "blower"]))
+def test_a_card_is_louder_with_more_heat_and_on_a_smaller_cooler(
+    power_w: float, times: float, cooling: str
+) -> None:
+    from advisor.workstation.rules_power import card_noise_db
+
+    small = parts.planner_parts(GpuCard)[0].model_copy(
+        update={"cooling": cooling, "power_w": power_w, "slots": 2.0, "length_m": 0.2}
+    )
+    hotter = small.model_copy(update={"power_w": power_w * times})
+    larger = small.model_copy(update={"length_m": 0.2 * times})
+    assert card_noise_db(hotter) > card_noise_db(small) > card_noise_db(larger)
+    assert card_noise_db(small) - card_noise_db(small, 0.5) == pytest.approx(8.7, abs=0.1)
+    assert card_noise_db(small.model_copy(update={"cooling": "passive"})) == 0.0
+
+
 @pytest.mark.parametrize(
     ("over", "verdict"), [(0.99, "ok"), (1.01, "advice"), (1.09, "advice"), (1.12, "broken")]
 )
