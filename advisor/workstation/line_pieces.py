@@ -241,13 +241,13 @@ def _runs(
     runs: list[tuple[int, int, list[Mention]]] = []
     own: list[Mention] = []
     if mentions:
-        cut = _start_of(text, start, mentions[0])
+        cut = start_of(text, start, mentions[0])
         if server_in(text[start:cut]) is not None:
             runs.append((start, cut, []))
             start = cut
     for one in mentions:
         if own and all(_are_apart(text, old, one) for old in own):
-            cut = _start_of(text, own[-1].end, one)
+            cut = start_of(text, own[-1].end, one)
             runs.append((start, cut, own))
             start = cut
             own = []
@@ -265,7 +265,7 @@ def _are_apart(text: str, old: Mention, new: Mention) -> bool:
     return names[0] != names[1] and not able[0] & able[1]
 
 
-def _start_of(text: str, least: int, mention: Mention) -> int:
+def start_of(text: str, least: int, mention: Mention) -> int:
     """Return where the number, the label, the maker and the adjectives before a mention begin."""
     start = mention.start
     for word in reversed(list(re.finditer(r"\S+", text[least:start]))):
@@ -283,7 +283,7 @@ def _start_of(text: str, least: int, mention: Mention) -> int:
 def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mention]) -> str:
     """Return the words of a span without those of a sentence before its first and behind its last mention."""
     if mentions:
-        first = _start_of(text, start, mentions[0])
+        first = start_of(text, start, mentions[0])
         stops = list(regex("piece.stop").finditer(text, start, first))
         start = stops[-1].end() if stops else start
         is_counted = regex("piece.begins_counted").match(text, first, mentions[0].start) is not None

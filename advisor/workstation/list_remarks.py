@@ -12,7 +12,7 @@ from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex
-from advisor.workstation.line_pieces import split_line
+from advisor.workstation.line_pieces import split_line, start_of
 from advisor.workstation.mentions import (
     is_model_number,
     maker_words,
@@ -28,6 +28,7 @@ from advisor.workstation.part_names import (
     server_in,
     usual_riser,
 )
+from advisor.workstation.system_names import find_systems, is_of_a_laptop
 from advisor.workstation.typed_line import (
     LABELS,
     MOST_OF_ONE,
@@ -292,7 +293,8 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
             is_included=priced.is_included,
             block=line.block,
         )
-        notes.append(f"{line.text.strip()!r} is named twice, and counts once")
+        if line.block not in SPOKEN:  # a question speaks of the parts of its list, and is answered
+            notes.append(f"{line.text.strip()!r} is named twice, and counts once")
     return found, tuple(notes)
 
 
@@ -448,7 +450,10 @@ _LONGEST_CHOICE: Final = 6
 
 def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
     """Return the lists that a question names to choose between, with their names; each has the other lines too. A list
-    that asks for no choice is returned without a name."""
+    that asks for no choice is returned without a name; rows that are a machine each are choices too."""
+    whole = [line.text for line in lines if line.category is None and _is_whole(line.text)]
+    if len(set(whole)) == len(lines) > 1:
+        return [(line.what, [line]) for line in lines]
     for place, line in enumerate(lines):
         names, rest, before = _choices_in(line.text) if line.category is None else ([], "", "")
         if names:
@@ -466,6 +471,11 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
                 for name, one, is_sold in zip(names, chosen, sold, strict=True)
             ]
     return [("", list(lines))]
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text names a machine that is sold whole, with parts at most: a system or a laptop."""
+    return bool(find_systems(text)) or is_of_a_laptop(text)
 
 
 def _as_owned(line: TypedLine) -> TypedLine:
@@ -521,6 +531,11 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         _without_words_ahead(re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE))
         for name in names
     ]
+    if {_kind_of_choice(name) for name in names[1:]} == {"gpu"} and _kind_of_choice(names[0]) == "board":
+        host, names[0] = _split_off_card(
+            names[0]
+        )  # `Can my OptiPlex take an A2000 or a P4?`: the machine is of both
+        before = f"{before}. {host}".strip(" .")
     kinds = [_kind_of_choice(name) for name in names]
     if not all(kind in ("gpu", "system", "board") for kind in kinds) or set(kinds) == {"board"}:
         return [], "", ""
@@ -538,6 +553,15 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         regex("remark.end_of_choice").split(f"{sides[-1]} ", maxsplit=1)[-1].strip(),
     )
     return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
+
+
+def _split_off_card(name: str) -> tuple[str, str]:
+    """Return the words ahead of the last card that a text names, and the card; no card if it names none."""
+    cards = [one for one in mentions_in(name) if one.kind == "gpu"]
+    if not cards:
+        return "", name
+    start = start_of(name, 0, cards[-1])
+    return re.sub(r"(?:\s+[a-z]+)*\s*$", "", name[:start]), name[start:]
 
 
 def _without_words_ahead(name: str) -> str:

@@ -649,9 +649,10 @@ class _ListingReader(PartReader):
 
     def _as_of_each(self, line: TypedLine, num: int, share: float, catalog_usd: float) -> TypedLine:
         """Return the line with its price as that of each of its pieces, and say so."""
+        usd = line.usd or 0.0
         self._notes.append(
-            f"{line.text.strip()!r} is read as ${line.usd or 0.0:,.0f} each: ${(line.usd or 0.0) / num:,.0f} apiece would "
-            f"be {share:.0%} of the catalog's ${catalog_usd:,.0f}; write 'total' after the price if it is the sum"
+            f"{line.text.strip()!r} is read as ${usd:,.0f} each: ${usd / num:,.0f} apiece would be "
+            f"{share:.0%} of the catalog's ${catalog_usd:,.0f}; write 'total' after the price if it is the sum"
         )
         return with_factor(line)
 

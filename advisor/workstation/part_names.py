@@ -63,9 +63,11 @@ _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
 
-def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
+def by_words(
+    text: str, found: Iterable[PartT], *, strict: bool = False, of_one_series: bool = False
+) -> PartT | None:
     """Return the part whose name contains every distinguishing word of the text, of several the one whose name
-    adds the fewest words, then the shortest; None if there is none.
+    adds the fewest words, with `of_one_series` first of other product lines, then the shortest; None if there is none.
 
     Words that no part of the pool bears are overlooked unless `strict`: shops add what a maker's name does not have.
     """
@@ -74,7 +76,7 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
         all_by_words(text, found, strict=strict),
         key=lambda part: (
             len(set(regex("name.of_a_size").findall(part.name.lower())) - sizes),
-            len(other_series(part, text)),
+            of_one_series and len(other_series(part, text)),
             num_extra_words(part, text),
             len(part.name),
             part.name,

@@ -1,7 +1,7 @@
 """Parts of the catalog that the lines of a list mean, by kind of part."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -78,6 +78,14 @@ def _sockets_of(part: Part) -> set[str]:
         names
         | ({"tr5"} if "str5" in names else set())
         | ({"tr4"} if names & {"str4", "strx4", "sp3"} else set())
+    )
+
+
+def _are_alike(found: Sequence[Part]) -> bool:
+    """Whether several parts have the same figures, as editions of one product in several colours do."""
+    unread = {"id", "name", "manufacturer", "flags", "source"}
+    return len(found) > 1 and all(
+        one.model_dump(exclude=unread) == found[0].model_dump(exclude=unread) for one in found
     )
 
 
@@ -408,10 +416,14 @@ class PartReader:
         # Of coolers of one name, the one that mounts on the list's CPU is meant.
         socket = self.cpu.series.socket if self.cpu is not None else ""
         able = [one for one in pool if isinstance(one, Cooler) and socket in one.sockets]
-        part = by_words(line.what, able) or by_words(line.what, pool)
+        part = by_words(line.what, able, of_one_series=True) or by_words(line.what, pool, of_one_series=True)
         if part is None and not is_bare(line.what, category):
             raise unknown_part(line, category, [each.name for each in pool])
-        if part is not None and other_series(part, line.what):
+        if (
+            part is not None
+            and other_series(part, line.what)
+            and not _are_alike(all_by_words(line.what, pool))
+        ):
             return self._neighbour(line, part), line.quantity
         if part is not None:
             self.note(line, part)

@@ -21,7 +21,6 @@ from advisor.workstation.typed_line import (
     with_factor,
 )
 
-
 ANY_SIGNS: Final = "|\t; ,"
 """Signs that may divide the cells of a table in a text."""
 TABLE_SIGNS: Final = {".csv": ";,\t", ".tsv": "\t"}

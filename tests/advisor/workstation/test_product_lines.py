@@ -216,7 +216,7 @@ def test_a_product_line_without_a_record_is_said_and_never_taken_for_another(mak
     "text", ["be quiet! Pure Rock 2", "Noctua NH-U12S", "Dark Rock Pro 4", "Scythe Fuma 2"]
 )
 def test_a_name_of_the_catalog_is_no_longer_one(text: str) -> None:
-    found = by_words(text, (*parts.planner_parts(Cooler), *parts.parts_for_lists(Cooler)))
+    found = by_words(text, (*parts.planner_parts(Cooler), *parts.parts_for_lists(Cooler)), of_one_series=True)
     assert found is not None
     assert not other_series(found, text)
 

@@ -136,7 +136,10 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "psu-class": (psu(grade="bronze"), Setting()),
     "psu-reset": (both(psu(power_w=600), cards(fraction=0.5)), Setting()),
     "psu-headroom": (psu(power_w=850), Setting()),
-    "psu-transient": (both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)), Setting()),
+    "psu-transient": (
+        both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)),
+        conditions(max_noise_db=60.0),
+    ),
     "psu-plugs": (both(psu(num_8_pin=4), cards(num_8_pin=3)), Setting()),
     "card-lead": (cards(has_eps_lead=True), Setting()),
     "eps-plugs": (both(psu(num_eps=1), part("cpu", power_w=340.0)), Setting()),
