@@ -454,8 +454,9 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     whole = [line.text for line in lines if line.category is None and _is_whole(line.text)]
     if len(set(whole)) == len(lines) > 1:
         return [(line.what, [line]) for line in lines]
+    asks = any("?" in line.text for line in lines)
     for place, line in enumerate(lines):
-        names, rest, before = _choices_in(line.text) if line.category is None else ([], "", "")
+        names, rest, before = _choices_in(line.text, asks) if line.category is None else ([], "", "")
         if names:
             ahead = [*lines[:place], *_lines_of(before, replace(line, usd=None))]
             if _speaks_of_own_machine(lines):  # what is there costs nothing, whatever is chosen
@@ -499,13 +500,13 @@ def _without_cards(lines: Iterable[TypedLine]) -> list[TypedLine]:
     return [piece for piece in pieces if (piece.category or kind_in(piece.what)) != "gpu"]
 
 
-def _choices_in(text: str) -> tuple[list[str], str, str]:
+def _choices_in(text: str, asks: bool) -> tuple[list[str], str, str]:
     """Return the machines or cards between which a text asks to choose, none if it asks for no choice; the parts behind
     them that each would join (`... for my 9700X / B850 Tomahawk`), and those in sentences ahead of them."""
     sides = regex("remark.versus").split(text)
     if (
         len(sides) < 2
-        and ("?" in text or regex("remark.choice").search(text))
+        and (asks or regex("remark.choice").search(text))
         and not regex("remark.swap").search(text)
     ):
         between = regex("remark.between").search(text)

@@ -79,6 +79,9 @@ LEAST_SHARE_OF_MEMORY: Final = 0.15
 cost a quarter of new ones. Own choice."""
 USUAL_SHARE_OF_MEMORY: Final = 0.5
 """Usual price of listed memory over the catalog's price of new modules, as many lists have used ones. Own choice."""
+LEAST_DIFFERENCE_OF_COLUMNS: Final = 0.5
+"""Difference of the logarithmic errors of two readings of a column of prices from which it is of each piece: prices of
+used parts, read as of all pieces, are up to 40 % below the catalog's. Own choice."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -527,7 +530,7 @@ class _ListingReader(PartReader):
         each = sum(
             abs(math.log(rows[n].line.quantity * ratio / usual)) for n, (ratio, usual) in ratios.items()
         )
-        if whole <= each:
+        if whole <= each + LEAST_DIFFERENCE_OF_COLUMNS:
             return
         for place, one in rows.items():
             share = ratios[place][0] if place in ratios else 0.0
