@@ -424,8 +424,8 @@ class _ListingReader(PartReader):
         return [line for line in lines if line not in gone]
 
     def _without_asides(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
-        """Return the lines of a list with several parts without those that a shop's page has beside its parts: links,
-        orders, dates, delivery."""
+        """Return the lines of a list with several parts without rows of a shop's page that name none: links, orders,
+        dates, delivery."""
         known = [line for line in lines if line.category is not None or kind_of(line) is not None]
         asides = [
             line for line in lines if line not in known and line.usd is None and names_no_product(line.what)

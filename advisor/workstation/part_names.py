@@ -426,7 +426,7 @@ def names_something(text: str) -> bool:
 
 def names_no_product(text: str) -> bool:
     """Whether a text bears no mark of a part: no maker, no family of CPUs or cards, and no number but of orders, dates
-    and what it counts, as rows of a shop's page are beside its parts."""
+    and what it counts."""
     words = set(plain_words(text).split())
     if words & (CPU_WORDS | DECORATION | _FAMILIES) or _makers().search(text) is not None:
         return False

@@ -365,7 +365,7 @@ def choice_answer(
                 price,
                 f"{build.power_w:.0f}" if build.power_w else "",
                 broken,
-                ", ".join((*_unlisted(listing), *_unpriced(build))),
+                ", ".join((*_missing_kinds(listing), *_names_without_price(build))),
             )
         )
     rates = [(choices[place][0], _decode_rate(verdicts[place].build)) for place in order]
@@ -397,13 +397,13 @@ def choice_answer(
     )
 
 
-def _unlisted(listing: Listing) -> list[str]:
+def _missing_kinds(listing: Listing) -> list[str]:
     """Return the kinds of parts that a list leaves out and its owner does not have."""
     is_owned = any(line.is_owned for line in listing.lines)
     return [] if is_owned else [PLACES[place] for place in missing_places(listing)]
 
 
-def _unpriced(build: Build) -> tuple[str, ...]:
+def _names_without_price(build: Build) -> tuple[str, ...]:
     """Return the names of the parts of a machine without a price."""
     return tuple(line.name for line in build.parts if line.unit_price_usd is None)
 
