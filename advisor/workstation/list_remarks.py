@@ -569,7 +569,7 @@ def _without_words_ahead(name: str) -> str:
     """Return a choice from its number, its maker or an adjective on, if words of a sentence stand ahead of the first
     part that it names: `Thinking of getting a second 3090`."""
     mentions = mentions_in(name)
-    ahead = name[: mentions[0].start].split() if mentions else []
+    ahead = name[: mentions[0].start].split() if mentions and mentions[0].kind == "gpu" else []
     is_own = [
         regex("piece.is_ahead").fullmatch(one.lower())
         or one.lower() in {*maker_words(), *_ORDINALS, "another"}
