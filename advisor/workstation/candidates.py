@@ -47,7 +47,7 @@ from advisor.workstation.performance import (
     runs_on_cpu,
 )
 from advisor.workstation.planned_cards import PlannedCards, RunConditions
-from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
+from advisor.workstation.rules_power import EIGHT_PIN_W, card_noise_db, case_airflow, cooler_capacity_w
 
 COUNTS: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 LEAST_GAIN: Final = 0.009
@@ -596,12 +596,17 @@ def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, li
     def cost(card: GpuCard) -> tuple[float, ...]:
         width = slot_widths(Cards((card,)))[0]
         cases = bisect_left(rooms, card.length_m)  # two lengths that the same cases take are one
-        return width, cases, card.power_w, _plugs(card), card.num_16_pin, NOISE_DB[card.cooling]
+        noise = math.ceil(card_noise_db(card) / _SAME_NOISE_DB)
+        return width, cases, card.power_w, _plugs(card), card.num_16_pin, noise
 
     found: dict[str, list[PartCandidate]] = {}
     for (accelerator, _), cards in groups.items():
         found.setdefault(accelerator, []).extend(pareto_candidates(cards, cost=cost))
     return found
+
+
+_SAME_NOISE_DB: Final = 5.0
+"""Difference of noise within which two cards count as equally loud [dB]: the error of the estimate."""
 
 
 def _plugs(card: GpuCard) -> float:

@@ -1,6 +1,6 @@
 """QLoRA on a few cards: whether it fits, its speed, and the largest model that would fit."""
 
-import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -110,22 +110,49 @@ def _interval(seconds: float, class_name: str) -> Quantity:
     return step_quantity(seconds, class_name)
 
 
+@dataclass(frozen=True, slots=True)
+class TuningNeed:
+    """Memory that QLoRA of a model takes in one plan on several cards."""
+
+    split: str
+    """Name of the plan."""
+    card_bytes: float
+    """Memory of each card [bytes]."""
+    host_bytes: float
+    """Main memory of the machine that holds weights [bytes]; 0 if the cards hold all."""
+
+    def fits(self, hardware: Hardware) -> bool:
+        """Whether the cards and the main memory hold it."""
+        memory = hardware.record().memory_bytes or 0.0
+        return self.card_bytes <= memory and self.host_bytes <= hardware.host_capacity_bytes
+
+
+def tuning_need(model: Model, hardware: Hardware, sequence_tokens: int) -> TuningNeed:
+    """Return what QLoRA of a model takes: in the plan with the least main memory that fits, else in the one that asks
+    least of each card."""
+    needs = _needs(model, hardware.num, sequence_tokens)
+    able = [need for need in needs if need.fits(hardware)]
+    return (
+        min(able, key=lambda need: need.host_bytes) if able else min(needs, key=lambda need: need.card_bytes)
+    )
+
+
 @lru_cache(maxsize=256)
-def tuning_bytes(model: Model, num: int, sequence_tokens: int, host_capacity_bytes: float) -> float:
-    """Least memory per card that QLoRA of a model takes on `num` cards beside a main memory [bytes]."""
+def _needs(model: Model, num: int, sequence_tokens: int) -> tuple[TuningNeed, ...]:
     job = tuning_job(model, sequence_tokens)
-    lattice = PlanLattice.of(plan for _, plan in tuning_plans(num))
-    held = host_bytes(job, lattice) * num <= host_capacity_bytes
-    return float(peak_memory(job, lattice).peak_bytes[held].min(initial=math.inf))
+    named = tuning_plans(num)
+    lattice = PlanLattice.of(plan for _, plan in named)
+    peaks = peak_memory(job, lattice).peak_bytes
+    held = host_bytes(job, lattice) * num
+    return tuple(
+        TuningNeed(name, float(peak), float(host))
+        for (name, _), peak, host in zip(named, peaks, held, strict=True)
+    )
 
 
 def largest_tuning(hardware: Hardware, sequence_tokens: int) -> str:
     """Return the largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
-    memory = hardware.record().memory_bytes or 0.0
-    beside = hardware.host_capacity_bytes
     fitting = [
-        name
-        for name in SIZES
-        if tuning_bytes(models.by_id(name), hardware.num, sequence_tokens, beside) <= memory
+        name for name in SIZES if tuning_need(models.by_id(name), hardware, sequence_tokens).fits(hardware)
     ]
     return fitting[-1] if fitting else ""

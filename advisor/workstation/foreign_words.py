@@ -12,7 +12,7 @@ _COUNTED: Final = re.compile(r"[一二两兩三四五六七八](?=\s?[枚张張�
 """Number in Chinese or Japanese before the word for pieces."""
 _DIGITS: Final = str.maketrans("一二两兩三四五六七八", "1222345678")
 _SIGNS: Final = str.maketrans(
-    {"：": ":", "，": ", ", "；": "; ", "（": " (", "）": ") ", "￥": "¥", "？": "?"}
+    {"：": ":", "，": ", ", "；": "; ", "（": " (", "）": ") ", "￥": "¥", "？": "?", "™": "", "®": ""}
 )
 _UMLAUTS: Final = "äöü"
 _START: Final = r"(^[\s\-*•]*|[:：]\s*)"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.cpu_names import find_cpu, plain_words
+from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
 from advisor.workstation.card_names import find_card_name
@@ -31,6 +31,7 @@ from advisor.workstation.part_names import (
     kit_bytes,
     link_in,
     names_a_model,
+    names_no_product,
     names_something,
     server_in,
     usual_riser,
@@ -240,13 +241,13 @@ def _runs(
     runs: list[tuple[int, int, list[Mention]]] = []
     own: list[Mention] = []
     if mentions:
-        cut = _start_of(text, start, mentions[0])
+        cut = start_of(text, start, mentions[0])
         if server_in(text[start:cut]) is not None:
             runs.append((start, cut, []))
             start = cut
     for one in mentions:
         if own and all(_are_apart(text, old, one) for old in own):
-            cut = _start_of(text, own[-1].end, one)
+            cut = start_of(text, own[-1].end, one)
             runs.append((start, cut, own))
             start = cut
             own = []
@@ -264,7 +265,7 @@ def _are_apart(text: str, old: Mention, new: Mention) -> bool:
     return names[0] != names[1] and not able[0] & able[1]
 
 
-def _start_of(text: str, least: int, mention: Mention) -> int:
+def start_of(text: str, least: int, mention: Mention) -> int:
     """Return where the number, the label, the maker and the adjectives before a mention begin."""
     start = mention.start
     for word in reversed(list(re.finditer(r"\S+", text[least:start]))):
@@ -282,7 +283,7 @@ def _start_of(text: str, least: int, mention: Mention) -> int:
 def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mention]) -> str:
     """Return the words of a span without those of a sentence before its first and behind its last mention."""
     if mentions:
-        first = _start_of(text, start, mentions[0])
+        first = start_of(text, start, mentions[0])
         stops = list(regex("piece.stop").finditer(text, start, first))
         start = stops[-1].end() if stops else start
         is_counted = regex("piece.begins_counted").match(text, first, mentions[0].start) is not None
@@ -440,7 +441,10 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
     if piece.kind is None:
         if not piece.mentions and (_SOFTWARE_NAME.search(last.text) or SERVICE_WORDS.search(last.text)):
             return True
-        is_name = names_something(piece.text) and not is_property(piece.text)
+        bare = _without_price(piece.text)
+        if last.kind == "cpu" and set(plain_words(bare).split()) & CPU_WORDS:
+            return True  # its family: `Ryzen 9 9950X - Ryzen 9 9000 Series`
+        is_name = names_something(bare) and not (is_property(bare) or names_no_product(bare))
         is_name = is_name or (piece.joined == "hard" and kind_of_name(piece.text) is not None)
         return (not is_prose(piece.text) and not is_name) or (piece.joined == "with" and not piece.is_own)
     if piece.kind == last.kind:
@@ -546,7 +550,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
 def _with_prices_of_sentence(
     line: TypedLine, found: list[TypedLine], pieces: Sequence[_Piece]
 ) -> list[TypedLine]:
-    priced = [place for place, one in enumerate(found) if one.usd is not None]
+    priced = [place for place, one in enumerate(found) if one.usd is not None or one.unread_price]
     kinds = {piece.kind for piece in pieces} - {"unknown", None}
     is_machine = _is_machine(found[0]) or _SOLD.search(line.text) is not None or len(kinds) >= _LEAST_KINDS
     last = found[-1]
@@ -572,7 +576,7 @@ def _with_prices_of_sentence(
 
 def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
     """Return the pieces of a line with its price, if it has one, on the first, which includes the others."""
-    if line.usd is None:
+    if line.usd is None and not line.unread_price:
         return pieces
     return [with_price_of(pieces[0], line), *(replace(one, is_included=True) for one in pieces[1:])]
 

@@ -12,7 +12,14 @@ from advisor.catalog.units import KILO
 from advisor.workstation.assembly import Circuit
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import fragment, regex
-from advisor.workstation.mentions import is_model_number, maker_words, mentions_in, rated_watts
+from advisor.workstation.line_pieces import split_line, start_of
+from advisor.workstation.mentions import (
+    is_model_number,
+    maker_words,
+    mentions_in,
+    rated_watts,
+    words_of_cards,
+)
 from advisor.workstation.part_names import (
     kind_in,
     kit_bytes,
@@ -21,6 +28,7 @@ from advisor.workstation.part_names import (
     server_in,
     usual_riser,
 )
+from advisor.workstation.system_names import find_systems, is_of_a_laptop
 from advisor.workstation.typed_line import (
     LABELS,
     MOST_OF_ONE,
@@ -86,7 +94,8 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     """Return the lines of a list without what its sentences say besides its parts: swaps, additions, parts that the
     machine does not have, the circuit, the limit of power and the wish for the next parts."""
     found = Remarks()
-    lines, circuit = _cut_out([_with_shared_names(line) for line in typed], regex("remark.circuit"))
+    named = [one for line in typed for one in _split_models(_with_shared_names(line))]
+    lines, circuit = _cut_out(named, regex("remark.circuit"))
     if circuit is not None:
         amps = number_in(circuit["num"]) * float(circuit["amps"] or circuit["amps2"])
         found.circuit = Circuit(float(circuit["volts"] or circuit["volts2"]), amps)
@@ -284,7 +293,8 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
             is_included=priced.is_included,
             block=line.block,
         )
-        notes.append(f"{line.text.strip()!r} is named twice, and counts once")
+        if line.block not in SPOKEN:  # a question speaks of the parts of its list, and is answered
+            notes.append(f"{line.text.strip()!r} is named twice, and counts once")
     return found, tuple(notes)
 
 
@@ -377,7 +387,11 @@ def with_additions(
             old = found[place]
             num = old.quantity + addition.new.quantity
             each = None if old.usd is None else old.usd / old.quantity * num
-            found[place] = replace(old, quantity=num, usd=each)
+            if old.is_owned:  # what comes is bought, what is there is not
+                own = old.what if addition.is_same else addition.new.what
+                found.insert(place, replace(addition.new, what=own, block=old.block))
+            else:
+                found[place] = replace(old, quantity=num, usd=each)
         elif not addition.is_same:
             # A second card of a list that names none is two of them; beside another card it is one more.
             num = addition.new.quantity if cards else addition.total
@@ -385,9 +399,7 @@ def with_additions(
             place = len(found) - 1
         else:
             continue
-        notes.append(
-            f"the list is judged with what its question adds: {found[place].quantity} x {found[place].what}"
-        )
+        notes.append(f"the list is judged with what its question adds: {num} x {found[place].what}")
     return found, tuple(notes)
 
 
@@ -438,27 +450,63 @@ _LONGEST_CHOICE: Final = 6
 
 def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[TypedLine]]]:
     """Return the lists that a question names to choose between, with their names; each has the other lines too. A list
-    that asks for no choice is returned without a name."""
+    that asks for no choice is returned without a name; rows that are a machine each are choices too."""
+    whole = [line.text for line in lines if line.category is None and _is_whole(line.text)]
+    if len(set(whole)) == len(lines) > 1:
+        return [(line.what, [line]) for line in lines]
+    asks = any("?" in line.text for line in lines)
     for place, line in enumerate(lines):
-        names, rest, before = _choices_in(line.text) if line.category is None else ([], "", "")
+        names, rest, before = _choices_in(line.text, asks) if line.category is None else ([], "", "")
         if names:
             ahead = [*lines[:place], *_lines_of(before, replace(line, usd=None))]
+            if _speaks_of_own_machine(lines):  # what is there costs nothing, whatever is chosen
+                ahead = [_as_owned(one) for one in ahead]
             behind = [
                 *([replace(read_line(rest, line.where), text=rest)] if rest else []),
                 *lines[place + 1 :],
             ]
             chosen = [replace(read_line(name, line.where), text=name) for name in names]
-            return [(name, [*ahead, one, *behind]) for name, one in zip(names, chosen, strict=True)]
+            sold = [regex("remark.sells").search(side) is not None for side in _sides_of(line.text, names)]
+            return [
+                (name, [*(_without_cards(ahead) if is_sold else ahead), one, *behind])
+                for name, one, is_sold in zip(names, chosen, sold, strict=True)
+            ]
     return [("", list(lines))]
 
 
-def _choices_in(text: str) -> tuple[list[str], str, str]:
+def _is_whole(text: str) -> bool:
+    """Whether a text names a machine that is sold whole, with parts at most: a system or a laptop."""
+    return bool(find_systems(text)) or is_of_a_laptop(text)
+
+
+def _as_owned(line: TypedLine) -> TypedLine:
+    """Return a line of what the owner has, which costs nothing unless it says what it did."""
+    is_priced = line.usd is not None or bool(line.unread_price)
+    return line if is_priced else replace(line, usd=0.0, is_owned=True)
+
+
+def _sides_of(text: str, names: Sequence[str]) -> list[str]:
+    """Return the words of a text ahead of each choice, behind the one before it."""
+    found = []
+    for name in names:
+        ahead, _, text = text.partition(name)
+        found.append(ahead)
+    return found
+
+
+def _without_cards(lines: Iterable[TypedLine]) -> list[TypedLine]:
+    """Return lines without the cards, which the owner sells."""
+    pieces = [piece for line in lines for piece in split_line(line)]
+    return [piece for piece in pieces if (piece.category or kind_in(piece.what)) != "gpu"]
+
+
+def _choices_in(text: str, asks: bool) -> tuple[list[str], str, str]:
     """Return the machines or cards between which a text asks to choose, none if it asks for no choice; the parts behind
     them that each would join (`... for my 9700X / B850 Tomahawk`), and those in sentences ahead of them."""
     sides = regex("remark.versus").split(text)
     if (
         len(sides) < 2
-        and ("?" in text or regex("remark.choice").search(text))
+        and (asks or regex("remark.choice").search(text))
         and not regex("remark.swap").search(text)
     ):
         between = regex("remark.between").search(text)
@@ -480,7 +528,15 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         _choice_at_end(first),
         *(regex("remark.end_of_choice").split(side, maxsplit=1)[0].strip() for side in sides[1:]),
     ]
-    names = [re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE) for name in names]
+    names = [
+        _without_words_ahead(re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE))
+        for name in names
+    ]
+    if {_kind_of_choice(name) for name in names[1:]} == {"gpu"} and _kind_of_choice(names[0]) == "board":
+        host, names[0] = _split_off_card(
+            names[0]
+        )  # `Can my OptiPlex take an A2000 or a P4?`: the machine is of both
+        before = f"{before}. {host}".strip(" .")
     kinds = [_kind_of_choice(name) for name in names]
     if not all(kind in ("gpu", "system", "board") for kind in kinds) or set(kinds) == {"board"}:
         return [], "", ""
@@ -498,6 +554,29 @@ def _choices_in(text: str) -> tuple[list[str], str, str]:
         regex("remark.end_of_choice").split(f"{sides[-1]} ", maxsplit=1)[-1].strip(),
     )
     return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
+
+
+def _split_off_card(name: str) -> tuple[str, str]:
+    """Return the words ahead of the last card that a text names, and the card; no card if it names none."""
+    cards = [one for one in mentions_in(name) if one.kind == "gpu"]
+    if not cards:
+        return "", name
+    start = start_of(name, 0, cards[-1])
+    return re.sub(r"(?:\s+[a-z]+)*\s*$", "", name[:start]), name[start:]
+
+
+def _without_words_ahead(name: str) -> str:
+    """Return a choice from its number, its maker or an adjective on, if words of a sentence stand ahead of the first
+    part that it names: `Thinking of getting a second 3090`."""
+    mentions = mentions_in(name)
+    ahead = name[: mentions[0].start].split() if mentions and mentions[0].kind == "gpu" else []
+    is_own = [
+        regex("piece.is_ahead").fullmatch(one.lower())
+        or one.lower() in {*maker_words(), *_ORDINALS, "another"}
+        for one in ahead
+    ]
+    first = next((n + 1 for n in range(len(ahead) - 1, -1, -1) if not is_own[n]), 0)
+    return " ".join(name.split()[first:]) if first else name
 
 
 def _kind_of_choice(name: str) -> str | None:
@@ -527,6 +606,42 @@ def _with_shared_names(line: TypedLine) -> TypedLine:
         line.text[: found.start()],
     )
     return _with_text(line, f"{ahead} {line.text[found.end() :]}".strip())
+
+
+def _split_models(line: TypedLine) -> list[TypedLine]:
+    """Return the lines for the models of which a bracket behind several cards tells how many are which; a bracket that
+    names makers without numbers tells no model of any."""
+    found = regex("remark.models").search(line.text) if line.quantity > 1 else None
+    if found is None or find_card_name(line.text[: found.start()]) is None:
+        return [line]
+    told = regex("remark.model_of_some").split(found["models"])
+    some = [one for text in told if (one := regex("remark.some").fullmatch(text)) is not None]
+    if len(some) != len(told) or not all(_is_of_a_card(one["name"]) for one in some):
+        return [line]
+    bare = _with_text(line, f"{line.text[: found.start()]} {line.text[found.end() :].strip()}".strip())
+    numbers = [number_in(one["num"]) for one in some]
+    if sum(numbers) != line.quantity or not all(one["num"] for one in some):
+        return [bare] if len(some) > 1 else [line]
+    usd = None if line.usd is None else line.usd / line.quantity
+    return [
+        replace(
+            bare,
+            text=f"{num}x {bare.what} {one['name']}",
+            what=f"{bare.what} {one['name']}",
+            quantity=num,
+            usd=None if usd is None else usd * num,
+            usd_low=None,
+            usd_high=None,
+            says_whole_or_each=True,
+        )
+        for num, one in zip(numbers, some, strict=True)
+    ]
+
+
+def _is_of_a_card(text: str) -> bool:
+    """Whether words are a maker or a product line of cards, and no card of their own."""
+    words = set(plain_words(regex("remark.of_models").sub(" ", text)).split())
+    return find_card_name(text) is None and bool(words) and words <= words_of_cards() | maker_words() | {"fe"}
 
 
 def _is_nameless_card(text: str) -> bool:

@@ -1,6 +1,7 @@
 """User's parts list, as free text or fields, turned into a machine with its bill."""
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +10,10 @@ from typing import Any, Final
 
 from advisor.catalog import parts
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import read_json, read_toml
+from advisor.catalog.files import MOST_TOML_BYTES, read_json, read_text, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import Part, System
-from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Supplies
+from advisor.catalog.schema.part import Part, RamKit, System
+from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.line_pieces import (
@@ -35,17 +36,21 @@ from advisor.workstation.part_names import (
     is_known,
     is_title,
     module_kind,
+    names_no_product,
     server_in,
     with_fans,
 )
 from advisor.workstation.part_reader import RESOLVERS, PartReader
-from advisor.workstation.picker_text import read_pasted_text, read_picker_text
+from advisor.workstation.pasted_text import split_sections
+from advisor.workstation.picker_text import ANY_SIGNS, TABLE_SIGNS, read_pasted_text
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, with_laptop_cards
 from advisor.workstation.typed_line import (
     LABELS,
     TypedLine,
     check_length,
+    foreign_amount,
+    num_pieces,
     plain_text,
     price_number,
     read_line,
@@ -66,6 +71,17 @@ undivided it is within a factor of two. Used cards cost 50 to 100 % of the catal
 PRICE_OF_EACH_IS_LIKELY_BELOW: Final = 0.55
 """Take the price of several parts as that of each also below this fraction, if undivided it is within a quarter of the
 catalog's; own choice."""
+_LEAST_OF_A_PAGE: Final = 3
+"""Number of known parts from which rows without the mark of a part are no parts. Own choice: a shorter list may be in
+words that no record has."""
+LEAST_SHARE_OF_MEMORY: Final = 0.15
+"""Fraction of the catalog's price below which the price of several modules is that of each: used registered modules
+cost a quarter of new ones. Own choice."""
+USUAL_SHARE_OF_MEMORY: Final = 0.5
+"""Usual price of listed memory over the catalog's price of new modules, as many lists have used ones. Own choice."""
+LEAST_DIFFERENCE_OF_COLUMNS: Final = 0.5
+"""Difference of the logarithmic errors of two readings of a column of prices from which it is of each piece: prices of
+used parts, read as of all pieces, are up to 40 % below the catalog's. Own choice."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -111,6 +127,21 @@ class Listing:
     def total_usd(self) -> float:
         return total_of(self.bill)
 
+    @property
+    def foreign_total(self) -> str:
+        """Price of the list in another currency: as its sum states it, or the sum of its lines where each names one
+        piece; one of its prices with dots if neither tells; empty if it has none."""
+        prices = [line.unread_price for line in self.lines if line.unread_price]
+        stated = next((line.unread_sum for line in self.lines if line.unread_sum), "")
+        if "$" in stated or not (stated or prices):
+            return ""
+        amounts = [foreign_amount(price) for price in prices]
+        signs = {re.sub(r"[\d\s.,'’]", "", price) for price in prices}
+        is_single = all(line.quantity == 1 for line in self.lines if line.unread_price)
+        if stated or len(signs) > 1 or None in amounts or not is_single:
+            return stated or f"{prices[0]} ..."
+        return f"{sum(filter(None, amounts)):,.2f} {signs.pop()}"
+
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
     """Return the machine of a list in a file, and of further lines as typed; of a list that names machines to choose
@@ -133,20 +164,49 @@ def read_listings(
 
     Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
-    lines = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
-    lines += read_pasted_text(pasted, "your text") if pasted else []
-    if path is not None and path.suffix.lower() in (".txt", ".md", ".csv", ".tsv"):
-        lines += read_picker_text(path)
+    of_parts = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
+    where: Path | str = "your text"
+    if path is not None and path.suffix.lower() in _TEXT_FILES:
+        pasted = read_text(path, MOST_TOML_BYTES)
+        where = path
     elif path is not None:
-        is_json = path.suffix.lower() == ".json"
-        content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
-        content = content if isinstance(content, dict) else {"parts": content}
-        entries = content.get("parts", [])
-        is_filled = isinstance(entries, list) and bool(entries)
-        is_tables = is_filled and all(isinstance(one, dict) for one in entries)
-        entries = entries or _by_kind(content)
-        lines += _table_lines(path, entries) if is_tables else _free_lines(path, entries)
-        lines += _table_lines(path, content.get("part", []))
+        of_parts += _lines_of_file(path)
+    signs = TABLE_SIGNS.get(path.suffix.lower(), ANY_SIGNS) if path is not None else ANY_SIGNS
+    sections = split_sections(pasted)
+    found: list[tuple[str, Listing]] = []
+    for heading, text in sections:
+        lines = of_parts + (read_pasted_text(text, where, signs) if text else [])
+        _check_length_of_list(lines, path)
+        choices = [("", lines)] if heading else split_alternatives(lines)
+        read = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
+        # A question that compares machines lists no whole one.
+        found += [
+            (heading or name, replace(one, is_running=one.is_running or bool(name))) for name, one in read
+        ]
+    return tuple(found)
+
+
+_TEXT_FILES: Final = (".txt", ".md", *TABLE_SIGNS)
+
+
+def _lines_of_file(path: Path) -> list[TypedLine]:
+    """Return the lines of a TOML or JSON file."""
+    is_json = path.suffix.lower() == ".json"
+    content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
+    content = content if isinstance(content, dict) else {"parts": content}
+    entries = content.get("parts", [])
+    is_filled = isinstance(entries, list) and bool(entries)
+    is_tables = is_filled and all(isinstance(one, dict) for one in entries)
+    entries = entries or _by_kind(content)
+    lines = _table_lines(path, entries) if is_tables else _free_lines(path, entries)
+    return lines + _table_lines(path, content.get("part", []))
+
+
+def _check_length_of_list(lines: Sequence[TypedLine], path: Path | None) -> None:
+    """Refuse a list without parts, or with more than a machine has.
+
+    Raises: InputFileError: it is one.
+    """
     if not lines:
         raise InputFileError(
             f"{path or 'nothing'}: lists no parts",
@@ -160,10 +220,6 @@ def read_listings(
             why=f"a list is of one machine, of at most {MOST_PARTS} parts",
             fix="list one machine",
         )
-    choices = split_alternatives(lines)
-    found = ((name, _ListingReader(book).read(chosen)) for name, chosen in choices)
-    # A question that compares machines lists no whole one.
-    return tuple((name, replace(one, is_running=one.is_running or bool(name))) for name, one in found)
 
 
 def _by_kind(content: dict[str, Any]) -> list[str]:
@@ -263,7 +319,7 @@ and the kind of bridge from the cards."""
 
 _SINGLE: Final = frozenset(("board", "cpu", "case", "psu", "cooler"))
 """Kinds of part of which a machine usually has one."""
-_INSIDE: Final = ("cpu", "ram", "storage")
+_INSIDE: Final = ("cpu", "ram", "storage", "psu", "cooler", "case")
 """Parts whose price a complete machine includes."""
 
 
@@ -293,6 +349,7 @@ class _ListingReader(PartReader):
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
         lines = self._without_replaced(self._without_remarks_on_cards(lines))
+        lines = self._without_asides(lines)
         self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
@@ -306,10 +363,8 @@ class _ListingReader(PartReader):
         for place in places:
             part, count = self._resolve(lines[place], categories[place])
             line = lines[place]
-            if categories[place] in (
-                "gpu",
-                "system",
-            ):  # prices of other used parts are far below the catalog's
+            # Prices of other used parts are far below the catalog's.
+            if categories[place] in ("gpu", "system", "ram") and not line.is_of_column:
                 line = self._with_plausible_price(line, part, count)
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
@@ -332,6 +387,7 @@ class _ListingReader(PartReader):
         system = self._machine.pop("system", None)
         num_systems = sum(one.count for one in read if one.category == "system")
         self._note_systems(system, num_systems)
+        is_sold_whole = system is not None or (self.board is not None and SERVER in self.board.flags)
         return Listing(
             machine=self._assembly(),
             bill=_with_bearer([self._bill_line(one) for one in read]),
@@ -339,8 +395,7 @@ class _ListingReader(PartReader):
             catalog_usd=tuple(
                 # What is inside a complete machine is not sold apart from it; what is owned is not bought.
                 None
-                if one.line.usd == 0.0
-                or (system is not None and one.line.is_included and one.category in _INSIDE)
+                if one.line.usd == 0.0 or (is_sold_whole and one.line.is_included and one.category in _INSIDE)
                 else self._catalog_usd(one.part, one.count)
                 for one in read
             ),
@@ -367,6 +422,18 @@ class _ListingReader(PartReader):
         gone = [line for kind, line in zip(kinds, lines, strict=True) if line.is_owned and kind in bought]
         self._notes += [f"{line.what!r} is left out: the list buys another in its place" for line in gone]
         return [line for line in lines if line not in gone]
+
+    def _without_asides(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
+        """Return the lines of a list with several parts without rows of a shop's page that name none: links, orders,
+        dates, delivery."""
+        known = [line for line in lines if line.category is not None or kind_of(line) is not None]
+        asides = [
+            line for line in lines if line not in known and line.usd is None and names_no_product(line.what)
+        ]
+        if len(known) < _LEAST_OF_A_PAGE or not asides:
+            return list(lines)
+        self._notes.append(f"not read as parts: {'; '.join(line.text.strip() for line in asides)}")
+        return [line for line in lines if line not in asides]
 
     def _without_remarks_on_cards(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
         """Return the lines without those that speak of the cards of others: `All 4 cards water cooled`."""
@@ -428,12 +495,13 @@ class _ListingReader(PartReader):
             for line in typed
             for text in line.beside
         ]
-        self._notes += [
-            f"{line.where}: the price {line.unread_price!r} is left out: prices are in US dollars; "
-            "convert it to count it"
-            for line in typed
-            if line.unread_price
+        foreign = [
+            f"{line.where.rpartition(': ')[2]} {line.unread_price!r}" for line in lines if line.unread_price
         ]
+        self._notes += [
+            f"prices are in US dollars, those in other currencies are left out: {', '.join(foreign)}; convert them to "
+            "count them"
+        ] * bool(foreign)
         self._notes += [
             f"{line.where.partition(': row')[0]}: the price of the list, {line.unread_sum!r}, is left out: "
             + (
@@ -442,18 +510,34 @@ class _ListingReader(PartReader):
                 else "prices are in US dollars; convert it to count it"
             )
             for line in typed
-            if line.unread_sum
+            if line.unread_sum and not foreign
         ]
 
-    @staticmethod
-    def _price_each_in_columns(found: dict[int, _ReadLine]) -> None:
-        """Take the prices of a column as those of each piece, if one row of several pieces is plausible only so."""
-        rows = {place: one for place, one in found.items() if one.line.is_of_column and one.line.quantity > 1}
-        if not any(one.line.says_whole_or_each for one in rows.values()):
+    def _price_each_in_columns(self, found: dict[int, _ReadLine]) -> None:
+        """Take the prices of a column as those of each piece, if this reading of its rows is nearer to the catalog."""
+        rows = {
+            place: one
+            for place, one in found.items()
+            if one.line.is_of_column and one.line.quantity > 1 and not one.line.says_whole_or_each
+        }
+        ratios: dict[int, tuple[float, float]] = {}
+        for place, one in rows.items():
+            price = price_of(one.part, self._book) if one.part is not None else None
+            if price is not None and one.line.usd:
+                usual = USUAL_SHARE_OF_MEMORY if isinstance(one.part, RamKit) else 1.0
+                ratios[place] = (one.line.usd / (price.usd * one.count), usual)
+        whole = sum(abs(math.log(ratio / usual)) for ratio, usual in ratios.values())
+        each = sum(
+            abs(math.log(rows[n].line.quantity * ratio / usual)) for n, (ratio, usual) in ratios.items()
+        )
+        if whole <= each + LEAST_DIFFERENCE_OF_COLUMNS:
             return
         for place, one in rows.items():
-            if not one.line.says_whole_or_each:
-                found[place] = replace(one, line=with_factor(one.line))
+            share = ratios[place][0] if place in ratios else 0.0
+            num = one.line.quantity
+            catalog = (one.line.usd or 0.0) / share / num if share else 0.0
+            line = self._as_of_each(one.line, num, share, catalog) if share else with_factor(one.line)
+            found[place] = replace(one, line=line)
 
     def _note_systems(self, system: System | None, num: int) -> None:
         """Say what several machines, or a machine with further cards, are judged as."""
@@ -554,16 +638,24 @@ class _ListingReader(PartReader):
     def _with_plausible_price(self, line: TypedLine, part: Part | None, count: int) -> TypedLine:
         """Return the line with its price taken as that of each part, if no other reading is near the catalog's."""
         price = price_of(part, self._book) if part is not None else None
-        if price is None or line.usd is None or line.quantity < 2 or line.says_whole_or_each:
+        num = num_pieces(line)
+        if price is None or line.usd is None or num < 2 or line.says_whole_or_each:
             return line
-        each = price.usd * count / line.quantity
-        share = line.usd / line.quantity / each
-        is_near = share < PRICE_OF_EACH_IS_LIKELY_BELOW and 0.75 <= line.usd / each <= 1.25
-        if not is_near and (share >= WHOLE_PRICE_IS_DOUBTFUL_BELOW or not 0.5 <= line.usd / each <= 2.0):
-            return line
+        each = price.usd * count / num
+        share = line.usd / num / each
+        if isinstance(part, RamKit):  # used modules cost a fraction of new ones
+            is_each = share < LEAST_SHARE_OF_MEMORY and line.usd / each <= 2.0
+        else:
+            is_near = share < PRICE_OF_EACH_IS_LIKELY_BELOW and 0.75 <= line.usd / each <= 1.25
+            is_each = is_near or (share < WHOLE_PRICE_IS_DOUBTFUL_BELOW and 0.5 <= line.usd / each <= 2.0)
+        return self._as_of_each(line, num, share, each) if is_each else line
+
+    def _as_of_each(self, line: TypedLine, num: int, share: float, catalog_usd: float) -> TypedLine:
+        """Return the line with its price as that of each of its pieces, and say so."""
+        usd = line.usd or 0.0
         self._notes.append(
-            f"{line.text.strip()!r} is read as ${line.usd:,.0f} each: ${line.usd / line.quantity:,.0f} apiece would "
-            f"be {share:.0%} of the catalog's ${each:,.0f}; write 'total' after the price if it is the sum"
+            f"{line.text.strip()!r} is read as ${usd:,.0f} each: ${usd / num:,.0f} apiece would be "
+            f"{share:.0%} of the catalog's ${catalog_usd:,.0f}; write 'total' after the price if it is the sum"
         )
         return with_factor(line)
 
@@ -581,7 +673,8 @@ class _ListingReader(PartReader):
             found = part_line(read.category, part, count, price)
         if line.is_included:
             bare = PartLine(read.category, found.name, count, flags=found.flags)
-            return replace(bare, unit_price_usd=0.0, price_basis="user", source=IN_ANOTHER)
+            source = "your list" if line.is_owned else IN_ANOTHER
+            return replace(bare, unit_price_usd=0.0, price_basis="user", source=source)
         if line.usd is None:
             return found
         usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))

@@ -122,7 +122,7 @@ def _ends_before(text: str, start: int) -> Iterator[int]:
     """Yield where the words before a card end, with and without those that any card's name may have: `OC`."""
     end = len(text[:start].rstrip())
     yield end
-    known = (_words_of_cards() - PROPERTY_WORDS) | DECORATION
+    known = (words_of_cards() - PROPERTY_WORDS) | DECORATION
     while (word := re.search(r"[A-Za-z]+$", text[:end])) and word.group().lower() in known:
         end = len(text[: word.start()].rstrip())
         yield end
@@ -274,7 +274,7 @@ def _run_length(
 
 
 @functools.cache
-def _words_of_cards() -> frozenset[str]:
+def words_of_cards() -> frozenset[str]:
     names = (f"{card.manufacturer} {card.name}" for card in parts.planner_parts(GpuCard))
     return frozenset(word for name in names for word in plain_words(name).split())
 
@@ -282,7 +282,7 @@ def _words_of_cards() -> frozenset[str]:
 def is_of_cards(text: str) -> bool:
     """Whether words stand in the names of cards, apart from those of any part: `WINDFORCE Cooling System`."""
     words = {word for word in plain_words(text).split() if not is_generic(word)} - PROPERTY_WORDS
-    return bool(words) and words <= _words_of_cards()
+    return bool(words) and words <= words_of_cards()
 
 
 def kind_of_name(text: str) -> str | None:

@@ -5,6 +5,7 @@ import difflib
 import functools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -19,6 +20,7 @@ from advisor.catalog.schema.part import (
     PLUGS_UNKNOWN,
     Board,
     Cpu,
+    CpuSeries,
     GpuCard,
     Part,
     Psu,
@@ -29,12 +31,13 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, SERVER, TYPICAL
-from advisor.workstation.card_names import find_card_name, usual_of
+from advisor.workstation.card_names import DECORATION, find_card_name, usual_of
 from advisor.workstation.foreign_words import regex, whole, word_table
 from advisor.workstation.mentions import (
     LEAST_SUPPLY_W,
     MOST_SUPPLY_W,
     is_model_number,
+    maker_words,
     mentions_in,
 )
 from advisor.workstation.system_names import find_systems
@@ -60,9 +63,11 @@ _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
 
-def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
+def by_words(
+    text: str, found: Iterable[PartT], *, strict: bool = False, of_one_series: bool = False
+) -> PartT | None:
     """Return the part whose name contains every distinguishing word of the text, of several the one whose name
-    adds the fewest words, then the shortest; None if there is none.
+    adds the fewest words, with `of_one_series` first of other product lines, then the shortest; None if there is none.
 
     Words that no part of the pool bears are overlooked unless `strict`: shops add what a maker's name does not have.
     """
@@ -71,6 +76,7 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
         all_by_words(text, found, strict=strict),
         key=lambda part: (
             len(set(regex("name.of_a_size").findall(part.name.lower())) - sizes),
+            of_one_series and len(other_series(part, text)),
             num_extra_words(part, text),
             len(part.name),
             part.name,
@@ -87,7 +93,10 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
     pool = [(part, _telling_of_name(f"{part.manufacturer} {part.name}")) for part in found]
     known: set[str] = set().union(*(names for _, names in pool))
     sizes = set(regex("name.of_a_size").findall(text.lower()))
-    for spelled in (words, _join_numbers(words, known)):
+    spellings = [words, _join_numbers(words, known)]
+    # A shop's words for colours and kinds may stand in the name of another product alone.
+    spellings += [] if strict else [[one for one in words if one not in _NO_SERIES]]
+    for spelled in spellings:
         told = [
             one for one in spelled if strict or one in known or len(one) < 3 or any(map(str.isdigit, one))
         ]
@@ -127,6 +136,45 @@ def num_extra_words(part: Part, text: str) -> int:
     """Number of distinguishing words of a part's name that a text does not have, its maker apart."""
     bare = part.name.lower().removeprefix(part.manufacturer.lower())
     return len(set(_telling(bare)) - set(_telling(text)))
+
+
+def other_series(part: Part, text: str) -> tuple[str, ...]:
+    """Return the words of a part's name that a text does not have and that make it another product of its maker's
+    line, as Slim in Pure Rock Slim 2 does: none of colours, sizes and forms."""
+    others = {*_telling(text), *maker_words()}
+    return tuple(word for word in _telling(part.name) if word not in others and _is_of_series(word))
+
+
+def series_without_record(text: str, part: Part, kind: str) -> tuple[str, ...]:
+    """Return the words of a text that stand in names of the catalog's parts of a kind, and not in that of the part:
+    a product line of which no record was found. Without a maker, names have capitals."""
+    known = _words_of_kind(kind) - _telling_of_name(f"{part.manufacturer} {part.name}") - maker_words()
+    told = (
+        text if maker_words() & set(plain_words(text).split()) else " ".join(re.findall(r"\b[A-Z]\w*", text))
+    )
+    return tuple(word for word in _telling(told) if word in known and _is_of_series(word))
+
+
+def _is_of_series(word: str) -> bool:
+    """Whether a word can name a product line: it has letters, and is no colour, form or size."""
+    return word.isalpha() and len(word) > 1 and word not in _NO_SERIES
+
+
+_NO_SERIES: Final = frozenset(
+    (
+        *word_table("phrases")["property"],
+        *word_table("overlooked")["no_series"],
+        *word_table("cards")["decoration"],
+    )
+)
+"""Words of colours, forms, connectors and terms of sale, which many names have in every product line."""
+
+
+@functools.cache
+def _words_of_kind(kind: str) -> frozenset[str]:
+    """Return the distinguishing words of the names of all parts of a kind."""
+    pool = (*parts.all_parts()[kind], *parts.named_parts(kind))
+    return frozenset[str]().union(*(_telling_of_name(part.name) for part in pool))
 
 
 @functools.cache
@@ -376,6 +424,16 @@ def names_something(text: str) -> bool:
     return re.search(marks, text) is not None or _makers().search(text) is not None
 
 
+def names_no_product(text: str) -> bool:
+    """Whether a text bears no mark of a part: no maker, no family of CPUs or cards, and no number but of orders, dates
+    and what it counts."""
+    words = set(plain_words(text).split())
+    if words & (CPU_WORDS | DECORATION | _FAMILIES) or _makers().search(text) is not None:
+        return False
+    return re.search(r"\d", regex("name.of_no_product").sub(" ", text)) is None
+
+
+_FAMILIES: Final = frozenset(("rtx", "gtx", "rx", "arc"))
 _MADE_KINDS: Final = ("board", "psu", "case", "cooler", "storage", "ram")
 """Kinds of part that people name by their makers; a card's maker stands beside the number that tells."""
 
@@ -560,7 +618,7 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
             registered=False,
             ram_max_bytes=num_slots * _GIB_A_SLOT[kind] * GIB,
             ram_slots=num_slots,
-            slots=(Slot(position=1, pcie_generation=max(series.pcie_generation for series in known)),),
+            slots=(Slot(position=1, pcie_generation=_usual_generation(chipset, kind, known)),),
             lane_modes=((16,),),
             slots_known=size == "I",
             num_long_slots=1 if size else 2,
@@ -570,6 +628,18 @@ def board_by_number(text: str, ram_type: str = "") -> Board | None:
         )
         return parts.with_line_lanes(board)
     return None
+
+
+def _usual_generation(chipset: str, ram_type: str, known: Sequence[CpuSeries]) -> int:
+    """Return the PCIe generation of the first slot of most boards with a chipset, or with its socket if no record has
+    one, that take a kind of module; that of its CPUs if there is none. Makers wire it below what the CPU gives."""
+    sold = (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
+    socket = known[0].socket
+    alike = [one for one in sold if (one.socket, one.ram_type) == (socket, ram_type) and one.slots]
+    same = [one for one in alike if one.chipset == chipset] or alike
+    counts = Counter(one.slots[0].pcie_generation for one in same)
+    given = max(series.pcie_generation for series in known)
+    return min(given, max(counts, key=lambda generation: (counts[generation], -generation), default=given))
 
 
 def grades_in(text: str) -> list[str]:

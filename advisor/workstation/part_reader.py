@@ -1,7 +1,7 @@
 """Parts of the catalog that the lines of a list mean, by kind of part."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from advisor.workstation.foreign_words import regex, word_table
 from advisor.workstation.mentions import rated_watts
 from advisor.workstation.part_names import (
     WORDS,
+    PartT,
     UnknownPartError,
     accelerator_of,
     all_by_words,
@@ -47,8 +48,10 @@ from advisor.workstation.part_names import (
     named_supply,
     names_a_model,
     num_extra_words,
+    other_series,
     pair_of,
     psu_of,
+    series_without_record,
     server_in,
     typical_card,
     unknown_part,
@@ -75,6 +78,14 @@ def _sockets_of(part: Part) -> set[str]:
         names
         | ({"tr5"} if "str5" in names else set())
         | ({"tr4"} if names & {"str4", "strx4", "sp3"} else set())
+    )
+
+
+def _are_alike(found: Sequence[Part]) -> bool:
+    """Whether several parts have the same figures, as editions of one product in several colours do."""
+    unread = {"id", "name", "manufacturer", "flags", "source"}
+    return len(found) > 1 and all(
+        one.model_dump(exclude=unread) == found[0].model_dump(exclude=unread) for one in found
     )
 
 
@@ -138,8 +149,12 @@ class PartReader:
         spelled = (text, words, regex("name.of_a_clock").sub(" ", words))
         card = next(filter(None, (by_words(one, cards) for one in spelled)), typical_card(maker or cards))
         named = next(filter(None, (all_by_words(one, cards) for one in spelled[1:])), [])
-        self._has_unnamed_cards |= len(cards) > 1 and len(named) in (0, len(cards))
-        self.note(line, card)
+        lacking = series_without_record(line.what, card, "gpu")
+        self._has_unnamed_cards |= len(cards) > 1 and (bool(lacking) or len(named) in (0, len(cards)))
+        if lacking:
+            card = self._neighbour(line, typical_card(maker or cards))
+        else:
+            self.note(line, card)
         name = find_card_name(line.what)
         able = [accelerators.by_id(one) for one in (name.accelerators if name is not None else ())]
         if len(able) > 1:
@@ -398,12 +413,34 @@ class PartReader:
         stated = {word.lower() for word in regex("part.socket").findall(line.what)}
         # A line that states sockets means no part that is made for others.
         pool = [one for one in pool if not stated or _sockets_of(one) & stated or not _sockets_of(one)]
-        part = by_words(line.what, pool)
+        # Of coolers of one name, the one that mounts on the list's CPU is meant.
+        socket = self.cpu.series.socket if self.cpu is not None else ""
+        able = [one for one in pool if isinstance(one, Cooler) and socket in one.sockets]
+        part = by_words(line.what, able, of_one_series=True) or by_words(line.what, pool, of_one_series=True)
         if part is None and not is_bare(line.what, category):
             raise unknown_part(line, category, [each.name for each in pool])
+        if (
+            part is not None
+            and other_series(part, line.what)
+            and not _are_alike(all_by_words(line.what, pool))
+        ):
+            return self._neighbour(line, part), line.quantity
         if part is not None:
             self.note(line, part)
         return part, line.quantity
+
+    def _neighbour(self, line: TypedLine, part: PartT) -> PartT:
+        """Return the part of another product that stands for one without a record, by the name of the line, and say
+        so."""
+        stands = part.name
+        if isinstance(part, GpuCard):
+            record = accelerators.by_id(part.accelerator).name
+            stands = f"a typical {record} of {part.slots:g} slots and {1000 * part.length_m:.0f} mm"
+        self._notes.append(
+            f"no record has {line.what!r}: it is judged as {stands}, whose figures are not its own: look up its size "
+            "and its plugs"
+        )
+        return part.model_copy(update={"id": "", "name": line.what, "flags": (*part.flags, TYPICAL)})
 
 
 RESOLVERS: Final[dict[str, Callable[[PartReader, TypedLine], tuple[Part | None, int]]]] = {

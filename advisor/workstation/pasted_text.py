@@ -17,6 +17,21 @@ _ROUND_SIZES_GIB: Final = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384,
 """Usual sizes of main memory [GiB]: a kernel reports a few per cent less than the modules have."""
 
 
+def split_sections(text: str) -> list[tuple[str, str]]:
+    """Return the lists of a text that a heading begins each (`Option A: ...`, `Build 2: ...`), with their names and the
+    rows ahead of the first one; a text without such headings as one list without a name."""
+    found = list(regex("report.section").finditer(text))
+    names = [" ".join(one["name"].split()) for one in found]
+    if len({name.lower() for name in names}) < max(2, len(names)):
+        return [("", text)]
+    ends = [*(one.start() for one in found[1:]), len(text)]
+    bodies = [text[one.end() : end].strip(" \t;/|\n") for one, end in zip(found, ends, strict=True)]
+    if not all(bodies):
+        return [("", text)]
+    ahead = text[: found[0].start()].strip()
+    return [(name, f"{ahead}\n{body}".strip()) for name, body in zip(names, bodies, strict=True)]
+
+
 def plain_rows(text: str) -> Iterator[tuple[int, str, bool]]:
     """Yield number and text of each row that may name a part, and whether a program printed it; memory of a card in a
     row of its own joins the row of the card."""

@@ -489,6 +489,10 @@ class MachinePerformance:
     """Run with the most bits per weight that fits."""
     qlora_bytes_per_card: float = 0.0
     """Memory of each card that QLoRA of the model takes [bytes]."""
+    qlora_host_bytes: float = 0.0
+    """Main memory that holds its weights beside the cards [bytes]."""
+    qlora_split: str = ""
+    """Plan of training that takes as much."""
     qlora_fits: bool = False
     largest_qlora: str = ""
     """Largest of a few dense models that QLoRA fits; empty if none does."""

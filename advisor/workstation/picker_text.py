@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.workstation.foreign_words import regex, write_in_english, write_in_one_form
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.list_columns import OF_CELLS, PartTable, cells_of, tables_in
@@ -22,19 +21,13 @@ from advisor.workstation.typed_line import (
     with_factor,
 )
 
-
-def read_picker_text(path: Path) -> list[TypedLine]:
-    """Return the parts of a list that was exported as text, of any text with a part in each line, or of a table of
-    comma-separated values, as shops, spreadsheets and `build -o bill.csv` write it.
-
-    Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
-    """
-    text = read_text(path, MOST_TOML_BYTES)
-    signs = {".csv": ";,\t", ".tsv": "\t"}.get(path.suffix.lower(), "|\t; ,")
-    return read_pasted_text(text, path, signs)
+ANY_SIGNS: Final = "|\t; ,"
+"""Signs that may divide the cells of a table in a text."""
+TABLE_SIGNS: Final = {".csv": ";,\t", ".tsv": "\t"}
+"""Signs that divide the cells of a file of values, by its ending."""
 
 
-def read_pasted_text(text: str, path: Path | str, signs: str = "|\t; ,") -> list[TypedLine]:
+def read_pasted_text(text: str, path: Path | str, signs: str = ANY_SIGNS) -> list[TypedLine]:
     """Return the parts of a text with a part in each line, or of tables with cells between signs; messages call it
     `path`.
 
@@ -179,7 +172,8 @@ def _with_detail(part: str, detail: str) -> str:
     plain = _in_one_form(detail)
     count = regex("row.count").search(plain)
     price = regex("row.price_alone").search(plain)
-    amount = f" {_price_text(price.group())}" if price is not None and not _has_price(part) else ""
+    sign = " -" if "|" in part else ""  # behind a dash it is that of the whole row
+    amount = f"{sign} {_price_text(price.group())}" if price is not None and not _has_price(part) else ""
     if count is None:
         return f"{part}{amount}"
     each = " each" if amount and price is not None and count.start() < price.start() else ""
@@ -267,22 +261,22 @@ def _with_sum(lines: Iterable[TypedLine], sums_usd: Sequence[float]) -> list[Typ
             return [replace(line, says_whole_or_each=True) for line in found]
         if abs(sums[1] - usd) <= _SAME_SUM * usd:
             return each
+    if any(line.usd == sums_usd[0] for line in found):
+        return found  # the price of one part, in a row of its own
     return [replace(found[0], unread_sum=f"${sums_usd[0]:,.0f}"), *found[1:]]
 
 
 def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
-    """Return lines with the price of the list in another currency, which a row without a part states, on the first."""
-    if any(line.unread_price or line.usd is not None for line in lines):
+    """Return lines with the price of the list in another currency, which the last row of a sum states, on the first."""
+    if not lines or any(line.usd is not None for line in lines):
         return lines
-    sums = (
-        regex("line.foreign_price").search(row)
-        for row in text.splitlines()
-        if regex("row.skipped").match(row.strip())
-    )
-    found = next(
-        (one.group().strip() for one in sums if one is not None and re.search(r"\d", one.group())), ""
-    )
-    return [replace(lines[0], unread_sum=found), *lines[1:]] if lines else []
+    are_priced = any(line.unread_price for line in lines)
+    rows = [row.strip(" |*•-") for row in text.splitlines()]
+    heads = regex("row.sum_words" if are_priced else "row.skipped")
+    found = (regex("line.foreign_price").search(row) for row in rows if heads.match(row))
+    sums = [one.group().strip() for one in found if one is not None and re.search(r"\d", one.group())]
+    bearer = next((line for line in lines if line.unread_price or is_known(line.what)), lines[0])
+    return [replace(line, unread_sum=sums[-1]) if sums and line is bearer else line for line in lines]
 
 
 _LEAST_NUMBERED: Final = 3

@@ -13,6 +13,7 @@ from advisor.catalog.schema.part import (
     Case,
     Cooler,
     Cpu,
+    GpuCard,
     Psu,
 )
 from advisor.workstation.assembly import (
@@ -50,11 +51,32 @@ CASE_AIRFLOW_W: Final = {"Full": 1500.0, "Mid": 1000.0, "Mini": 500.0, "Open": 1
 """Heat that a case removes with the fans that it has room for [W] (six, four, two of 120 mm): each moves about 100
 m³/h through filters, which at 15 K is half a kilowatt; half of it is taken as reaching the cards."""
 NOISE_DB: Final = {"open": 38.0, "blower": 46.0, "passive": 0.0, "liquid": 36.0}
-"""Noise of one card at full power at one metre, by kind of cooling [dB]; estimates from reviews' typical figures."""
+"""Noise of the reference card of a kind of cooling at full power at one metre [dB]; rough, from reviews' usual
+figures."""
+_REFERENCE: Final = {"open": (350.0, 3 * 0.32), "blower": (300.0, 2 * 0.267), "liquid": (350.0, 2 * 0.267)}
+"""Power [W] and area, slots by length [m], of the reference card of a kind of cooling: RTX 3090, RTX A6000."""
 COOLER_DB: Final = 35.0
-NOISE_PER_HALVING_DB: Final = 9.0
-"""Noise reduction if a cooler removes half the heat [dB]: its fans turn at about 70 %, and noise grows with the fifth
-power of speed (50 log10 1.5)."""
+_DB_PER_DECADE_OF_HEAT: Final = 29.0
+"""Rise of noise with ten times the heat on the same fins [dB]: heat passes to air as its speed to the power 1.7, and
+noise grows with the fifth power of the fans' speed (50 log10 over 1.7). Half the heat is 9 dB less."""
+
+
+def card_noise_db(card: GpuCard, power_fraction: float = 1.0) -> float:
+    """Noise of one card at one metre under load [dB]; 0 without fans. It rises with the heat for the area of its fins
+    and fans, and with that area itself: `29 log10(heat / area) + 10 log10(area)` beside the reference card.
+
+    Error: rough, about 5 dB; makers differ by that with one size and power.
+    """
+    if card.cooling == "passive":
+        return 0.0
+    power_w, area = _REFERENCE[card.cooling]
+    heat = card.power_w * power_fraction / power_w
+    larger = 1.0 if card.cooling == "liquid" else card.slots * card.length_m / area
+    return (
+        NOISE_DB[card.cooling]
+        + _DB_PER_DECADE_OF_HEAT * math.log10(heat / larger)
+        + 10.0 * math.log10(larger)
+    )
 
 
 def _cards_w(cards: Cards, setting: Setting) -> float:
@@ -451,9 +473,8 @@ def loudness(level_db: float) -> float:
 
 
 def _cards_loudness(cards: Cards, setting: Setting) -> float:
-    quieter = NOISE_PER_HALVING_DB * math.log2(cards.power_fraction)
     loud = (card for card in cards.cards if card.cooling != "passive")
-    return sum(loudness(NOISE_DB[card.cooling] + quieter) for card in loud)
+    return sum(loudness(card_noise_db(card, cards.power_fraction)) for card in loud)
 
 
 @sum_rule(
@@ -469,7 +490,7 @@ def _cards_loudness(cards: Cards, setting: Setting) -> float:
 )
 def noise(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the noise; sources add up as powers."""
-    why = f"about {actual:.0f} dB(A) at one metre under load, estimated"
+    why = f"about {actual:.0f} dB(A) at one metre under load, a rough estimate from power and coolers"
     return why, "lower power limits, or another room"
 
 

@@ -119,6 +119,7 @@ def read_line(text: str, where: str) -> TypedLine:
         category=category,
         unread_price=foreign,
     )
+    line = replace(line, is_of_column=regex("line.unit_column").search(text) is not None)
     return line if price is None else _with_price(line, price)
 
 
@@ -205,11 +206,13 @@ def split_off_label(text: str) -> tuple[str | None, str]:
 
 def with_price_of(line: TypedLine, other: TypedLine) -> TypedLine:
     """Return a line with the price of another one, or without any if that has none."""
-    return replace(line, usd=other.usd, usd_low=other.usd_low, usd_high=other.usd_high)
+    return replace(
+        line, usd=other.usd, usd_low=other.usd_low, usd_high=other.usd_high, unread_price=other.unread_price
+    )
 
 
 def without_price(line: TypedLine) -> TypedLine:
-    return replace(line, usd=None, usd_low=None, usd_high=None)
+    return replace(line, usd=None, usd_low=None, usd_high=None, unread_price="")
 
 
 def _with_price(line: TypedLine, price: _TypedPrice) -> TypedLine:
@@ -218,10 +221,30 @@ def _with_price(line: TypedLine, price: _TypedPrice) -> TypedLine:
     return with_factor(found) if price.is_each else replace(found, says_whole_or_each=price.is_whole)
 
 
+def foreign_amount(price: str) -> float | None:
+    """Return the number of a price in another currency, as shops of any country write it (`1 199€95`, `1.449,00 €`);
+    None if it states none."""
+    found = re.search(r"\d[\d .,'’\u202f\u00a0]*(?:€\d\d(?!\d))?", price)
+    if found is None:
+        return None
+    digits = re.sub(r"[^\d.,]", "", found.group().replace("€", ",")).rstrip(".,")
+    cents = re.search(r"[.,](\d\d)$", digits)
+    whole = re.sub(r"\D", "", digits[: cents.start()] if cents is not None else digits)
+    return float(f"{whole or 0}.{cents[1] if cents is not None else 0}")
+
+
+def num_pieces(line: TypedLine) -> int:
+    """Return the number of pieces of which a line states the price of each: its quantity, or the modules and drives of
+    its only kit, `8x32GB RDIMM $95 each`."""
+    kit = regex("line.counted_size").match(line.what) if line.quantity == 1 else None
+    return line.quantity if kit is None else int(kit[1])
+
+
 def with_factor(line: TypedLine) -> TypedLine:
     """Return a line whose price is that of each of its pieces, with the price of all."""
-    low, high = (None if usd is None else usd * line.quantity for usd in (line.usd_low, line.usd_high))
-    usd = None if line.usd is None else line.usd * line.quantity
+    num = num_pieces(line)
+    low, high = (None if usd is None else usd * num for usd in (line.usd_low, line.usd_high))
+    usd = None if line.usd is None else line.usd * num
     return replace(line, usd=usd, usd_low=low, usd_high=high, says_whole_or_each=True)
 
 

@@ -12,7 +12,7 @@ from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Board, Part, System
 from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
-from advisor.workstation.finetune import largest_tuning, tuning_bytes
+from advisor.workstation.finetune import largest_tuning, tuning_need
 from advisor.workstation.hardware import Hardware, HardwareRun, power_points_of
 from advisor.workstation.performance import (
     ENGINES,
@@ -195,13 +195,15 @@ def performance_of(
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
     tuned = smallest or hardware
-    needed = tuning_bytes(load.model, tuned.num, load.context_tokens, tuned.host_capacity_bytes)
+    needed = tuning_need(load.model, tuned, load.context_tokens)
     return replace(
         found,
         other_runs=tuple(other for other in other_runs if other is not None),
         finest=finest_format(hardware, load),
-        qlora_bytes_per_card=needed,
-        qlora_fits=needed <= (tuned.record().memory_bytes or 0.0),
+        qlora_bytes_per_card=needed.card_bytes,
+        qlora_host_bytes=needed.host_bytes,
+        qlora_split=needed.split,
+        qlora_fits=needed.fits(tuned),
         largest_qlora=largest_tuning(tuned, load.context_tokens),
         power_points=tuple(_power_points(hardware, question, run, power_w)),
     )

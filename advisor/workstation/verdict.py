@@ -138,7 +138,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     skipped = {model_memory.id} | (OF_SLOTS if riser is not None and riser.ports else set())
     skipped |= {ram_loading.id} if build.performance is None else set()
     kept = [
-        _without_width(check, listing, question.setting)
+        _of_neighbour(_without_width(check, listing, question.setting), listing.machine)
         for check in build.checks
         if not (check.is_unknown and check.rule in bounds)
         and check.rule not in skipped
@@ -174,6 +174,29 @@ _OF_CARD_SIZE: Final = {"slots": slots, "card-length": card_length, "psu-plugs":
 """Rules by id that read the width, the length and the plugs of cards."""
 
 
+def _of_neighbour(check: Check, machine: Assembly) -> Check:
+    """Return a check that fails by the figures of a neighbour, which stands for a part without a record, as unknown."""
+    places = _OF_SIZE.get(check.rule, ())
+    named = (getattr(machine, place) for place in places)
+    part = next((one for one in named if one is not None and TYPICAL in one.flags), None)
+    if part is None or check.passed or check.is_unknown:
+        return check
+    remedy = f"look up the figures of {part.name}, which no record has; {check.remedy}"
+    return replace(check, is_unknown=True, remedy=remedy)
+
+
+_OF_SIZE: Final = {
+    "slots": ("case",),
+    "card-length": ("case",),
+    "board-fits": ("case",),
+    "psu-fits": ("case",),
+    "cooler-height": ("cooler", "case"),
+    "cooler-power": ("cooler",),
+    "cooler-socket": ("cooler",),
+}
+"""Places of the parts whose figures a rule reads and a neighbour may have otherwise, by rule."""
+
+
 def _without_width(check: Check, listing: Listing, setting: Setting) -> Check:
     """Return a check that fails by the size of cards whose model the list does not name as unknown, if the smallest
     cards of these accelerators keep the rule."""
@@ -186,7 +209,7 @@ def _without_width(check: Check, listing: Listing, setting: Setting) -> Check:
     if found is None or not (found.passed or found.is_unknown):
         return check
     return replace(
-        check, is_unknown=True, remedy=f"write the model of the card: its size decides; {check.remedy}"
+        check, is_unknown=True, remedy=f"look up the model of the card: its size decides; {check.remedy}"
     )
 
 

@@ -49,7 +49,7 @@ class BuildConditions:
         ),
     ] = None
     max_noise: Annotated[
-        float | None, PLACE("dB", "Noise at one metre, dB(A).", min=20, max=90, show_default="50.0")
+        float | None, PLACE("dB", "Noise at one metre, dB(A).", min=20, max=90, show_default="55.0")
     ] = None
     concurrency: Annotated[
         int, USE("N", "Streams at once.", True, "--concurrency", "--streams", min=1, max=256)

@@ -365,7 +365,7 @@ def choice_answer(
                 price,
                 f"{build.power_w:.0f}" if build.power_w else "",
                 broken,
-                ", ".join(PLACES[missing] for missing in missing_places(listing)),
+                ", ".join((*_missing_kinds(listing), *_names_without_price(build))),
             )
         )
     rates = [(choices[place][0], _decode_rate(verdicts[place].build)) for place in order]
@@ -395,6 +395,17 @@ def choice_answer(
         notes=tuple(dict.fromkeys(text for answer in answers for text in answer.notes)),
         exit_code=min(answer.exit_code for answer in answers),
     )
+
+
+def _missing_kinds(listing: Listing) -> list[str]:
+    """Return the kinds of parts that a list leaves out and its owner does not have."""
+    is_owned = any(line.is_owned for line in listing.lines)
+    return [] if is_owned else [PLACES[place] for place in missing_places(listing)]
+
+
+def _names_without_price(build: Build) -> tuple[str, ...]:
+    """Return the names of the parts of a machine without a price."""
+    return tuple(line.name for line in build.parts if line.unit_price_usd is None)
 
 
 def _decode_rate(build: Build) -> float:
@@ -437,6 +448,12 @@ def _price_words(verdict: Verdict, listing: Listing) -> str:
     left_out = f", without {unpriced} of {len(lines)} lines that have no price" if unpriced else ""
     if not verdict.build.total_usd:
         return "What the list costs is not known."
+    if listing.foreign_total:
+        told = "has prices like" if listing.foreign_total.endswith("...") else "costs"
+        return (
+            f"The list {told} {listing.foreign_total}, which is not converted; in US dollars the catalog has "
+            f"{usd(verdict.build.total_usd)} for these parts{left_out}, without the taxes of a country."
+        )
     listed = f"The list costs {usd(verdict.build.total_usd)}{left_out}"
     if round(verdict.catalog_total_usd) == round(verdict.build.total_usd):
         return f"{listed}."

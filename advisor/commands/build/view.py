@@ -327,11 +327,12 @@ def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]
         )
     if not run.qlora_bytes_per_card:
         return [Paragraph("\n".join(lines))]
+    beside = f" and {digits(run.qlora_host_bytes / GB)} GB of main memory" if run.qlora_host_bytes else ""
     fits = "fits" if run.qlora_fits else "does not fit"
     largest = f"; the largest of a few that fits: {run.largest_qlora}" if run.largest_qlora else ""
     lines.append(
-        f"QLoRA of this model needs {digits(run.qlora_bytes_per_card / GB)} GB of each card, with layers in main "
-        f"memory where cards hold too little: {fits}{largest}."
+        f"QLoRA of this model needs {digits(run.qlora_bytes_per_card / GB)} GB of each card{beside} "
+        f"({run.qlora_split}): {fits}{largest}."
     )
     blocks: list[Block] = [Paragraph("\n".join(lines))]
     if run.power_points and explain:

@@ -4,7 +4,7 @@ import pytest
 
 from advisor.catalog import models
 from advisor.simulator.training.memory.peak import is_too_large_to_load
-from advisor.workstation.finetune import SIZES, best_tuning, tuning_bytes, tuning_job
+from advisor.workstation.finetune import SIZES, best_tuning, tuning_job, tuning_need
 from advisor.workstation.hardware import Hardware
 
 GB = 1e9
@@ -23,7 +23,7 @@ def test_more_main_memory_loses_no_plan_and_no_speed(gpu: str, num: int) -> None
             run = best_tuning(hardware, model, TOKENS)
             card_bytes = hardware.record().memory_bytes
             assert card_bytes is not None
-            assert (tuning_bytes(model, num, TOKENS, host_bytes) <= card_bytes) is (run is not None), name
+            assert tuning_need(model, hardware, TOKENS).fits(hardware) is (run is not None), name
             if run is not None:
                 divided = is_too_large_to_load(tuning_job(model, TOKENS), card_bytes)
                 assert run.engine == ("axolotl" if divided else "peft"), name
@@ -38,3 +38,15 @@ def test_70b_on_two_cards_of_24_gb_takes_its_weights_from_main_memory() -> None:
     assert run is not None
     assert "main memory" in run.split
     assert best_tuning(Hardware("rtx-3090", 2, host_capacity_bytes=32 * GB), model, TOKENS) is None
+
+
+@pytest.mark.parametrize("name", ["gpt-oss-120b", "llama-3.1-70b", "llama-3.1-405b"])
+@pytest.mark.parametrize("num", [1, 2, 4])
+def test_what_a_model_takes_is_of_one_plan_whether_the_machine_holds_it_or_not(name: str, num: int) -> None:
+    model = models.by_id(name)
+    small = Hardware("rtx-4090", num, host_capacity_bytes=1 * GB)
+    needed = tuning_need(model, small, TOKENS)
+    enough = Hardware("rtx-4090", num, host_capacity_bytes=needed.host_bytes)
+    same = tuning_need(model, enough, TOKENS)
+    assert (same.split, same.card_bytes) == (needed.split, needed.card_bytes)
+    assert needed.fits(enough) is (needed.card_bytes <= 24 * 1024**3)

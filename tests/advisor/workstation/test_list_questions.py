@@ -154,3 +154,48 @@ def test_blowers_are_two_slots_wide_and_risers_beside_cards_count(tmp_path: Path
     assert found.machine.risers.num == 3
     assert found.machine.risers.riser is not None
     assert found.machine.risers.riser.length_m == 0.25
+
+
+OWN = "I currently have a 3090 in my old rig (i7-8700K, Z390 Aorus Pro, 32gb ddr4, EVGA 850 G3)."
+
+
+def test_a_choice_for_an_own_machine_costs_what_it_adds() -> None:
+    text = f"{OWN} Thinking of getting a second 3090 or selling it and buying a used A6000 48GB ($3,000)?"
+    (first, added), (second, sold) = read_listings(None, price_book(), (), text)
+    assert [first, second] == ["second 3090", "used A6000 48GB ($3,000)"]
+    assert added.machine.cards is not None
+    assert sold.machine.cards is not None
+    assert added.machine.cards.accelerators == ("rtx-3090",)
+    assert added.machine.cards.num == 2
+    assert sold.machine.cards.accelerators == ("rtx-a6000",)
+    assert (added.total_usd, sold.total_usd) == (800, 3000)
+
+
+@pytest.mark.parametrize("price", ["£350", "$350", "EUR 350"])
+def test_the_price_of_a_whole_server_covers_its_contents_in_any_currency(price: str) -> None:
+    text = f"HPE ProLiant ML350 Gen9 tower, 2x E5-2650v4, 256GB RAM (16x16GB), 2x 800W PSU - {price}"
+    (_, listing), *_ = read_listings(None, price_book(), (), f"{text}\nRTX 3090 $700")
+    assert listing.total_usd == (1050 if "$" in price else 700)
+
+
+def test_rows_of_whole_machines_are_choices() -> None:
+    rows = "1. MacBook Pro M4 Max 64GB\n2. Razer Blade 16 RTX 5090 24GB, 64GB RAM\n3. DGX Spark"
+    found = read_listings(None, price_book(), (), f"Which would be best for local LLMs:\n{rows}")
+    assert len(found) == 3
+    assert not any(listing.unknown for _, listing in found)
+    same = read_listings(None, price_book(), (), "2x DGX Spark")
+    assert len(same) == 1
+
+
+@pytest.mark.parametrize(
+    "machine", ["Dell Optiplex 7050 SFF (i5-7500, 16GB, 180W PSU)", "HP Z440 with 64GB RAM"]
+)
+def test_a_machine_ahead_of_two_cards_is_that_of_both_choices(machine: str) -> None:
+    text = f"Can my {machine} take a RTX A2000 12GB or a Tesla P4?"
+    found = [listing for _, listing in read_listings(None, price_book(), (), text)]
+    assert len(found) == 2
+    boards = {listing.machine.board.name for listing in found if listing.machine.board is not None}
+    assert len(boards) == 1
+    assert all(listing.machine.board is not None for listing in found)
+    cards = [one.machine.cards.accelerators for one in found if one.machine.cards is not None]
+    assert len(set(cards)) == 2

@@ -12,7 +12,6 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.listing import Listing, read_listing
 from advisor.workstation.performance import MachineLoad
-from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import Question
 from advisor.workstation.verdict import judge_listing
 
@@ -121,7 +120,7 @@ def test_a_bad_row_is_told_with_file_and_row(tmp_path: Path, row: str, says: str
     file = tmp_path / "mine.txt"
     file.write_text(f"PCPartPicker Part List: https://pcpartpicker.com/list/x\n\n{row}\n", encoding="utf-8")
     with pytest.raises(InputFileError) as raised:
-        read_picker_text(file)
+        read_listing(file, price_book())
     assert str(file) in raised.value.what
     assert says in raised.value.what
 
@@ -130,9 +129,9 @@ def test_a_list_that_is_no_text_is_told(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputFileError):
-        read_picker_text(file)
+        read_listing(file, price_book())
     with pytest.raises(InputFileError):
-        read_picker_text(tmp_path / "missing.txt")
+        read_listing(tmp_path / "missing.txt", price_book())
 
 
 @pytest.mark.parametrize(

@@ -220,3 +220,160 @@ def test_a_laptop_runs_on_its_cpu_what_its_card_does_not_hold() -> None:
     build = verdict_on("Legion 5 Pro: Ryzen 7 5800H, RTX 3070 8GB, 32GB DDR4-3200").build
     assert build.performance is not None
     assert "CPU" in build.performance.run.split
+
+
+PARTS_OF_A_CART = """AMD Ryzen 9 9900X 12-Core Processor $379.00
+MSI MAG X870 Tomahawk WiFi $279.99
+Corsair Vengeance 64GB (2x32GB) DDR5-6000 $189.99
+ASUS TUF Gaming GeForce RTX 5090 32GB $2,599.00
+Corsair RM1200x Shift $229.99"""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Bekijk collectie",
+        "Order # 112-4839201-8837261",
+        "Besteld op 12 november 2026",
+        "Add to wishlist",
+        "Voir plus d'articles similaires",
+        "Lagernd, Lieferzeit 1-3 Tage",
+        "Delivered 14/11/2026 at 10:32 pm",
+        "4.6 out of 5 stars",
+        "Récapitulatif de la commande n° 20261112-99231",
+    ],
+)
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_row_of_a_shop_that_names_no_part_is_no_fault_and_has_no_price(row: str, place: int) -> None:
+    rows = PARTS_OF_A_CART.splitlines()
+    pasted = "\n".join((*rows[:place], row, *rows[place:]))
+    (_, listing), *others = read_listings(None, price_book(), (), pasted)
+    (_, bare), *_ = read_listings(None, price_book(), (), PARTS_OF_A_CART)
+    assert not others
+    assert not listing.unknown
+    assert [(line.name, line.usd) for line in listing.bill] == [(line.name, line.usd) for line in bare.bill]
+
+
+@pytest.mark.parametrize("row", ["Aorus Foo X9000", "XR-500 Zeta", "Warp drive MK7"])
+def test_a_row_with_the_number_of_a_model_is_named_as_unknown(row: str) -> None:
+    (_, listing), *_ = read_listings(None, price_book(), (), f"{PARTS_OF_A_CART}\n{row}")
+    assert listing.unknown or any(row in one for one in listing.unjudged)
+
+
+@pytest.mark.parametrize(
+    "headings",
+    [("Option A:", "Option B:"), ("Build 1 -", "Build 2 -"), ("## Rig #1\n", "## Rig #2\n"), ("A)", "B)")],
+)
+@pytest.mark.parametrize("between", ["\n\n", "\n"])
+def test_each_list_of_a_text_with_headings_is_read_as_its_own(
+    headings: tuple[str, str], between: str
+) -> None:
+    first = "2x RTX 3090, Ryzen 9 5900X, B550 board, 64GB DDR4, 1200W PSU"
+    second = "RTX 5090, Ryzen 9 9900X, X870 board, 64GB DDR5, 1000W PSU"
+    pasted = f"{headings[0]} {first}{between}{headings[1]} {second}\nWhich one for 70B?"
+    found = read_listings(None, price_book(), (), pasted)
+    alone = [read_listings(None, price_book(), (), text)[0][1] for text in (first, second)]
+    assert [name for name, _ in found] == [heading.strip("#:-) \n").strip() for heading in headings]
+    assert [one.machine for _, one in found] == [one.machine for one in alone]
+
+
+def test_a_numbered_list_of_parts_is_one_machine() -> None:
+    pasted = "1) RTX 3090\n2) Ryzen 9 5900X\n3) 64GB DDR4\n4) 1000W PSU\nGPU 1: RTX 3090\nStorage 1: 2TB NVMe"
+    assert len(read_listings(None, price_book(), (), pasted)) == 1
+
+
+@pytest.mark.parametrize("num", [2, 4, 8])
+@pytest.mark.parametrize("each", ["$95 ea", "$95 each", "@ $95", "$95/ea", "$95 apiece"])
+def test_a_price_of_each_of_a_kit_of_modules_is_that_of_one_module(num: int, each: str) -> None:
+    (line,) = read(f"{num}x32GB DDR4-3200 RDIMM - {each}").bill
+    assert line.usd == 95 * num
+    (line,) = read(f"{num} x 32GB DDR4-3200 RDIMM {each}").bill
+    assert line.usd == 95 * num
+
+
+def test_a_price_of_several_kits_is_of_a_kit_if_it_is_of_each() -> None:
+    (line,) = read("2x 64GB (2x32GB) DDR5-6000 $300 each").bill
+    assert line.usd == 600
+
+
+@pytest.mark.parametrize(
+    ("name", "num", "usd"),
+    [
+        ("32GB DDR5-5600 ECC RDIMM", 8, 389.0),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition 96GB", 2, 8565.0),
+        ("RTX 3090", 4, 750.0),
+        ("Samsung 990 PRO 4TB", 2, 379.0),
+    ],
+)
+def test_a_quote_states_the_price_of_one_behind_a_labelled_number(name: str, num: int, usd: float) -> None:
+    (line,) = read(f"{name}, qty {num}, ${usd:,.2f}").bill
+    assert (line.quantity, line.usd) == (num, num * usd)
+    (line,) = read(f"{name}, qty {num}, ${usd * num:,.2f} total").bill
+    assert line.usd == num * usd
+
+
+def test_the_price_of_a_whole_server_below_its_row_is_not_that_of_its_last_part() -> None:
+    server = "Dell PowerEdge R730 | 2x Xeon E5-2690 v4 | 256GB (8x 32GB) DDR4 ECC RDIMM | 2x 750W PSU | rails"
+    for price in ("US $549.00", "US $549.00 + $89.00 shipping", "$549"):
+        (_, listing), *_ = read_listings(None, price_book(), (), f"{server}\n{price}\n2x Tesla P40 $260 each")
+        assert listing.total_usd == 549 + 2 * 260
+        assert not listing.unknown
+        assert not any("left out" in note for note in listing.notes)
+
+
+@pytest.mark.parametrize(
+    "title", ["old rig off craigslist, $900 for the lot:", "$900 takes it all", "Total: $900"]
+)
+def test_the_price_of_a_lot_is_that_of_all_its_parts(title: str) -> None:
+    rows = "6x RTX 3060 12GB\nCeleron G3930\n8GB DDR4\n2x EVGA 1000 GQ\nopen frame"
+    (_, listing), *_ = read_listings(None, price_book(), (), f"{title}\n{rows}")
+    assert listing.total_usd == 900
+
+
+@pytest.mark.parametrize("shop", ["ebay", "amazon", "from ebay", "(newegg)", "fb marketplace"])
+def test_a_shop_behind_a_price_is_no_part(shop: str) -> None:
+    listing = read(f"EPYC 7532 (32c) - $230 {shop}")
+    assert [(line.category, line.usd) for line in listing.bill] == [("cpu", 230)]
+
+
+def test_models_in_a_bracket_are_those_of_the_cards_before_it() -> None:
+    listing = read("4x RTX 3090 (2 FE, 1 EVGA FTW3, 1 Zotac Trinity) $750 each used")
+    assert [(line.quantity, line.usd) for line in listing.bill] == [(2, 1500), (1, 750), (1, 750)]
+    cards = listing.machine.cards
+    assert cards is not None
+    assert [card.manufacturer.upper() for card in cards.cards] == ["NVIDIA", "NVIDIA", "EVGA", "ZOTAC"]
+    mixed = read("6x RTX 3060 12GB (Gigabyte Eagle and MSI Ventus mix)")
+    assert [(line.category, line.quantity) for line in mixed.bill] == [("gpu", 6)]
+
+
+@pytest.mark.parametrize(
+    ("words", "volts", "amps"),
+    [
+        ("It's on a normal 15A bedroom outlet.", 120, 15),
+        ("on a shared 15 amp household circuit", 120, 15),
+        ("from a regular 16A wall socket", 230, 16),
+    ],
+)
+def test_a_circuit_is_read_with_words_between_its_amperes_and_its_kind(
+    words: str, volts: int, amps: int
+) -> None:
+    (_, listing), *_ = read_listings(
+        None, price_book(), (), f"2x RTX 3090, 5950X, 64GB DDR4, 1200W PSU. {words}"
+    )
+    assert listing.circuit is not None
+    assert (listing.circuit.volts, listing.circuit.amps) == (volts, amps)
+
+
+@pytest.mark.parametrize(
+    ("prices", "total"),
+    [
+        (("€ 279,00", "€ 1.179,90"), "1,458.90 €"),
+        (("£279", "£1,179.90"), "1,458.90 £"),
+        (("279€95", "1 199€95"), "1,479.90 €"),
+    ],
+)
+def test_prices_in_another_currency_are_summed_and_not_converted(prices: tuple[str, str], total: str) -> None:
+    pasted = f"Ryzen 5 5600 {prices[0]}\nRTX 3090 {prices[1]}"
+    (_, listing), *_ = read_listings(None, price_book(), (), pasted)
+    assert listing.foreign_total == total
+    assert all(line.price_basis != "user" for line in listing.bill)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
+from advisor.catalog.part_prices import price_book
 from advisor.catalog.schema.part import (
     LANES_USUAL,
     PLUGS_OF_LINE,
@@ -15,11 +16,13 @@ from advisor.catalog.schema.part import (
     GpuCard,
     Psu,
 )
-from advisor.workstation.assembly import Assembly, Cards, Memory, Setting, Supplies
-from advisor.workstation.part_names import board_by_number, by_words, num_extra_words
+from advisor.workstation.assembly import TYPICAL, Assembly, Cards, Memory, Setting, Supplies
+from advisor.workstation.listing import read_listing
+from advisor.workstation.part_names import board_by_number, by_words, num_extra_words, other_series
 from advisor.workstation.rules_fit import memory_speed, slots
 from advisor.workstation.rules_links import lanes_of_cards
 from advisor.workstation.rules_power import PLUGS_FRACTION, eps_plugs, psu_plugs
+from advisor.workstation.typed_line import read_line
 
 SETTING = Setting()
 SUPPLIES = (*parts.planner_parts(Psu), *parts.parts_for_lists(Psu))
@@ -179,3 +182,52 @@ def test_a_plain_name_is_the_product_that_adds_nothing_to_it(name: str) -> None:
     assert cooler is not None
     assert num_extra_words(cooler, name) == 0
     assert "AM4" in cooler.sockets
+
+
+CARDS = parts.planner_parts(GpuCard)
+LINES = sorted(
+    {
+        (card.manufacturer, word.upper())
+        for card in CARDS
+        for word in ("suprim", "gamerock", "strix", "ventus", "trinity", "verto", "hellhound", "aorus")
+        if word in card.name.lower() and card.manufacturer
+    }
+)
+ACCELERATORS = ("rtx-3090", "rtx-4070", "rtx-5080", "rx-7900-xtx")
+
+
+@pytest.mark.parametrize(("maker", "line"), LINES)
+def test_a_product_line_without_a_record_is_said_and_never_taken_for_another(maker: str, line: str) -> None:
+    for accelerator in ACCELERATORS:
+        of_maker = [one for one in CARDS if (one.accelerator, one.manufacturer) == (accelerator, maker)]
+        has_record = any(line.lower() in one.name.lower() for one in of_maker)
+        if not of_maker or has_record:
+            continue
+        named = f"{maker} {accelerators.by_id(accelerator).name.removeprefix('NVIDIA ')} {line}"
+        listing = read_listing(None, price_book(), [named])
+        (bill,) = listing.bill
+        assert bill.name == read_line(named, "").what
+        assert TYPICAL in bill.flags
+        assert listing.has_unnamed_cards
+        assert any(note.startswith("no record has") for note in listing.notes)
+
+
+@pytest.mark.parametrize(
+    "text", ["be quiet! Pure Rock 2", "Noctua NH-U12S", "Dark Rock Pro 4", "Scythe Fuma 2"]
+)
+def test_a_name_of_the_catalog_is_no_longer_one(text: str) -> None:
+    found = by_words(text, (*parts.planner_parts(Cooler), *parts.parts_for_lists(Cooler)), of_one_series=True)
+    assert found is not None
+    assert not other_series(found, text)
+
+
+@pytest.mark.parametrize("chipset", ["B660", "H610", "B560", "Z690"])
+def test_a_board_without_a_record_is_wired_no_faster_than_most_of_its_socket(chipset: str) -> None:
+    board = board_by_number(f"MSI {chipset}M-Q DDR4")
+    assert board is not None
+    known = sorted(
+        one.slots[0].pcie_generation
+        for one in BOARDS
+        if (one.socket, one.ram_type) == (board.socket, "DDR4") and one.slots and one.chipset
+    )
+    assert board.slots[0].pcie_generation <= known[len(known) // 2]

@@ -136,7 +136,10 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "psu-class": (psu(grade="bronze"), Setting()),
     "psu-reset": (both(psu(power_w=600), cards(fraction=0.5)), Setting()),
     "psu-headroom": (psu(power_w=850), Setting()),
-    "psu-transient": (both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)), Setting()),
+    "psu-transient": (
+        both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)),
+        conditions(max_noise_db=60.0),
+    ),
     "psu-plugs": (both(psu(num_8_pin=4), cards(num_8_pin=3)), Setting()),
     "card-lead": (cards(has_eps_lead=True), Setting()),
     "eps-plugs": (both(psu(num_eps=1), part("cpu", power_w=340.0)), Setting()),
@@ -344,6 +347,22 @@ def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
         needs = rule.needs["cards"]
         card = next(c for c in parts.planner_parts(GpuCard) if c.cooling == "open")
         assert needs(Cards((card,), low), Setting()) <= needs(Cards((card,), high), Setting()) + 1e-9
+
+
+@given(st.floats(100, 600), st.floats(1.05, 2.0), st.sampled_from(["open", "blower"]))
+def test_a_card_is_louder_with_more_heat_and_on_a_smaller_cooler(
+    power_w: float, times: float, cooling: str
+) -> None:
+    from advisor.workstation.rules_power import card_noise_db
+
+    small = parts.planner_parts(GpuCard)[0].model_copy(
+        update={"cooling": cooling, "power_w": power_w, "slots": 2.0, "length_m": 0.2}
+    )
+    hotter = small.model_copy(update={"power_w": power_w * times})
+    larger = small.model_copy(update={"length_m": 0.2 * times})
+    assert card_noise_db(hotter) > card_noise_db(small) > card_noise_db(larger)
+    assert card_noise_db(small) - card_noise_db(small, 0.5) == pytest.approx(8.7, abs=0.1)
+    assert card_noise_db(small.model_copy(update={"cooling": "passive"})) == 0.0
 
 
 @pytest.mark.parametrize(
