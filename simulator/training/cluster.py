@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import GB
+from advisor.catalog.units import BF16_BYTES, GB
 from advisor.simulator.collectives import (
     Topology,
     all_gather_s,
@@ -21,7 +21,9 @@ from advisor.simulator.collectives import (
     send_recv_s,
     topology_of,
 )
+from advisor.simulator.collectives.expert_parallel import GroupLimit
 from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, PCIE_LANE_BYTES_PER_S
+from advisor.simulator.graph.operator import Experts
 from advisor.simulator.terms import TermCase, value
 from advisor.simulator.training.plan import FloatArray, IntArray, distinct
 
@@ -210,9 +212,7 @@ class Groups:
     def expert_exchange_s(
         self,
         tokens: FloatArray,
-        hidden_size: int,
-        experts_per_token: int,
-        num_experts: int,
+        experts: Experts,
         *,
         neighbours: bool = False,
     ) -> FloatArray:
@@ -222,26 +222,21 @@ class Groups:
         """
 
         def both_ways(sizes: FloatArray, group: Topology) -> FloatArray:
-            there = moe_dispatch_s(
-                sizes,
-                hidden_size,
-                experts_per_token,
-                group,
-                bytes_per_element=2.0,
-                num_experts=num_experts,
-                mode="normal",
-                neighbours=neighbours,
-            )
-            back = moe_combine_s(
-                sizes,
-                hidden_size,
-                experts_per_token,
-                group,
-                num_experts=num_experts,
-                mode="normal",
-                neighbours=neighbours,
-            )
-            return there + back
+            ways = [
+                exchange_s(
+                    sizes,
+                    experts.hidden_size,
+                    experts.per_token,
+                    group,
+                    bytes_per_element=BF16_BYTES,
+                    num_experts=experts.num_experts,
+                    mode="normal",
+                    neighbours=neighbours,
+                    groups=GroupLimit(experts.num_groups, experts.groups_per_token),
+                )
+                for exchange_s in (moe_dispatch_s, moe_combine_s)
+            ]
+            return ways[0] + ways[1]
 
         return self._run(both_ways, tokens)
 

@@ -210,11 +210,7 @@ class Exchanges:
             both_ways = 2.0 * self.expert.all_to_all_s(num_bytes)
         else:
             both_ways = self.expert.expert_exchange_s(
-                tokens,
-                experts.hidden_size,
-                experts.per_token,
-                experts.num_experts,
-                neighbours="neighbouring_experts" in self.job.features,
+                tokens, experts, neighbours="neighbouring_experts" in self.job.features
             )
             if "hybrid_dispatcher" in self.job.features:
                 both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
