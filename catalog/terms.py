@@ -129,9 +129,8 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         "graphed_mixer_share graphed_router_share",
         communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "
         "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
-        memory="main_gradient_bytes gradient_bytes ring_forward_bytes ring_backward_bytes host_copy_bytes_per_s "
-        "host_update_bytes_per_s",
-        reinforcement="reload_s host_link_fraction network_fraction judge_utilisation",
+        memory="main_gradient_bytes gradient_bytes ring_forward_bytes ring_backward_bytes host_update_bytes_per_s",
+        reinforcement="reload_s network_fraction judge_utilisation",
     ),
     "device": _units(
         facts="num_sms clock_hz l2_bytes",

@@ -37,7 +37,7 @@ from advisor.simulator.training.step import (
 OWN_RUNS = DATA_DIR / "training" / "measured-h200-2026-11-20.csv"
 """File of steps measured with tools/measure_training.py; one more source."""
 OWN = "own-h200"
-ROWS_PER_SOURCE = 40
+ROWS_PER_SOURCE = 100
 ROBUST_SCALE = 0.15
 """Logarithm of an error from which on a row counts less (Cauchy weights)."""
 NOISE = 0.1

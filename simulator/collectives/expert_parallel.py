@@ -45,8 +45,8 @@ def moe_dispatch_s(
     network_exchange. Low-latency mode sends one copy per expert; normal mode one per rank that holds a chosen
     expert, over the network one per node.
 
-    Assumes: uniform routing, within `groups` where it is limited to them, or with `neighbours` consecutive experts; one hidden vector per copy; 20 SMs in normal
-        mode, all in low-latency mode.
+    Assumes: uniform routing, within `groups` where they limit it, or with `neighbours` consecutive experts; one hidden
+        vector per copy; 20 SMs in normal mode, all in low-latency mode.
     Raises: ValueError: a count is negative or not finite, or a size is below 1.
     Error: docs/collectives.md.
     Source: DeepEP (deepseek-ai/DeepEP), parameters: catalog/data/efficiency/collectives.toml.
@@ -110,9 +110,7 @@ class TokenExchange:
         return distinct_holders(num_holders, self.experts_per_token, self.groups)
 
 
-def distinct_holders(
-    num_holders: int, experts_per_token: int, groups: GroupLimit = UNLIMITED
-) -> float:
+def distinct_holders(num_holders: int, experts_per_token: int, groups: GroupLimit = UNLIMITED) -> float:
     """Expected number of different ranks (or nodes) that hold the chosen experts of one token.
 
     h · (1 − (1 − 1/h)^k). If experts are chosen in g of G groups, a holder of a part of one group is in reach with the

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BF16_BYTES, GB
 from advisor.simulator.collectives import (
@@ -22,14 +23,15 @@ from advisor.simulator.collectives import (
     topology_of,
 )
 from advisor.simulator.collectives.expert_parallel import GroupLimit
-from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, PCIE_LANE_BYTES_PER_S
+from advisor.simulator.collectives.topology import INFINIBAND_HOP_S
 from advisor.simulator.graph.operator import Experts
-from advisor.simulator.terms import TermCase, value
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.training.plan import FloatArray, IntArray, distinct
 
 Collective = Callable[[FloatArray, Topology], FloatArray]
 
 _ANY_SIZE: Final = 1_000_000
+_USUAL_LINK: Final = {"pcie_generation": 4, "pcie_lanes": 16}
 HOST_BYTES_PER_ACCELERATOR: Final = 240.0 * GB
 """Host memory that a machine has for each accelerator, without the part that the system takes [bytes]: 1 872 to 2 048
 GiB for eight in a DGX H100 and in rented machines with eight H100s."""
@@ -133,15 +135,16 @@ def on_bus(cluster: TrainingCluster, num_ranks: int) -> bool:
     return cluster.group(num_ranks).intra_fabric.startswith("pcie")
 
 
-def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """Rate at which one accelerator exchanges data with host memory [bytes/s]: the share of its PCIe link that copies
-    reach.
+def host_copy_bytes_per_s(accelerator: Accelerator) -> float:
+    """Rate at which one accelerator exchanges data with host memory [bytes/s].
 
-    Source: PCI-SIG rates; the share as host copies reach it.
+    Assumes: PCIe 4.0 with 16 lanes if the record does not say how it is attached.
+    Source: `host_link_bytes_per_s`.
     """
-    generation = min(max(accelerator.pcie_generation or 4, 3), 6)
-    rate = PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16)
-    return rate * value("framework", "host_link_fraction", TermCase())
+    try:
+        return host_link_bytes_per_s(accelerator)
+    except InfeasibleError:
+        return host_link_bytes_per_s(accelerator.model_copy(update=_USUAL_LINK))
 
 
 class Groups:

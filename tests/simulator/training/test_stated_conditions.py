@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
+from advisor.simulator.training.cluster import TrainingCluster, host_copy_bytes_per_s
 from advisor.simulator.training.framework_costs import at_power, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
@@ -199,7 +199,7 @@ def test_the_host_takes_all_that_layers_keep(recompute: str) -> None:
     waits = float(found.host_s[0] - resident.host_s[0])
     kept = float(kept_activation_bytes(job, PlanLattice.of([plan]))[0])
     passes = sum(float(each[0]) for each in (resident.forward_s, resident.backward_s, resident.recompute_s))
-    rate = host_link_bytes_per_s(H100.accelerator)
+    rate = host_copy_bytes_per_s(H100.accelerator)
     assert waits >= 2.0 * kept / rate - passes - 1e-9
     assert waits <= 2.0 * kept / rate
     assert (waits > 0.0) == (recompute == "none")
