@@ -75,6 +75,8 @@ class TrainingCluster:
     """Network between nodes; None takes the catalog's rate."""
     host_bytes: float = HOST_BYTES_PER_ACCELERATOR
     """Host memory for each accelerator [bytes]."""
+    host_operator_s: float | None = None
+    """Host time of one plain PyTorch operator [s]; None is that of the hosts of published runs."""
     link: Link | None = None
     """Link to the other part of the job, which data-parallel groups cross; None without another part."""
 

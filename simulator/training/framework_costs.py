@@ -167,6 +167,17 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
     )
 
 
+def at_host(costs: FrameworkCosts, operator_s: float | None) -> FrameworkCosts:
+    """Return the terms on a host that takes `operator_s` for a plain operator [s]; None leaves them.
+
+    Assumes: every launch takes as much longer as a plain operator does.
+    Source: own model; tools/measure_tuned_layers.py measures both.
+    """
+    if operator_s is None:
+        return costs
+    return replace(costs, launch_s=costs.launch_s * operator_s / common_term("launch_s"))
+
+
 @cache
 def _rated_peak(name: str) -> float:
     """Return the peak in bf16 of an accelerator of the catalog without a power limit; 0 if the catalog lacks it."""

@@ -14,7 +14,7 @@ from advisor.simulator.device import device_of
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster, host_copy_bytes_per_s
-from advisor.simulator.training.framework_costs import FrameworkCosts, at_power, framework_costs
+from advisor.simulator.training.framework_costs import FrameworkCosts, at_host, at_power, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import layer_kept_bytes
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
@@ -90,6 +90,7 @@ def step_time(
     Source: own composition; each part in its module.
     """
     costs = at_power(costs or framework_costs(job, cluster.accelerator.architecture), cluster.accelerator)
+    costs = at_host(costs, cluster.host_operator_s)
     passes = pass_times(job, lattice, cluster, costs)
     m = num_micro_batches(job, lattice)
     pp = lattice.pipeline_parallel
