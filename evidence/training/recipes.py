@@ -4,7 +4,8 @@ Source: NVIDIA-NeMo/Megatron-Bridge (Apache-2.0), scripts/performance/run_script
     v0.1.0rc4 (container 25.09: tokens beyond an expert's share are dropped, so that graphs hold whole layers),
     scripts/performance/configs/*/*workload_base_configs.py at v0.2.1 (25.11), v0.3.0 (26.02), v0.4.0 (26.04), v0.4.2
     (26.04.01) and v0.5.0 (26.06), and src/megatron/bridge/perf_recipes at v0.6.0 (26.08): moe_flex_dispatcher_backend,
-    moe_a2a_overlap, cuda_graph_scope, recompute_modules, cutedsl_fused_grouped_mlp.
+    moe_a2a_overlap, cuda_graph_scope, recompute_modules, cutedsl_fused_grouped_mlp. All divide the optimizer alone; the
+    one variant with Megatron's FSDP (DeepSeek-V3 on 64 GB300s at v0.6.0) is not among them.
 """
 
 import csv

@@ -61,9 +61,9 @@ class FrameworkCosts:
     """Number of additional kernels in a layer with routed experts."""
     local_expert_kernels: float = 0.0
     """Number of additional kernels for each expert that a rank holds, if grouped matmuls are loops of single ones."""
-    block_scaled_expert_kernels: float = 0.0
-    """Number of additional kernels for each expert of a rank in mxfp8 and nvfp4, where scales of every expert are made,
-    transposed and put in order by themselves."""
+    low_bit_expert_kernels: float = 0.0
+    """Number of additional kernels for each expert of a rank in formats below 16 bits: tensor, scales and transposed
+    copy of every expert are made by themselves."""
     fp8_kernels: float = 1.0
     """Ratio of the kernels of a layer in fp8 to those in 16 bits: casts and scales."""
     block_scaled_kernels: float = 1.0

@@ -103,7 +103,7 @@ def launch_times(
         block_scaled = job.compute_dtype in BLOCK_SCALED
         kernels = kernels * (costs.block_scaled_kernels if block_scaled else costs.fp8_kernels)
     if experts:
-        of_one = costs.block_scaled_expert_kernels if low_bit else costs.local_expert_kernels
+        of_one = costs.low_bit_expert_kernels if low_bit else costs.local_expert_kernels
         kernels = kernels + expert_layers_share(job.model) * of_one * np.maximum(
             1.0, experts / lattice.expert_parallel
         )
