@@ -233,5 +233,7 @@ def test_a_slow_host_delays_short_kernels_alone(framework: str) -> None:
         job = replace(LLAMA, framework=framework, sequence_tokens=tokens, global_batch=1)
         lattice = PlanLattice.of([TrainingPlan(recompute="full")])
         ratio = step_time(job, lattice, slow).host_s[0] / max(step_time(job, lattice, H100).host_s[0], 1e-3)
-        assert step_time(job, lattice, usual).step_s[0] == pytest.approx(step_time(job, lattice, H100).step_s[0])
+        assert step_time(job, lattice, usual).step_s[0] == pytest.approx(
+            step_time(job, lattice, H100).step_s[0]
+        )
         assert (ratio > 3.0) == slower
