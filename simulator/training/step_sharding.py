@@ -161,7 +161,9 @@ def gradient_bytes(job: TrainingJob, costs: FrameworkCosts) -> float:
     Source: PyTorch DistributedDataParallel sums in the weights' format, FSDP in `reduce_dtype`.
     """
     if job.features & {"fp32_grad_reduce", "autocast"}:
-        return 4.0
+        return FP32_BYTES
+    if software_of(job.framework, job.software).sums_in_fp32 and "bf16_states" not in job.features:
+        return FP32_BYTES
     return 2.0 if "bf16_states" in job.features else costs.gradient_bytes
 
 
