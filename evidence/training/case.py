@@ -305,6 +305,9 @@ def _job(
         features |= recipe.features if recipe else usual_dispatcher(accelerator.id, version)
         if recipe:
             unstated.discard("sharding")
+            model = (
+                model.model_copy(update={"mtp_layers": recipe.later_tokens}) if recipe.later_tokens else model
+            )
         if recipe and "recompute" in unstated:
             unstated.discard("recompute")
             plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
