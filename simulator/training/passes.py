@@ -95,8 +95,10 @@ def pass_times(
     head = {name: seconds[of] for name, seconds in pricing.head().items()}
     stages = _stage_layers(job, lattice, layers, head)
     parts = stages.parts
-    for name, seconds in _later_tokens_s(job, layers, head).items():
-        parts[name] = parts[name] + seconds / lattice.pipeline_parallel
+    if "later_tokens" in job.features:
+        joined = dict(zip(("forward", "input", "weight"), (one[of] for one in pricing.joined()), strict=True))
+        for name, seconds in _later_tokens_s(job, layers, head, joined).items():
+            parts[name] = parts[name] + seconds / lattice.pipeline_parallel
     comm = ("tensor_parallel", "context_parallel", "expert_parallel")
     waits_f = np.asarray(sum(parts[f"{name}_forward"] for name in comm))
     waits_b = np.asarray(sum(parts[f"{name}_backward"] for name in comm))
@@ -124,18 +126,19 @@ def pass_times(
 
 
 def _later_tokens_s(
-    job: TrainingJob, layers: list[dict[str, FloatArray]], head: dict[str, FloatArray]
+    job: TrainingJob,
+    layers: list[dict[str, FloatArray]],
+    head: dict[str, FloatArray],
+    joined: dict[str, FloatArray],
 ) -> dict[str, FloatArray]:
-    """Time of the modules that predict later tokens, by part of one micro-batch [s], per plan; nothing without them.
+    """Time of the modules that predict later tokens, by part of one micro-batch [s], per plan.
 
-    Each is one more block, the model's last attention and the last feed-forward part, with a head and loss of its own.
+    Each is one more block, the model's last attention and the last feed-forward part, behind a matrix that joins two
+    hidden vectors, with a head and loss of its own.
 
-    Assumes: stages are laid out so that these modules lengthen all of them alike; their projection of two hidden
-        vectors is left out.
+    Assumes: stages are laid out so that these modules lengthen all of them alike.
     Source: DeepSeek-V3 (arXiv:2412.19437), section 2.2.
     """
-    if "later_tokens" not in job.features:
-        return {}
     kinds = layers_of(job.model)
     block = {
         max((index for index, part in enumerate(parts) if part is not None), default=0)
@@ -143,7 +146,8 @@ def _later_tokens_s(
     }
     found = {}
     for name in layers[0]:
-        seconds = job.model.mtp_layers * (sum(layers[index][name] for index in block) + head.get(name, 0.0))
+        once = sum(layers[index][name] for index in block) + head.get(name, 0.0) + joined.get(name, 0.0)
+        seconds = job.model.mtp_layers * once
         added = name.replace("_repeated", "_backward")
         found[added] = found.get(added, 0.0) + seconds
     return found

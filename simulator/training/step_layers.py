@@ -270,6 +270,14 @@ class LayerPricing:
             "weight": weights if self.job.method == "full" else np.zeros_like(weights),
         }
 
+    def joined(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Time of the matrix that makes one hidden vector of two: forward pass, gradients of inputs and of weights [s].
+
+        Source: DeepSeek-V3 (arXiv:2412.19437), section 2.2.
+        """
+        columns = np.ceil(self.hidden / self.slices.tensor_parallel)
+        return self.matmul(columns, np.full_like(columns, 2.0 * self.hidden), self.dtype)
+
     def matmul(
         self, columns: FloatArray, depth: FloatArray, dtype: str, rows: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -164,3 +164,22 @@ def test_megatron_turns_the_heads_of_gpt_oss_operator_by_operator() -> None:
             for framework in ("megatron", "fsdp")
         ]
         assert (times[0] > 1.02 * times[1]) == slower
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+def test_a_module_for_later_tokens_costs_a_block_and_a_head(stages: int) -> None:
+    """All stages together compute as much more as a model with one more layer does, and its head once more."""
+    job = TrainingJob(models.get("deepseek-v3").record, 4096, 256, compute_dtype="fp8")
+    plan = TrainingPlan(pipeline_parallel=stages, data_parallel=32, expert_parallel=32, sharding="zero1")
+
+    def forward_s(job: TrainingJob) -> float:
+        return float(step_time(job, PlanLattice.of([plan]), RACK).forward_s[0])
+
+    rest = job.model.layers[-1]
+    layers = (*job.model.layers[:-1], rest.model_copy(update={"count": rest.count - 4}))
+    fewer = replace(job, model=job.model.model_copy(update={"layers": layers}))
+    block_s = (forward_s(job) - forward_s(fewer)) * stages / 4.0
+    added_s = stages * (forward_s(by(job, "later_tokens")) - forward_s(job))
+    assert block_s < added_s < 4.0 * block_s
+    without = replace(job, model=job.model.model_copy(update={"mtp_layers": 0}))
+    assert forward_s(by(without, "later_tokens")) == pytest.approx(forward_s(without))
