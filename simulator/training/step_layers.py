@@ -270,7 +270,7 @@ class LayerPricing:
             "weight": weights if self.job.method == "full" else np.zeros_like(weights),
         }
 
-    def joined(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def joining_matmul(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Time of the matrix that makes one hidden vector of two: forward pass, gradients of inputs and of weights [s].
 
         Source: DeepSeek-V3 (arXiv:2412.19437), section 2.2.
