@@ -96,7 +96,9 @@ def pass_times(
     stages = _stage_layers(job, lattice, layers, head)
     parts = stages.parts
     if "later_tokens" in job.features:
-        joined = dict(zip(("forward", "input", "weight"), (one[of] for one in pricing.joining_matmul()), strict=True))
+        joined = dict(
+            zip(("forward", "input", "weight"), (one[of] for one in pricing.joining_matmul()), strict=True)
+        )
         for name, seconds in _later_tokens_s(job, layers, head, joined).items():
             parts[name] = parts[name] + seconds / lattice.pipeline_parallel
     comm = ("tensor_parallel", "context_parallel", "expert_parallel")
