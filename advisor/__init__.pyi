@@ -1359,6 +1359,7 @@ class _Simulate:
         gpu_memory: float | str | None = ...,
         gpu_bandwidth_tb_s: float | str | None = ...,
         host_memory: float | str | None = ...,
+        host_operator_us: float | str | None = ...,
         method: Literal['full', 'lora', 'qlora', 'dora', 'ia3'] | None = ...,
         lora_rank: int | str | None = ...,
         optimizer: Literal['adamw', 'adamw_bf16', 'adamw_8bit', 'adafactor', 'lion', 'muon', 'sgd'] | None = ...,
@@ -1422,6 +1423,7 @@ class _Simulate:
             gpu_memory [B]: Memory of an accelerator's variant, e.g. 96GB.
             gpu_bandwidth_tb_s: Memory bandwidth of an accelerator's variant.
             host_memory [B]: Host memory for each accelerator, e.g. 128GB.
+            host_operator_us: Host time of one PyTorch operator, e.g. 10.
             method: full, lora, qlora, dora, ia3.
             lora_rank: Rank of adapters.
             optimizer: adamw, adamw_8bit, adafactor, ...

@@ -124,14 +124,13 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         "optimizer_passes straggler interference stream_fraction single_values_per_cycle unfused_fraction "
         "dequantized_fraction recurrence_backward hidden_by_weights exchange_processors length_spread",
         launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels "
-        "block_scaled_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s collective_wait_s "
+        "low_bit_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s collective_wait_s "
         "backward_launches overlapped_launches adapter_launches graphs compiled_graphs autocast_launches "
         "graphed_mixer_share graphed_router_share",
         communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "
         "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
-        memory="main_gradient_bytes gradient_bytes ring_forward_bytes ring_backward_bytes host_copy_bytes_per_s "
-        "host_update_bytes_per_s",
-        reinforcement="reload_s host_link_fraction network_fraction judge_utilisation",
+        memory="main_gradient_bytes gradient_bytes ring_forward_bytes ring_backward_bytes host_update_bytes_per_s",
+        reinforcement="reload_s network_fraction judge_utilisation",
     ),
     "device": _units(
         facts="num_sms clock_hz l2_bytes",

@@ -6,13 +6,14 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Engine, HostCache, LatentAttention, Model, PriorityRule
 from advisor.catalog.units import GIB, PICOSECONDS_PER_S
 from advisor.simulator.graph.model import has_state, kv_bytes_per_token
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import prefill_s
-from advisor.simulator.workloads.tiers import LINK_RANGE, host_link_bytes_per_s
+from advisor.simulator.workloads.tiers import LINK_RANGE
 
 
 def find_host_cache(engine: Engine, settings: EngineSettings) -> HostCache | None:

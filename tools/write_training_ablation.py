@@ -19,7 +19,8 @@ from advisor.catalog.terms import Term
 from advisor.evidence.fit import training, training_parameters
 from advisor.evidence.fit.base import REPOSITORY, FloatArray, Options
 from advisor.evidence.fit.training import TrainingFit, TrainingRow, fit_tables, tables_of
-from advisor.simulator.training import step, step_exchange, step_host, step_layers, step_sharding
+from advisor.simulator.collectives.expert_parallel import UNLIMITED
+from advisor.simulator.training import cluster, step, step_exchange, step_host, step_layers, step_sharding
 from advisor.simulator.training.step_layers import LayerPricing
 
 ITERATIONS = (1,)
@@ -133,8 +134,8 @@ MECHANISMS: Mapping[str, Mechanism] = {
     "exchanges beside another micro-batch, by recipe": Mechanism(features=("overlapped_experts",)),
     "CUDA graphs by recipe": Mechanism(features=GRAPHS),
     "fused experts by recipe": Mechanism(in_sight=("megatron-bridge",), features=("fused_experts",)),
-    "launches of block-scaled experts": Mechanism(
-        _without_term("block_scaled_expert_kernels", neutral=15.0), ("megatron-bridge",)
+    "launches of experts in few bits": Mechanism(
+        _without_term("low_bit_expert_kernels", neutral=15.0), ("megatron-bridge",)
     ),
     "launches of layers in pieces": Mechanism(
         _without_term("overlapped_launches", neutral=1.0), ("megatron-bridge",)
@@ -157,6 +158,12 @@ MECHANISMS: Mapping[str, Mechanism] = {
     ),
     "an expert's fp32 gradient is hardly hidden": Mechanism(
         _without_constant(step_layers, "_SMALL_OVERLAP", 2.0), ("simumax-b200", "megatron-bridge")
+    ),
+    "gpt-oss's rotary embedding": Mechanism(
+        _without_constant(step_layers, "_UNFUSED_ROTARY", ()), ("automodel", "megatron-bridge")
+    ),
+    "routing limited to groups": Mechanism(
+        _without_constant(cluster, "GroupLimit", lambda *_: UNLIMITED), ("megatron-bridge",)
     ),
     "gpt-oss's clamps and biases": Mechanism(
         _without_constant(step_layers, "_CLAMPING", ()), ("automodel", "megatron-bridge")

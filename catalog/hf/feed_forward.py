@@ -105,6 +105,8 @@ def expert_part(config: ConfigFields) -> MoeFeedForward:
         shared_intermediate_size=_shared_width(config, width),
         gated=is_gated(config),
         latent_size=config.optional_count(*_LATENT_WIDTH),
+        num_groups=config.optional_count("n_group") or 1,
+        groups_per_token=config.optional_count("topk_group") or 1,
     )
 
 

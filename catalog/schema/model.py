@@ -179,6 +179,10 @@ class MoeFeedForward(Record):
     """Width of the space in which experts work if narrower than hidden_size (Nemotron 3 Super);
     None means hidden_size.
     """
+    num_groups: Count = 1
+    """Number of equal groups into which routing divides the experts."""
+    groups_per_token: Count = 1
+    """Number of groups in which a token may choose its experts."""
 
 
 FeedForward = Annotated[DenseFeedForward | MoeFeedForward, Field(discriminator="kind")]

@@ -101,6 +101,8 @@ class TrainingSoftware(Record):
     """Number of layers whose weights are gathered at once: the running one and those fetched ahead."""
     gathers_tables: bool = True
     """Whether the outermost unit with input table and head stays gathered while the layers run."""
+    sums_in_fp32: bool = False
+    """Whether gradients are summed over ranks in fp32, whatever format they are kept in."""
     gathers_stages: bool = False
     """Whether a pipeline stage stays gathered, with whole gradients, until its last micro-batch."""
     sharded_reserved_factor: float | None = Field(default=None, ge=1, le=2)

@@ -37,7 +37,7 @@ from advisor.simulator.training.step import (
 OWN_RUNS = DATA_DIR / "training" / "measured-h200-2026-11-20.csv"
 """File of steps measured with tools/measure_training.py; one more source."""
 OWN = "own-h200"
-ROWS_PER_SOURCE = 40
+ROWS_PER_SOURCE = 100
 ROBUST_SCALE = 0.15
 """Logarithm of an error from which on a row counts less (Cauchy weights)."""
 NOISE = 0.1
@@ -123,8 +123,11 @@ def read_rows(truth: Path, terms: Terms) -> list[TrainingRow]:
 
 
 def measured_step_s(raw: Mapping[str, str], case: TrainingCase, found: ResolvedCase) -> float:
-    """Step time that a row states, directly or through its rate [s]; 0 if it states none."""
-    if raw.get("step_time_s"):
+    """Step time that a row states, directly or through its rate [s]; 0 if it states none.
+
+    A step of a batch that the row does not state says nothing of the one that was assumed; its rate does.
+    """
+    if raw.get("step_time_s") and "global_batch" not in case.unstated:
         return float(raw["step_time_s"])
     tokens = found.job.tokens_per_step / case.num_accelerators
     if raw.get("tokens_per_s_per_gpu"):

@@ -65,7 +65,7 @@ PARAMETERS = (
     TrainingParameter({}, "collective_wait_s", NCCL_LATENCY_S, 0.5, 1e-6, 2e-4),
     TrainingParameter(MEGATRON, "pipeline_sync_s", 3e-4, 0.7, 2e-5, 5e-3),
     TrainingParameter(MODERN, "tensor_overlap", 0.5, 0.2, 0.0, 0.9),
-    TrainingParameter(MODERN, "block_scaled_expert_kernels", 32.0, 0.2, 1.0, 100.0),
+    TrainingParameter(MODERN, "low_bit_expert_kernels", 32.0, 0.2, 1.0, 100.0),
     TrainingParameter(MODERN, "block_scaled_kernels", 1.8, 0.4, 1.0, 5.0),
     TrainingParameter({}, "fused_expert_scale", 0.9, 0.1, 0.6, 1.2),
     TrainingParameter(LEGACY, "tensor_kernels", 20.0, 0.7, 1.0, 200.0),

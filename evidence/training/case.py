@@ -303,6 +303,11 @@ def _job(
     if family == "megatron" and num_experts(model) and "no_overlap" not in features:
         recipe = recipe_of(model.id, accelerator.id, precision, version)
         features |= recipe.features if recipe else usual_dispatcher(accelerator.id, version)
+        if recipe:
+            unstated.discard("sharding")
+            model = (
+                model.model_copy(update={"mtp_layers": recipe.later_tokens}) if recipe.later_tokens else model
+            )
         if recipe and "recompute" in unstated:
             unstated.discard("recompute")
             plan = replace(plan, recompute="modules" if recipe.recomputes else "none")

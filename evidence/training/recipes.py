@@ -4,7 +4,9 @@ Source: NVIDIA-NeMo/Megatron-Bridge (Apache-2.0), scripts/performance/run_script
     v0.1.0rc4 (container 25.09: tokens beyond an expert's share are dropped, so that graphs hold whole layers),
     scripts/performance/configs/*/*workload_base_configs.py at v0.2.1 (25.11), v0.3.0 (26.02), v0.4.0 (26.04), v0.4.2
     (26.04.01) and v0.5.0 (26.06), and src/megatron/bridge/perf_recipes at v0.6.0 (26.08): moe_flex_dispatcher_backend,
-    moe_a2a_overlap, cuda_graph_scope, recompute_modules, cutedsl_fused_grouped_mlp.
+    moe_a2a_overlap, cuda_graph_scope, recompute_modules, cutedsl_fused_grouped_mlp; mtp_num_layers in
+    src/megatron/bridge/recipes. All divide the optimizer alone; the
+    one variant with Megatron's FSDP (DeepSeek-V3 on 64 GB300s at v0.6.0) is not among them.
 """
 
 import csv
@@ -28,6 +30,8 @@ class TrainingRecipe:
     """Features of the job, as `TrainingJob.features` names them."""
     recomputes: bool
     """Whether the recipe computes single modules again in the backward pass."""
+    later_tokens: int = 0
+    """Number of modules that predict later tokens (mtp_num_layers); 0 without them."""
 
 
 @cache
@@ -50,7 +54,8 @@ def recipe_of(model: str, accelerator: str, precision: str, version: str) -> Tra
             named |= {f"recomputed_{part}" for part in row["recompute"].split() if part != "modules"}
             named |= {"overlapped_experts"} if row["overlapped"] else set()
             named |= {"fused_experts"} if row["fused"] else set()
-            return TrainingRecipe(frozenset(named - {""}), bool(row["recompute"]))
+            named |= {"later_tokens"} if row["mtp"] else set()
+            return TrainingRecipe(frozenset(named - {""}), bool(row["recompute"]), int(row["mtp"] or 0))
     return None
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,16 @@ from advisor.simulator.collectives.alpha_beta import FloatArray
 from advisor.simulator.collectives.topology import Topology
 
 Mode = Literal["low_latency", "normal"]
+
+
+class GroupLimit(NamedTuple):
+    """Routing in which a token chooses its experts in `chosen` of `num_groups` equal groups of neighbours."""
+
+    num_groups: int
+    chosen: int
+
+
+UNLIMITED: Final = GroupLimit(1, 1)
 FP8_SCALED_BYTES = stored_bytes("fp8") + stored_bytes("fp32") / 128
 """Bytes of an fp8 activation with its share of one fp32 scale per 128 values."""
 
@@ -27,6 +37,7 @@ def moe_dispatch_s(
     num_experts: int = 256,
     mode: Mode = "low_latency",
     neighbours: bool = False,
+    groups: GroupLimit = UNLIMITED,
 ) -> FloatArray:
     """Time to send num_tokens per rank to their experts' ranks [s]; the group is the expert-parallel group.
 
@@ -34,14 +45,14 @@ def moe_dispatch_s(
     network_exchange. Low-latency mode sends one copy per expert; normal mode one per rank that holds a chosen
     expert, over the network one per node.
 
-    Assumes: uniform routing, or with `neighbours` consecutive experts; one hidden vector per copy; 20 SMs in normal
-        mode, all in low-latency mode.
+    Assumes: uniform routing, within `groups` where they limit it, or with `neighbours` consecutive experts; one hidden
+        vector per copy; 20 SMs in normal mode, all in low-latency mode.
     Raises: ValueError: a count is negative or not finite, or a size is below 1.
     Error: docs/collectives.md.
     Source: DeepEP (deepseek-ai/DeepEP), parameters: catalog/data/efficiency/collectives.toml.
     """
     exchange = TokenExchange(
-        hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours
+        hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours, groups
     )
     return _exchange_s("moe_dispatch", num_tokens, exchange, topology)
 
@@ -56,6 +67,7 @@ def moe_combine_s(
     num_experts: int = 256,
     mode: Mode = "low_latency",
     neighbours: bool = False,
+    groups: GroupLimit = UNLIMITED,
 ) -> FloatArray:
     """Time to bring the experts' outputs of num_tokens per rank back and sum them [s].
 
@@ -67,7 +79,7 @@ def moe_combine_s(
     Source: as moe_dispatch_s.
     """
     exchange = TokenExchange(
-        hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours
+        hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours, groups
     )
     return _exchange_s("moe_combine", num_tokens, exchange, topology)
 
@@ -82,6 +94,7 @@ class TokenExchange:
     mode: Mode
     neighbours: bool = False
     """Whether a token's experts are neighbours, as in benchmarks with a gate of their own."""
+    groups: GroupLimit = UNLIMITED
 
     def __post_init__(self) -> None:
         if not self.vector_bytes > 0 or self.experts_per_token < 1 or self.num_experts < 1:
@@ -94,18 +107,33 @@ class TokenExchange:
             return float(self.experts_per_token)
         if self.neighbours:
             return neighbouring_holders(self.num_experts // num_holders, self.experts_per_token)
-        return distinct_holders(num_holders, self.experts_per_token)
+        return distinct_holders(num_holders, self.experts_per_token, self.groups)
 
 
-def distinct_holders(num_holders: int, experts_per_token: int) -> float:
+def distinct_holders(num_holders: int, experts_per_token: int, groups: GroupLimit = UNLIMITED) -> float:
     """Expected number of different ranks (or nodes) that hold the chosen experts of one token.
 
-    h · (1 − (1 − 1/h)^k)
+    h · (1 − (1 − 1/h)^k). If experts are chosen in g of G groups, a holder of a part of one group is in reach with the
+    probability g / G; a holder of r groups holds j of the chosen ones with the hypergeometric probability, and no
+    chosen expert with (1 − j/g)^k.
 
-    Assumes: every expert is equally likely and experts are spread evenly.
-    Source: occupancy of k balls in h bins.
+    Assumes: every group and every expert in reach is equally likely; experts are spread evenly, in order.
+    Source: occupancy of k balls in h bins; routing limited to groups: DeepSeek-V3 (arXiv:2412.19437), section 2.1.2,
+        and NVIDIA/Megatron-LM, core/transformer/moe/moe_utils.py (group_limited_topk).
     """
-    return num_holders * (1.0 - (1.0 - 1.0 / num_holders) ** experts_per_token)
+    num_groups, chosen = groups
+    if num_holders >= num_groups:
+        reachable = num_holders * chosen / num_groups
+        return reachable * (1.0 - (1.0 - 1.0 / reachable) ** experts_per_token)
+    held = num_groups // num_holders
+    missed = sum(
+        math.comb(held, both)
+        * math.comb(num_groups - held, chosen - both)
+        / math.comb(num_groups, chosen)
+        * (1.0 - both / chosen) ** experts_per_token
+        for both in range(min(held, chosen) + 1)
+    )
+    return num_holders * (1.0 - missed)
 
 
 def neighbouring_holders(experts_each: int, experts_per_token: int) -> float:

@@ -85,6 +85,8 @@ class Routed(FeedForwardOperators):
             record.latent_size or hidden,
             record.intermediate_size,
             record.gated,
+            record.num_groups,
+            record.groups_per_token,
         )
 
     def launches(self, expert_operators: int) -> int:

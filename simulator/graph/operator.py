@@ -264,6 +264,9 @@ class Experts:
     """Width of the experts' inputs: the model's hidden size, or narrower."""
     intermediate_size: int
     gated: bool
+    num_groups: int = 1
+    """Number of groups of experts, of which a token chooses experts in `groups_per_token`."""
+    groups_per_token: int = 1
 
     @property
     def elements(self) -> int:

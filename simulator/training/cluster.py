@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import GB
+from advisor.catalog.units import BF16_BYTES, GB
 from advisor.simulator.collectives import (
     Topology,
     all_gather_s,
@@ -21,13 +22,16 @@ from advisor.simulator.collectives import (
     send_recv_s,
     topology_of,
 )
-from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, PCIE_LANE_BYTES_PER_S
-from advisor.simulator.terms import TermCase, value
+from advisor.simulator.collectives.expert_parallel import GroupLimit
+from advisor.simulator.collectives.topology import INFINIBAND_HOP_S
+from advisor.simulator.graph.operator import Experts
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.training.plan import FloatArray, IntArray, distinct
 
 Collective = Callable[[FloatArray, Topology], FloatArray]
 
 _ANY_SIZE: Final = 1_000_000
+_USUAL_LINK: Final = {"pcie_generation": 4, "pcie_lanes": 16}
 HOST_BYTES_PER_ACCELERATOR: Final = 240.0 * GB
 """Host memory that a machine has for each accelerator, without the part that the system takes [bytes]: 1 872 to 2 048
 GiB for eight in a DGX H100 and in rented machines with eight H100s."""
@@ -71,6 +75,8 @@ class TrainingCluster:
     """Network between nodes; None takes the catalog's rate."""
     host_bytes: float = HOST_BYTES_PER_ACCELERATOR
     """Host memory for each accelerator [bytes]."""
+    host_operator_s: float | None = None
+    """Host time of one plain PyTorch operator [s]; None is that of the hosts of published runs."""
     link: Link | None = None
     """Link to the other part of the job, which data-parallel groups cross; None without another part."""
 
@@ -131,15 +137,16 @@ def on_bus(cluster: TrainingCluster, num_ranks: int) -> bool:
     return cluster.group(num_ranks).intra_fabric.startswith("pcie")
 
 
-def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """Rate at which one accelerator exchanges data with host memory [bytes/s]: the share of its PCIe link that copies
-    reach.
+def host_copy_bytes_per_s(accelerator: Accelerator) -> float:
+    """Rate at which one accelerator exchanges data with host memory [bytes/s].
 
-    Source: PCI-SIG rates; the share as host copies reach it.
+    Assumes: PCIe 4.0 with 16 lanes if the record does not say how it is attached.
+    Source: `host_link_bytes_per_s`.
     """
-    generation = min(max(accelerator.pcie_generation or 4, 3), 6)
-    rate = PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16)
-    return rate * value("framework", "host_link_fraction", TermCase())
+    try:
+        return host_link_bytes_per_s(accelerator)
+    except InfeasibleError:
+        return host_link_bytes_per_s(accelerator.model_copy(update=_USUAL_LINK))
 
 
 class Groups:
@@ -210,9 +217,7 @@ class Groups:
     def expert_exchange_s(
         self,
         tokens: FloatArray,
-        hidden_size: int,
-        experts_per_token: int,
-        num_experts: int,
+        experts: Experts,
         *,
         neighbours: bool = False,
     ) -> FloatArray:
@@ -222,26 +227,21 @@ class Groups:
         """
 
         def both_ways(sizes: FloatArray, group: Topology) -> FloatArray:
-            there = moe_dispatch_s(
-                sizes,
-                hidden_size,
-                experts_per_token,
-                group,
-                bytes_per_element=2.0,
-                num_experts=num_experts,
-                mode="normal",
-                neighbours=neighbours,
-            )
-            back = moe_combine_s(
-                sizes,
-                hidden_size,
-                experts_per_token,
-                group,
-                num_experts=num_experts,
-                mode="normal",
-                neighbours=neighbours,
-            )
-            return there + back
+            ways = [
+                exchange_s(
+                    sizes,
+                    experts.hidden_size,
+                    experts.per_token,
+                    group,
+                    bytes_per_element=BF16_BYTES,
+                    num_experts=experts.num_experts,
+                    mode="normal",
+                    neighbours=neighbours,
+                    groups=GroupLimit(experts.num_groups, experts.groups_per_token),
+                )
+                for exchange_s in (moe_dispatch_s, moe_combine_s)
+            ]
+            return ways[0] + ways[1]
 
         return self._run(both_ways, tokens)
 

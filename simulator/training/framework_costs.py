@@ -61,9 +61,9 @@ class FrameworkCosts:
     """Number of additional kernels in a layer with routed experts."""
     local_expert_kernels: float = 0.0
     """Number of additional kernels for each expert that a rank holds, if grouped matmuls are loops of single ones."""
-    block_scaled_expert_kernels: float = 0.0
-    """Number of additional kernels for each expert of a rank in mxfp8 and nvfp4, where scales of every expert are made,
-    transposed and put in order by themselves."""
+    low_bit_expert_kernels: float = 0.0
+    """Number of additional kernels for each expert of a rank in formats below 16 bits: tensor, scales and transposed
+    copy of every expert are made by themselves."""
     fp8_kernels: float = 1.0
     """Ratio of the kernels of a layer in fp8 to those in 16 bits: casts and scales."""
     block_scaled_kernels: float = 1.0
@@ -165,6 +165,17 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
         kernel_scale=max(1.0, costs.kernel_scale * factor),
         low_bit_scale=max(_LEAST_SCALE, costs.low_bit_scale * factor),
     )
+
+
+def at_host(costs: FrameworkCosts, operator_s: float | None) -> FrameworkCosts:
+    """Return the terms on a host that takes `operator_s` for a plain operator [s]; None leaves them.
+
+    Assumes: every launch takes as much longer as a plain operator does.
+    Source: own model; tools/measure_tuned_layers.py measures both.
+    """
+    if operator_s is None:
+        return costs
+    return replace(costs, launch_s=costs.launch_s * operator_s / common_term("launch_s"))
 
 
 @cache

@@ -494,7 +494,8 @@ def nemo_flags(
             flags.append(f"dataset.packed_sequence_specs.pad_seq_to_mult={pieces}")
             flags.append("model.calculate_per_token_loss=true ddp.average_in_collective=false")
     flags += [f"model.account_for_{end}_in_pipeline_split=false" for end in ("embedding", "loss")]
-    flags += ["model.mtp_num_layers=0"] if job.model.mtp_layers else []
+    if job.model.mtp_layers and "later_tokens" not in job.features:
+        flags.append("model.mtp_num_layers=0")
     if layout := layout or stage_layout(job, plan):
         flags.append(f"model.pipeline_model_parallel_layout='{layout}'")
     else:

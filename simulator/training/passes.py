@@ -95,6 +95,12 @@ def pass_times(
     head = {name: seconds[of] for name, seconds in pricing.head().items()}
     stages = _stage_layers(job, lattice, layers, head)
     parts = stages.parts
+    if "later_tokens" in job.features:
+        joined = dict(
+            zip(("forward", "input", "weight"), (one[of] for one in pricing.joining_matmul()), strict=True)
+        )
+        for name, seconds in _later_tokens_s(job, layers, head, joined).items():
+            parts[name] = parts[name] + seconds / lattice.pipeline_parallel
     comm = ("tensor_parallel", "context_parallel", "expert_parallel")
     waits_f = np.asarray(sum(parts[f"{name}_forward"] for name in comm))
     waits_b = np.asarray(sum(parts[f"{name}_backward"] for name in comm))
@@ -119,6 +125,34 @@ def pass_times(
         layer_waits_s=(waits_f, waits_b),
         stages=stages,
     )
+
+
+def _later_tokens_s(
+    job: TrainingJob,
+    layers: list[dict[str, FloatArray]],
+    head: dict[str, FloatArray],
+    joined: dict[str, FloatArray],
+) -> dict[str, FloatArray]:
+    """Time of the modules that predict later tokens, by part of one micro-batch [s], per plan.
+
+    Each is one more block, the model's last attention and the last feed-forward part, behind a matrix that joins two
+    hidden vectors, with a head and loss of its own.
+
+    Assumes: stages are laid out so that these modules lengthen all of them alike.
+    Source: DeepSeek-V3 (arXiv:2412.19437), section 2.2.
+    """
+    kinds = layers_of(job.model)
+    block = {
+        max((index for index, part in enumerate(parts) if part is not None), default=0)
+        for parts in ([one.attention for one in kinds], [one.feed_forward for one in kinds])
+    }
+    found = {}
+    for name in layers[0]:
+        once = sum(layers[index][name] for index in block) + head.get(name, 0.0) + joined.get(name, 0.0)
+        seconds = job.model.mtp_layers * once
+        added = name.replace("_repeated", "_backward")
+        found[added] = found.get(added, 0.0) + seconds
+    return found
 
 
 def _slices(job: TrainingJob, lattice: PlanLattice) -> tuple[Slices, IntArray]:

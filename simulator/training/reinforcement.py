@@ -11,7 +11,7 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.training import allocator
 from advisor.catalog.units import GIB
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, parameter_count
-from advisor.simulator.training.cluster import host_link_bytes_per_s
+from advisor.simulator.training.cluster import host_copy_bytes_per_s
 from advisor.simulator.training.framework_costs import common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.instants import Bytes, Held
@@ -150,8 +150,8 @@ def colocated_sync_s(
     Source: verl's hybrid engine (arXiv:2409.19256, section 5.2); own composition.
     """
     share = parameter_count(model).total * _16_BIT_BYTES / rollout_tensor_parallel
-    rate = accelerator.scale_up.bytes_per_s if accelerator.scale_up else host_link_bytes_per_s(accelerator)
-    return share / rate + 2.0 * state_bytes / host_link_bytes_per_s(accelerator) + common_term("reload_s")
+    rate = accelerator.scale_up.bytes_per_s if accelerator.scale_up else host_copy_bytes_per_s(accelerator)
+    return share / rate + 2.0 * state_bytes / host_copy_bytes_per_s(accelerator) + common_term("reload_s")
 
 
 def disaggregated_sync_s(
@@ -165,7 +165,7 @@ def disaggregated_sync_s(
     Source: own composition; network rate of the catalog's record, as far as sends reach it.
     """
     total = parameter_count(model).total * _16_BIT_BYTES
-    rate = (accelerator.scale_out_bytes_per_s or host_link_bytes_per_s(accelerator)) * common_term(
+    rate = (accelerator.scale_out_bytes_per_s or host_copy_bytes_per_s(accelerator)) * common_term(
         "network_fraction"
     )
     receive_s = total / rollout_tensor_parallel / rate

@@ -13,8 +13,8 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.device import device_of
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
-from advisor.simulator.training.framework_costs import FrameworkCosts, at_power, framework_costs
+from advisor.simulator.training.cluster import TrainingCluster, host_copy_bytes_per_s
+from advisor.simulator.training.framework_costs import FrameworkCosts, at_host, at_power, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import layer_kept_bytes
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
@@ -90,6 +90,7 @@ def step_time(
     Source: own composition; each part in its module.
     """
     costs = at_power(costs or framework_costs(job, cluster.accelerator.architecture), cluster.accelerator)
+    costs = at_host(costs, cluster.host_operator_s)
     passes = pass_times(job, lattice, cluster, costs)
     m = num_micro_batches(job, lattice)
     pp = lattice.pipeline_parallel
@@ -143,7 +144,7 @@ def _offloaded_s(
     if not lattice.offload_activations.any():
         return np.zeros(len(lattice))
     kept = passes.stages.num_layers * layer_kept_bytes(job, lattice)
-    copy_s = kept / host_link_bytes_per_s(cluster.accelerator)
+    copy_s = kept / host_copy_bytes_per_s(cluster.accelerator)
     shown = np.maximum(0.0, copy_s - passes.forward_s)
     shown = shown + np.maximum(0.0, copy_s - passes.input_s - passes.weight_s)
     return np.where(lattice.offload_activations == 1, shown, 0.0)

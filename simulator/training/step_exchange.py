@@ -195,9 +195,9 @@ class Exchanges:
 
         DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward and a backward
         pass together, so that all of one's computation covers the other's exchange; elsewhere a part of the layer's own
-        does. The kernels that move tokens take processors from those that compute.
+        does. The kernels that move tokens take processors from those that compute: DualPipe's own ones all the time.
 
-        Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
+        Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1, 3.2.2 and 3.5.1.
         """
         experts = layer.experts
         zero = np.zeros_like(self.rows)
@@ -210,22 +210,19 @@ class Exchanges:
             both_ways = 2.0 * self.expert.all_to_all_s(num_bytes)
         else:
             both_ways = self.expert.expert_exchange_s(
-                tokens,
-                experts.hidden_size,
-                experts.per_token,
-                experts.num_experts,
-                neighbours="neighbouring_experts" in self.job.features,
+                tokens, experts, neighbours="neighbouring_experts" in self.job.features
             )
             if "hybrid_dispatcher" in self.job.features:
                 both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
-        covered = (self.lattice.schedule == DUALPIPE) | ("overlapped_experts" in self.job.features)
+        reserved = self.lattice.schedule == DUALPIPE
+        covered = reserved | ("overlapped_experts" in self.job.features)
         share = np.where(covered, 1.0, self.costs.expert_overlap)
         hidden_f = np.minimum(both_ways, share * free_forward_s)
         hidden_b = np.minimum(both_ways, share * free_backward_s)
         taken = common_term("exchange_processors")
         return Exchange(
-            both_ways - hidden_f + taken * hidden_f,
-            both_ways - hidden_b + taken * hidden_b,
+            both_ways - hidden_f + taken * np.where(reserved, free_forward_s, hidden_f),
+            both_ways - hidden_b + taken * np.where(reserved, free_backward_s, hidden_b),
             hidden_f,
             hidden_b,
         )

@@ -10,7 +10,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.training import software_of
 from advisor.catalog.units import FP32_BYTES
 from advisor.simulator.graph.model import layers_of, num_experts, num_layers, routed_layers
-from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
+from advisor.simulator.training.cluster import TrainingCluster, host_copy_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import adapted_matrices
@@ -98,12 +98,12 @@ def launch_times(
     if experts:
         graphed = common_term("graphed_router_share") if "graphed_routers" in job.features else 0.0
         kernels = kernels + expert_layers_share(job.model) * costs.expert_kernels * (1.0 - graphed)
-    block_scaled = job.compute_dtype in BLOCK_SCALED
-    if job.compute_dtype not in SIXTEEN_BIT:
+    low_bit = job.compute_dtype not in SIXTEEN_BIT
+    if low_bit:
+        block_scaled = job.compute_dtype in BLOCK_SCALED
         kernels = kernels * (costs.block_scaled_kernels if block_scaled else costs.fp8_kernels)
     if experts:
-        of_one = costs.local_expert_kernels * (costs.fp8_kernels if job.compute_dtype == "fp8" else 1.0)
-        of_one = costs.block_scaled_expert_kernels if block_scaled else of_one
+        of_one = costs.low_bit_expert_kernels if low_bit else costs.local_expert_kernels
         kernels = kernels + expert_layers_share(job.model) * of_one * np.maximum(
             1.0, experts / lattice.expert_parallel
         )
@@ -203,7 +203,7 @@ def exposed_stream_s(
         2.0
         * num_micro_batches
         * resident_weight_bytes(job, lattice)
-        / host_link_bytes_per_s(cluster.accelerator)
+        / host_copy_bytes_per_s(cluster.accelerator)
     )
     waits = np.maximum(0.0, moved_s - compute_s)
     streams = (lattice.offload_parameters > 0) & (lattice.sharding != SHARDINGS.index("zero3"))

@@ -96,6 +96,10 @@ _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 for nvfp4 a pass for the scale and one through the random rotation."""
 _CLAMPING: Final = ("gpt_oss",)
 """Families of models whose experts have biases and clamp both halves of their gates."""
+_UNFUSED_ROTARY: Final = ("gpt_oss",)
+"""Families of models whose rotary embedding Megatron runs operator by operator: YaRN scales its angles' values by 1.35,
+which the fused kernel does not (NVIDIA/Megatron-LM, core/models/common/embeddings/rope_utils.py, mscale;
+NVIDIA-NeMo/Megatron-Bridge, models/gpt_oss/gpt_oss_bridge.py, yarn_rotary_scaling_factor)."""
 _FIRST_MATMUL_PASSES: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
 """Passes over a tensor of the inner size in addition to the first matmul, forward and backward: Megatron clamps both
 halves and joins them, as measured on an H100 (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias
@@ -265,6 +269,14 @@ class LayerPricing:
             "input": inputs + 2.0 * table + self.stream_s(backward_bytes * logits),
             "weight": weights if self.job.method == "full" else np.zeros_like(weights),
         }
+
+    def joining_matmul(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Time of the matrix that makes one hidden vector of two: forward pass, gradients of inputs and of weights [s].
+
+        Source: DeepSeek-V3 (arXiv:2412.19437), section 2.2.
+        """
+        columns = np.ceil(self.hidden / self.slices.tensor_parallel)
+        return self.matmul(columns, np.full_like(columns, 2.0 * self.hidden), self.dtype)
 
     def matmul(
         self, columns: FloatArray, depth: FloatArray, dtype: str, rows: FloatArray | None = None
@@ -476,16 +488,21 @@ class LayerPricing:
         wide = 2.0 if is_autocast(self.job) else 1.0
         whole = wide * layer.num_parts * 5.0 * self.hidden * BF16_BYTES * s.rows / s.sequence_split
         widths = 0.0
+        turned_f = turned_b = 0.0 * s.rows
         if layer.mixer is not None:
-            widths = wide * (layer.mixer.rotary_values + 2.0 * layer.mixer.normed_values)
+            widths = wide * 2.0 * layer.mixer.normed_values
+            if self.job.framework == "megatron" and self.job.model.family in _UNFUSED_ROTARY:
+                turned = 0.5 * layer.mixer.rotary_values * s.rows / tp
+                turned_f, turned_b = (self._moved_s(turned, work) for work in _EAGER_ROTARY)
+            else:
+                widths += wide * layer.mixer.rotary_values
         if layer.feed_forward is not None:
             widths += (3.0 if layer.feed_forward.gated else 2.0) * layer.feed_forward.inner_size
         inner = widths / tp * BF16_BYTES * s.rows
         routed = 4.0 * (layer.experts.num_experts if layer.experts else 0) * s.rows / s.sequence_split
         passes = elementwise_passes(self.job, self.costs)
-        return passes * self.stream_s(whole + inner + routed), passes * self.stream_s(
-            1.8 * (whole + inner) + routed
-        )
+        forward = passes * self.stream_s(whole + inner + routed) + turned_f
+        return forward, passes * self.stream_s(1.8 * (whole + inner) + routed) + turned_b
 
     def _eager_small(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """Time of the same parts of a gated layer as Transformers' modules run them, operator by operator [s].

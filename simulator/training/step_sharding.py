@@ -8,8 +8,8 @@ import numpy as np
 
 from advisor.catalog.training import software_of
 from advisor.catalog.units import BF16_BYTES, FP32_BYTES
-from advisor.simulator.device import Device, device_of
-from advisor.simulator.training.cluster import Groups, TrainingCluster
+from advisor.simulator.device import device_of
+from advisor.simulator.training.cluster import Groups, TrainingCluster, host_copy_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.formats import moment_bytes
@@ -93,7 +93,7 @@ def sharding_times(
     copies = np.where(is_full, rounds * copies, 0.0) / (
         device.bandwidth_bytes_per_s * common_term("stream_fraction")
     )
-    optimizer_s = _optimizer_s(job, lattice, costs, device, parameters)
+    optimizer_s = _optimizer_s(job, lattice, cluster, costs, parameters)
     return ShardingTimes(exchange, costs.interference * hidden + copies, optimizer_s, hidden)
 
 
@@ -142,9 +142,10 @@ def _communication_s(
     scattered = sharded.reduce_scatter_s(gradient) + replicas.all_reduce_s(gradient / shard)
     scattered = scattered + experts.reduce_scatter_s(expert_gradient)
     summed = everyone.all_reduce_s(gradient) + experts.all_reduce_s(expert_gradient)
-    from_host = (weight / shard + expert_weight / copies) / common_term("host_copy_bytes_per_s")
+    link = host_copy_bytes_per_s(cluster.accelerator)
+    from_host = (weight / shard + expert_weight / copies) / link
     divided = lattice.sharding >= SHARDINGS.index("zero2")
-    to_host = (gradient / shard + expert_gradient / copies) / common_term("host_copy_bytes_per_s")
+    to_host = (gradient / shard + expert_gradient / copies) / link
     scattered = scattered + np.where(divided & (lattice.offload_optimizer == 1), to_host, 0.0)
     gather = sharded.all_gather_s(weight) + experts.all_gather_s(expert_weight)
     if software_of(job.framework, job.software).broadcasts_shards:
@@ -160,7 +161,9 @@ def gradient_bytes(job: TrainingJob, costs: FrameworkCosts) -> float:
     Source: PyTorch DistributedDataParallel sums in the weights' format, FSDP in `reduce_dtype`.
     """
     if job.features & {"fp32_grad_reduce", "autocast"}:
-        return 4.0
+        return FP32_BYTES
+    if software_of(job.framework, job.software).sums_in_fp32 and "bf16_states" not in job.features:
+        return FP32_BYTES
     return 2.0 if "bf16_states" in job.features else costs.gradient_bytes
 
 
@@ -177,7 +180,11 @@ def _update_bytes(job: TrainingJob) -> float:
 
 
 def _optimizer_s(
-    job: TrainingJob, lattice: PlanLattice, costs: FrameworkCosts, device: Device, parameters: StageParameters
+    job: TrainingJob,
+    lattice: PlanLattice,
+    cluster: TrainingCluster,
+    costs: FrameworkCosts,
+    parameters: StageParameters,
 ) -> FloatArray:
     """Time to update the states that a rank holds [s]: bytes per parameter over bandwidth, or over the host's link."""
     shard = np.where(lattice.sharding == SHARDINGS.index("none"), 1, lattice.shard_ranks)
@@ -186,6 +193,7 @@ def _optimizer_s(
     num_bytes = _update_bytes(job) + _NORM_BYTES
     if "bf16_states" in job.features and job.optimizer in _SHORT_OPTIMIZER_BYTES:
         num_bytes = _SHORT_OPTIMIZER_BYTES[job.optimizer] + 0.5 * _NORM_BYTES
+    device = device_of(cluster.accelerator)
     moved = owned * num_bytes * costs.optimizer_passes
     seconds = moved / (device.bandwidth_bytes_per_s * common_term("stream_fraction"))
     if job.optimizer == "muon":
@@ -193,7 +201,7 @@ def _optimizer_s(
             0.6 * device.peak_flop_per_s["bf16"]
         )
     host = owned * (
-        2.0 * BF16_BYTES / common_term("host_copy_bytes_per_s")
+        2.0 * BF16_BYTES / host_copy_bytes_per_s(cluster.accelerator)
         + _update_bytes(job) / common_term("host_update_bytes_per_s")
     )
     return np.asarray(np.where(lattice.offload_optimizer == 1, host, seconds))

@@ -22,6 +22,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     "fused_ce": "the loss is one fused or compiled kernel over the logits",
     "fused_optimizer": "the optimizer is one kernel",
     "liger": "Liger's kernels, its fused loss included",
+    "later_tokens": "modules that predict later tokens are trained too (multi-token prediction)",
     "linear_ce": "head and loss are one kernel that never holds all logits (Liger, Cut Cross Entropy, tiled loss)",
     "optim_in_backward": "each gradient is applied and dropped as soon as it is known",
     "optim_offload": "optimizer states in host memory",
@@ -128,6 +129,8 @@ _ALIASES: Final[Mapping[str, str]] = {
     "asynctp": "async_tp",
     "asynctensorparallel": "async_tp",
     "te": "transformer_engine",
+    "mtp": "later_tokens",
+    "multitokenprediction": "later_tokens",
 }
 """Switches by other words for them, written without marks between letters."""
 

@@ -16,9 +16,9 @@ from advisor.simulator.collectives import all_gather_s, send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.convolution import decoder_convolutions, deep_decoder_convolutions
 from advisor.simulator.graph.model import layers_of, parameter_count
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.workloads.encoder_pass import RUNTIMES, PassCost, Runtime, as_run, encoder_pass
-from advisor.simulator.workloads.tiers import host_link_bytes_per_s
 from advisor.simulator.workloads.unet import convolutions_s, unet_step
 
 FloatArray = NDArray[np.float64]

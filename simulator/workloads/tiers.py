@@ -11,16 +11,10 @@ from advisor.catalog.units import GB, HOUR_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, routed_layers
 from advisor.simulator.host_layers import EXPERT_FRACTION
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.step_cost import StepSurface, prefill_s
 
-_PCIE_GB_PER_LANE: Final = {3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""Rate of one direction after line coding, by PCIe generation [GB/s per lane]."""
-_PCIE_FRACTION: Final = 0.83
-"""Fraction of the PCIe rate reached by large copies from pinned memory."""
-_COHERENT_LINK_BYTES_PER_S: Final = {"gh200": 450 * GB, "gb200": 225 * GB, "gb300": 225 * GB}
-"""Rate of NVLink-C2C to the processor's memory, one direction, the share of one accelerator, by prefix of its id
-[bytes/s]."""
 LINK_RANGE: Final = (0.85, 1.5)
 """Range of real over predicted time of a copy: pinned and alone at best, together with other traffic at worst. Own
 assumption."""
@@ -49,24 +43,6 @@ class Tier:
     latency_s: float
     usd_per_gb_month: float
     source: str = ""
-
-
-def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """Rate at which an accelerator reads from host memory [bytes/s].
-
-    0.83 · lanes · rate of the PCIe generation, or of the share of NVLink-C2C on boards that have it
-
-    Raises: InfeasibleError: the record does not say how it is attached.
-    Source: PCI-SIG rates; NVIDIA Grace Hopper and GB200 datasheets; 83 %: copies measured by the probes on PCIe 5 x16.
-    """
-    if accelerator.unified_memory and accelerator.bandwidth_bytes_per_s:
-        return accelerator.bandwidth_bytes_per_s
-    for beginning, rate in _COHERENT_LINK_BYTES_PER_S.items():
-        if accelerator.id.startswith(beginning):
-            return rate * _PCIE_FRACTION
-    if accelerator.pcie_generation is None or accelerator.pcie_lanes is None:
-        raise InfeasibleError(f"how {accelerator.id} is attached to its host is not recorded")
-    return accelerator.pcie_lanes * _PCIE_GB_PER_LANE[accelerator.pcie_generation] * GB * _PCIE_FRACTION
 
 
 _NVME_DRIVES: Final = 4

@@ -5,9 +5,11 @@ from itertools import product
 import pytest
 from published_rows import TRAINING_ROW
 
+from advisor.evidence.fit.training import measured_step_s
 from advisor.evidence.training import recipes
 from advisor.evidence.training.case import TrainingCase, parse_case
 from advisor.evidence.training.prediction import predict_row
+from advisor.evidence.training.unstated import resolve_knobs
 
 
 def case(**cells: str) -> TrainingCase:
@@ -188,3 +190,14 @@ def test_selective_recomputation_leaves_modules_open_since_megatron_names_them(d
         "recompute": "selective",
     }
     assert (predict_row(row, 2).metrics["oom"].value == 0.0) == runs
+
+
+def test_a_step_of_a_batch_that_is_not_stated_is_measured_by_its_rate() -> None:
+    row = TRAINING_ROW | {"global_batch_seqs": "", "grad_accum": "", "local_batch": ""}
+    raw = row | {"step_time_s": "1000", "tokens_per_s_per_gpu": "500"}
+    case = parse_case(row, 2)
+    found = resolve_knobs(case)
+    tokens = found.job.tokens_per_step / case.num_accelerators
+    assert measured_step_s(raw, case, found) == pytest.approx(tokens / 500)
+    stated = parse_case(TRAINING_ROW, 2)
+    assert measured_step_s(raw, stated, resolve_knobs(stated)) == 1000.0

@@ -48,9 +48,9 @@ RUNS = [
         "h800-sxm",
         (4096, 15360),
         DEEPSEEK,
-        {"compute_dtype": "fp8", "optimizer": "adamw_bf16", "features": WEIGHTS},
+        {"compute_dtype": "fp8", "optimizer": "adamw_bf16", "features": WEIGHTS | {"later_tokens"}},
         1543,
-        0.15,
+        0.10,
     ),
 ]
 

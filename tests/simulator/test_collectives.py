@@ -1,6 +1,7 @@
 """Laws and anchors of the collective time functions."""
 
 import csv
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.catalog import models
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.collectives import records
 from advisor.catalog.units import GB, GIB, KIB, MIB
@@ -25,7 +27,8 @@ from advisor.simulator.collectives import (
     send_recv_s,
     topology_of,
 )
-from advisor.simulator.collectives.expert_parallel import distinct_holders, neighbouring_holders
+from advisor.simulator.collectives.expert_parallel import GroupLimit, distinct_holders, neighbouring_holders
+from advisor.simulator.graph.model import layers_of
 
 SIZES = np.geomspace(256, 64 * GIB, 160)
 FABRICS = {
@@ -398,3 +401,39 @@ def test_engines_sum_themselves_only_where_they_have_kernels(chip: str, has_sums
     assert pair.engine_sums == has_sums
     assert (under_vllm <= library * (1 + 1e-12)).all()
     assert (under_vllm < library).any() == has_sums
+
+
+@pytest.mark.parametrize("num_holders", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    "groups", [GroupLimit(1, 1), GroupLimit(4, 1), GroupLimit(4, 2), GroupLimit(4, 3), GroupLimit(4, 4)]
+)
+@pytest.mark.parametrize("experts_per_token", [1, 3])
+def test_tokens_reach_the_holders_of_the_groups_they_choose(
+    num_holders: int, groups: GroupLimit, experts_per_token: int
+) -> None:
+    """Counted over all choices of eight experts."""
+    num_experts = 8
+    size = num_experts // groups.num_groups
+    reached = []
+    for chosen in itertools.combinations(range(groups.num_groups), groups.chosen):
+        experts = [group * size + place for group in chosen for place in range(size)]
+        picked = itertools.product(experts, repeat=experts_per_token)
+        reached += [len({expert * num_holders // num_experts for expert in each}) for each in picked]
+    expected = sum(reached) / len(reached)
+    assert distinct_holders(num_holders, experts_per_token, groups) == pytest.approx(expected)
+
+
+def test_limited_routing_crosses_nodes_less_often() -> None:
+    """DeepSeek-V3's tokens go to four of eight groups."""
+    limits = []
+    for name in ("kimi-k2", "deepseek-v3"):
+        experts = [layer.experts for layer in layers_of(models.get(name).record) if layer.experts is not None]
+        limits.append((experts[0].num_groups, experts[0].groups_per_token))
+    assert limits == [(1, 1), (8, 4)]
+    topology = topology_of(by_id("h100-sxm"), 64)
+    times = [
+        float(moe_dispatch_s(4096, 7168, 8, topology, mode="normal", groups=groups))
+        for groups in (GroupLimit(8, 8), GroupLimit(8, 4), GroupLimit(8, 2))
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[1] < 0.8 * times[0]

@@ -6,7 +6,7 @@ from typing import Final
 from advisor.ask.measures import parse_bytes
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
-from advisor.simulator.workloads.tiers import host_link_bytes_per_s
+from advisor.simulator.host_link import host_link_bytes_per_s
 
 _BITS: Final = 8.0
 

@@ -12,6 +12,7 @@ from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Paragraph
 from advisor.render.numbers import TIME, digits, percent, show, show_quantity
 from advisor.render.serve_view import ServeRun, serve_answer
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.lora import (
     OVERHEAD_RANGE,
@@ -21,7 +22,7 @@ from advisor.simulator.workloads.lora import (
     lru_hit_fraction,
     slot_bytes,
 )
-from advisor.simulator.workloads.tiers import LINK_RANGE, host_link_bytes_per_s
+from advisor.simulator.workloads.tiers import LINK_RANGE
 
 
 def vision_answer(

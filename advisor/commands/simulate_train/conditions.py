@@ -10,7 +10,7 @@ from advisor.ask.measures import parse_bytes
 from advisor.ask.training import conditions_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
+from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S, TERA
 from advisor.decide.training.conditions import check_power_cap, cluster_of, network_words
 from advisor.decide.training.scenario import MachineConditions
 from advisor.decide.training.search import does_fit, evaluate_plan
@@ -58,6 +58,8 @@ def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> Train
     check_power_cap(accelerator, conditions.power_cap_w)
     node = int(values.get("gpus_per_node", 0))
     cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions, node)
+    if "host_operator_us" in values:
+        cluster = replace(cluster, host_operator_s=float(values["host_operator_us"]) * MICROSECOND_S)
     rate = values.get("network_gbps")
     if rate is None:
         return cluster

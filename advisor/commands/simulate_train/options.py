@@ -131,6 +131,10 @@ class TrainInput:
     host_memory: Annotated[
         str | None, JOB("SIZE", "Host memory for each accelerator, e.g. 128GB.", "240GB")
     ] = None
+    host_operator_us: Annotated[
+        float | None,
+        JOB("US", "Host time of one PyTorch operator, e.g. 10.", "6.1", min=0.1, max=1000),
+    ] = None
     method: Annotated[MethodName | None, JOB("NAME", "full, lora, qlora, dora, ia3.", "full")] = None
     lora_rank: Annotated[int | None, JOB("N", "Rank of adapters.", "16", min=1, max=65536)] = None
     optimizer: Annotated[OptimizerName | None, JOB("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (

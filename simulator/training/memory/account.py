@@ -157,8 +157,10 @@ def style_of(job: TrainingJob, formats: Formats) -> Style:
     compiled = software.activations == "compiled" or (
         software.activations == "eager" and "compile" in job.features
     )
-    fused = software.activations == "fused"
+    replaced = "transformer_engine" in job.features
+    fused = replaced or software.activations == "fused"
     norm_bytes = software.frozen_norm_bytes if formats.frozen else software.norm_bytes
+    norm_bytes = min(norm_bytes, BF16_BYTES) if replaced else norm_bytes
     layer_norm_bytes = min(norm_bytes, BF16_BYTES)
     if formats.autocast or compiled:
         norm_bytes = layer_norm_bytes = FP32_BYTES if formats.autocast else BF16_BYTES

@@ -15,10 +15,10 @@ from advisor.simulator.host_cache import (
     host_cache_of,
     priority_rule_of,
 )
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.serving import ClosedLoop, LognormalLengths, SchedulerPolicy, Workload, simulate
 from advisor.simulator.step_cost import StepSurface, prefill_iteration_s, prefill_s
-from advisor.simulator.workloads.tiers import host_link_bytes_per_s
 
 LOAD = Workload(ClosedLoop(16), LognormalLengths(100, 80, sigma=0.5), 150)
 

@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema import Model
 from advisor.simulator.device import device_of
+from advisor.simulator.training import step_layers
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import common_term, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.step import StepColumns, step_time
+from advisor.simulator.training.step_host import launch_times
 
 MIXTURE = TrainingJob(models.get("qwen3-30b-a3b").record, 4096, 256)
 OSS = TrainingJob(models.get("gpt-oss-20b").record, 4096, 256)
@@ -97,8 +100,11 @@ def test_copies_are_sorted_and_put_back_unless_the_library_does() -> None:
     assert deep.forward_s[0] - hybrid.forward_s[0] == pytest.approx(moved / bandwidth, rel=0.05)
 
 
-def test_gpt_oss_clamps_and_biases_its_experts_in_sixteen_bits_as_measured() -> None:
+def test_gpt_oss_clamps_and_biases_its_experts_in_sixteen_bits_as_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """tools/measure_experts.py on an H100, 2026-11-24: passes over a tensor of the inner and of the hidden size."""
+    monkeypatch.setattr(step_layers, "_UNFUSED_ROTARY", ())
     bandwidth = device_of(RACK.accelerator).bandwidth_bytes_per_s * common_term("stream_fraction")
     one = (
         24 * 8 * 4096 * 4 * 2.0 * 2880 / bandwidth
@@ -130,3 +136,50 @@ def test_experts_next_to_each_other_are_sent_fewer_copies() -> None:
 
 def replace_family(job: TrainingJob, family: str) -> Model:
     return job.model.model_copy(update={"family": family})
+
+
+@pytest.mark.parametrize("card", ["h100-sxm", "gb200"])
+def test_an_expert_launches_as_much_in_every_format_of_few_bits(card: str) -> None:
+    """Scales, copies and objects of each expert are made by themselves in all of them; in 16 bits there are none."""
+    plans = PlanLattice.of([TrainingPlan(data_parallel=ranks, expert_parallel=ranks) for ranks in (4, 8)])
+    added = {}
+    for dtype in ("bf16", "fp8", "mxfp8", "nvfp4"):
+        job = replace(MIXTURE, compute_dtype=dtype)
+        costs = framework_costs(job, accelerators.by_id(card).architecture)
+        few, many = launch_times(job, plans, costs, np.full(2, 48.0), np.zeros(2)).forward_s[::-1]
+        added[dtype] = many - few
+    assert added["fp8"] == pytest.approx(added["mxfp8"])
+    assert added["fp8"] == pytest.approx(added["nvfp4"])
+    assert added["bf16"] < added["fp8"]
+
+
+def test_megatron_turns_the_heads_of_gpt_oss_operator_by_operator() -> None:
+    """The time grows with queries and keys, and other frameworks and models have none of it."""
+    for family, slower in (("gpt_oss", True), ("other", False)):
+        job = replace(OSS, model=OSS.model.model_copy(update={"family": family}))
+        times = [
+            float(
+                step_columns(replace(job, framework=framework), BOX, 8, elementwise_passes=0.0).forward_s[0]
+            )
+            for framework in ("megatron", "fsdp")
+        ]
+        assert (times[0] > 1.02 * times[1]) == slower
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+def test_a_module_for_later_tokens_costs_a_block_and_a_head(stages: int) -> None:
+    """All stages together compute as much more as a model with one more layer does, and its head once more."""
+    job = TrainingJob(models.get("deepseek-v3").record, 4096, 256, compute_dtype="fp8")
+    plan = TrainingPlan(pipeline_parallel=stages, data_parallel=32, expert_parallel=32, sharding="zero1")
+
+    def forward_s(job: TrainingJob) -> float:
+        return float(step_time(job, PlanLattice.of([plan]), RACK).forward_s[0])
+
+    rest = job.model.layers[-1]
+    layers = (*job.model.layers[:-1], rest.model_copy(update={"count": rest.count - 4}))
+    fewer = replace(job, model=job.model.model_copy(update={"layers": layers}))
+    block_s = (forward_s(job) - forward_s(fewer)) * stages / 4.0
+    added_s = stages * (forward_s(by(job, "later_tokens")) - forward_s(job))
+    assert block_s < added_s < 4.0 * block_s
+    without = replace(job, model=job.model.model_copy(update={"mtp_layers": 0}))
+    assert forward_s(by(without, "later_tokens")) == pytest.approx(forward_s(without))

@@ -8,8 +8,8 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
-from advisor.simulator.training.framework_costs import at_power, framework_costs
+from advisor.simulator.training.cluster import TrainingCluster, host_copy_bytes_per_s
+from advisor.simulator.training.framework_costs import at_power, common_term, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.memory import fits, memory_verdict, peak_memory, stage_memory
@@ -199,7 +199,7 @@ def test_the_host_takes_all_that_layers_keep(recompute: str) -> None:
     waits = float(found.host_s[0] - resident.host_s[0])
     kept = float(kept_activation_bytes(job, PlanLattice.of([plan]))[0])
     passes = sum(float(each[0]) for each in (resident.forward_s, resident.backward_s, resident.recompute_s))
-    rate = host_link_bytes_per_s(H100.accelerator)
+    rate = host_copy_bytes_per_s(H100.accelerator)
     assert waits >= 2.0 * kept / rate - passes - 1e-9
     assert waits <= 2.0 * kept / rate
     assert (waits > 0.0) == (recompute == "none")
@@ -222,3 +222,18 @@ def test_ranks_that_divide_sequences_take_less_memory_and_wait_for_keys() -> Non
     waits = step_time(job, PlanLattice.of(plans), H100).context_parallel_s
     assert waits[0] == 0.0
     assert np.all(waits[1:] > 0.0)
+
+
+@pytest.mark.parametrize("framework", ["megatron", "peft", "fsdp"])
+def test_a_slow_host_delays_short_kernels_alone(framework: str) -> None:
+    """A step of long kernels hides its launches; one of short kernels takes as much longer as its operators do."""
+    slow = replace(H100, host_operator_s=4.0 * common_term("launch_s"))
+    usual = replace(H100, host_operator_s=common_term("launch_s"))
+    for tokens, slower in ((64, True), (8192, False)):
+        job = replace(LLAMA, framework=framework, sequence_tokens=tokens, global_batch=1)
+        lattice = PlanLattice.of([TrainingPlan(recompute="full")])
+        ratio = step_time(job, lattice, slow).host_s[0] / max(step_time(job, lattice, H100).host_s[0], 1e-3)
+        assert step_time(job, lattice, usual).step_s[0] == pytest.approx(
+            step_time(job, lattice, H100).step_s[0]
+        )
+        assert (ratio > 3.0) == slower

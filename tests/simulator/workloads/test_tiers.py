@@ -7,12 +7,12 @@ import pytest
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import HOUR_S
+from advisor.simulator.host_link import host_link_bytes_per_s
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.workloads.tiers import (
     Tier,
     expert_offload,
     fetch_or_recompute,
-    host_link_bytes_per_s,
     tiers_of,
     worth_keeping_s,
 )
