@@ -146,12 +146,12 @@ def _later_tokens_s(
         max((index for index, part in enumerate(parts) if part is not None), default=0)
         for parts in ([one.attention for one in kinds], [one.feed_forward for one in kinds])
     }
-    found = {}
+    found: dict[str, FloatArray] = {}
     for name in layers[0]:
         once = sum(layers[index][name] for index in block) + head.get(name, 0.0) + joined.get(name, 0.0)
         seconds = job.model.mtp_layers * once
         added = name.replace("_repeated", "_backward")
-        found[added] = found.get(added, 0.0) + seconds
+        found[added] = found[added] + seconds if added in found else seconds
     return found
 
 
