@@ -149,7 +149,7 @@ def _later_tokens_s(
     found: dict[str, FloatArray] = {}
     for name in layers[0]:
         once = sum(layers[index][name] for index in block) + head.get(name, 0.0) + joined.get(name, 0.0)
-        seconds = job.model.mtp_layers * once
+        seconds = np.asarray(job.model.mtp_layers * once)
         added = name.replace("_repeated", "_backward")
         found[added] = found[added] + seconds if added in found else seconds
     return found
