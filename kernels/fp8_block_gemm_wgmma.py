@@ -58,6 +58,9 @@ class TileConfig:
     rows_at_once: int = 8
 
 
+_WHOLE: Final = TileConfig(rows_at_once=6)
+"""Configuration of a product that is not grouped: 6 rows of 22 tiles are one round of an H200's 132 programs and read
+the least. 8192 cubed takes 812 us with 6, 822 with 8 or 4; 8 experts of 14336 x 4096 take 1560 with 8, 1678 with 6."""
 _LEAST_FILLED: Final = 0.75
 """Least fraction of busy multiprocessors, over all rounds of tiles, with which large tiles take less time."""
 _LEAST_GROUP: Final = 96
@@ -288,13 +291,12 @@ def _launch(
     b: torch.Tensor,
     b_scale: torch.Tensor,
     out: torch.Tensor,
-    config: TileConfig | None,
+    config: TileConfig,
     schedule: Schedule | None,
 ) -> None:
     """Compute the tiles of a schedule, or of all rows."""
     m, k = a.shape
     n = b.shape[1]
-    config = config or TileConfig()
     rows = int(_ROWS.value)
     tiles_m = schedule.expert.numel() if schedule else triton.cdiv(m, int(_TILE_ROWS.value))
     programs = min(tiles_m * triton.cdiv(n, BLOCK), num_sms(a.device.index or 0))
@@ -338,7 +340,7 @@ def run(
     sizes = (a.shape[0], b.shape[0])
     out = empty_output(*sizes, torch.bfloat16, a.device) if out is None else out
     check_output(out, *sizes)
-    _launch(a, a_scale, b[None], b_scale, out, config, None)
+    _launch(a, a_scale, b[None], b_scale, out, config or _WHOLE, None)
     return out
 
 
@@ -363,5 +365,5 @@ def run_grouped(
     out = empty_output(*sizes, torch.bfloat16, a.device) if out is None else out
     check_output(out, *sizes)
     schedule = schedule or make_schedule(group_sizes, sizes[0], int(_TILE_ROWS.value))
-    _launch(a, a_scale, b, b_scale, out, config, schedule)
+    _launch(a, a_scale, b, b_scale, out, config or TileConfig(), schedule)
     return out

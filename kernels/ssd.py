@@ -49,7 +49,7 @@ PROGRAMS_PER_SM: Final = 2
 """Number of programs of a multiprocessor that all run at once."""
 _LEAST_CHUNKS: Final = 8
 """Least number of chunks of a segment: shorter ones cost more for their states than the further programs gain."""
-_PARTS: Final = 2
+PARTS: Final = 2
 """Number of programs of the first pass for each segment and head: they keep no results and need fewer registers, so two
 run where one of the last pass does. One takes 268 us for 16384 tokens of 80 heads on an H200, two 230, four 241."""
 
@@ -74,18 +74,42 @@ _INTERPRETER_CONFIG: Final = ChunkConfig(chunk=16, channels=16, num_warps=4, num
 
 
 @triton.jit
-def _scores_kernel(b_desc, c_desc, scores_desc, num_chunks, CHUNK: tl.constexpr, STATES: tl.constexpr):
+def store_scores(
+    b_desc,
+    c_desc,
+    scores_desc,
+    chunk,
+    group,
+    num_groups,
+    sequence,
+    num_chunks,
+    CHUNK: tl.constexpr,
+    STATES: tl.constexpr,
+):
     """Store c · bᵀ of one chunk of one group, zero where b's token comes later than c's."""
-    chunk = tl.program_id(0)
-    group = tl.program_id(1)
-    sequence = tl.program_id(2)
     b = wide(tl.reshape(b_desc.load([sequence, chunk * CHUNK, group, 0]), (CHUNK, STATES)))
     c = wide(tl.reshape(c_desc.load([sequence, chunk * CHUNK, group, 0]), (CHUNK, STATES)))
     scores = dot(c, tl.trans(b), tl.zeros((CHUNK, CHUNK), tl.float32))
     steps = tl.arange(0, CHUNK)
     scores = tl.where(steps[:, None] >= steps[None, :], scores, 0.0).to(scores_desc.dtype)
-    row = (sequence * num_chunks + chunk) * tl.num_programs(1) + group
+    row = (sequence * num_chunks + chunk) * num_groups + group
     scores_desc.store([row, 0, 0], tl.reshape(scores, (1, CHUNK, CHUNK)))
+
+
+@triton.jit
+def _scores_kernel(b_desc, c_desc, scores_desc, CHUNK: tl.constexpr, STATES: tl.constexpr):
+    store_scores(
+        b_desc,
+        c_desc,
+        scores_desc,
+        tl.program_id(0),
+        tl.program_id(1),
+        tl.num_programs(1),
+        tl.program_id(2),
+        tl.num_programs(0),
+        CHUNK,
+        STATES,
+    )
 
 
 @triton.jit
@@ -283,7 +307,6 @@ def compute_scores(b: torch.Tensor, c: torch.Tensor, chunk: int) -> torch.Tensor
     _scores_kernel[(num_chunks, groups, batch)](
         *(TensorDescriptor.from_tensor(one, [1, chunk, 1, states]) for one in (b, c)),
         TensorDescriptor.from_tensor(scores, [1, chunk, chunk]),
-        num_chunks,
         CHUNK=chunk,
         STATES=states,
         num_warps=_SCORE_WARPS,
@@ -293,7 +316,7 @@ def compute_scores(b: torch.Tensor, c: torch.Tensor, chunk: int) -> torch.Tensor
 
 def cut(num_tokens: int, chunk: int, segments: int) -> tuple[int, int]:
     """Return the number of segments that are not empty and of the chunks of each, which its parts share [counts]."""
-    chunks = int(triton.cdiv(triton.cdiv(num_tokens, chunk * _PARTS), segments)) * _PARTS
+    chunks = int(triton.cdiv(triton.cdiv(num_tokens, chunk * PARTS), segments)) * PARTS
     return int(triton.cdiv(num_tokens, chunks * chunk)), chunks
 
 
@@ -312,13 +335,25 @@ def find_starts(
     """
     batch, _, num_heads, num_channels = x.shape
     num_states = b.shape[3]
-    shape = (batch, (segments - 1) * _PARTS, num_heads, num_states, num_channels)
+    shape = (batch, (segments - 1) * PARTS, num_heads, num_states, num_channels)
     ends = torch.empty(shape, dtype=torch.float32, device=x.device)
     decay = torch.empty(shape[:3], dtype=torch.float32, device=x.device)
     # Without scores the larger chunk leaves registers for twice as many states as that of the last pass.
     config = _INTERPRETER_CONFIG if INTERPRET else choose_config(num_states // 2)
-    _launch(x, delta, a, b, None, None, None, None, None, ends, decay, segment_tokens // _PARTS, config)
-    starts = torch.empty((batch, segments, *shape[2:]), dtype=torch.float32, device=x.device)
+    _launch(x, delta, a, b, None, None, None, None, None, ends, decay, segment_tokens // PARTS, config)
+    return join_states(ends, decay, start, segments)
+
+
+def join_states(
+    ends: torch.Tensor, decay: torch.Tensor, start: torch.Tensor | None, segments: int
+) -> torch.Tensor:
+    """Return the state with which each segment starts, from the end states and decays of the parts of all but the last.
+
+    Shapes: ends [B, parts, H, N, P] fp32, decay [B, parts, H] fp32, exponents of 2, start [B, H, N, P]
+    -> [B, segments, H, N, P] fp32.
+    """
+    batch, parts, num_heads, num_states, num_channels = ends.shape
+    starts = ends.new_empty((batch, segments, num_heads, num_states, num_channels))
     state_size = num_states * num_channels
     _join_kernel[(triton.cdiv(state_size, 1024), num_heads, batch)](
         ends,
@@ -329,7 +364,7 @@ def find_starts(
         state_size,
         num_heads,
         HAS_START=start is not None,
-        PARTS=_PARTS,
+        PARTS=parts // (segments - 1),
         BLOCK=1024,
     )
     return starts

@@ -2,11 +2,20 @@
 
 The recurrence is the one of `ssd`, in chunks of 64 tokens, with everything transposed: a state is [channels, states]
 and stays in registers, where it is the accumulator of its own update and, rounded, the left operand of the product that
-reads it. Only the weights among a chunk's tokens pass through shared memory.
+reads it.
+
+A chunk's results are computed as its end sees them. With s the sums of Δ · a in a chunk, Q its last token, and
+e_j = exp(s_Q − s_j) · Δ_j · x_j what a token leaves in the state:
+
+y_i = exp(s_i − s_Q) · (c_i · (exp(s_Q) · state) + Σ_j≤i (c_i · b_j) · e_j) + skip · x_i
+
+So the tokens that enter the state, e, also make the results, the scores c · bᵀ are the same for all heads, and no
+decay is computed for a pair of tokens. Where a chunk leaves less of a state than bf16 can hold, and in fp16, pairs of
+tokens have decays, as in `ssd`, for a quarter more time.
 
 One warp copies a chunk of x, b, c, scores and factors into a ring of shared memory. Two groups of four warps take one
-head each and share b, c and scores, which would otherwise bound the kernel by what the L2 gives; a third group computes
-the weights for both. A program stays and takes one pair of heads after the other.
+head each and share b, c and scores. A program stays and takes one pair of heads after the other. Results of a chunk
+leave shared memory while the products of the next one run.
 
 Letters of shapes: see `ssd`.
 """
@@ -27,6 +36,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.tools.tensor_descriptor import TensorDescriptor as OneDescriptor
 
 from advisor.kernels import ssd
 from advisor.kernels.attention_wgmma import COPY_REGISTERS, barrier, barriers_of, blocks_of
@@ -38,59 +48,72 @@ _CHANNELS = gl.constexpr(64)
 """Number of channels of one group of four warps: the rows of the matrix instruction."""
 _SUM_HEADS: Final = 16
 """Number of heads of a program that sums steps: 64 bytes of a token's steps."""
-_FACTORS = gl.constexpr(4)
+_FACTORS = gl.constexpr(2)
 _SUMS = gl.constexpr(0)
 _LATE = gl.constexpr(1)
-_LEFT = gl.constexpr(2)
-_KEPT = gl.constexpr(3)
-"""Rows of a head's factors: s, s − log₂ Δ, what is left of an earlier state at a token, and what is kept of a token."""
+"""Rows of a head's factors: the sum s of Δ · a · log₂ e from the chunk's start, and s − log₂ Δ."""
+_LEAST_LEFT = gl.constexpr(2.0**-96)
+"""Least part of a state that a chunk may leave for its results to be computed from the chunk's end: bf16 and fp32 hold
+numbers down to 2^-126, and tokens come with their steps."""
+_MORE_THAN_ALL = gl.constexpr(2.0)
+"""Threshold in fp16, whose range is too short for results from a chunk's end: no chunk leaves twice a state."""
 _STAGES: Final = 3
 """Number of chunks in shared memory."""
-_REGISTERS: Final = 200
-"""Number of registers per thread of a group that scans. What exceeds them goes through the first cache, of which shared
-memory leaves little: while sums were held from one product to the next, a scan of 0.40 ms took 0.48."""
-_WEIGH_REGISTERS: Final = 88
+_REGISTERS: Final = 232
+"""Number of registers per thread of a group that scans."""
 LARGEST_STATES: Final = 128
 _LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def _factors_kernel(
+def _prepare_kernel(
+    b_desc,
+    c_desc,
+    scores_desc,
     delta_ptr,
     a_ptr,
     factors_ptr,
     num_tokens,
     num_heads,
+    num_groups,
     HEADS: tl.constexpr,
     TOKENS: tl.constexpr,
+    STATES: tl.constexpr,
 ):
-    """Store four numbers for each head and token of a chunk, which every program would compute for all its threads.
+    """Store what a chunk's programs would compute each for itself: the scores of a group, or the sums of some heads.
 
-    With s the sum of Δ · a · log₂ e from the chunk's start, Q its last token: s, s − log₂ Δ, 2^s, and Δ · 2^(s_Q − s).
-    Tokens lie side by side in the result and heads in Δ, so a program turns a block over.
+    Tokens lie side by side in the sums and heads in Δ, so a program turns a block over.
     """
     chunk = tl.program_id(0)
-    heads = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
-    sequence = tl.program_id(2).to(tl.int64)
-    steps = tl.arange(0, TOKENS)
-    tokens = chunk * TOKENS + steps
-    is_head = heads < num_heads
-    places = (sequence * num_tokens + tokens)[:, None] * num_heads + heads[None, :]
-    # Beyond the end Δ is 0, so the state stays unchanged and the token has no weight.
-    delta = tl.load(delta_ptr + places, mask=(tokens < num_tokens)[:, None] & is_head[None, :], other=0.0).to(
-        tl.float32
-    )
-    rate = tl.load(a_ptr + heads, mask=is_head, other=0.0).to(tl.float32) * _LOG2_E
-    decays = delta * rate[None, :]
-    sums = tl.cumsum(decays, axis=0)
-    last = tl.sum(decays, axis=0)[None, :]
-    row = (sequence * num_heads + heads) * tl.num_programs(0) + chunk
-    out = factors_ptr + row[None, :] * _FACTORS * TOKENS + steps[:, None]
-    mask = is_head[None, :]
-    tl.store(out + _SUMS * TOKENS, sums, mask=mask)
-    tl.store(out + _LATE * TOKENS, sums - tl.log2(delta), mask=mask)
-    tl.store(out + _LEFT * TOKENS, tl.exp2(sums), mask=mask)
-    tl.store(out + _KEPT * TOKENS, delta * tl.exp2(last - sums), mask=mask)
+    sequence = tl.program_id(2)
+    if tl.program_id(1) < num_groups:
+        ssd.store_scores(
+            b_desc,
+            c_desc,
+            scores_desc,
+            chunk,
+            tl.program_id(1),
+            num_groups,
+            sequence,
+            tl.num_programs(0),
+            TOKENS,
+            STATES,
+        )
+    else:
+        heads = (tl.program_id(1) - num_groups) * HEADS + tl.arange(0, HEADS)
+        steps = tl.arange(0, TOKENS)
+        tokens = chunk * TOKENS + steps
+        is_head = heads < num_heads
+        places = (sequence.to(tl.int64) * num_tokens + tokens)[:, None] * num_heads + heads[None, :]
+        # Beyond the end Δ is 0, so the state stays unchanged and the token has no weight.
+        is_there = (tokens < num_tokens)[:, None] & is_head[None, :]
+        delta = tl.load(delta_ptr + places, mask=is_there, other=0.0).to(tl.float32)
+        rate = tl.load(a_ptr + heads, mask=is_head, other=0.0).to(tl.float32) * _LOG2_E
+        sums = tl.cumsum(delta * rate[None, :], axis=0)
+        row = (sequence * num_heads + heads).to(tl.int64) * tl.num_programs(0) + chunk
+        out = factors_ptr + row[None, :] * _FACTORS * TOKENS + steps[:, None]
+        tl.store(out + _SUMS * TOKENS, sums, mask=is_head[None, :])
+        tl.store(out + _LATE * TOKENS, sums - tl.log2(delta), mask=is_head[None, :])
 
 
 @gluon.jit
@@ -148,20 +171,18 @@ def _place(task, sizes, HALF: gl.constexpr):
 
 
 @gluon.jit
-def _copy(work):
+def _copy(work, RESULTS: gl.constexpr):
     """Copy every chunk of this program's tasks, as the copying warp."""
     descs, memory, barriers, sizes = work
     x_desc, b_desc, c_desc, scores_desc, factors_desc, _out_desc = descs
-    x_smem, b_smem, c_smem, scores_smem, factors_smem, _weights_smem, _out_smem = memory
-    full, empty, _weighed = barriers
+    x_smem, b_smem, c_smem, scores_smem, factors_smem, _out_smem = memory
+    full, empty = barriers
     num_heads, num_groups, _blocks, _segments, num_chunks, segment_chunks, _tasks, _whole = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
-    blocks: gl.constexpr = [STAGES * 2, 1, _FACTORS * _CHUNK]
-    factors_blocks = factors_smem._reinterpret(factors_smem.dtype, blocks, factors_smem.layout)
     half_bytes: gl.constexpr = x_desc.block_type.nbytes + factors_desc.block_type.nbytes
-    both_bytes: gl.constexpr = (
-        b_desc.block_type.nbytes + c_desc.block_type.nbytes + scores_desc.block_type.nbytes
-    )
+    state_bytes: gl.constexpr = 2 * half_bytes + b_desc.block_type.nbytes
+    result_bytes: gl.constexpr = c_desc.block_type.nbytes + scores_desc.block_type.nbytes
+    num_bytes: gl.constexpr = state_bytes + result_bytes if RESULTS else state_bytes
     num_pieces, begin, end = _share(sizes)
     count = 0
     for number in range(num_pieces):
@@ -174,72 +195,48 @@ def _copy(work):
             place = count % STAGES
             bar = full.index(place)
             mbarrier.wait(empty.index(place), (count // STAGES & 1) ^ 1)
-            mbarrier.expect(bar, 2 * half_bytes + both_bytes)
+            mbarrier.expect(bar, num_bytes)
             chunk = segment * segment_chunks + step
             token = chunk * _CHUNK
-            score_row = (sequence * num_chunks + chunk) * num_groups + group
-            tma.async_copy_global_to_shared(scores_desc, [score_row, 0, 0], bar, scores_smem.index(place))
             halves = place * 2
             tma.async_copy_global_to_shared(
-                factors_desc, [row0 + chunk, 0], bar, factors_blocks.index(halves)
+                factors_desc, [row0 + chunk, 0, 0], bar, factors_smem.index(halves)
             )
             tma.async_copy_global_to_shared(
-                factors_desc, [row1 + chunk, 0], bar, factors_blocks.index(halves + 1)
+                factors_desc, [row1 + chunk, 0, 0], bar, factors_smem.index(halves + 1)
             )
-            tma.async_copy_global_to_shared(c_desc, [sequence, token, group, 0], bar, c_smem.index(place))
-            tma.async_copy_global_to_shared(b_desc, [sequence, token, group, 0], bar, b_smem.index(place))
             tma.async_copy_global_to_shared(
                 x_desc, [sequence, token, head0, block0 * _CHANNELS], bar, x_smem.index(halves)
             )
             tma.async_copy_global_to_shared(
                 x_desc, [sequence, token, head1, block1 * _CHANNELS], bar, x_smem.index(halves + 1)
             )
+            tma.async_copy_global_to_shared(b_desc, [sequence, token, group, 0], bar, b_smem.index(place))
+            if RESULTS:
+                tma.async_copy_global_to_shared(c_desc, [sequence, token, group, 0], bar, c_smem.index(place))
+                score_row = (sequence * num_chunks + chunk) * num_groups + group
+                tma.async_copy_global_to_shared(scores_desc, [score_row, 0, 0], bar, scores_smem.index(place))
             count += 1
 
 
 @gluon.jit
-def _factor(factors_smem, half, FACTOR: gl.constexpr, layout: gl.constexpr):
+def _factor(memory, half, FACTOR: gl.constexpr, layout: gl.constexpr):
     """Return one of the factors of a half's tokens."""
-    return factors_smem.index(half * _FACTORS + FACTOR).reshape([_CHUNK]).load(layout)
+    factors_smem = memory[4]
+    rows: gl.constexpr = [factors_smem.shape[0] * _FACTORS, _CHUNK]
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    by_row = factors_smem._reinterpret(factors_smem.dtype, rows, plain)
+    return by_row.index(half * _FACTORS + FACTOR).load(layout)
 
 
 @gluon.jit
-def _decays(factors_smem, half, layout: gl.constexpr):
-    """Return how much of each token, a column, is left at each later one, a row, times Δ of the former.
-
-    Of tokens that come later than the row's the scores are zero: their decays need only be finite.
-    """
-    sums = _factor(factors_smem, half, _SUMS, gl.SliceLayout(1, layout))
-    late = _factor(factors_smem, half, _LATE, gl.SliceLayout(0, layout))
-    return gl.exp2(gl.minimum(sums[:, None] - late[None, :], LARGEST_EXPONENT))
-
-
-@gluon.jit
-def _weigh(work):
-    """Compute the weights among each chunk's tokens for both heads, as one group of four warps."""
-    _descs, memory, barriers, sizes = work
-    _x_smem, b_smem, _c_smem, scores_smem, factors_smem, weights_smem, _out_smem = memory
-    full, _empty, weighed = barriers
-    STAGES: gl.constexpr = b_smem.shape[0]
-    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, _CHUNK, 16])
-    num_pieces, begin, end = _share(sizes)
-    count = 0
-    for number in range(num_pieces):
-        _task, first, last, there = _piece(number, begin, end, sizes)
-        for _step in range(first, min(last, there)):
-            place = count % STAGES
-            mbarrier.wait(full.index(place), count // STAGES & 1)
-            scores_place = scores_smem.index(place).reshape([_CHUNK, _CHUNK])
-            scores = scores_place.load(layout).to(gl.float32)
-            weights0 = scores * _decays(factors_smem, place * 2, layout)
-            weights_smem.index(place).store(weights0.to(b_smem.dtype))
-            # The second head's weights take the place of the scores, which all threads have read.
-            weights1 = scores * _decays(factors_smem, place * 2 + 1, layout)
-            scores_place.store(weights1.to(b_smem.dtype))
-            fence_async_shared()
-            barrier()
-            mbarrier.arrive(weighed.index(place), count=1)
-            count += 1
+def _last_sum(memory, half, layout: gl.constexpr):
+    """Return the sum at the end of a half's tokens, for all rows of a layout."""
+    factors_smem = memory[4]
+    ones: gl.constexpr = [factors_smem.shape[0] * _FACTORS * _CHUNK, 1]
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    by_one = factors_smem._reinterpret(factors_smem.dtype, ones, plain)
+    return by_one.index((half * _FACTORS + _SUMS) * _CHUNK + _CHUNK - 1).load(layout)
 
 
 @gluon.jit
@@ -275,63 +272,143 @@ def _hand_over(state, between_ptr, flag_ptr, STATES: gl.constexpr, layout: gl.co
 
 
 @gluon.jit
-def _read_state(state, memory, place, left, layout: gl.constexpr):
-    """Start the product of what earlier chunks left and this chunk's c, and decay the state to the chunk's end.
-
-    The state is decayed before the product starts: the assembler would end a product that runs before it lets another
-    accumulator be touched.
-    """
-    c_smem = memory[2]
-    STATES: gl.constexpr = c_smem.shape[4]
-    old = gl.convert_layout(state.to(c_smem.dtype), gl.DotOperandLayout(0, layout, 2))
-    state = state * left
-    c = c_smem.index(place).reshape([_CHUNK, STATES])
-    zeros = gl.zeros([_CHANNELS, _CHUNK], gl.float32, layout)
-    return warpgroup_mma(old, c.permute([1, 0]), zeros, use_acc=False, is_async=True), state
+def _enter(x, memory, place, HALF: gl.constexpr):
+    """Return this chunk's tokens, decayed to its end."""
+    half = place * 2 + HALF
+    columns: gl.constexpr = gl.SliceLayout(0, x.type.layout)
+    kept = gl.exp2(_last_sum(memory, half, columns) - _factor(memory, half, _LATE, columns))
+    return (x.to(gl.float32) * kept[None, :]).to(memory[1].dtype)
 
 
 @gluon.jit
-def _enter(state, x, memory, place, HALF: gl.constexpr):
-    """Start the product that adds this chunk's tokens, decayed to its end, to the state."""
+def _update(state, entering, memory, place):
+    """Start the product that adds a chunk's tokens to the decayed state."""
     b_smem = memory[1]
     STATES: gl.constexpr = b_smem.shape[4]
-    kept = _factor(memory[4], place * 2 + HALF, _KEPT, gl.SliceLayout(0, x.type.layout))
-    entering = (x.to(gl.float32) * kept[None, :]).to(b_smem.dtype)
     operand: gl.constexpr = gl.DotOperandLayout(0, state.type.layout, 2)
     b = b_smem.index(place).reshape([_CHUNK, STATES])
     return warpgroup_mma(gl.convert_layout(entering, operand), b, state, is_async=True)
 
 
 @gluon.jit
-def _scan_chunk(state, memory, barriers, place, phase, skip, HALF: gl.constexpr, layout: gl.constexpr):
-    """Store a chunk's results in shared memory, transposed, and return the state, whose update still runs."""
-    x_smem, _b_smem, _c_smem, scores_smem, factors_smem, weights_smem, out_smem = memory
-    full, _empty, weighed = barriers
-    columns_layout: gl.constexpr = gl.SliceLayout(0, layout)
-    mbarrier.wait(full.index(place), phase)
-    left = _factor(factors_smem, place * 2 + HALF, _LEFT, columns_layout)
-    columns = gl.arange(0, _CHUNK, layout=columns_layout)
-    at_end = gl.sum(gl.where(columns == _CHUNK - 1, left, 0.0), axis=0)
-    y, state = _read_state(state, memory, place, at_end, layout)
-    mbarrier.wait(weighed.index(place), phase)
-    y = warpgroup_mma_wait(0, deps=[y])
-    x = x_smem.index(place * 2 + HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
-    x = x.load(gl.DotOperandLayout(0, layout, 2))
-    # Factors are loaded again, because registers that held them until here would be missing.
-    y = y * _factor(factors_smem, place * 2 + HALF, _LEFT, columns_layout)[None, :]
-    weights = weights_smem.index(place)
-    if HALF == 1:
-        weights = scores_smem.index(place).reshape([_CHUNK, _CHUNK])
-    y = warpgroup_mma(x, weights.permute([1, 0]), y, is_async=True)
-    state = _enter(state, x, memory, place, HALF)
-    y = warpgroup_mma_wait(1, deps=[y])
-    # The result of the chunk before has been read from its place.
+def _read_state(state, memory, place, layout: gl.constexpr):
+    """Start the product of a state and this chunk's c."""
+    c_smem = memory[2]
+    STATES: gl.constexpr = c_smem.shape[4]
+    old = gl.convert_layout(state.to(c_smem.dtype), gl.DotOperandLayout(0, layout, 2))
+    c = c_smem.index(place).reshape([_CHUNK, STATES])
+    zeros = gl.zeros([_CHANNELS, _CHUNK], gl.float32, layout)
+    return warpgroup_mma(old, c.permute([1, 0]), zeros, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def _out_place(memory, count, HALF: gl.constexpr):
+    """Return the place of a chunk's results: two take turns."""
+    return memory[5].index(count % 2 * 2 + HALF)
+
+
+@gluon.jit
+def _flush(pending, out_desc, memory, count, HALF: gl.constexpr):
+    """Start to copy the results of the chunk before; then the place of this chunk's results is free."""
+    sequence, token, head, column, is_there = pending
+    fence_async_shared()
     tma.store_wait(0)
     barrier()
+    if is_there:
+        place = _out_place(memory, count + 1, HALF)
+        tma.async_copy_shared_to_global(out_desc, [sequence, token, head, column], place)
+
+
+@gluon.jit
+def _store_result(y, x, skip, memory, count, HALF: gl.constexpr, layout: gl.constexpr):
+    """Store a chunk's results in shared memory, transposed."""
     y += skip * gl.convert_layout(x, layout).to(gl.float32)
-    turned = out_smem.index(HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
-    turned.store(y.to(x_smem.dtype))
+    turned = _out_place(memory, count, HALF).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
+    turned.store(y.to(memory[5].dtype))
+
+
+@gluon.jit
+def _scan_decayed(
+    state, x, at_end, skip, pending, out_desc, memory, count, HALF: gl.constexpr, layout: gl.constexpr
+):
+    """Scan a chunk from the state as the chunk's end leaves it, and return the state.
+
+    Results come out as much too small as their tokens are before the chunk's end. So the tokens that enter the state
+    also make the results, with the scores that all heads share, and nothing is computed for pairs of tokens.
+    """
+    place = count % memory[1].shape[0]
+    half = place * 2 + HALF
+    # Before the products, which read shared memory too: after them these loads would wait twice as long.
+    columns: gl.constexpr = gl.SliceLayout(0, layout)
+    back = gl.exp2(_factor(memory, half, _SUMS, columns) - _last_sum(memory, half, columns))
+    entering = _enter(x, memory, place, HALF)
+    state = state * at_end[:, None]
+    y = _read_state(state, memory, place, layout)
+    scores = memory[3].index(place).reshape([_CHUNK, _CHUNK])
+    y = warpgroup_mma(entering, scores.permute([1, 0]), y, is_async=True)
+    state = _update(state, entering, memory, place)
+    _flush(pending, out_desc, memory, count, HALF)
+    y = warpgroup_mma_wait(1, deps=[y])
+    _store_result(y * back[None, :], x, skip, memory, count, HALF, layout)
+    return warpgroup_mma_wait(0, deps=[state])
+
+
+@gluon.jit
+def _scan_pairs(
+    state, x, at_end, skip, pending, out_desc, memory, count, HALF: gl.constexpr, layout: gl.constexpr
+):
+    """Scan a chunk with a decay for each pair of tokens, whatever the chunk leaves of a state, and return the state."""
+    place = count % memory[1].shape[0]
+    half = place * 2 + HALF
+    y = _read_state(state, memory, place, layout)
+    _flush(pending, out_desc, memory, count, HALF)
+    # Of tokens that come later than the row's the scores are zero: their decays need only be finite.
+    sums = _factor(memory, half, _SUMS, gl.SliceLayout(1, layout))
+    late = _factor(memory, half, _LATE, gl.SliceLayout(0, layout))
+    decays = gl.exp2(gl.minimum(sums[:, None] - late[None, :], LARGEST_EXPONENT))
+    weights = memory[3].index(place).reshape([_CHUNK, _CHUNK]).load(layout).to(gl.float32) * decays
+    # The weights pass through the place of the results.
+    weights_place = _out_place(memory, count, HALF).reshape([_CHUNK, _CHUNK])
+    weights_place.store(weights.to(memory[5].dtype))
     fence_async_shared()
+    barrier()
+    y = warpgroup_mma_wait(0, deps=[y])
+    y = y * gl.exp2(_factor(memory, half, _SUMS, gl.SliceLayout(0, layout)))[None, :]
+    y = warpgroup_mma(x, weights_place.permute([1, 0]), y, is_async=True)
+    entering = _enter(x, memory, place, HALF)
+    state = _update(state * at_end[:, None], entering, memory, place)
+    y = warpgroup_mma_wait(1, deps=[y])
+    barrier()
+    _store_result(y, x, skip, memory, count, HALF, layout)
+    return warpgroup_mma_wait(0, deps=[state])
+
+
+@gluon.jit
+def _scan_chunk(
+    state,
+    skip,
+    pending,
+    out_desc,
+    memory,
+    count,
+    HALF: gl.constexpr,
+    RESULTS: gl.constexpr,
+    layout: gl.constexpr,
+):
+    """Store a chunk's results in shared memory, transposed, and return the state at its end."""
+    x_smem = memory[0]
+    place = count % memory[1].shape[0]
+    half = place * 2 + HALF
+    x = x_smem.index(half).reshape([_CHUNK, _CHANNELS]).permute([1, 0])
+    x = x.load(gl.DotOperandLayout(0, layout, 2))
+    at_end = gl.exp2(_last_sum(memory, half, gl.SliceLayout(1, state.type.layout)))
+    if not RESULTS:
+        entering = _enter(x, memory, place, HALF)
+        state = warpgroup_mma_wait(0, deps=[_update(state * at_end[:, None], entering, memory, place)])
+    elif gl.max(at_end, axis=0) >= (_LEAST_LEFT if x_smem.dtype == gl.bfloat16 else _MORE_THAN_ALL):
+        state = _scan_decayed(state, x, at_end, skip, pending, out_desc, memory, count, HALF, layout)
+    else:
+        state = _scan_pairs(state, x, at_end, skip, pending, out_desc, memory, count, HALF, layout)
     return state
 
 
@@ -368,6 +445,7 @@ def _scan(
     NUM_CHANNELS: gl.constexpr,
     NUM_STATES: gl.constexpr,
     HAS_START: gl.constexpr,
+    RESULTS: gl.constexpr,
     HALF: gl.constexpr,
 ):
     """Scan one head of every task, as one group of four warps."""
@@ -375,8 +453,7 @@ def _scan(
     skip_ptr, _start_ptr, end_ptr, between_ptr, flag_ptr = pointers
     out_desc = descs[5]
     b_smem = memory[1]
-    out_place = memory[6].index(HALF)
-    empty = barriers[1]
+    full, empty = barriers
     num_heads, _groups, _blocks, segments, _chunks, segment_chunks, _tasks, _whole = sizes
     STAGES: gl.constexpr = b_smem.shape[0]
     STATES: gl.constexpr = b_smem.shape[4]
@@ -385,6 +462,7 @@ def _scan(
     own = gl.program_id(0) * 2 + HALF
     num_pieces, begin, end = _share(sizes)
     count = 0
+    pending = (count, count, count, count, count > 0)
     for number in range(num_pieces):
         task, first, last, there = _piece(number, begin, end, sizes)
         sequence, segment, _group, head, block, is_there = _place(task, sizes, HALF)
@@ -395,21 +473,20 @@ def _scan(
         )
         for step in range(first, min(last, there)):
             place = count % STAGES
-            state = _scan_chunk(state, memory, barriers, place, count // STAGES & 1, skip, HALF, out_layout)
-            if is_there:
-                token = (segment * segment_chunks + step) * _CHUNK
-                tma.async_copy_shared_to_global(
-                    out_desc, [sequence, token, head, block * _CHANNELS], out_place
-                )
-            state = warpgroup_mma_wait(0, deps=[state])
+            mbarrier.wait(full.index(place), count // STAGES & 1)
+            state = _scan_chunk(state, skip, pending, out_desc, memory, count, HALF, RESULTS, out_layout)
             mbarrier.arrive(empty.index(place), count=1)
+            token = (segment * segment_chunks + step) * _CHUNK
+            pending = (sequence, token, head, block * _CHANNELS, is_there)
             count += 1
         if last < segment_chunks:
             _hand_over(state, between_ptr + own * STATES * _CHANNELS, flag_ptr + own, STATES, state_layout)
         else:
             places, mask = _state_places(block, NUM_CHANNELS, NUM_STATES, STATES, state_layout)
             gl.store(end_ptr + states + places, state, mask=mask & is_there)
-    tma.store_wait(0)
+    if RESULTS:
+        _flush(pending, out_desc, memory, count, HALF)
+        tma.store_wait(0)
 
 
 @gluon.jit(do_not_specialize=["num_heads", "num_tasks"])
@@ -437,23 +514,21 @@ def _ssd_kernel(
     NUM_STATES: gl.constexpr,
     STAGES: gl.constexpr,
     HAS_START: gl.constexpr,
+    RESULTS: gl.constexpr,
     REGISTERS: gl.constexpr,
-    WEIGH_REGISTERS: gl.constexpr,
     COPYING_REGISTERS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
     """Share the work among the groups of warps."""
-    weights_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     memory = (
         blocks_of(x_desc, STAGES * 2),
         blocks_of(b_desc, STAGES),
         blocks_of(c_desc, STAGES),
         blocks_of(scores_desc, STAGES),
-        gl.allocate_shared_memory(gl.float32, [STAGES * 2 * _FACTORS, 1, _CHUNK], factors_desc.layout),
-        gl.allocate_shared_memory(x_desc.dtype, [STAGES, _CHUNK, _CHUNK], weights_layout),
-        blocks_of(out_desc, 2),
+        blocks_of(factors_desc, STAGES * 2),
+        blocks_of(out_desc, 4),
     )
-    barriers = (barriers_of(STAGES, 1), barriers_of(STAGES, 2), barriers_of(STAGES, 1))
+    barriers = (barriers_of(STAGES, 1), barriers_of(STAGES, 2))
     fence_async_shared()
     descs = (x_desc, b_desc, c_desc, scores_desc, factors_desc, out_desc)
     sizes = (num_heads, num_groups, blocks, segments, num_chunks, segment_chunks, num_tasks, whole)
@@ -461,13 +536,12 @@ def _ssd_kernel(
     work = (descs, memory, barriers, sizes)
     gl.warp_specialize(
         [
-            (_scan, (work, pointers, NUM_CHANNELS, NUM_STATES, HAS_START, gl.constexpr(0))),
-            (_scan, (work, pointers, NUM_CHANNELS, NUM_STATES, HAS_START, gl.constexpr(1))),
-            (_weigh, (work,)),
-            (_copy, (work,)),
+            (_scan, (work, pointers, NUM_CHANNELS, NUM_STATES, HAS_START, RESULTS, gl.constexpr(0))),
+            (_scan, (work, pointers, NUM_CHANNELS, NUM_STATES, HAS_START, RESULTS, gl.constexpr(1))),
+            (_copy, (work, RESULTS)),
         ],
-        [4, 4, 1],
-        [REGISTERS, WEIGH_REGISTERS, COPYING_REGISTERS],
+        [4, 1],
+        [REGISTERS, COPYING_REGISTERS],
     )
 
 
@@ -495,20 +569,121 @@ def _flags(device: torch.device, number: int) -> torch.Tensor:
     return found
 
 
-def _compute_factors(delta: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-    """Return what `_factors_kernel` finds, a row for each chunk of a head and sequence.
+def _describe(tensor: torch.Tensor, columns: int) -> TensorDescriptor:
+    """Return the descriptor of an array with tokens, of whose last dimension a chunk takes some columns."""
+    layout = gl.NVMMASharedLayout(min(128, 2 * columns), 16, rank=4)
+    return TensorDescriptor.from_tensor(tensor, [1, _CHUNK.value, 1, columns], layout)
 
-    Shapes: delta [B, L, H], a [H] -> [B · H · chunks, 4 · tokens of a chunk] fp32.
+
+def _num_columns(num_states: int) -> int:
+    """Number of states that the kernel computes [count]: with fewer than 64 the assembler of Triton 3.6 fails."""
+    return max(64, int(triton.next_power_of_2(num_states)))
+
+
+def _prepare(
+    delta: torch.Tensor, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return scores and factors, as `_prepare_kernel` finds them.
+
+    Shapes: delta [B, L, H], a [H], b [B, L, G, N], c [B, L, G, N]
+    -> [B · chunks · G, chunk, chunk], [B · H · chunks, factors, chunk] fp32.
     """
     batch, num_tokens, num_heads = delta.shape
+    groups, num_states = b.shape[2:]
     chunk = _CHUNK.value
     num_chunks = int(triton.cdiv(num_tokens, chunk))
-    shape = (batch * num_heads * num_chunks, _FACTORS.value * chunk)
+    scores = b.new_empty((batch * num_chunks * groups, chunk, chunk))
+    shape = (batch * num_heads * num_chunks, _FACTORS.value, chunk)
     factors = torch.empty(shape, dtype=torch.float32, device=delta.device)
-    _factors_kernel[(num_chunks, triton.cdiv(num_heads, _SUM_HEADS), batch)](
-        delta, a, factors, num_tokens, num_heads, HEADS=_SUM_HEADS, TOKENS=chunk, num_warps=4
+    states = _num_columns(num_states)
+    _prepare_kernel[(num_chunks, groups + triton.cdiv(num_heads, _SUM_HEADS), batch)](
+        *(OneDescriptor.from_tensor(one, [1, chunk, 1, states]) for one in (b, c)),
+        OneDescriptor.from_tensor(scores, [1, chunk, chunk]),
+        delta,
+        a,
+        factors,
+        num_tokens,
+        num_heads,
+        groups,
+        HEADS=_SUM_HEADS,
+        TOKENS=chunk,
+        STATES=states,
+        num_warps=4,
     )
-    return factors
+    return scores, factors
+
+
+def _launch(
+    x: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    scores: torch.Tensor,
+    factors: torch.Tensor,
+    skip: torch.Tensor,
+    starts: torch.Tensor | None,
+    out: torch.Tensor,
+    ends: torch.Tensor,
+    segment_chunks: int,
+    is_last: bool,
+) -> None:
+    """Scan the segments that `ends` has a state for; if not for the last time, for end states from zero alone."""
+    num_tokens, num_heads, num_channels = x.shape[1:]
+    groups, num_states = b.shape[2:]
+    chunk = _CHUNK.value
+    width = _CHANNELS.value
+    states = _num_columns(num_states)
+    blocks = int(triton.cdiv(num_channels, width))
+    segments = ends.shape[1]
+    tasks = _num_pairs(x, groups) * segments
+    programs = min(tasks, num_sms(x.device.index or 0))
+    between = x.new_empty((programs, 2, states, width), dtype=torch.float32)
+
+    _ssd_kernel[(programs,)](
+        _describe(x, width),
+        _describe(b, states),
+        _describe(c, states),
+        TensorDescriptor.from_tensor(scores, [1, chunk, chunk], gl.NVMMASharedLayout(128, 16, rank=3)),
+        TensorDescriptor.from_tensor(factors, [1, *factors.shape[1:]], gl.NVMMASharedLayout(0, 32, rank=3)),
+        _describe(out, width),
+        skip,
+        starts,
+        ends,
+        between,
+        _flags(x.device, 2 * programs),
+        num_heads,
+        groups,
+        blocks,
+        segments,
+        triton.cdiv(num_tokens, chunk),
+        segment_chunks,
+        tasks,
+        max(0, tasks // programs - 1),
+        NUM_CHANNELS=num_channels,
+        NUM_STATES=num_states,
+        STAGES=_STAGES,
+        HAS_START=starts is not None,
+        RESULTS=is_last,
+        REGISTERS=_REGISTERS,
+        COPYING_REGISTERS=COPY_REGISTERS,
+        num_warps=4,
+    )
+
+
+def _decays(factors: torch.Tensor, ends: torch.Tensor, segment_chunks: int) -> torch.Tensor:
+    """Return by how much segments decay a state, as exponents of 2.
+
+    Shapes: factors [B · H · chunks, factors, chunk], ends [B, segments, H, N, P] -> [B, segments, H].
+    """
+    batch, segments, num_heads = ends.shape[:3]
+    sums = factors[:, _SUMS.value, -1].view(batch, num_heads, -1)[:, :, : segments * segment_chunks]
+    return sums.view(batch, num_heads, segments, segment_chunks).sum(3).transpose(1, 2).contiguous()
+
+
+def _num_pairs(x: torch.Tensor, groups: int) -> int:
+    """Number of pairs of heads, or of blocks of 64 of their channels, that share b and c [count]."""
+    batch, _, num_heads, num_channels = x.shape
+    blocks = int(triton.cdiv(num_channels, _CHANNELS.value))
+    return batch * groups * int(triton.cdiv(num_heads // groups * blocks, 2))
 
 
 def run(
@@ -533,55 +708,22 @@ def run(
     if num_states > LARGEST_STATES:
         raise ValueError(f"the kernel keeps up to {LARGEST_STATES} states, not {num_states}")
     chunk = _CHUNK.value
-    width = _CHANNELS.value
-    blocks = int(triton.cdiv(num_channels, width))
-    pairs = batch * groups * int(triton.cdiv(num_heads // groups * blocks, 2))
-    sms = num_sms(x.device.index or 0)
-    segments = num_segments or ssd.choose_segments(pairs, num_tokens, chunk, sms)
+    segments = num_segments or ssd.choose_segments(
+        _num_pairs(x, groups), num_tokens, chunk, num_sms(x.device.index or 0)
+    )
     segments, segment_chunks = ssd.cut(num_tokens, chunk, segments)
+    out = torch.empty_like(x) if out is None else out
+    scores, factors = _prepare(delta, a, b, c)
+
+    def states_of(number: int) -> torch.Tensor:
+        return x.new_empty((batch, number, num_heads, num_states, num_channels), dtype=torch.float32)
+
     starts = start
     if segments > 1:
-        starts = ssd.find_starts(x, delta, a, b, start, segments, segment_chunks * chunk)
-    out = torch.empty_like(x) if out is None else out
-    ends = x.new_empty((batch, segments, num_heads, num_states, num_channels), dtype=torch.float32)
-    scores = ssd.compute_scores(b, c, chunk)
-    factors = _compute_factors(delta, a)
-
-    def describe(tensor: torch.Tensor, columns: int) -> TensorDescriptor:
-        layout = gl.NVMMASharedLayout(min(128, 2 * columns), 16, rank=4)
-        return TensorDescriptor.from_tensor(tensor, [1, chunk, 1, columns], layout)
-
-    states = max(16, triton.next_power_of_2(num_states))
-    tasks = pairs * segments
-    programs = min(tasks, sms)
-    between = x.new_empty((programs, 2, states, width), dtype=torch.float32)
-    _ssd_kernel[(programs,)](
-        describe(x, width),
-        describe(b, states),
-        describe(c, states),
-        TensorDescriptor.from_tensor(scores, [1, chunk, chunk], gl.NVMMASharedLayout(128, 16, rank=3)),
-        TensorDescriptor.from_tensor(factors, [1, factors.shape[1]], gl.NVMMASharedLayout(0, 32, rank=2)),
-        describe(out, width),
-        skip,
-        starts,
-        ends,
-        between,
-        _flags(x.device, 2 * programs),
-        num_heads,
-        groups,
-        blocks,
-        segments,
-        triton.cdiv(num_tokens, chunk),
-        segment_chunks,
-        tasks,
-        max(0, tasks // programs - 1),
-        NUM_CHANNELS=num_channels,
-        NUM_STATES=num_states,
-        STAGES=_STAGES,
-        HAS_START=starts is not None,
-        REGISTERS=_REGISTERS,
-        WEIGH_REGISTERS=_WEIGH_REGISTERS,
-        COPYING_REGISTERS=COPY_REGISTERS,
-        num_warps=4,
-    )
+        parts = states_of((segments - 1) * ssd.PARTS)
+        part_chunks = segment_chunks // ssd.PARTS
+        _launch(x, b, c, scores, factors, skip, None, out, parts, part_chunks, is_last=False)
+        starts = ssd.join_states(parts, _decays(factors, parts, part_chunks), start, segments)
+    ends = states_of(segments)
+    _launch(x, b, c, scores, factors, skip, starts, out, ends, segment_chunks, is_last=True)
     return out, ends[:, -1].contiguous()

@@ -46,10 +46,12 @@ def test_segments_start_with_their_states(segments, device, assert_close):
     assert_close(state, expected_state, torch.float16, slack=2.0)
 
 
+@pytest.mark.parametrize("factor", [0.01, 3.0, 10.0, 200.0])
 @pytest.mark.usefixtures("needs_hopper")
-def test_states_that_vanish_within_a_chunk_leave_no_trace(device, assert_close):
-    x, delta, a, b, c, skip = ssd.make_inputs(1, 300, 4, 64, 1, 128, 5, device)
-    inputs = (x, delta * 200.0, a, b, c, skip)
+def test_states_that_vanish_within_a_chunk_leave_no_trace(factor, device, assert_close):
+    """Steps for which all, most, few and no chunks are computed from their ends."""
+    x, delta, a, b, c, skip = ssd.make_inputs(1, 300, 8, 64, 1, 128, 5, device)
+    inputs = (x, delta * factor, a, b, c, skip)
     y, state = ssd_wgmma.run(*inputs)
     expected_y, expected_state = ssd.reference(*inputs)
     assert_close(y, expected_y, slack=2.0)
