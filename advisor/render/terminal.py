@@ -14,6 +14,7 @@ from rich.text import Text
 
 from advisor.catalog.legible import legible, on_one_line
 from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
+from advisor.render.numbers import GLYPHS
 
 PIPE_WIDTH: Final = 100
 """Width of the output if no terminal states one (a pipe, a file, a test) [columns]."""
@@ -81,6 +82,9 @@ def _print_table(block: Table, console: Console) -> None:
     else:
         _print_columns(fitting, widths, console)
         dropped = [on_one_line(column.header) for column in whole.columns if column not in fitting.columns]
+        if marks := _marks_for(whole, fitting):
+            console.print(Text(f"Basis, behind the first column: {marks}."))
+            dropped = [name for name in dropped if name not in _marked_headers(whole)]
         if dropped and console.width < PIPE_WIDTH:
             console.print(Text(f"No room for {', '.join(dropped)}: a wider window or --json shows them."))
     if num_left_out:
@@ -137,8 +141,31 @@ def _that_fits(block: Table, available: int) -> Table:
             break
         last = optional[-1]
         kept = (*block.columns[:last], *block.columns[last + 1 :])
-        block = Table(kept, tuple((*row[:last], *row[last + 1 :]) for row in block.rows))
+        marked = block.columns[last].is_marked
+        rows = ((_with_mark(row, last) if marked else row) for row in block.rows)
+        block = Table(kept, tuple((*row[:last], *row[last + 1 :]) for row in rows))
     return block
+
+
+def _with_mark(row: tuple[str, ...], place: int) -> tuple[str, ...]:
+    """Return a row with the mark of the basis in one of its cells behind its first cell."""
+    mark = next((glyph for basis, glyph in GLYPHS.items() if basis == row[place]), "")
+    return (f"{row[0]} {mark}".rstrip(), *row[1:])
+
+
+def _marked_headers(block: Table) -> list[str]:
+    return [on_one_line(column.header) for column in block.columns if column.is_marked]
+
+
+def _marks_for(whole: Table, fitting: Table) -> str:
+    """Return what the marks of bases mean that stand in place of a column; empty if no column gave way to marks."""
+    places = [
+        place
+        for place, column in enumerate(whole.columns)
+        if column.is_marked and column not in fitting.columns
+    ]
+    found = {row[place] for place in places for row in whole.rows}
+    return ", ".join(f"{glyph} {basis}" for basis, glyph in GLYPHS.items() if basis in found)
 
 
 def _least_widths(block: Table) -> list[int]:

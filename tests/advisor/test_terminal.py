@@ -312,6 +312,32 @@ def test_columns_that_have_no_room_are_named(
     assert "$4.20 (3-5)" in text
 
 
+@pytest.mark.parametrize("width", [40, 60, 70, 80, 90, 100, 120, 160])
+def test_the_basis_of_each_row_is_shown_at_every_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    from io import StringIO
+
+    from advisor.render.answer import Table, columns
+    from advisor.render.numbers import GLYPHS
+    from advisor.render.terminal import print_blocks
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = [
+        (str(place), "8 x h100-sxm", "v" * 30, "$4.20", "lambda, 61d", basis)
+        for place, basis in enumerate(GLYPHS)
+    ]
+    header = columns("# | take | runs? | $/h> | price | basis!")
+    out = StringIO()
+    print_blocks((Table(header, tuple(rows)),), out)
+    text = out.getvalue()
+    assert "No room for basis" not in text
+    lines = text.splitlines()
+    for place, basis, glyph in ((row[0], row[-1], GLYPHS[row[-1]]) for row in rows):
+        assert basis in text
+        has_mark = any(line.lstrip().startswith(f"{place} {glyph}") for line in lines)
+        has_cell = any(basis in line and ("8 x" in line or line.startswith("basis")) for line in lines)
+        assert has_mark or has_cell, (place, basis)
+
+
 def test_accelerators_counted_with_their_name_share_one_image(cli: Cli) -> None:
     """Images are split by their tokens; tensor parallelism is asked for by its own option."""
     command = "advisor simulate diffusion --model flux.1-dev --json"

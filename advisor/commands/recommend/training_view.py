@@ -169,7 +169,7 @@ def _options_table(options: Sequence[TrainingOption], within: str) -> Table:
     in_time = " | in time" if has_deadline else ""
     return Table(
         columns(
-            f"#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes>{in_time} | dollars | price~ | basis?"
+            f"#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes>{in_time} | dollars | price~ | basis!"
         ),
         rows,
         title=f"Best clusters, one per accelerator{within}",
