@@ -135,11 +135,15 @@ def _with_memory_said(found: Chosen[Accelerator], name: str) -> Chosen[Accelerat
 def sold_with_other_memory(record: Accelerator) -> tuple[str, ...]:
     """Return the ids of what is sold under the same name with another memory, the smallest first. Boards whose memory
     was changed after sale are not."""
-    named = re.compile(rf"{re.escape(record.id)}-(\d+)gb")
-    boards = ((int(size[1]), id_) for id_ in all_ids() if (size := named.fullmatch(id_)))
-    sold = [each for each in boards if not by_id(each[1]).modified]
-    sold += [(size, f"{record.id}-{size}gb") for size in record.smaller_memories_gib]
-    return tuple(id_ for _, id_ in sorted(sold))
+    return tuple(f"{record.id}-{size}gb" for size in record.smaller_memories_gib) or _boards_of(record.id)
+
+
+@functools.cache
+def _boards_of(id_: str) -> tuple[str, ...]:
+    """Return the ids that are another one and a memory behind it."""
+    named = re.compile(rf"{re.escape(id_)}-(\d+)gb")
+    boards = [(int(size[1]), each) for each in all_ids() if (size := named.fullmatch(each))]
+    return tuple(each for _, each in sorted(boards) if not by_id(each).modified)
 
 
 _BESIDE_THE_NAME: Final = re.compile(

@@ -50,8 +50,8 @@ class OlderWords(NamedTuple):
     present: str
     """Oldest release that was read with it."""
     older: str
-    """Words of earlier releases with {value}, or for the value that the option names; `--option:key` for a key of a JSON
-    option; `=1` if a value of 1 needs no words; empty if earlier releases have no words for it."""
+    """Words of earlier releases with {value}, or for the value that the option names; `--option:key` for a key of a
+    JSON option; `=1` if a value of 1 needs no words; empty if earlier releases have no words for it."""
 
 
 @functools.cache

@@ -2,18 +2,17 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import IO, Final
 
-from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from advisor.catalog.legible import legible, on_one_line
-from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
+from advisor.render.answer import Block, Chart, Column, Figure, Paragraph, Table
 from advisor.render.numbers import GLYPHS
 
 PIPE_WIDTH: Final = 100
@@ -27,8 +26,8 @@ _WORD: Final = re.compile(r"\S+")
 _PART_OF_WORD: Final = re.compile(r"[^\s-]{1,20}-?")
 """Pieces that stay on one line: numbers and names up to a hyphen; only addresses and file names are longer than 20."""
 
-MOST_ROWS: Final = 5_000
-"""Rows of a table that a terminal shows; each takes 1 ms to lay out, and no reader scrolls through more."""
+MOST_ROWS: Final = 2_000
+"""Rows of a table that a terminal shows: all bundled prices of a day, and no reader scrolls through more."""
 
 
 class _Console(Console):
@@ -88,18 +87,53 @@ def _print_table(block: Table, console: Console) -> None:
         if dropped and console.width < PIPE_WIDTH:
             console.print(Text(f"No room for {', '.join(dropped)}: a wider window or --json shows them."))
     if num_left_out:
-        console.print(Text(f"{num_left_out:,} more rows are left out: -o FILE.csv writes all of them."))
+        console.print(Text(f"… and {num_left_out:,} more rows: -o FILE.csv writes all of them."))
 
 
 def _print_columns(block: Table, widths: Sequence[int], console: Console) -> None:
-    table = RichTable(
-        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
-    )
-    for column, width in zip(block.columns, widths, strict=True):
-        table.add_column(Text(on_one_line(column.header)), justify=column.align, overflow="fold", width=width)
+    """Print a head, a line and the rows. A table of rich would look the same, and take 1 ms for each row."""
+    header = tuple(on_one_line(column.header) for column in block.columns)
+    for line in _lines_of(header, block.columns, widths, console, at_bottom=True):
+        console.print(Text(line, style="bold"), soft_wrap=True)
+    lines = ["─" * (sum(widths) + GAP * (len(widths) - 1))]
     for row in block.rows:
-        table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
-    console.print(table)
+        lines += _lines_of(row, block.columns, widths, console)
+    console.out("\n".join(lines), highlight=False)
+
+
+def _lines_of(
+    row: Sequence[str],
+    columns: Sequence[Column],
+    widths: Sequence[int],
+    console: Console,
+    *,
+    at_bottom: bool = False,
+) -> Iterator[str]:
+    """Yield the lines of one row, in which cells that are wider than their columns are folded; those with fewer lines
+    stand at its top, or `at_bottom`."""
+    cells = [
+        _folded(_at_hyphens(cell, width), width, console) for cell, width in zip(row, widths, strict=True)
+    ]
+    if at_bottom:
+        height = max(map(len, cells), default=0)
+        cells = [[""] * (height - len(lines)) + lines for lines in cells]
+    for parts in zip_longest(*cells, fillvalue=""):
+        padded = [
+            f"{' ' * blank}{part}" if column.align == "right" else f"{part}{' ' * blank}"
+            for part, column, blank in zip(
+                parts,
+                columns,
+                (width - cell_len(part) for part, width in zip(parts, widths, strict=True)),
+                strict=True,
+            )
+        ]
+        yield (" " * GAP).join(padded)
+
+
+def _folded(text: str, width: int, console: Console) -> list[str]:
+    if cell_len(text) <= width:
+        return [text.rstrip()]
+    return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")]
 
 
 def _print_records(block: Table, console: Console) -> None:
