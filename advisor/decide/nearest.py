@@ -9,7 +9,8 @@ from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
 from advisor.decide.offers import find_wider_limit
-from advisor.decide.purchase import budget_option, smallest_budget
+from advisor.decide.purchase import Demand, budget_option, smallest_budget
+from advisor.decide.ranking import judge_purchase
 from advisor.decide.reason import NoKernels
 from advisor.decide.scenario import Constraints, Objectives, Scenario
 from advisor.decide.trial import Found
@@ -256,8 +257,11 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
     for carried in dict.fromkeys((sum(rates), max(rates))) if rates else ():
         for part in _RETRY_FRACTIONS:
             rate = float(f"{part * carried:.3g}")
-            if ask(_with_rate(scenario, rate)) is not None:
-                return f"--rate {rate:g}, which was found to be carried by what is there"
+            asked = _with_rate(scenario, rate)
+            if (found := ask(asked)) is not None:
+                is_likely = judge_purchase(asked, Demand("rate", rate), found).holds == "likely"
+                how = "" if is_likely else ", though only marginally: it may miss the objectives"
+                return f"--rate {rate:g}, which was found to be carried by what is there{how}"
     return ""
 
 
