@@ -293,5 +293,5 @@ def _trace_note(load: LoadOptions) -> str:
         return f"of {load.trace}, lengths count; clients do not follow its instants"
     return (
         f"of {load.trace}, lengths and mean rate count in the screen; the deployments that are shown have replayed it, "
-        "each replica its share"
+        "each replica its share, a long one in its busy hours"
     )

@@ -39,7 +39,7 @@ from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.lengths import context_spread
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.trace_files import Trace, read_trace
-from advisor.simulator.serving.trace_replay import share_of_replay
+from advisor.simulator.serving.trace_replay import rate_of_share, share_of_replay
 from advisor.simulator.step_cost import StepSurface
 
 _CLIENT_ROUNDS = 10
@@ -390,6 +390,17 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
         _stratified_lengths(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
     )
     return Workload(Poisson(load), lengths, num_requests, _shared_prefixes(traffic))
+
+
+@lru_cache(maxsize=64)
+def sent_per_s(traffic: Traffic, load: float, num_requests: int) -> float:
+    """Rate at which the requests of a run at a load arrive in its middle [1/s]: of a trace that of the part that is
+    replayed, else the load."""
+    if traffic.conversations is None and traffic.trace is not None:
+        trace = trace_of(traffic)
+        if trace.rate_per_s is not None:
+            return rate_of_share(trace, load, num_requests)
+    return load
 
 
 @lru_cache(maxsize=64)

@@ -20,6 +20,7 @@ from advisor.decide.load_runs import (
     odds_of_missing,
     percentile_s,
     run_at,
+    sent_per_s,
     strain,
 )
 from advisor.decide.luck import typical_seeds, utilization_error
@@ -369,9 +370,10 @@ class Measurements:
             return strain(result, self.scenario.objectives)
         tightest, metric = odds_of_missing(result, self.scenario.objectives)
         served = result.steady_requests_per_s
-        if self.is_closed or tightest > 1.0 or served is None or served >= _KEEPS_UP * load:
+        if self.is_closed or tightest > 1.0 or served is None:
             return tightest, metric
-        return _KEEPS_UP * load / served, "throughput"
+        kept_up = _KEEPS_UP * sent_per_s(self.scenario.traffic, load, self._long_length(load))
+        return (tightest, metric) if served >= kept_up else (kept_up / served, "throughput")
 
     def _run(self, load: float, number: int, stage: Stage) -> ServingResult:
         """The run of one seed at a load; confirming and settling share theirs."""

@@ -24,6 +24,10 @@ from advisor.simulator.serving.workload import Workload
 _LOGNORMAL_DISTANCE = 0.1
 """Largest distance between two distribution functions at which a lognormal still represents the lengths."""
 
+_STARTS_PER_BUSIER = 100
+"""Starts in a trace of which one is followed by a busier stretch than the one that is replayed: the tail that a 99th
+percentile leaves out."""
+
 
 @lru_cache(maxsize=4)
 def contents_of(trace: Trace) -> Contents | None:
@@ -48,13 +52,45 @@ def replay(trace: Trace, num_requests: int | None = None) -> Workload:
 def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workload:
     """Return one replica's share of a trace at a mean rate: every n-th request at its own instants.
 
-    n is the nearest whole number; time is stretched by the rest. A share with fewer requests than `num_requests`
-    continues with the shares of further replicas, up to the whole trace. If prompts share prefixes, half of
-    `num_requests` further requests come before those that are replayed, and only leave their prompts in the cache.
+    n is the nearest whole number; time is stretched by the rest. A longer trace is replayed where it is busy: at the
+    requests in a row that only one start in a hundred exceeds in rate, since these decide a 99th percentile. A share
+    with fewer requests than `num_requests` continues with the shares of further replicas, up to the whole trace. If
+    prompts share prefixes, half of `num_requests` further requests come before those that are replayed, and only leave
+    their prompts in the cache.
 
     Raises: AdvisorError: all requests of the trace come at once.
     Source: own definition; a router that deals requests out in turn thins bursts as it thins the rate.
     """
+    share = _share(trace, rate_per_s, num_requests)
+    warming = share.num_warming
+    return _pick_requests(trace, share.chosen[warming:], share.times_s[warming:], share.chosen[:warming])
+
+
+def rate_of_share(trace: Trace, rate_per_s: float, num_requests: int) -> float:
+    """Rate at which the requests of a share arrive between its first and its last tenth [1/s]: above the mean rate of
+    the trace where it is replayed in its busy hours.
+
+    Raises: AdvisorError: all requests of the trace come at once.
+    Source: own definition; `share_of_replay`.
+    """
+    share = _share(trace, rate_per_s, num_requests)
+    times = share.times_s[share.num_warming :]
+    first = len(times) // 10
+    span_s = float(times[-1 - first] - times[first])
+    return (len(times) - 1 - 2 * first) / span_s if span_s > 0 else rate_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Requests of a trace that one replica gets, in their order, with their instants."""
+
+    chosen: list[int]
+    times_s: NDArray[np.float64]
+    num_warming: int
+    """Number of the first requests that only leave their prompts in the cache."""
+
+
+def _share(trace: Trace, rate_per_s: float, num_requests: int) -> _Share:
     if trace.rate_per_s is None:
         raise AdvisorError(
             "the trace has no rate", why="all of its requests come at once", fix="a number of clients"
@@ -66,6 +102,10 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
     chosen: list[int] = []
     parts: list[NDArray[np.float64]] = []
     times = np.array(trace.times_s)
+    if num_requests * every < len(times):
+        begin = _busy_start(times, num_requests * every)
+        indices = range(begin, begin + num_requests * every, every)
+        return _Share(list(indices), times[indices.start : indices.stop : every] * stretch, warming)
     span_s = trace.duration_s + every / trace.rate_per_s
     for offset in range(every):
         indices = range(offset, len(trace.pairs), every)[: num_requests - len(chosen)]
@@ -73,8 +113,14 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
         parts.append((times[indices.start : indices.stop : every] + offset * span_s) * stretch)
         if len(chosen) >= num_requests:
             break
-    warming = min(warming, len(chosen) // 3)
-    return _pick_requests(trace, chosen[warming:], np.concatenate(parts)[warming:], chosen[:warming])
+    return _Share(chosen, np.concatenate(parts), min(warming, len(chosen) // 3))
+
+
+def _busy_start(times_s: NDArray[np.float64], count: int) -> int:
+    """Return the first of `count` requests in a row that come faster than those behind all but one in a hundred of the
+    other starts."""
+    spans = times_s[count - 1 :] - times_s[: len(times_s) - count + 1]
+    return int(np.argsort(spans, kind="stable")[len(spans) // _STARTS_PER_BUSIER])
 
 
 def _pick_requests(

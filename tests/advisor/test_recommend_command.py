@@ -318,3 +318,25 @@ def test_what_is_no_plan_is_refused(cli: Cli, tmp_path: Path, text: str | None, 
     assert what in run.err
     assert str(file) in run.err
     assert run.out == ""
+
+
+@pytest.mark.parametrize("quiet_first", [True, False])
+def test_a_day_with_quiet_hours_is_planned_for_its_busy_ones(
+    cli: Callable[[str], Any], tmp_path: Path, quiet_first: bool
+) -> None:
+    """Whatever hour a record begins in, what is planned holds its whole day."""
+    gaps = [6.0] * 2_000 + [0.75] * 6_000
+    at_s = 0.0
+    rows = []
+    for gap_s in gaps if quiet_first else reversed(gaps):
+        at_s += gap_s
+        rows.append(f"{at_s:.3f},1000,200")
+    trace = tmp_path / "day.csv"
+    trace.write_text("\n".join(["arrived_at_s,input_tokens,output_tokens", *rows]) + "\n")
+    asked = f"--model 8b --trace {trace} --gpu l40s --engine vllm --precision bf16"
+    run = cli(f"advisor recommend {asked} --as-of 2026-11-20 --json")
+    assert run.code == 0, run.err
+    option = json.loads(run.out)["options"][0]
+    assert option["performance"]["ttft_s"]["p99"]["value"] < 2.0
+    whole = cli(f"advisor simulate serve {asked} --replicas {option['layout']['num_replicas']} --json")
+    assert json.loads(whole.out)["metrics"]["ttft_s"]["p99"]["value"] < 2.0

@@ -12,7 +12,13 @@ from advisor.simulator.serving import (
     simulate,
 )
 from advisor.simulator.serving.trace_files import Trace, read_trace
-from advisor.simulator.serving.trace_replay import fit_trace, replay, share_of_replay, synthetic
+from advisor.simulator.serving.trace_replay import (
+    fit_trace,
+    rate_of_share,
+    replay,
+    share_of_replay,
+    synthetic,
+)
 from advisor.simulator.serving.workload import draw_arrivals, draw_length_chunks
 from advisor.simulator.step_cost import StepSurface
 
@@ -109,9 +115,27 @@ def test_a_share_has_its_rate_and_every_nth_request(rate):
     every = max(1, round(trace.rate_per_s / rate))
     times = np.array(share.arrivals.times_s)
     assert share.num_requests == 400
-    assert 399 / times[-1] == pytest.approx(rate, rel=0.2)
-    assert list(share.lengths.pairs) == list(trace.pairs[::every][:400])
+    assert 0.9 * rate < 399 / times[-1] < 1.6 * rate  # where the trace is busy
+    starts = range(len(trace.pairs) - 399 * every)
+    assert any(list(share.lengths.pairs) == list(trace.pairs[start::every][:400]) for start in starts)
     assert np.all(np.diff(times) >= 0)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 3.0])
+@pytest.mark.parametrize("peak_hour", [3, 14, 23])
+def test_a_share_of_a_day_is_that_of_its_busy_hours(rate, peak_hour):
+    """Whatever hour the record begins in, runs shorter than it show the load that its tail has to bear."""
+    hours = np.arange(24)
+    weights = 1.0 + 6.0 * np.exp(-(((hours - peak_hour + 12) % 24 - 12) ** 2) / 8.0)
+    random = np.random.default_rng(5)
+    counts = np.round(20_000 * weights / weights.sum()).astype(int)
+    times = np.sort(
+        np.concatenate([3600.0 * (hour + random.random(count)) for hour, count in enumerate(counts)])
+    )
+    trace = Trace(tuple(times.tolist()), ((100, 10),) * len(times))
+    peak = counts.max() / 3600.0 / trace.rate_per_s
+    assert rate_of_share(trace, rate, 1200) == pytest.approx(rate * peak, rel=0.15)
+    assert rate_of_share(trace, rate, len(times)) < 1.5 * rate
 
 
 def test_shares_add_up_to_the_trace():
