@@ -7,6 +7,7 @@ from advisor.decide.decision import Comparison
 from advisor.decide.option import Option
 from advisor.decide.ranking import CHEAPER_IF_BELOW
 from advisor.decide.reason import UnsurePrice
+from advisor.decide.safe_picks import MOST_FOR_SAFETY, no_safe_pick_near
 from advisor.render.numbers import usd
 from advisor.render.option_table import beside_words, replica_words, runs_of, take_words
 
@@ -26,7 +27,9 @@ def how_sure(shown: Sequence[Option], safe_pick: Option | None, comparisons: Seq
     if safe is not None:
         lines.append(f"{safe.rank} is the safe pick")
     elif safe_pick is not None:
-        lines.append(f"the safe pick is {beside_words(safe_pick)}")
+        ratio = safe_pick.bill.usd_per_hour / best.bill.usd_per_hour if best.bill.usd_per_hour else 1.0
+        is_near = ratio <= MOST_FOR_SAFETY
+        lines.append(f"the safe pick is {beside_words(safe_pick)}" if is_near else no_safe_pick_near(ratio))
     else:
         lines.append(f"no option is a safe pick: {first} 1 first")
     if best.role == "cheapest_if_it_holds":

@@ -319,8 +319,7 @@ def _energy_words(shown: TrainingPerformance) -> str:
 def _price_words(offer: Offer | None) -> str:
     if offer is None:
         return ""
-    age = "undated" if offer.age_days is None else f"{offer.age_days} days ago"
-    return f"Price read on {offer.observed_on} ({age}): {offer.url}"
+    return offer.source_line
 
 
 _OUTPUT_LIMITS: Final = ("max_response_length", "max_completion_length", "generate_max_len")
