@@ -31,7 +31,7 @@ from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
-from advisor.decide.race import WIDTH, Race, Report
+from advisor.decide.race import WIDTH, Race, Report, grow_until_likely
 from advisor.decide.ranking import (
     Planned,
     chance_cheaper,
@@ -362,10 +362,25 @@ def _ranking(done: Search, top: int) -> tuple[list[Planned], list[Planned]]:
     several kinds; and those fleets, shown or not."""
     entries = done.race.entries(-1, top)
     fleets = _fleets(done, entries)
+    if done.scenario.constraints.own and done.scenario.levers == ("auto",):
+        # On boards that are there they save electricity alone, which is not worth a doubt.
+        fleets = [each for each in fleets if each.holds == "likely"]
     entries = [with_asked_levers(done.scenario, plan) for plan in _with_fleets(done, entries, fleets)]
+    if done.scenario.constraints.own:
+        entries = sort_by_expected_cost([_surest_on_own(done, plan) for plan in entries])
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
     return entries, fleets
+
+
+def _surest_on_own(done: Search, plan: Planned) -> Planned:
+    """Return a plan on hardware that is there which is likely to hold, with more of it where that takes it: a board
+    that is there costs its electricity. The plan itself where none is likely."""
+    if plan.holds == "likely" or plan.demand.kind not in ("rate", "clients"):
+        return plan
+    others = [each for each in done.race.others(-1, plan.found.accelerator_id) if each.found.fleet is None]
+    grown = (grow_until_likely(done.scenario, each) for each in others[:_MAX_VARIANTS])
+    return next((each for each in grown if each is not None), plan)
 
 
 def _is_cheaper_elsewhere(plan: Planned, entry: Planned) -> bool:

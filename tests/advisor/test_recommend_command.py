@@ -340,3 +340,23 @@ def test_a_day_with_quiet_hours_is_planned_for_its_busy_ones(
     assert option["performance"]["ttft_s"]["p99"]["value"] < 2.0
     whole = cli(f"advisor simulate serve {asked} --replicas {option['layout']['num_replicas']} --json")
     assert json.loads(whole.out)["metrics"]["ttft_s"]["p99"]["value"] < 2.0
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "--own 8xgaudi3 --rate 5",
+        "--own 8xmi300x --rate 10",
+        "--own 8xh100 --rate 20",
+        "--own 4xl40s --rate 1",
+    ],
+)
+def test_boards_that_are_there_are_used_until_a_plan_is_likely_to_hold(
+    cli: Callable[[str], Any], typed: str
+) -> None:
+    """A marginal plan leaves no board idle that would make it likely, and has no unlike parts that save electricity."""
+    asked = f"advisor recommend --model llama-3.1-70b --as-of 2026-12-01 {typed} --json"
+    option = json.loads(cli(asked).out)["options"][0]
+    assert option["performance"]["holds"] == "likely" or not option["parts"]
+    if "gaudi3" in typed:  # three boards would be marginal, and five stay idle
+        assert option["performance"]["holds"] == "likely"
