@@ -362,3 +362,11 @@ def test_no_way_is_priced_on_a_placeholder_nor_discounted_twice(typed: str, ask_
             row["offer"]["age_days"] is not None
         )
     assert undated or "spot" in typed
+
+
+def test_more_load_uses_more_of_the_boards_that_are_paid_for(ask_once: Cli) -> None:
+    """Of eight boards that are bought, those that stay idle are not used."""
+    asked = "advisor cost --model llama-3.1-8b --own 8xh100-sxm --as-of 2026-11-20 --json --rate"
+    used = [ask_once(f"{asked} {rate}").document()["owned"][0]["load_fraction"] for rate in (4, 40, 100)]
+    assert used == sorted(used)
+    assert used[0] < 0.1
