@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog.engines import weight_formats
 from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
@@ -32,8 +33,8 @@ _FACTORS: Final = (1.25, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0, 32.0, 64.0, 1
 and costs four searches."""
 _MOST_CONFIRMED: Final = 3
 """Factors at which a whole search is asked to confirm what short runs held. Own choice: each costs a search."""
-_FEWEST_BITS: Final = "int4"
-"""Format that makes a model small enough for hardware that is there."""
+_SMALL_FORMATS: Final = ("int4", "q4_k_m")
+"""Formats that make a model small enough for hardware that is there: the first that an engine serves on it."""
 _MORE: Final = (1.0, 1.25, 1.6, 2.0)
 """Budgets that are tried, over the cheapest bill that short runs hold; long runs may need a second replica."""
 _CENT_USD: Final = 0.01
@@ -171,17 +172,18 @@ def _changes(
     """Yield questions with one change each."""
     limits = scenario.constraints
     can_shrink = limits.own and not limits.precisions
-    smaller = scenario.with_limits(precisions=(_FEWEST_BITS,)) if can_shrink else None
+    fewest = _small_format(limits, engines) if can_shrink else ""
+    smaller = scenario.with_limits(precisions=(fewest,)) if fewest else None
     if smaller is not None:  # quality and latency are given up before hardware is bought
-        yield ChangedQuestion(f"--precision {_FEWEST_BITS}", smaller)
+        yield ChangedQuestion(f"--precision {fewest}", smaller)
     looser = LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
     if limits.own:
         yield looser
         if smaller is not None:
-            yield LooserLimits(f"--precision {_FEWEST_BITS} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
+            yield LooserLimits(f"--precision {fewest} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
         larger = [(need, "", scenario) for need in _needed_accelerators(scenario, model, engines)]
         if smaller is not None:
-            format_option = f" --precision {_FEWEST_BITS}"
+            format_option = f" --precision {fewest}"
             larger += [
                 (need, format_option, smaller) for need in _needed_accelerators(smaller, model, engines)
             ]
@@ -247,6 +249,17 @@ def _enough(scenario: Scenario, ask: Ask) -> str:
             return smallest_budget(usd_per_hour, count, bought.accelerator_id, placement.price.provider)
         return f"{budget_option(factor * least)} is enough"
     return ""
+
+
+def _small_format(limits: Constraints, engines: tuple[Engine, ...]) -> str:
+    """Return a format of four bits that the engines serve on the hardware that is there; empty if they serve none."""
+    served = {
+        dtype
+        for _, name in limits.own
+        for engine in engines
+        for dtype in weight_formats(engine, accelerator_catalog.by_id(name))
+    }
+    return next((dtype for dtype in _SMALL_FORMATS if dtype in served), "")
 
 
 def _most_load(scenario: Scenario, ask: Ask) -> str:

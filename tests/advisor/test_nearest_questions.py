@@ -72,6 +72,7 @@ REFUSED = [
     "recommend --model 8b --rate 1 --gpu l40s --residency is",
     "recommend --model 8b --own 1xm4-max-40-core --ttft-p99 2s",
     "recommend --model 70b --own 1xrtx-3090 --concurrency 1 --ttft-p99 10s",
+    "recommend --model qwen2.5-32b --own 1xrtx-3090 --concurrency 1 --engine llama.cpp",
     "recommend --model 70b --gpu rtx-4090 --concurrency 2 --budget 4/h",
     "recommend --model 70b --gpu rtx-4090 --concurrency 2 --precision int4 --budget 100/month",
     "recommend --model 8b --rate 2 --gpu l4 --engine vllm --ttft-p99 50ms",
