@@ -24,7 +24,7 @@ from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
-from advisor.decide.nearest import loosen_limits, nearest_question
+from advisor.decide.nearest import LIMITS, loosen_limits, nearest_question
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
 from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
 from advisor.decide.option import Option, Role
@@ -55,7 +55,7 @@ from advisor.decide.reason import (
     Reason,
     most_common,
 )
-from advisor.decide.scenario import Scenario, fit_to_window
+from advisor.decide.scenario import Constraints, Scenario, fit_to_window
 from advisor.decide.screening import screen
 from advisor.decide.served_option import (
     ages_days,
@@ -712,7 +712,20 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
 
 _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoCacheFormat, NoKernels, NotSupported)
 """Reasons that no objective and no budget changes."""
-_OTHER_LIMITS: Final = "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision"
+
+
+def _limits_to_loosen(done: Search) -> str:
+    """Return the limits that a question has, as what to loosen, raise or drop; another day where nothing is for sale on
+    the one that is asked about."""
+    limits = done.scenario.constraints
+    levels = [f"--{each.metric}-p{each.percent:g}" for each in done.scenario.objectives.levels]
+    usual = Constraints()
+    typed = [option for option, field in LIMITS.items() if getattr(limits, field) != getattr(usual, field)]
+    typed += ["--own"] if limits.own else []
+    parts = [f"loosen {' or '.join(levels)}" if done.offers else "ask for another day (--as-of)"]
+    parts += ["raise --budget"] if done.scenario.objectives.budget_usd_per_hour is not None else []
+    parts += [f"drop {'/'.join(typed)}"] if typed else []
+    return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0]
 
 
 def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
@@ -731,7 +744,7 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
     return NoAnswerError(
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
-        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
+        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _limits_to_loosen(done)),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
         else window_note,

@@ -209,3 +209,19 @@ def test_nearest_limits_are_at_most_half_as_long_again_as_the_shortest_reachable
     assert found.tpot_p99_s is not None
     assert 1.0 <= found.tpot_p99_s / reachable_s <= 1.6
     assert len(searched) <= 6
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "--model 8b --rate 2 --as-of 2020-01-01",
+        "--model 8b --rate 1 --gpu l4 --ttft-p99 1ms --provider gcp",
+        "--model 8b --rate 1 --own 1xl4 --e2e-p99 1ms",
+    ],
+)
+def test_a_fix_names_no_option_that_was_not_typed(cli: Cli, question: str) -> None:
+    day = "" if "--as-of" in question else DAY
+    fix = cli(f"advisor recommend {question} {day}").err.split("To fix: ")[1].splitlines()[0]
+    for option in ("--budget", "--gpu", "--provider", "--precision", "--region", "--own", "--engine"):
+        assert not re.search(rf"(?:drop|raise) [^,]*{option}\b", fix) or option in question, fix
+    assert "--as-of" in fix or "2020" not in question
