@@ -124,7 +124,7 @@ def _accelerator_named(name: str) -> Chosen[Accelerator] | None:
 def _with_memory_said(found: Chosen[Accelerator], name: str) -> Chosen[Accelerator]:
     """Return the accelerator of a name with a note on its memory, if the name states none and others are sold."""
     record = found.record
-    others = sold_with_other_memory(record)
+    others = other_memories(record)
     if not others or record.memory_bytes is None or _MEMORY.search(name):
         return found
     taken = found.note or f"accelerator '{name}' is taken"
@@ -132,7 +132,7 @@ def _with_memory_said(found: Chosen[Accelerator], name: str) -> Chosen[Accelerat
     return Chosen(record, f"{taken} with {record.memory_bytes / GIB:.0f} GB of memory; also sold: {ids}")
 
 
-def sold_with_other_memory(record: Accelerator) -> tuple[str, ...]:
+def other_memories(record: Accelerator) -> tuple[str, ...]:
     """Return the ids of what is sold under the same name with another memory, the smallest first. Boards whose memory
     was changed after sale are not."""
     return tuple(f"{record.id}-{size}gb" for size in record.smaller_memories_gib) or _boards_of(record.id)

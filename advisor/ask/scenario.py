@@ -77,7 +77,7 @@ def parse_own(text: str) -> ListedMachine:
     for part in names_of(text, "--own"):
         number, chosen = count_accelerators(part)
         id_ = chosen.record.id
-        if accelerators.sold_with_other_memory(chosen.record):
+        if accelerators.other_memories(chosen.record):
             notes.append(chosen.note)
         if number is None:
             notes.append(f"--own {part} is taken as 1x{id_}")
@@ -105,7 +105,7 @@ def _named_accelerators(
         number, chosen = count_accelerators(name)
         id_ = chosen.record.id
         ids.append(id_)
-        if number is None or accelerators.sold_with_other_memory(chosen.record):
+        if number is None or accelerators.other_memories(chosen.record):
             notes.append(chosen.note)
         if number is None:
             continue

@@ -393,7 +393,7 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
 
 
 @lru_cache(maxsize=64)
-def sent_per_s(traffic: Traffic, load: float, num_requests: int) -> float:
+def arrival_rate_per_s(traffic: Traffic, load: float, num_requests: int) -> float:
     """Rate at which the requests of a run at a load arrive in its middle [1/s]: of a trace that of the part that is
     replayed, else the load."""
     if traffic.conversations is None and traffic.trace is not None:

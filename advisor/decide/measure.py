@@ -15,12 +15,12 @@ import numpy as np
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import (
     Served,
+    arrival_rate_per_s,
     busy_clients,
     most_clients,
     odds_of_missing,
     percentile_s,
     run_at,
-    sent_per_s,
     strain,
 )
 from advisor.decide.luck import typical_seeds, utilization_error
@@ -372,7 +372,7 @@ class Measurements:
         served = result.steady_requests_per_s
         if self.is_closed or tightest > 1.0 or served is None:
             return tightest, metric
-        kept_up = _KEEPS_UP * sent_per_s(self.scenario.traffic, load, self._long_length(load))
+        kept_up = _KEEPS_UP * arrival_rate_per_s(self.scenario.traffic, load, self._long_length(load))
         return (tightest, metric) if served >= kept_up else (kept_up / served, "throughput")
 
     def _run(self, load: float, number: int, stage: Stage) -> ServingResult:

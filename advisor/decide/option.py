@@ -107,7 +107,7 @@ class Offer:
 
     @property
     def source_line(self) -> str:
-        """Where the price was read, and when."""
+        """Address where the price was read, with the day and the age."""
         if not self.observed_on:
             return f"Undated price: {self.url}"
         return f"Price read on {self.observed_on} ({self.age_days} days ago): {self.url}"

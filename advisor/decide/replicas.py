@@ -10,7 +10,7 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 
 Work = Literal["both", "prefill", "decode"]
-"""What a replica does with a request: all of it, or what a worker of one pool does."""
+"""Part of the work on a request that a replica does: all of it, or that of one pool."""
 _REMEMBERED_REPLICAS: Final = 640
 """Replicas that a process remembers, of 0.1 MB each: a question about the whole catalog models up to 400, and workers
 of some ten accelerators."""

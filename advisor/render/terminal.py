@@ -111,9 +111,7 @@ def _lines_of(
 ) -> Iterator[str]:
     """Yield the lines of one row, in which cells that are wider than their columns are folded; those with fewer lines
     stand at its top, or `at_bottom`."""
-    cells = [
-        _folded(_at_hyphens(cell, width), width, console) for cell, width in zip(row, widths, strict=True)
-    ]
+    cells = [_fold(_at_hyphens(cell, width), width, console) for cell, width in zip(row, widths, strict=True)]
     if at_bottom:
         height = max(map(len, cells), default=0)
         cells = [[""] * (height - len(lines)) + lines for lines in cells]
@@ -130,7 +128,7 @@ def _lines_of(
         yield (" " * GAP).join(padded)
 
 
-def _folded(text: str, width: int, console: Console) -> list[str]:
+def _fold(text: str, width: int, console: Console) -> list[str]:
     if cell_len(text) <= width:
         return [text.rstrip()]
     return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")]

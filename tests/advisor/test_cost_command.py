@@ -322,7 +322,7 @@ def test_nothing_within_the_objectives_is_exit_3(cli: Cli) -> None:
 
 @pytest.mark.parametrize("limit", ["--residency eu", "--region us-east", "--term spot", "--provider gcp"])
 def test_limits_on_rent_leave_what_can_be_owned(limit: str, ask_once: Cli) -> None:
-    """Where and by whom machines are rented out says nothing of those that are bought."""
+    """The place and the provider of rented machines say nothing of those that are bought."""
     asked = f"{QUICK} --rate 2 --json"
     free = ask_once(asked).document()["owned"]
     bound = ask_once(f"{asked} {limit}").document()["owned"]
@@ -365,7 +365,7 @@ def test_no_way_is_priced_on_a_placeholder_nor_discounted_twice(typed: str, ask_
 
 
 def test_more_load_uses_more_of_the_boards_that_are_paid_for(ask_once: Cli) -> None:
-    """Of eight boards that are bought, those that stay idle are not used."""
+    """Boards that stay idle are not used, though eight are bought."""
     asked = "advisor cost --model llama-3.1-8b --own 8xh100-sxm --as-of 2026-11-20 --json --rate"
     used = [ask_once(f"{asked} {rate}").document()["owned"][0]["load_fraction"] for rate in (4, 40, 100)]
     assert used == sorted(used)

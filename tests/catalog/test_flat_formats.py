@@ -456,7 +456,7 @@ def test_a_chip_is_sold_with_smaller_memories(chip: Accelerator) -> None:
 @pytest.mark.parametrize("id_", accelerators.all_ids())
 def test_a_name_of_several_memories_is_said_with_the_one_that_is_taken(id_: str) -> None:
     names = (id_, *(name for name, target in accelerators.aliases().items() if target == id_))
-    others = accelerators.sold_with_other_memory(accelerators.by_id(id_))
+    others = accelerators.other_memories(accelerators.by_id(id_))
     for name in names:
         record, note = accelerators.get(name)
         said = f"{record.memory_bytes / GIB:.0f} GB" if record.memory_bytes else ""

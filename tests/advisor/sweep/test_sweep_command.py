@@ -295,7 +295,7 @@ def test_a_missing_package_is_told_before_the_work(
 def test_without_the_package_for_several_processes_one_runs_all_points(
     study: Callable[[str], Path], cli: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An option that nobody typed needs no package that nobody was told to install."""
+    """The default of an option needs no optional package."""
 
     def find_spec(name: str, *_: object) -> object:
         return None if name == "joblib" else importlib.machinery.PathFinder.find_spec(name)
