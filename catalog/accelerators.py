@@ -64,14 +64,15 @@ def _with_memory(id_: str) -> Accelerator | None:
     return record.model_copy(update=changes | {"smaller_memories_gib": ()})
 
 
-def get(name: str) -> Chosen[Accelerator]:
-    """Return the accelerator that the user means by `name`, and a note that names the choice.
+def get(name: str, *, any_memory: bool = False) -> Chosen[Accelerator]:
+    """Return the accelerator that the user means by `name`, and a note that names the choice, with its memory if others
+    are sold under the name; `any_memory`: the name means all of these.
 
     Raises: UnknownNameError: no record or several records have this name, or it is of a chip that is described only;
         `hint` lists near misses.
     """
     if (found := _accelerator_named(name)) is not None:
-        return found
+        return found if any_memory else _with_memory_said(found, name)
     kind, colon, count = name.partition(":")
     if colon and count.isdigit():
         raise UnknownNameError(
@@ -112,12 +113,37 @@ def _accelerator_named(name: str) -> Chosen[Accelerator] | None:
     Raises: UnknownNameError: several records have the name, or the one that has it has another memory than it states.
     """
     try:
-        found = match(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
+        same = match(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
     except UnknownNameError:
         if (board := _as_in_shops(name)) is None:
             raise
         return board
-    return _as_in_shops(name) if found is None else Chosen(by_id(found.id), found.note)
+    return _as_in_shops(name) if same is None else Chosen(by_id(same.id), same.note)
+
+
+def _with_memory_said(found: Chosen[Accelerator], name: str) -> Chosen[Accelerator]:
+    """Return the accelerator of a name with a note on its memory, if the name states none and others are sold."""
+    record = found.record
+    others = other_memories(record)
+    if not others or record.memory_bytes is None or _MEMORY.search(name):
+        return found
+    taken = found.note or f"accelerator '{name}' is taken"
+    ids = ", ".join(others)
+    return Chosen(record, f"{taken} with {record.memory_bytes / GIB:.0f} GB of memory; also sold: {ids}")
+
+
+def other_memories(record: Accelerator) -> tuple[str, ...]:
+    """Return the ids of what is sold under the same name with another memory, the smallest first. Boards whose memory
+    was changed after sale are not."""
+    return tuple(f"{record.id}-{size}gb" for size in record.smaller_memories_gib) or _boards_of(record.id)
+
+
+@functools.cache
+def _boards_of(id_: str) -> tuple[str, ...]:
+    """Return the ids that are another one and a memory behind it."""
+    named = re.compile(rf"{re.escape(id_)}-(\d+)gb")
+    boards = [(int(size[1]), each) for each in all_ids() if (size := named.fullmatch(each))]
+    return tuple(each for _, each in sorted(boards) if not by_id(each).modified)
 
 
 _BESIDE_THE_NAME: Final = re.compile(

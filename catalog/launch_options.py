@@ -50,8 +50,8 @@ class OlderWords(NamedTuple):
     present: str
     """Oldest release that was read with it."""
     older: str
-    """Words of earlier releases with {value}; `--option:key` for a key of a JSON option; `=1` if a value of 1 needs no
-    words; empty if earlier releases have no words for it."""
+    """Words of earlier releases with {value}, or for the value that the option names; `--option:key` for a key of a
+    JSON option; `=1` if a value of 1 needs no words; empty if earlier releases have no words for it."""
 
 
 @functools.cache
@@ -80,7 +80,11 @@ def words_in_release(engine: str, argv: Sequence[str], release: str) -> tuple[st
         row = rows.get(word)
         valued = rows.get(f"{word}={words[0]}") if words else None
         if valued and release and version_key(release) < version_key(valued.present):
-            raise _absent(engine, release, f"{word} {words[0]}", valued)
+            if not valued.older:
+                raise _absent(engine, release, f"{word} {words[0]}", valued)
+            found += valued.older.split()
+            words.pop(0)
+            continue
         if row is None or not release or version_key(release) >= version_key(row.present):
             found.append(word)
             continue

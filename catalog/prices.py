@@ -645,6 +645,16 @@ def read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, .
 
     Raises: InputFileError: the file is damaged.
     """
+    if latest is None:
+        return _rows_of(path, None, 0)
+    try:
+        changed_at_ns = path.stat().st_mtime_ns
+    except OSError:
+        changed_at_ns = 0
+    return _remembered_rows(path, latest, changed_at_ns)
+
+
+def _rows_of(path: Path, latest: datetime.date | None, changed_at_ns: int) -> tuple[Price, ...]:
     found: list[Price] = []
     seen: dict[Hashable, int] = {}
     for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
@@ -655,6 +665,10 @@ def read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, .
         )
         found.append(price)
     return tuple(found)
+
+
+_remembered_rows = lru_cache(maxsize=2)(_rows_of)
+"""Rows of the user's own files, which prices and notes on them ask for; another time of change is another file."""
 
 
 def _price(cells: dict[str, str], where: str, latest: datetime.date | None) -> Price:

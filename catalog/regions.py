@@ -45,10 +45,11 @@ def get_region(name: str) -> tuple[Region, str]:
     return all_regions()[found.id], found.note
 
 
-def region_of_offer(cloud_region: str) -> Region | None:
-    """Return the place of a cloud region as price rows write it; None if the table does not know it."""
-    known = all_regions().get(cloud_region)
-    return known or all_regions().get(_aliases().get(cloud_region.lower(), ""))
+def region_of_offer(cloud_region: str, country: str = "") -> Region | None:
+    """Return the place of a cloud region as price rows write it, else of its country by ISO code; None if the table
+    knows neither."""
+    names = (name for word in (cloud_region, country) for name in (word, _aliases().get(word.lower(), "")))
+    return next((all_regions()[name] for name in names if name in all_regions()), None)
 
 
 @functools.cache

@@ -138,6 +138,31 @@ def attention_of(family: str) -> str:
 
 
 @cache
+def attention_matrices(family: str) -> tuple[str, ...]:
+    """Return the names of the matrices of queries, keys, values and outputs in Transformers' attention of a model type;
+    empty if the type has other ones, or if its names are not known.
+
+    Source: data/training/models.toml.
+    """
+    rows = read_toml(_MODELS)["transformers"]["attention_matrices"]
+    return next((tuple(names.split()) for names, families in rows.items() if family in families), ())
+
+
+@cache
+def all_attention_matrices() -> tuple[tuple[str, ...], ...]:
+    """Return the names of attention's matrices in Transformers by kind of model, those that are in one included.
+
+    Source: data/training/models.toml.
+    """
+    table = read_toml(_MODELS)["transformers"]
+    return tuple(
+        tuple(names.split())
+        for kind in ("attention_matrices", "joint_attention_matrices")
+        for names in table[kind]
+    )
+
+
+@cache
 def is_in_transformers(framework: str, family: str) -> bool:
     """Whether the newest release of Transformers that a framework takes has a model type; True for a type that no
     release that was read has, whose code lies in its repository.

@@ -75,13 +75,16 @@ def parse_own(text: str) -> ListedMachine:
     own: list[tuple[int, str]] = []
     notes = list(assumed)
     for part in names_of(text, "--own"):
-        number, id_ = count_accelerators(part)
+        number, chosen = count_accelerators(part)
+        id_ = chosen.record.id
+        if accelerators.other_memories(chosen.record):
+            notes.append(chosen.note)
         if number is None:
             notes.append(f"--own {part} is taken as 1x{id_}")
         if number == 0:
             raise AdvisorError(f"--own {part}: none of them", fix=f"--own 1x{id_}, or no --own")
         own.append((nodes * (1 if number is None else number), id_))
-    return ListedMachine(tuple(own), tuple(notes), are_alternatives=bool(alternatives))
+    return ListedMachine(tuple(own), tuple(filter(None, notes)), are_alternatives=bool(alternatives))
 
 
 _EITHER: Final = re.compile(r",?\s+or\s+", re.IGNORECASE)
@@ -99,10 +102,12 @@ def _named_accelerators(
     most: list[tuple[int, str]] = []
     notes: list[str] = []
     for name in names_of(text, "--gpu"):
-        number, id_ = count_accelerators(name)
+        number, chosen = count_accelerators(name)
+        id_ = chosen.record.id
         ids.append(id_)
+        if number is None or accelerators.other_memories(chosen.record):
+            notes.append(chosen.note)
         if number is None:
-            notes.append(accelerators.get(name).note)
             continue
         if number == 0:
             raise AdvisorError(f"--gpu {name}: none of them", fix=f"--gpu {id_}, or no --gpu")
@@ -289,5 +294,5 @@ def _trace_note(load: LoadOptions) -> str:
         return f"of {load.trace}, lengths count; clients do not follow its instants"
     return (
         f"of {load.trace}, lengths and mean rate count in the screen; the deployments that are shown have replayed it, "
-        "each replica its share"
+        "each replica its share, of a long one parts of all its hours"
     )

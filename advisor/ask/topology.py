@@ -7,7 +7,8 @@ from typing import Final
 
 from advisor.catalog.accelerators import get
 from advisor.catalog.errors import AdvisorError, UnknownNameError
-from advisor.catalog.schema import Calibration
+from advisor.catalog.resolve import Chosen
+from advisor.catalog.schema import Accelerator, Calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.collectives import Topology, topology_of
 from advisor.simulator.collectives.fabric_text import KNOWN_NETWORKS, describe, is_understood
@@ -60,19 +61,19 @@ _BEHIND: Final = re.compile(
 )
 
 
-def count_accelerators(text: str) -> tuple[int | None, str]:
-    """Return the number and the id of accelerators: 8xh100-sxm, 8 H100, h100:8, 2x8xH100; None if no number is said.
+def count_accelerators(text: str) -> tuple[int | None, Chosen[Accelerator]]:
+    """Return the number and the kind of accelerators: 8xh100-sxm, 8 H100, h100:8, 2x8xH100; None if no number is said.
 
     Raises: UnknownNameError: no accelerator is called so.
     """
     times = _TIMES.fullmatch(text)
     if times is None and _is_accelerator(text):
-        return None, get(text).record.id
+        return None, get(text)
     for found in (times, _AHEAD.fullmatch(text), _BEHIND.fullmatch(text)):
         for spelling in (found["name"], found["name"].removesuffix("s")) if found else ():
             if found is not None and _is_accelerator(spelling):
-                return prod(map(int, re.findall(r"\d+", found["count"]))), get(spelling).record.id
-    return None, get(times["name"] if times else text).record.id
+                return prod(map(int, re.findall(r"\d+", found["count"]))), get(spelling)
+    return None, get(times["name"] if times else text)
 
 
 def _is_accelerator(name: str) -> bool:

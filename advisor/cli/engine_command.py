@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.ask.measures import parse_count
-from advisor.catalog import engines, models
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import cached_value_bytes, joined_cache, known_cache, known_dtype
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_text
@@ -99,6 +99,8 @@ def with_pasted_command(
     """
     start = _find_start(arguments)
     notes: list[str] = []
+    if start is not None and _SEARCH in known and _names_hardware(start):
+        return list(arguments), ()  # a question that begins as a command does
     if start is None:
         start, notes = _find_in_files(arguments, known, flags)
     if start is None:
@@ -148,6 +150,24 @@ def with_pasted_command(
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value and name not in flags else [name]
     return typed, (*notes, *_notes(found, program))
+
+
+def _names_hardware(start: _Start) -> bool:
+    """Whether words behind the model of a pasted command name an accelerator, as those of a question do."""
+    words = [value or "" for name, value in _options_of(start) if not name][1:]
+    spans = (
+        " ".join(words[place : place + count]).strip(".,:;?!()")
+        for place in range(len(words))
+        for count in range(1, _MOST_WORDS_OF_HARDWARE + 1)
+    )
+    return any(
+        accelerators.find(text.removesuffix("s")) or accelerators.find(text)
+        for text in spans
+        if len(text) > 1
+    )
+
+
+_MOST_WORDS_OF_HARDWARE: Final = 3
 
 
 def _with_own_in_front(start: _Start, known: Collection[str], flags: Collection[str]) -> _Start:

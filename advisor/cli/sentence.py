@@ -16,7 +16,7 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.formats.accelerator_names import unknown_accelerator
 from advisor.catalog.formats.machine_listing import nodes_in
 from advisor.catalog.schema import Model
-from advisor.catalog.units import DAY_S, HOUR_S, MILLISECOND_S, MINUTE_S
+from advisor.catalog.units import DAY_S, GIB, HOUR_S, MILLISECOND_S, MINUTE_S
 from advisor.catalog.use_cases import get_use_case
 from advisor.simulator.layout import OTHER_WORK
 from advisor.simulator.workloads.speech import SEGMENT_S
@@ -70,6 +70,9 @@ _SIZE: Final = re.compile(r"(?:\bllama\s)?\b(?P<size>\d+(?:\.\d+)?b)\b")
 _NAME_WORDS: Final = 4
 _MACHINE_WORDS: Final = 6
 """Most words of an accelerator's name: mac studio m3 ultra with 256gb."""
+_STATED_MEMORY: Final = re.compile(r"\(?(?P<size>\d{1,3}) ?gb\b(?! (?:of )?(?:ram|system|ddr|nvme|ssd|disk))")
+"""Memory behind the name of a board."""
+_MEMORY_TOLERANCE: Final = 0.08
 _MEMORY_FIRST: Final = re.compile(
     r"\b(?P<memory>\d{2,3}) ?gb "
     r"(?P<machine>(?:mac ?(?:studio|mini|book ?(?:pro|air))(?: m\d)?|m\d)(?: (?:ultra|max|pro))?)\b"
@@ -196,6 +199,8 @@ def _refuse_without_load(text: str, options: Mapping[str, str]) -> None:
     is_rented = re.search(rf"\b(?:{_any('before', 'rented')})\b", lower) is not None
     if is_rented and not own:
         return
+    if _FORMAT_ASKED.search(lower):
+        raise _asks_memory(text, {"--precision": "q4_k_m", **options}, "which format fits")
     limits = options.keys() & {"--tpot-p99", "--ttft-p99"}
     if (_SPEED.search(lower) and not limits) or (_MEASURED.search(lower) and _JUDGED.search(lower)):
         in_host = re.search(r"\b(?:ram|main memory|system memory)\b", lower) is not None
@@ -225,7 +230,14 @@ def _load_of_a_bill(options: Mapping[str, str]) -> str:
     return f"--rate {users * case.requests_per_user_day / DAY_S:.3g}{lengths}"
 
 
-def _asks_memory(text: str, options: Mapping[str, str]) -> AdvisorError:
+_FORMAT_ASKED: Final = re.compile(
+    r"\b(?:which|what|best|welche[rs]?|quelle?|qué|quale)\b[^.?!,]{0,15}"
+    r"\b(?:quants?|quanti[sz]ation|quantisierung|quantification|cuantizaci[oó]n|quantizzazione|gguf)\b"
+)
+"""Questions about the format of weights."""
+
+
+def _asks_memory(text: str, options: Mapping[str, str], what: str = "for memory alone") -> AdvisorError:
     """Return the refusal of a question about memory alone, with the command that answers it."""
     one = {
         name: value.partition(",")[0] if name == "--precision" else value for name, value in options.items()
@@ -233,7 +245,7 @@ def _asks_memory(text: str, options: Mapping[str, str]) -> AdvisorError:
     named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in one.items() if name in _OF_MEMORY)
     gpu = f" --gpu {options['--own']}" if "--own" in options else "" if "--gpu" in options else " --gpu ID"
     return AdvisorError(
-        f"'{text}' asks for memory alone",
+        f"'{text}' asks {what}",
         why="advisor recommend ranks machines for a load",
         fix=f"advisor memory {named}{gpu}, or name a load: for 20 users",
     )
@@ -775,7 +787,8 @@ class _Reader:
                 before = " ".join(words[:place])
                 counted = rf"(?P<number>\d{{1,5}}|\b(?:an?|{_any('before', 'one')}))"
                 told = re.search(
-                    rf"(?:\b(?:{_any('before', 'owner')}|the) )*(?:{counted} ?[x×*]? ?)?$",
+                    rf"(?:\b(?:{_any('before', 'owner')}|the) )*(?:{counted} ?[x×*]? ?)?"
+                    rf"(?:\b(?:{_any('before', 'kind_of_hardware')}|{_any('before', 'portable')}) )*$",
                     f"{before} ",
                 )
                 assert told is not None
@@ -801,12 +814,38 @@ class _Reader:
                     or (known := _accelerator(found["name"])) is None
                 ):
                     continue
+                known = self._with_stated_memory(
+                    found["name"], known, words[place + count :], int(number or 1)
+                )
+                if (stated := _STATED_MEMORY.match(" ".join(words[place + count :]))) is not None:
+                    del words[place + count : place + count + len(stated[0].split())]
                 typed = " ".join((told[0].strip(), found[0]))
                 end = re.search(r"[,.;?!]*$", words[place + count - 1])
                 marked = mark + (end[0] if end else "")
                 self.typed = " ".join((*(rest[:-1] if is_behind else rest), marked, *words[place + count :]))
                 return _Named(mark, typed, int(number or 1), known, is_own, has_article)
         return None
+
+    def _with_stated_memory(self, name: str, known: str, behind: list[str], number: int) -> str:
+        """Return the accelerator of a name that has the memory which stands behind it, that of a laptop where one is
+        named; the one of the name alone where no memory stands there, or that of all boards together.
+
+        Raises: UnknownNameError: no board of this name has that memory.
+        """
+        stated = _STATED_MEMORY.match(" ".join(behind[:3]))
+        size = int(stated["size"]) * GIB if stated is not None else 0
+
+        def fits(id_: str, count: int = 1) -> bool:
+            held = accelerators.by_id(id_).memory_bytes
+            return not size or not held or abs(size / (count * held) - 1.0) < _MEMORY_TOLERANCE
+
+        names = (f"{name} {word}" for word in _words()["before"]["portable"] if word in self.typed)
+        portable = next((other.id for each in names if (other := accelerators.find(each))), None)
+        if portable is not None and fits(portable):
+            return portable
+        if stated is None or fits(known) or fits(known, number):
+            return known
+        return accelerators.get(f"{name} {stated['size']}gb").record.id
 
     def _model(self) -> str:
         """Return the model that the words name."""

@@ -3,6 +3,8 @@
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +14,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_text
 from advisor.catalog.schema.tuner import Tuner
-from advisor.catalog.training import tuners
+from advisor.catalog.training import all_attention_matrices, tuners
 from advisor.cli.engine_words import places_of_lone_words, plain_signs
 from advisor.cli.launch_files import is_answer, is_notebook, python_and_shell
 from advisor.cli.python_source import settings_of_python
@@ -29,6 +31,7 @@ _OF_TRL: Final = {
     "max_seq_length": "load.max_seq_length",
     "lora_r": "peft.r",
     "lora_alpha": "peft.lora_alpha",
+    "lora_target_modules": "peft.target_modules",
     "load_in_4bit": "load.load_in_4bit",
     "gradient_checkpointing": "load.use_gradient_checkpointing",
 }
@@ -36,7 +39,7 @@ _OF_TRL: Final = {
 _LEAST_KNOWN: Final = 3
 _MOST_CHARACTERS: Final = 200_000
 _NOT_OF_A_PLAN: Final = re.compile(r"learning_rate|datasets?$|dataset\.(?!packed)")
-_OF_PLANS: Final = ("method", "optimizer", "precision", "sequences", "checkpointing", "sharding")
+_OF_PLANS: Final = ("method", "adapters", "optimizer", "precision", "sequences", "checkpointing", "sharding")
 """Parts of a plan that settings say; the others follow from the machines."""
 _LOOPS: Final = ("dpo", "orpo", "kto", "reward", "grpo", "ppo", "rloo")
 _STAGE: Final = re.compile(r"(?:zero|z)[_-]?([0-3])", re.IGNORECASE)
@@ -183,10 +186,10 @@ def _settings_in(text: str) -> dict[str, Any]:
         if not word.startswith("-") and word.endswith((".yaml", ".yml", ".py")) and Path(word).is_file():
             found = _settings_in(read_text(Path(word))) | found
         elif word.startswith("--") and not equals:
-            behind = words[place + 1] if place + 1 < len(words) else ""
-            found[name.replace("-", "_")] = (
-                True if behind.startswith("--") or not behind else _value_of(behind)
-            )
+            behind = list(takewhile(lambda each: not each.startswith("--"), words[place + 1 :]))
+            key = name.replace("-", "_")
+            many = len(behind) > 1 and key in _names_of_matrices()
+            found[key] = True if not behind else behind if many else _value_of(behind[0])
         elif equals and (word.startswith("--") or re.fullmatch(r"[\w.]+", name)):
             found[name.replace("-", "_") if word.startswith("--") else name] = _value_of(value)
     if match := re.search(
@@ -194,6 +197,14 @@ def _settings_in(text: str) -> dict[str, Any]:
     ):
         found["$gpus"] = int(next(filter(None, match.groups())))
     return found
+
+
+@cache
+def _names_of_matrices() -> frozenset[str]:
+    """Return the options that name matrices, behind which several words may stand."""
+    keys = {key for tuner in tuners().values() for words in tuner.adapters.values() for key in words}
+    of_trl = (name for name, key in _OF_TRL.items() if key in keys)
+    return frozenset((*(key.rpartition(".")[2] for key in keys), *of_trl))
 
 
 def _value_of(text: str) -> Any:
@@ -329,7 +340,7 @@ def _options(
     if _word_of(tuner.sequences, settings)[0] == "padded" and "--mean-length" not in typed:
         notes.append("sequences are padded and taken as full: --mean-length N says their mean")
     found |= step
-    switches = _switches(tuner, settings) + _adapters(settings)
+    switches = _switches(tuner, settings) + _adapters(tuner, settings)
     if switches and "--features" in known:
         found["--features"] = ",".join(switches)
     elif switches:
@@ -364,23 +375,31 @@ def _switches(tuner: Tuner, settings: Settings) -> list[str]:
     ]
 
 
-_TARGETS: Final = ("lora_target_modules", "target_modules", "lora_target", "lora_attn_modules")
-"""Last words of the keys under which trainers name the matrices that have adapters."""
-_OF_FEED_FORWARD: Final = re.compile(r"gate|up|down|fc|mlp|dense_\w+_|w[123]\b|linear|all|experts")
-_OF_TORCHTUNE: Final = "model.apply_lora_to_mlp"
-
-
-def _adapters(settings: Settings) -> list[str]:
+def _adapters(tuner: Tuner, settings: Settings) -> list[str]:
     """Return the switch of adapters on attention alone, or on queries and values alone; none where they are on more, or
     where settings do not name them.
 
-    Source: configurations of axolotl, LLaMA-Factory, ms-swift, torchtune and TRL.
+    Source: catalog/data/training/tuners.toml and models.toml.
     """
-    stated = (value for key, value in settings.items() if key.rpartition(".")[2] in _TARGETS)
-    names = {name for value in stated for name in re.findall(r"[A-Za-z]\w*", str(value))}
-    if not names or settings.get(_OF_TORCHTUNE) or any(map(_OF_FEED_FORWARD.search, names)):
+    keys = {key for words in tuner.adapters.values() for key in words}
+    names = {name for key in keys if key in settings for name in _matrices_in(key, settings[key])}
+    own = [value for words in tuner.adapters.values() for value in words.values() if isinstance(value, list)]
+    pairs = {frozenset(rows[:3:2]) for rows in all_attention_matrices() if len(rows) == _ALONE}
+    if not names or not names.issubset({name for rows in (*all_attention_matrices(), *own) for name in rows}):
         return []
-    return ["adapters_query_value" if names == {"q_proj", "v_proj"} else "adapters_attention"]
+    return ["adapters_query_value" if names in pairs else "adapters_attention"]
+
+
+_ALONE: Final = 4
+"""Number of matrices of attention where none are joint: queries, keys, values and outputs."""
+
+
+def _matrices_in(key: str, value: Any) -> Iterator[str]:
+    """Yield the names in the setting of a key; a key that is on stands for its own matrices."""
+    if value is True:
+        yield key
+    elif value:
+        yield from re.findall(r"[A-Za-z][\w-]*", str(value))
 
 
 def _says(own: Any, value: Any) -> bool:

@@ -2,8 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from advisor.catalog.architectures import ClassLimit, class_lacks, class_of, refuses_cache
@@ -15,11 +14,11 @@ from advisor.catalog.schema import Engine, Model
 from advisor.decide import power
 from advisor.decide.candidates import Candidate, cache_format, fit_memory, slot_variants
 from advisor.decide.load_runs import spread_of_contexts
+from advisor.decide.replicas import ReplicaCase, plain_replica
 from advisor.decide.scenario import Scenario
-from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import has_state
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.speculation import chosen_speculation, speculative_replica
 from advisor.simulator.workloads.lora import Adapters, lora_replica
 
@@ -299,37 +298,6 @@ def _nearest_cache(candidate: Candidate) -> str:
     return "--levers none"
 
 
-_REMEMBERED_REPLICAS: Final = 512
-"""Replicas that a process remembers, of 0.1 MB each: a question about the whole catalog models up to 400."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ReplicaCase:
-    """Everything that decides a candidate's replica without levers, as a key; a shared library only saves work."""
-
-    deployment: Deployment
-    settings: EngineSettings | None
-    mean_input_tokens: int
-    mean_output_tokens: int
-    longest_request_tokens: int
-    context_spread: float
-    library: OperatorLibrary | None = field(compare=False)
-
-
-@lru_cache(maxsize=_REMEMBERED_REPLICAS)
-def _plain_replica(case: _ReplicaCase) -> ReplicaModel:
-    """Return the replica of a case; searches that change limits, offers or the load of a question have the same."""
-    return model_replica(
-        case.deployment,
-        settings=case.settings,
-        mean_input_tokens=case.mean_input_tokens,
-        mean_output_tokens=case.mean_output_tokens,
-        max_context_tokens=case.longest_request_tokens,
-        context_spread=case.context_spread,
-        library=case.library,
-    )
-
-
 def replica_of(
     candidate: Candidate, scenario: Scenario, library: OperatorLibrary | None = None
 ) -> ReplicaModel:
@@ -345,15 +313,15 @@ def replica_of(
         deployment = candidate.deployment
         ranks = deployment.data_parallel if deployment.engine.token_budget_of == "rank" else 1
         settings = EngineSettings(candidate.max_num_seqs, ranks * candidate.max_num_batched_tokens)
-    replica = _plain_replica(
-        _ReplicaCase(
+    replica = plain_replica(
+        ReplicaCase(
             candidate.deployment,
             settings,
             traffic.mean_input_tokens,
             traffic.mean_output_tokens,
-            traffic.longest_request_tokens,
             spread_of_contexts(traffic),
-            library,
+            traffic.longest_request_tokens,
+            library=library,
         )
     )
     replica = replace(replica, policy=replace(replica.policy, prefix_caching=candidate.caches_prefixes))

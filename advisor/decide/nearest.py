@@ -10,7 +10,8 @@ from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
 from advisor.decide.offers import find_wider_limit
-from advisor.decide.purchase import budget_option, smallest_budget
+from advisor.decide.purchase import Demand, budget_option, smallest_budget
+from advisor.decide.ranking import judge_purchase
 from advisor.decide.reason import NoKernels
 from advisor.decide.scenario import Constraints, Objectives, Scenario
 from advisor.decide.trial import Found
@@ -27,14 +28,14 @@ LIMITS: Final = {
     "--max-gpus": "max_accelerators",
     "--power-budget": "power_budget_w",
 }
-"""Options that limit a question, and the fields of its constraints."""
+"""Fields of the constraints by the options that set them."""
 _FACTORS: Final = (1.25, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Limits that are tried, over those of the question: an answer is at most half as long again as the shortest up to 16,
 and costs four searches."""
 _MOST_CONFIRMED: Final = 3
 """Factors at which a whole search is asked to confirm what short runs held. Own choice: each costs a search."""
-_FOUR_BITS: Final = ("int4", "q4_k_m", "exl3-4.0bpw")
-"""Formats that make a model small enough for hardware that is there: of several the first that an engine serves."""
+_SMALL_FORMATS: Final = ("int4", "q4_k_m", "exl3-4.0bpw")
+"""Formats that make a model small enough for hardware that is there: the first that an engine serves on it."""
 _MORE: Final = (1.0, 1.25, 1.6, 2.0)
 """Budgets that are tried, over the cheapest bill that short runs hold; long runs may need a second replica."""
 _CENT_USD: Final = 0.01
@@ -171,18 +172,19 @@ def _changes(
 ) -> Iterator[ChangedQuestion | LooserLimits]:
     """Yield questions with one change each."""
     limits = scenario.constraints
-    fewest_bits = _four_bits(limits, engines) if limits.own and not limits.precisions else ""
-    smaller = scenario.with_limits(precisions=(fewest_bits,)) if fewest_bits else None
+    can_shrink = limits.own and not limits.precisions
+    fewest = _small_format(limits, engines) if can_shrink else ""
+    smaller = scenario.with_limits(precisions=(fewest,)) if fewest else None
     if smaller is not None:  # quality and latency are given up before hardware is bought
-        yield ChangedQuestion(f"--precision {fewest_bits}", smaller)
+        yield ChangedQuestion(f"--precision {fewest}", smaller)
     looser = LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
     if limits.own:
         yield looser
         if smaller is not None:
-            yield LooserLimits(f"--precision {fewest_bits} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
+            yield LooserLimits(f"--precision {fewest} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
         larger = [(need, "", scenario) for need in _needed_accelerators(scenario, model, engines)]
         if smaller is not None:
-            format_option = f" --precision {fewest_bits}"
+            format_option = f" --precision {fewest}"
             larger += [
                 (need, format_option, smaller) for need in _needed_accelerators(smaller, model, engines)
             ]
@@ -212,19 +214,6 @@ def _changes(
             yield LooserLimits("drop --engine, with ", other, (("ttft", "e2e"), _ALL_METRICS))
         free = scenario.with_limits(own=Constraints.model_fields["own"].get_default())
         yield ChangedQuestion("drop --own", free)
-
-
-def _four_bits(limits: Constraints, engines: tuple[Engine, ...]) -> str:
-    """Return the usual format of four bits that an allowed engine serves on owned hardware; empty if there is none."""
-    chips = [accelerator_catalog.by_id(name) for _, name in limits.own]
-    served = {
-        name
-        for chip in chips
-        for engine in engines
-        if engine.id in chip.engines
-        for name in weight_formats(engine, chip)
-    }
-    return next((name for name in _FOUR_BITS if name in served), "")
 
 
 def _has_load(scenario: Scenario) -> bool:
@@ -263,6 +252,17 @@ def _enough(scenario: Scenario, ask: Ask) -> str:
     return ""
 
 
+def _small_format(limits: Constraints, engines: tuple[Engine, ...]) -> str:
+    """Return a format of four bits that the engines serve on the hardware that is there; empty if they serve none."""
+    served = {
+        dtype
+        for _, name in limits.own
+        for engine in engines
+        for dtype in weight_formats(engine, accelerator_catalog.by_id(name))
+    }
+    return next((dtype for dtype in _SMALL_FORMATS if dtype in served), "")
+
+
 def _most_load(scenario: Scenario, ask: Ask) -> str:
     """Return the request rate that the owned hardware carries, all kinds together or one alone, as options to type;
     empty if it serves no request."""
@@ -271,8 +271,11 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
     for carried in dict.fromkeys((sum(rates), max(rates))) if rates else ():
         for part in _RETRY_FRACTIONS:
             rate = float(f"{part * carried:.3g}")
-            if ask(_with_rate(scenario, rate)) is not None:
-                return f"--rate {rate:g}, which was found to be carried by what is there"
+            asked = _with_rate(scenario, rate)
+            if (found := ask(asked)) is not None:
+                is_likely = judge_purchase(asked, Demand("rate", rate), found).holds == "likely"
+                how = "" if is_likely else ", though only marginally: it may miss the objectives"
+                return f"--rate {rate:g}, which was found to be carried by what is there{how}"
     return ""
 
 

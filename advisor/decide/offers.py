@@ -290,7 +290,7 @@ def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
         tenancy=price.tenancy,
         usd_per_hour=price.usd_per_hour,
         accelerators_per_unit=price.num_accelerators,
-        observed_on=price.observed_on.isoformat(),
+        observed_on=price.observed_on.isoformat() if price.is_dated else "",
         age_days=price_age_days(price, as_of),
         url=price.url,
         min_quantity=price.min_quantity,

@@ -87,7 +87,7 @@ class Offer:
     """Price of one unit, which holds `accelerators_per_unit` accelerators [USD/h]."""
     accelerators_per_unit: int
     observed_on: str
-    """Day on which the price was read, as ISO 8601."""
+    """Day on which the price was read, as ISO 8601; empty where its source bears no date."""
     age_days: int | None
     """Age of the price on the day of the question [days]; None where its source bears no date."""
     url: str
@@ -99,6 +99,23 @@ class Offer:
     """Price of storage [USD/(GB·h)]; None where the provider states none."""
     egress_usd_per_gb: float | None = None
     """Price of egress [USD/GB]; None where the provider states none."""
+
+    @property
+    def price_words(self) -> str:
+        """How old the price is: `price of 2026-11-13`, or `undated price`."""
+        return f"price of {self.observed_on}" if self.observed_on else "undated price"
+
+    @property
+    def source_line(self) -> str:
+        """Address where the price was read, with the day and the age."""
+        if not self.observed_on:
+            return f"Undated price: {self.url}"
+        return f"Price read on {self.observed_on} ({self.age_days} days ago): {self.url}"
+
+    @property
+    def read_words(self) -> str:
+        """Day on which the price was read, or `undated`."""
+        return self.observed_on or "undated"
 
     @property
     def is_listed(self) -> bool:

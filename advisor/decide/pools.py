@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
@@ -20,15 +19,13 @@ from advisor.decide.offers import ROUNDING, Placement, placements
 from advisor.decide.option import Share
 from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
+from advisor.decide.replicas import ReplicaCase, Work, plain_replica
 from advisor.decide.scenario import Scenario
 from advisor.decide.unlike_parts import LARGEST_WORKER, Asked, Base, Side, fleets
-from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import (
     DisaggregatedModel,
     PoolPlan,
-    decode_replica,
     join_pools,
-    prefill_replica,
 )
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ServingResult
@@ -37,8 +34,6 @@ _SLOTS: Final = 512
 """Answers under way in a decode worker at most: graphs of all these batches are captured."""
 _ROUND: Final = 1024
 """Round a token budget that holds a prompt to a multiple of this number [tokens]."""
-_REMEMBERED_WORKERS: Final = 128
-"""Replicas of workers that a process remembers: those of some ten accelerators, each with both kinds of work."""
 _TAIL_OVER_MEAN: Final = 2.0
 """Ratio of the p99 to the mean of a queueing delay when service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
@@ -183,23 +178,37 @@ def sides_of(
         ways = tuple(
             placements(one.deployment.accelerators_per_replica, offers[chip.id], accelerators[chip.id])
         )
-        for kind, kept in zip(("prefill", "decode"), sides, strict=True):
-            side = _side(scenario, worker, kind, ways, caches_prefixes=base.caches_prefixes)
+        prefill = _side(scenario, worker, "prefill", ways, caches_prefixes=base.caches_prefixes)
+        decode = _side(scenario, worker, "decode", ways, caches_prefixes=base.caches_prefixes)
+        for side, kept in ((prefill, sides[0]), (decode, sides[1])):
             kept += [side] if side else []
     return sides
 
 
 def _side(
-    scenario: Scenario, worker: Candidate, kind: str, ways: tuple[Placement, ...], *, caches_prefixes: bool
+    scenario: Scenario,
+    worker: Candidate,
+    kind: Work,
+    ways: tuple[Placement, ...],
+    *,
+    caches_prefixes: bool,
 ) -> Worker | None:
     """A kind of worker with its bound; None where it does not fit or misses an objective alone."""
     traffic = scenario.traffic
     slots = min(_SLOTS, worker.max_num_seqs)
     budget = max(worker.max_num_batched_tokens, -(-traffic.mean_input_tokens // _ROUND) * _ROUND)
     settings = EngineSettings(slots, budget)
-    means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
     try:
-        replica = _replica_of(kind, worker.deployment, means, settings, spread_of_contexts(traffic))
+        replica = plain_replica(
+            ReplicaCase(
+                worker.deployment,
+                settings,
+                float(traffic.mean_input_tokens),
+                float(traffic.mean_output_tokens),
+                spread_of_contexts(traffic),
+                work=kind,
+            )
+        )
         if kind == "prefill":
             policy = replace(replica.policy, prefix_caching=caches_prefixes)
             replica = replace(replica, policy=policy)
@@ -217,20 +226,6 @@ def _side(
         caches_prefixes=caches_prefixes,
     )
     return Worker(started, replica, ways, bound, slack_s) if bound > 0 and slack_s > 0 and ways else None
-
-
-@lru_cache(maxsize=_REMEMBERED_WORKERS)
-def _replica_of(
-    kind: str, deployment: Deployment, means: tuple[float, float], settings: EngineSettings, spread: float
-) -> ReplicaModel:
-    """Return a worker that only prefills or only decodes, for the mean tokens of prompts and answers.
-
-    Raises: AdvisorError: it does not fit.
-    """
-    if kind == "prefill":
-        return prefill_replica(deployment, means[0], settings)
-    slots = settings.max_num_seqs or _SLOTS
-    return decode_replica(deployment, *means, slots, settings, context_spread=spread)
 
 
 def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, float]:

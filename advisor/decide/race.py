@@ -823,6 +823,19 @@ def run_planning_point(
     return None
 
 
+def grow_until_likely(scenario: Scenario, plan: Planned) -> Planned | None:
+    """Return a plan with as many replicas more as make it likely to hold, at its planning point; None where no number
+    that can be had does."""
+    grown: Planned | None = plan
+    while grown is not None and not is_spent():
+        if grown.holds == "likely":
+            shown = grown if grown.point is not None else run_planning_point(scenario, grown)
+            if shown is None or shown.holds == "likely":
+                return shown
+        grown = _larger(scenario, grown)
+    return None
+
+
 def settle(scenario: Scenario, plan: Planned) -> Planned | None:
     """Return a plan with its capacity settled, at its planning point; None where it does not hold, or cannot be
     bought."""

@@ -14,7 +14,7 @@ from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.load_runs import sure_clients
 from advisor.decide.measure import Capacity, PlanningPoint
-from advisor.decide.offers import NO_SPREAD, OWN, ROUNDING, Placement, price_spread_of
+from advisor.decide.offers import NO_SPREAD, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, planned_load, purchase_on
@@ -80,11 +80,10 @@ class Planned:
 
     @property
     def is_measured(self) -> bool:
-        """Whether kernels were measured on this hardware, or it is one's own, so that there is none to choose instead;
-        the engine has the model's class and the checkpoint exists. The price does not count."""
-        is_owned = self.found.purchase.placement.price.provider == OWN
+        """Whether kernels were measured on this hardware, the engine has the model's class and the checkpoint exists,
+        ignoring the price."""
         return (
-            (is_owned or self.found.replica.basis != "assumed")
+            self.found.replica.basis != "assumed"
             and self.found.candidate.checkpoint.origin != "quantise first"
             and not lacks_head(self.found.candidate)
             and support_of(self.found.candidate.deployment).is_known

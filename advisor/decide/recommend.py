@@ -31,7 +31,7 @@ from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
-from advisor.decide.race import WIDTH, Race, Report
+from advisor.decide.race import WIDTH, Race, Report, grow_until_likely
 from advisor.decide.ranking import (
     Planned,
     chance_cheaper,
@@ -143,6 +143,14 @@ def search_scenario(
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
     if done.race.entries(-1, 1) or done.together is not None:
         return done
+    rates = scenario.ladder_per_s
+    carried = [rate for place, rate in enumerate(rates) if done.race.entries(place, 1)]
+    if carried:
+        # What the limits let be had does not carry the largest loads of a question without one.
+        fewer = scenario.model_copy(update={"ladder_per_s": rates[: rates.index(carried[-1]) + 1]})
+        again = search_scenario(fewer, progress=progress, offered=offered, work=work, width=width)
+        told = f"what can be had within the limits carries the usual loads up to {carried[-1]:g} requests/s"
+        return replace(again, notes=(*again.notes, told))
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
@@ -365,10 +373,25 @@ def _ranking(done: Search, top: int) -> tuple[list[Planned], list[Planned]]:
     several kinds; and those fleets, shown or not."""
     entries = done.race.entries(-1, top)
     fleets = _fleets(done, entries)
+    if done.scenario.constraints.own and done.scenario.levers == ("auto",):
+        # On boards that are there they save electricity alone, which is not worth a doubt.
+        fleets = [each for each in fleets if each.holds == "likely"]
     entries = [with_asked_levers(done.scenario, plan) for plan in _with_fleets(done, entries, fleets)]
+    if done.scenario.constraints.own:
+        entries = sort_by_expected_cost([_surest_on_own(done, plan) for plan in entries])
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
     return entries, fleets
+
+
+def _surest_on_own(done: Search, plan: Planned) -> Planned:
+    """Return a plan on hardware that is there which is likely to hold, with more of it where that takes it: a board
+    that is there costs its electricity. The plan itself where none is likely."""
+    if plan.holds == "likely" or plan.demand.kind not in ("rate", "clients"):
+        return plan
+    others = [each for each in done.race.others(-1, plan.found.accelerator_id) if each.found.fleet is None]
+    grown = (grow_until_likely(done.scenario, each) for each in others[:_MAX_VARIANTS])
+    return next((each for each in grown if each is not None), plan)
 
 
 def _is_cheaper_elsewhere(plan: Planned, entry: Planned) -> bool:
@@ -714,23 +737,18 @@ _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoCacheFormat, NoKernel
 """Reasons that no objective and no budget changes."""
 
 
-def _limits_to_change(done: Search) -> str:
-    """Return the limits of a question that may be given up, of those that it has."""
+def _limits_to_loosen(done: Search) -> str:
+    """Return the limits that a question has, as what to loosen, raise or drop; another day where nothing is for sale on
+    the one that is asked about."""
     limits = done.scenario.constraints
-    if not done.offers and not limits.own:
-        return "another --as-of or wider limits, or your own prices with --price-file"
-    metrics = dict.fromkeys(level.metric for level in done.scenario.objectives.levels)
-    looser = " or ".join(f"--{name}-p99" for name in metrics)
-    typed = [
-        option
-        for option, field in LIMITS.items()
-        if getattr(limits, field) != Constraints.model_fields[field].get_default()
-    ]
-    ways = [f"loosen {looser}"] if looser else []
-    ways += ["raise --budget"] if done.scenario.objectives.budget_usd_per_hour is not None else []
-    ways += [f"drop {'/'.join(typed)}"] if typed else []
-    ways += ["more of them with --own"] if limits.own else []
-    return ", or ".join(ways) or "a smaller --model"
+    levels = [f"--{each.metric}-p{each.percent:g}" for each in done.scenario.objectives.levels]
+    usual = Constraints()
+    typed = [option for option, field in LIMITS.items() if getattr(limits, field) != getattr(usual, field)]
+    typed += ["--own"] if limits.own else []
+    parts = [f"loosen {' or '.join(levels)}" if done.offers else "ask for another day (--as-of)"]
+    parts += ["raise --budget"] if done.scenario.objectives.budget_usd_per_hour is not None else []
+    parts += [f"drop {'/'.join(typed)}"] if typed else []
+    return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0]
 
 
 def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
@@ -749,7 +767,7 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
     return NoAnswerError(
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
-        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _limits_to_change(done)),
+        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _limits_to_loosen(done)),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
         else window_note,

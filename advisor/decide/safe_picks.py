@@ -19,6 +19,9 @@ from advisor.simulator.quantity import Basis, Quantity
 
 BLOCK: Final = 5
 """Options that are ranked together, however many are asked for."""
+MOST_FOR_SAFETY: Final = 5.0
+"""Cost of a safe pick over that of the first option up to which it is named as an alternative to it. Own choice: no
+error of a price or of the model is as large."""
 SAFE: Final = 2
 """Trust level of an option that may be listed first."""
 
@@ -131,6 +134,8 @@ def safe_pick_words(
         ratio = cost(safe_pick).value / cost(first).value
         words = [
             f"the safe pick is {_machine_and_cost(safe_pick)}, which costs {plain_number(ratio)} times as much as 1"
+            if ratio <= MOST_FOR_SAFETY
+            else no_safe_pick_near(ratio)
         ]
     else:
         words = [f"no option is a safe pick: {_doubt(first)[1]} 1 first"]
@@ -146,6 +151,11 @@ def safe_pick_words(
     if variant is not None:
         words.append(_saving(_variant_words(first, variant), variant))
     return f"{'; '.join(words)}."
+
+
+def no_safe_pick_near(ratio: float) -> str:
+    """Return the words for a safe pick that costs `ratio` times as much as the first option: too much to be one."""
+    return f"no option near the cost of 1 is a safe pick: the next costs {plain_number(ratio)} times as much"
 
 
 def _saving(what: str, option: Ranked) -> str:

@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Price
 from advisor.catalog.units import HOUR_S, MEGA
 from advisor.decide.certainty import LIKELY
@@ -347,7 +348,7 @@ def _offers(
                 sku=price.sku,
                 region=price.region,
                 term=term,
-                age_days=None if price.observed_on is None else (scenario.as_of - price.observed_on).days,
+                age_days=price_age_days(price, scenario.as_of),
                 usd_per_unit_hour=way.usd_per_unit_hour,
                 replicas_per_unit=way.replicas_per_unit,
                 accelerators_per_unit=way.accelerators_per_unit,

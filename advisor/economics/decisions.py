@@ -170,7 +170,7 @@ def _against_rent(row: CostRow, rented: CostRow) -> list[BreakEven]:
         else f"{deal} never pays for itself against {other}: running it costs as much"
     )
     if months is not None and months > 12 * cost.life_years:
-        paid += f", longer than its {cost.life_years:g} years"
+        paid += f", longer than its {cost.life_years:g} years: what resale brings back is not counted here"
     worth = (
         f"{deal} costs less than {other} from {hours:.1f} hours of use a day on"
         if hours is not None

@@ -100,9 +100,11 @@ def policy_terms(
         return ()
     is_first = place == 0
     usd = best.usd_per_unit_hour
-    read_on = best.price.observed_on.isoformat()
+    read_on = best.price.read_words
+    if best.price.term == "spot":
+        return (PolicyTerms("autoscaled on spot", None, usd, 0.0, False, is_first, read_on),)
     autoscaled = PolicyTerms("autoscaled on demand", None, usd, 0.0, False, is_first, read_on)
-    policies = [autoscaled, _reserved_base_terms(question, priced.plan, known, is_first=is_first)]
+    policies = [autoscaled, *_reserved_base_terms(question, priced.plan, known, is_first=is_first)]
     spot = _cheapest(question, priced.plan, ("spot",))
     if spot is not None and spot.replicas_per_unit == best.replicas_per_unit:
         policies.append(
@@ -113,7 +115,7 @@ def policy_terms(
                 known.value("spot_overhead_fraction"),
                 keeps_least=True,
                 may_lead=is_first and "spot" in question.scenario.constraints.terms,
-                priced_on=spot.price.observed_on.isoformat(),
+                priced_on=spot.price.read_words,
             )
         )
     return tuple(policies)
@@ -121,8 +123,9 @@ def policy_terms(
 
 def _reserved_base_terms(
     question: CostQuestion, plan: Planned, known: Ownership, *, is_first: bool
-) -> PolicyTerms:
-    """Return a base under a commitment below an on-demand peak; a price that no provider lists is assumed."""
+) -> tuple[PolicyTerms, ...]:
+    """Return a base under a commitment below an on-demand peak; a discount that no provider lists is assumed on a
+    provider's own list price, and none on a price of a marketplace or a tracker."""
     best = plan.found.purchase.placement
     usd = best.usd_per_unit_hour
     listed = _cheapest(question, plan, _RESERVED)
@@ -130,12 +133,14 @@ def _reserved_base_terms(
         term = listed.price.term.replace("_", "-")
         policy = f"base on {term} from {listed.price.provider}, on-demand peak"
         may_lead = is_first and listed.price.term in question.scenario.constraints.terms
-        read_on = listed.price.observed_on.isoformat()
-        return PolicyTerms(policy, listed.usd_per_unit_hour, usd, 0.0, False, may_lead, read_on)
+        read_on = listed.price.read_words
+        return (PolicyTerms(policy, listed.usd_per_unit_hour, usd, 0.0, False, may_lead, read_on),)
+    if best.price.price_kind not in ("list", "quote"):
+        return ()
     fraction = known.value("reserved_1y_fraction")
     policy = f"base reserved at {100 * fraction:.0f} % (assumed), on-demand peak"
-    read_on = best.price.observed_on.isoformat()
-    return PolicyTerms(policy, usd * fraction, usd, 0.0, False, False, read_on)
+    read_on = best.price.read_words
+    return (PolicyTerms(policy, usd * fraction, usd, 0.0, False, False, read_on),)
 
 
 def _policies(question: CostQuestion, priced: Priced, known: Ownership, *, place: int) -> list[PricedFleet]:

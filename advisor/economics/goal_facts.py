@@ -128,7 +128,7 @@ def _hardware_deal(
     what = f"{sold}, {layout.engine} {layout.weight_dtype}"
     usd = option.served.usd_per_million_tokens
     return Deal(
-        what, machine.accelerator, usd.value, usd.low, usd.high, usd.basis, offer.observed_on, offer.url
+        what, machine.accelerator, usd.value, usd.low, usd.high, usd.basis, offer.read_words, offer.url
     ), _Gap()
 
 

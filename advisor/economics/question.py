@@ -1,7 +1,7 @@
 """Questions about money: what `recommend` is asked, the shape of the day, and what the answer is compared with."""
 
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import Field, model_validator
 
@@ -9,7 +9,10 @@ from advisor.catalog.schema.economics import LoadShape
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import DAY_S
 from advisor.decide.power import NAME as POWER
-from advisor.decide.scenario import Scenario
+from advisor.decide.scenario import Constraints, Scenario
+
+_OF_RENT: Final = ("providers", "regions", "countries", "terms", "tenancies", "max_price_age_days")
+"""Limits on what is rented that say nothing of machines that are bought."""
 
 
 class CostQuestion(Record):
@@ -46,6 +49,16 @@ class CostQuestion(Record):
         levers = tuple(name for name in self.scenario.levers if not name.startswith(POWER)) or ("auto",)
         rented = self.scenario.with_limits(own=(), power_budget_w=None)
         return rented.model_copy(update={"levers": levers})
+
+    @property
+    def anywhere(self) -> Scenario | None:
+        """The question about hardware for rent without limits on who rents it out, where and how; None if it has no
+        such limit."""
+        usual = Constraints()
+        limits = {name: getattr(usual, name) for name in _OF_RENT}
+        rented = self.rented
+        found = rented.with_limits(**limits)
+        return None if found.constraints == rented.constraints else found
 
     def within_window(self, searched: Scenario) -> "CostQuestion":
         """Return the question with its requests as a search took them: within the model's window."""

@@ -1,6 +1,8 @@
 """The whole answer about money: the decision of `recommend`, priced by every way to get the same tokens."""
 
+import contextlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from advisor.catalog import accelerators
@@ -131,9 +133,15 @@ def _price_rented(found: Shortlist, question: CostQuestion, known: Ownership) ->
 
 def home_of(question: CostQuestion) -> tuple[Region, str]:
     """Return the grid on which machines of one's own stand, and a note where the question names another place."""
-    names = question.scenario.constraints.regions
-    found = home_region(names)
+    limits = question.scenario.constraints
+    names = limits.regions
+    found = home_region(names or limits.countries[:1])
     home = get_region(DEFAULT_REGION)[0]
+    if not names and len(limits.countries) > 1:
+        return (
+            home,
+            f"machines of one's own are charged the electricity of {home.name}: --region says where they stand",
+        )
     if found is not None or not names:
         return found or home, ""
     return home, f"no source states the grid of {names[0]}: carbon and electricity are those of {home.name}"
@@ -173,10 +181,15 @@ def _price_owned(
 ) -> tuple[tuple[Priced, ...], str]:
     """Return the hardware that the question names, else systems that can be bought, and a note.
 
-    The first five entries are looked at however many are shown, so that the headline does not depend on it.
+    The first five entries are looked at however many are shown, so that the headline does not depend on it. What can be
+    bought does not depend on where, by whom and how machines are rented out.
     """
     if question.own is not None:
         return _price_named(question, known, progress)
+    anywhere = question.anywhere
+    if anywhere is not None:
+        with contextlib.suppress(InfeasibleError):
+            found = build_shortlist(search_scenario(anywhere, progress=progress))
     pairs = zip(found.entries[:WIDTH], found.options, strict=False)
     return systems_to_buy(pairs, question, known), ""
 
@@ -220,6 +233,13 @@ def _apis(question: CostQuestion, model: Model) -> tuple[tuple[ApiCost, ...], st
     """Return list prices of the model, or of one with the same layers, cheapest for this mix first, and a note."""
     if question.apis == ():
         return (), ""
+    limits = question.scenario.constraints
+    has_place = bool(limits.countries or limits.regions)
+    if question.apis is None and has_place:
+        return (
+            (),
+            "APIs are left out: no source states where they compute; --api NAME takes one whose place you know",
+        )
     alike = models_alike(model, priced_models(question.api_price_file))
     as_of = question.scenario.as_of
     traffic = question.scenario.traffic
@@ -227,10 +247,17 @@ def _apis(question: CostQuestion, model: Model) -> tuple[tuple[ApiCost, ...], st
     tokens = tokens_of(traffic, traffic.reused_input_tokens / traffic.mean_input_tokens)
     costs = [api_cost(price, tokens, max(0, (as_of - price.observed_on).days)) for price in prices]
     note = "" if costs else f"no API in the catalog lists {model.id}: --api-price-file adds your own rows"
+    if costs and has_place:
+        note = f"no source states where {' and '.join(sorted({cost.provider for cost in costs}))} compute: ask them"
+        return _cheapest_apis(costs), note
     others = sorted({cost.model for cost in costs} - {model.id})
     if others:
         note = f"API prices are of {', '.join(others)} too: the same layers as {model.id}, so the same work"
-    return tuple(sorted(costs, key=lambda cost: (cost.usd_per_million_tokens, cost.provider))), note
+    return _cheapest_apis(costs), note
+
+
+def _cheapest_apis(costs: Iterable[ApiCost]) -> tuple[ApiCost, ...]:
+    return tuple(sorted(costs, key=lambda cost: (cost.usd_per_million_tokens, cost.provider)))
 
 
 def _carbon(row: CostRow, home: Region, tokens_per_day: float) -> tuple[Footprint, ...]:
@@ -238,7 +265,8 @@ def _carbon(row: CostRow, home: Region, tokens_per_day: float) -> tuple[Footprin
     source states the power of its accelerator."""
     if row.kwh_per_million_tokens is None:
         return ()
-    stands = region_of_offer(row.option.offer.region) if row.option.offer else None
+    offer = row.option.offer
+    stands = region_of_offer(offer.region, offer.country) if offer else None
     regions = {region.id: region for region in (stands, home) if region is not None}
     for name in _COMPARED_REGIONS:
         regions.setdefault(name, get_region(name)[0])

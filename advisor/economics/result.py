@@ -78,7 +78,7 @@ class CostRow:
     def priced_on(self) -> str:
         """Day on which the price was read, as ISO 8601."""
         if self.option.offer is not None:
-            return self.option.offer.observed_on
+            return self.option.offer.read_words
         return "" if self.tco is None else self.tco.lines[0].observed_on.isoformat()
 
     def document_fields(self) -> dict[str, object]:

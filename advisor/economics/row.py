@@ -137,11 +137,13 @@ def cost_row(
     interval = option.served.usd_per_million_tokens
     tokens_per_s = mean_per_s * question.tokens_per_request
 
+    # Boards that are paid for and stay idle are not used.
+    at_work = 1.0 if tco is None else min(1.0, option.machine.num_accelerators / tco.num_accelerators)
     power_w = mean_power(plan, option, part)
     return CostRow(
         option=option,
         way="rent" if tco is None else "own",
-        load_fraction=part * plan.load / found.capacity.load * purchase.used_fraction,
+        load_fraction=part * plan.load / found.capacity.load * purchase.used_fraction * at_work,
         mean_requests_per_s=mean_per_s,
         tokens_per_day=tokens_per_s * DAY_S,
         usd_per_hour=usd_per_hour,

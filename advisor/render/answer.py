@@ -16,17 +16,20 @@ class Column:
     """Whether cells may break over lines; other columns break only if the terminal is narrower than the table."""
     optional: bool = False
     """Whether the column is dropped if the table does not fit; the last optional column goes first."""
+    is_marked: bool = False
+    """Whether its basis stays as a mark on the first column if it is dropped."""
 
 
 def columns(*headers: str) -> tuple[Column, ...]:
-    """Return columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break, and a
-    final `?` makes the column optional."""
+    """Return columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break, a
+    final `?` makes the column optional, and a final `!` a column of bases too, which stay as marks."""
     return tuple(
         Column(
-            header.rstrip(">~?"),
-            "right" if header.rstrip("?").endswith(">") else "left",
-            fold=header.rstrip("?").endswith("~"),
-            optional=header.endswith("?"),
+            header.rstrip(">~?!"),
+            "right" if header.rstrip("?!").endswith(">") else "left",
+            fold=header.rstrip("?!").endswith("~"),
+            optional=header.endswith(("?", "!")),
+            is_marked=header.endswith("!"),
         )
         for text in headers
         for header in text.split(" | ")

@@ -7,12 +7,10 @@ from advisor.decide.decision import Comparison
 from advisor.decide.option import Option
 from advisor.decide.ranking import CHEAPER_IF_BELOW
 from advisor.decide.reason import UnsurePrice
+from advisor.decide.safe_picks import MOST_FOR_SAFETY, no_safe_pick_near
 from advisor.render.numbers import usd
 from advisor.render.option_table import beside_words, replica_words, runs_of, take_words
 
-_MOST_FOR_SAFETY: Final = 3.0
-"""Cost of a safe pick over that of the first option above which it is no advice: nobody rents a machine of eight boards
-for a load of one because its price is a month younger. Own choice."""
 _ALL_BUT_SURE: Final = 0.995
 """Chance from which on it is called more than 99 %: it would be rounded to certainty."""
 
@@ -29,13 +27,9 @@ def how_sure(shown: Sequence[Option], safe_pick: Option | None, comparisons: Seq
     if safe is not None:
         lines.append(f"{safe.rank} is the safe pick")
     elif safe_pick is not None:
-        times = safe_pick.served.usd_per_million_tokens.value / best.served.usd_per_million_tokens.value
-        words = beside_words(safe_pick)
-        lines.append(
-            f"the safe pick is {words}"
-            if times <= _MOST_FOR_SAFETY
-            else f"{first} 1 first: the safe pick, {words}, costs {times:.0f} times as much"
-        )
+        ratio = safe_pick.bill.usd_per_hour / best.bill.usd_per_hour if best.bill.usd_per_hour else 1.0
+        is_near = ratio <= MOST_FOR_SAFETY
+        lines.append(f"the safe pick is {beside_words(safe_pick)}" if is_near else no_safe_pick_near(ratio))
     else:
         lines.append(f"no option is a safe pick: {first} 1 first")
     if best.role == "cheapest_if_it_holds":

@@ -86,7 +86,7 @@ def serving_columns(levels: Sequence[ServiceLevel], *, shows_rate: bool) -> tupl
         *latency_columns(levels),
         OptionColumn("holds", lambda option: option.served.holds),
         PRICE,
-        OptionColumn("basis?", lambda option: option.served.basis),
+        OptionColumn("basis!", lambda option: option.served.basis),
     )
 
 
@@ -115,7 +115,7 @@ def job_columns() -> tuple[OptionColumn, ...]:
         JOB_USD,
         OptionColumn("$/Mtok>?", lambda option: digits(option.batched.usd_per_million_tokens.value, 2)),
         PRICE,
-        OptionColumn("basis?", lambda option: option.batched.basis),
+        OptionColumn("basis!", lambda option: option.batched.basis),
     )
 
 
@@ -136,7 +136,7 @@ def item_columns(unit: str) -> tuple[OptionColumn, ...]:
         PER_HOUR,
         OptionColumn(f"$/1000 {unit}s~", lambda option: usd_range(option.of_items.usd_per_thousand_items)),
         PRICE,
-        OptionColumn("basis?", lambda option: option.of_items.basis),
+        OptionColumn("basis!", lambda option: option.of_items.basis),
     )
 
 

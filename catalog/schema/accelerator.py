@@ -119,6 +119,8 @@ class Accelerator(Record):
     """Whether the CPU shares the memory; memory_bytes is then the largest configuration sold."""
     smaller_memories_gib: tuple[int, ...] = ()
     """Smaller memories with which the chip is also sold [GiB]: `m4-max-40-core-64gb` is the chip with one of them."""
+    modified: bool = False
+    """Whether the memory of a board was changed after sale."""
     msrp_usd: float | None = Field(default=None, gt=0)
     engines: tuple[str, ...] = ()
     """Ids of the engines that run on it."""

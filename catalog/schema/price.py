@@ -88,6 +88,11 @@ class Price(Record):
     """Storage price on top of usd_per_hour [USD per GB and hour]; None if the provider does not state it."""
     egress_usd_per_gb: float | None = Field(default=None, ge=0, lt=10)
 
+    @property
+    def read_words(self) -> str:
+        """Day on which the price was read, as ISO 8601; `undated` if the source bears no date."""
+        return self.observed_on.isoformat() if self.is_dated else "undated"
+
     @model_validator(mode="before")
     @classmethod
     def _country_of_region(cls, values: Any) -> Any:

@@ -41,6 +41,9 @@ class Tuner(Record):
     """Keys of every plan: the model and its quantities among them."""
     task: Words
     method: Words
+    adapters: Words
+    """Matrices that have adapters: all, attention, query_value, or none. {matrices}: their names in Transformers as a
+    list, {matrix_names}: between commas."""
     optimizer: Words
     precision: Words
     """Format and what learns: `bf16 full`, `bf16 adapters`."""

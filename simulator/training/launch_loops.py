@@ -17,6 +17,7 @@ from advisor.simulator.training.launch_start import (
 from advisor.simulator.training.launch_tuning import (
     FLASH,
     LORA_ALPHA_PER_RANK,
+    adapted_modules,
     attention_kernel,
     has_template,
     weights_of,
@@ -71,7 +72,11 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     recompute = plan.recompute in ("none", "full") and plan.recompute_layers < 0
     usual = usual and attention_kernel(job) == FLASH  # It names no other kernel.
     return (
-        usual and recompute and max(degrees) == 1 and not plan.shard_group and job.method in ("full", "lora")
+        usual
+        and recompute
+        and max(degrees) == 1
+        and not plan.shard_group
+        and (job.method == "full" or (job.method == "lora" and bool(adapted_modules(job))))
     )
 
 
@@ -132,6 +137,8 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         flags.append(
             f"actor_rollout_ref.model.lora_rank={job.lora_rank} actor_rollout_ref.model.lora_alpha={alpha}"
         )
+        if (names := adapted_modules(job)) != ("all-linear",):  # its default
+            flags.append(f"actor_rollout_ref.model.target_modules=[{','.join(names)}]")
         # The generating engine takes adapters alone from the trainer, and loads the weights itself.
         flags.append("actor_rollout_ref.rollout.load_format=safetensors")
     return first + ray_start(" ".join(flags), nodes, loop.num_rollout_accelerators)
@@ -206,7 +213,7 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         and not plan.shard_group
         and job.compute_dtype == "bf16"
         and job.optimizer == "adamw"
-        and job.method in ("full", "lora")
+        and (job.method == "full" or (job.method == "lora" and bool(adapted_modules(job))))
         and plan.recompute in ("none", "full")
         and plan.recompute_layers < 0
         and not plan.offload_parameters
@@ -273,7 +280,8 @@ def _openrlhf_plan(job: TrainingJob, plan: TrainingPlan) -> list[str]:
         flags.append("--adam_offload")
     if job.method == "lora":
         alpha = LORA_ALPHA_PER_RANK * job.lora_rank
-        flags.append(f"--lora_rank {job.lora_rank} --lora_alpha {alpha} --target_modules all-linear")
+        modules = " ".join(adapted_modules(job))
+        flags.append(f"--lora_rank {job.lora_rank} --lora_alpha {alpha} --target_modules {modules}")
     return flags
 
 

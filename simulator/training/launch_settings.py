@@ -12,11 +12,12 @@ import yaml
 from advisor.catalog.architectures import needs_repository_code
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.schema.tuner import SettingStyle, Tuner, Words
-from advisor.catalog.training import chat_template_of, is_in_transformers, tuners
+from advisor.catalog.training import chat_template_of, is_in_transformers, software_of, tuners
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import PORT, ranks_in_node
 from advisor.simulator.training.launch_tuning import (
     LORA_ALPHA_PER_RANK,
+    adapted_modules,
     attention_kernel,
     gradient_accumulation,
     has_template,
@@ -24,14 +25,17 @@ from advisor.simulator.training.launch_tuning import (
     quantized_weights,
     weights_of,
 )
+from advisor.simulator.training.memory.account import adapted_part
 from advisor.simulator.training.plan import TrainingPlan
 
 PARTS: Final = (
-    *("task", "method", "optimizer", "precision", "attention", "sequences"),
+    *("task", "method", "adapters", "optimizer", "precision", "attention", "sequences"),
     *("checkpointing", "sharding", "ranks", "code", "template", "length", "recipe"),
 )
 """Parts of a plan for which every framework has words, in the order in which its settings say them."""
 QUANTITY: Final = re.compile(r"\{(\w+)\}")
+NAMES_OF_MATRICES: Final = ("{matrices}", "{matrix_names}")
+"""Quantities that are names of the matrices with adapters, in Transformers' words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def parts_of(job: TrainingJob, plan: TrainingPlan, task: str = "sft", num_steps:
     return {
         "task": task,
         "method": job.method,
+        "adapters": _adapters(job),
         "optimizer": job.optimizer,
         "precision": f"{job.compute_dtype} {learns}",
         "attention": attention_kernel(job) or "default",
@@ -81,6 +86,13 @@ def parts_of(job: TrainingJob, plan: TrainingPlan, task: str = "sft", num_steps:
         "length": "steps" if num_steps else "epochs",
         "recipe": f"{task} {learns} {ranks}",
     }
+
+
+def _adapters(job: TrainingJob) -> str:
+    """Return the word for the matrices that have adapters; IA3's vectors have places of their own."""
+    if job.method in ("full", "ia3"):
+        return "none"
+    return adapted_part(job, software_of(job.framework, job.software))
 
 
 def _template(job: TrainingJob, task: str) -> str:
@@ -103,6 +115,9 @@ def missing_settings(job: TrainingJob, plan: TrainingPlan, task: str = "sft") ->
         words: Words | None = getattr(record, part)
         if words is not None and word not in words:
             yield MissingSetting(record.release, part, word)
+    named = record.adapters.get(_adapters(job), {}).values()
+    if set(NAMES_OF_MATRICES).intersection(map(str, named)) and not adapted_modules(job):
+        yield MissingSetting(record.release, "adapters", f"on attention alone, of {job.model.id}")
     layers = (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel, plan.expert_parallel)
     if max(layers) > 1:
         yield MissingSetting(record.release, "layout", "divided layers")
@@ -110,8 +125,8 @@ def missing_settings(job: TrainingJob, plan: TrainingPlan, task: str = "sft") ->
         yield MissingSetting(record.release, "checkpointing", "some of the layers")
     if plan.shard_group:
         yield MissingSetting(record.release, "sharding", "within a node")
-    named = record.models.get(job.model.id, "")
-    is_known = bool(named) if record.models else is_in_transformers(record.id, job.model.family)
+    own_name = record.models.get(job.model.id, "")
+    is_known = bool(own_name) if record.models else is_in_transformers(record.id, job.model.family)
     if not is_known:
         yield MissingSetting(record.release, "model", job.model.id)
     elif record.configurations:
@@ -160,6 +175,8 @@ def settings_flags(
         "model": name,
         "rank": job.lora_rank,
         "alpha": LORA_ALPHA_PER_RANK * job.lora_rank,
+        "matrices": list(adapted_modules(job)),
+        "matrix_names": ",".join(adapted_modules(job)),
         "sequence": job.sequence_tokens,
         "batch": job.global_batch,
         "micro_batch": plan.micro_batch,

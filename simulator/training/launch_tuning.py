@@ -12,10 +12,11 @@ from advisor.catalog.published import checkpoint_for, checkpoint_format, loadabl
 from advisor.catalog.resaving import TORCH_DTYPES, new_weights_program, resaving_program
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
-from advisor.catalog.training import attention_of, software_of, tuners
+from advisor.catalog.training import attention_matrices, attention_of, software_of, tuners
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import PORT, deepspeed_start, ranks_in_node
+from advisor.simulator.training.memory.account import adapted_part
 from advisor.simulator.training.plan import TrainingPlan
 
 LORA_ALPHA_PER_RANK: Final = 2
@@ -164,6 +165,19 @@ def attention_kernel(job: TrainingJob, context_parallel: int = 1) -> str:
     return attention_of(job.model.family)
 
 
+def adapted_modules(job: TrainingJob) -> tuple[str, ...]:
+    """Return the words by which PEFT finds the matrices that have a job's adapters; empty if attention alone has them
+    and its names are not known, or if encoders of images have matrices of the same names.
+
+    Source: catalog/data/training/models.toml; PEFT 0.21.2, LoraConfig.target_modules.
+    """
+    part = adapted_part(job, software_of(job.framework, job.software))
+    if part == "all":
+        return ("all-linear",)
+    names = () if job.model.vision else attention_matrices(job.model.family)
+    return names[:3:2] if part == "query_value" else names
+
+
 def divides_sequences(job: TrainingJob) -> bool:
     """Whether Accelerate divides the sequences of a job that Transformers' Trainer runs: over heads under DeepSpeed, of
     models without a recurrence; under FSDP in PyTorch's ring, which knows causal attention to all tokens alone, with
@@ -216,6 +230,7 @@ def trl_runs(job: TrainingJob, plan: TrainingPlan, trainer: str = "sft") -> bool
         and (trainer in _OFFLOADING or not plan.offload_activations)
         and not plan.shard_group
         and (is_divided or not plan.offload_parameters)
+        and (job.method in ("full", "ia3") or bool(adapted_modules(job)))
     )
 
 
@@ -364,7 +379,7 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list
         flags.append(
             f"--use_peft --lora_r {job.lora_rank} --lora_alpha {LORA_ALPHA_PER_RANK * job.lora_rank}"
         )
-        flags.append("--lora_target_modules all-linear")
+        flags.append(f"--lora_target_modules {' '.join(adapted_modules(job))}")
         flags += ["--lora_task_type SEQ_CLS"] if "scalar_head" in job.features else []
     if job.method == "qlora":
         flags.append("--load_in_4bit --use_bnb_nested_quant")

@@ -318,3 +318,55 @@ def test_a_wrong_file_is_told_by_its_row_and_field(
 
 def test_nothing_within_the_objectives_is_exit_3(cli: Cli) -> None:
     assert cli(f"{QUICKEST} --tpot-p99 1us").code == 3
+
+
+@pytest.mark.parametrize("limit", ["--residency eu", "--region us-east", "--term spot", "--provider gcp"])
+def test_limits_on_rent_leave_what_can_be_owned(limit: str, ask_once: Cli) -> None:
+    """The place and the provider of rented machines say nothing of those that are bought."""
+    asked = f"{QUICK} --rate 2 --json"
+    free = ask_once(asked).document()["owned"]
+    bound = ask_once(f"{asked} {limit}").document()["owned"]
+    told = [
+        [(row["machine"]["accelerator"], row["machine"]["num_accelerators"]) for row in rows]
+        for rows in (free, bound)
+    ]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("limit", ["--residency eu", "--region eu-north1"])
+def test_an_api_of_an_unknown_place_is_no_answer_to_a_limit_on_places(limit: str, ask_once: Cli) -> None:
+    asked = f"{QUICK} --tokens-per-day 50M {limit} --json"
+    report = ask_once(asked).document()
+    assert not report["api"]
+    assert "APIs are left out" in ask_once(asked).err or any(
+        "APIs are left out" in note for note in report.get("notes", ())
+    )
+    assert ask_once(f"{asked} --api deepinfra").document()["api"]
+
+
+@pytest.mark.parametrize("typed", ["--gpu h100-sxm --residency eu", "--gpu a100-sxm-80gb --term spot"])
+def test_no_way_is_priced_on_a_placeholder_nor_discounted_twice(typed: str, ask_once: Cli) -> None:
+    asked = f"advisor cost --model llama-3.1-8b --tokens-per-day 200M --shape chat --as-of 2026-12-01 {typed} --json"
+    report = ask_once(asked).document()
+    undated = {
+        row["offer"]["provider"]
+        for row in report["rows"]
+        if row["offer"] and row["offer"]["age_days"] is None
+    }
+    for way in report["ways"]:
+        assert way["price_observed_on"] != "2025-01-01"
+        is_spot = "spot" in way["what"]
+        assert not (is_spot and "reserved" in way["note"]), way
+    for row in report["rows"]:
+        assert row["offer"] is None or bool(row["offer"]["observed_on"]) is (
+            row["offer"]["age_days"] is not None
+        )
+    assert undated or "spot" in typed
+
+
+def test_more_load_uses_more_of_the_boards_that_are_paid_for(ask_once: Cli) -> None:
+    """Boards that stay idle are not used, though eight are bought."""
+    asked = "advisor cost --model llama-3.1-8b --own 8xh100-sxm --as-of 2026-11-20 --json --rate"
+    used = [ask_once(f"{asked} {rate}").document()["owned"][0]["load_fraction"] for rate in (4, 40, 100)]
+    assert used == sorted(used)
+    assert used[0] < 0.1

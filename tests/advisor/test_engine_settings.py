@@ -34,6 +34,8 @@ def test_a_larger_fraction_of_memory_holds_more(cli: Cli) -> None:
         ("--context-length 8192 --page-size 64", "--max-model-len 8192 --block-size 64"),
         ("--kv-cache-dtype fp8_e4m3", "--kv-precision fp8"),
         ("--quantization fp8", "--precision fp8"),
+        ("--quantization fp8_per_tensor", "--precision fp8"),
+        ("--quantization fp8_per_block", "--precision fp8"),
         ("--chunked-prefill-size 4096", "--max-num-batched-tokens 4096"),
         ("--disable-radix-cache --disable-cuda-graph", "--no-prefix-caching --enforce-eager"),
         ("--no-enable-prefix-caching", "--no-prefix-caching"),

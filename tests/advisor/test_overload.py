@@ -63,3 +63,13 @@ def test_the_served_rate_is_the_capacity_whatever_is_sent(cli: Cli) -> None:
 def test_the_verdict_holds_for_every_kind_of_traffic(cli: Cli, group: str) -> None:
     assert simulate(cli, f"{group} --rate 0.5 --requests 200")["overload"] is None
     assert simulate(cli, f"{group} --rate 40 --requests 600")["overload"]["sent_per_s"] > 0
+
+
+@pytest.mark.parametrize("over", [0.6, 1.15, 1.3])
+def test_an_overload_is_seen_however_long_requests_stay(cli: Cli, over: float) -> None:
+    """A run of the usual length must not end while its queue fills: long outputs stay for minutes."""
+    asked = "advisor simulate serve --model 70b --gpu h100-sxm --tp 4 --input-tokens 6000 --output-tokens 900 --json"
+    most = json.loads(cli(f"{asked} --rate 50 --requests 6000").out)["metrics"]["requests_per_s"]["value"]
+    found = json.loads(cli(f"{asked} --rate {over * most:.4g}").out)
+    longer = json.loads(cli(f"{asked} --rate {over * most:.4g} --requests 16000").out)
+    assert (found["overload"] is None) is (longer["overload"] is None)

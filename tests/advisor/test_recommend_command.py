@@ -318,3 +318,61 @@ def test_what_is_no_plan_is_refused(cli: Cli, tmp_path: Path, text: str | None, 
     assert what in run.err
     assert str(file) in run.err
     assert run.out == ""
+
+
+@pytest.mark.parametrize("gpu", ["2xl4", "8xh200-sxm", "1xrtx-4090"])
+def test_a_limited_number_of_boards_leaves_out_the_loads_that_it_does_not_carry(
+    cli: Callable[[str], Any], gpu: str
+) -> None:
+    run = cli(f"advisor recommend --model 8b --gpu {gpu} --as-of 2026-12-01 --json")
+    answer = json.loads(run.out)
+    rates = [rung["rate_per_s"] for rung in answer["ladder"]]
+    assert rates == answer["inputs"]["ladder_per_s"]
+    assert all(rung["option"] for rung in answer["ladder"][-1:])
+    assert ("carries the usual loads up to" in run.err) is (rates[-1] < 200.0)
+    count = int(gpu.partition("x")[0])
+    assert all(
+        rung["option"]["machine"]["num_accelerators"] <= count for rung in answer["ladder"] if rung["option"]
+    )
+
+
+@pytest.mark.parametrize("quiet_first", [True, False])
+def test_a_day_with_quiet_hours_is_planned_for_its_busy_ones(
+    cli: Callable[[str], Any], tmp_path: Path, quiet_first: bool
+) -> None:
+    """Whatever hour a record begins in, what is planned holds its whole day."""
+    gaps = [6.0] * 2_000 + [0.75] * 6_000
+    at_s = 0.0
+    rows = []
+    for gap_s in gaps if quiet_first else reversed(gaps):
+        at_s += gap_s
+        rows.append(f"{at_s:.3f},1000,200")
+    trace = tmp_path / "day.csv"
+    trace.write_text("\n".join(["arrived_at_s,input_tokens,output_tokens", *rows]) + "\n")
+    asked = f"--model 8b --trace {trace} --gpu l40s --engine vllm --precision bf16"
+    run = cli(f"advisor recommend {asked} --as-of 2026-11-20 --json")
+    assert run.code == 0, run.err
+    option = json.loads(run.out)["options"][0]
+    assert option["performance"]["ttft_s"]["p99"]["value"] < 2.0
+    whole = cli(f"advisor simulate serve {asked} --replicas {option['layout']['num_replicas']} --json")
+    assert json.loads(whole.out)["metrics"]["ttft_s"]["p99"]["value"] < 2.0
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "--own 8xgaudi3 --rate 5",
+        "--own 8xmi300x --rate 10",
+        "--own 8xh100 --rate 20",
+        "--own 4xl40s --rate 1",
+    ],
+)
+def test_boards_that_are_there_are_used_until_a_plan_is_likely_to_hold(
+    cli: Callable[[str], Any], typed: str
+) -> None:
+    """A marginal plan leaves no board idle that would make it likely, and has no unlike parts that save electricity."""
+    asked = f"advisor recommend --model llama-3.1-70b --as-of 2026-12-01 {typed} --json"
+    option = json.loads(cli(asked).out)["options"][0]
+    assert option["performance"]["holds"] == "likely" or not option["parts"]
+    if "gaudi3" in typed:  # three boards would be marginal, and five stay idle
+        assert option["performance"]["holds"] == "likely"

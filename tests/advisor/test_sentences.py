@@ -422,3 +422,40 @@ def test_images_are_work_of_a_model_that_sees() -> None:
     }
     assert understand("caption 1 million photos with qwen2.5-vl-7b in 2 days")["--rate"] == "500000/day"
     assert understand("qwen3-vl-8b chatbot for 50 users")["--use-case"] == "chatbot"
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("4 old tesla P40, what models fit?", "--own 4xp40"),
+        ("chatbot for 100 users on 2 used rtx 4090 24gb", "--own 2xrtx-4090"),
+        ("what can I run on a laptop with RTX 3060 6GB", "--own 1xrtx-3060-laptop"),
+        ("what can I run on my laptop RTX 4060 8GB", "--own 1xrtx-4060-laptop"),
+        ("what models fit on 2 rtx 3090 48gb", "--own 2xrtx-3090"),
+    ],
+)
+def test_words_around_a_board_say_how_many_and_which_one(text: str, option: str) -> None:
+    name, _, value = option.partition(" ")
+    options, notes = options_of_sentence(text)
+    assert dict(zip(options[::2], options[1::2], strict=True))[name] == value
+    assert not any("gb" in note or "old" in note for note in notes if "not part" in note)
+
+
+def test_a_memory_that_no_board_of_the_name_has_is_refused() -> None:
+    with pytest.raises(AdvisorError, match="has 12 GiB in the catalog, not 6"):
+        options_of_sentence("what can I run on an RTX 3060 6GB")
+
+
+def test_which_format_fits_is_a_question_of_memory() -> None:
+    with pytest.raises(AdvisorError, match="which format fits") as refused:
+        options_of_sentence("which quant of qwen2.5 coder 32b for a 24gb 3090, context 32k")
+    assert refused.value.fix.startswith("advisor memory ")
+    assert "--precision q4_k_m" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    "text", ["ollama run llama3.1:8b on my laptop RTX 4060 8GB", "ollama run qwen3:8b on 2 P40s"]
+)
+def test_a_question_that_begins_as_a_command_is_a_question(text: str, cli: Cli) -> None:
+    run = cli(f"advisor recommend '{text}'")
+    assert "understood as" in run.err or "asks for" in run.err

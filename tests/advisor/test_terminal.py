@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import random
 import select
 import subprocess
 import sys
@@ -310,6 +311,100 @@ def test_columns_that_have_no_room_are_named(
     text = out.getvalue()
     assert ("No room for basis: a wider window or --json shows them." in text) is says
     assert "$4.20 (3-5)" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 70, 80, 90, 100, 120, 160])
+def test_the_basis_of_each_row_is_shown_at_every_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    from io import StringIO
+
+    from advisor.render.answer import Table, columns
+    from advisor.render.numbers import GLYPHS
+    from advisor.render.terminal import print_blocks
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = [
+        (str(place), "8 x h100-sxm", "v" * 30, "$4.20", "lambda, 61d", basis)
+        for place, basis in enumerate(GLYPHS)
+    ]
+    header = columns("# | take | runs? | $/h> | price | basis!")
+    out = StringIO()
+    print_blocks((Table(header, tuple(rows)),), out)
+    text = out.getvalue()
+    assert "No room for basis" not in text
+    lines = text.splitlines()
+    for place, basis, glyph in ((row[0], row[-1], GLYPHS[row[-1]]) for row in rows):
+        assert basis in text
+        has_mark = any(line.lstrip().startswith(f"{place} {glyph}") for line in lines)
+        has_cell = any(basis in line and ("8 x" in line or line.startswith("basis")) for line in lines)
+        assert has_mark or has_cell, (place, basis)
+
+
+CELLS = (
+    "h100-sxm",
+    "rtx-pro-6000-server",
+    "$4.20",
+    "0.20-0.30",
+    "µs",
+    "日本語",
+    "lambda,",
+    "61d",
+    "word" * 9,
+    "",
+)
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 100, 140])
+def test_a_table_looks_as_one_of_rich(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Rows are laid out without rich, whose tables take 1 ms for each."""
+    from io import StringIO
+
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    from advisor.render import terminal
+    from advisor.render.answer import Table, columns
+
+    def print_with_rich(block: Table, widths: list[int], console: Any) -> None:
+        shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+        for column, size in zip(block.columns, widths, strict=True):
+            shown.add_column(Text(column.header), justify=column.align, overflow="fold", width=size)
+        for row in block.rows:
+            cells = (terminal._at_hyphens(cell, size) for cell, size in zip(row, widths, strict=True))
+            shown.add_row(*map(Text, cells))
+        console.print(shown)
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    draw = random.Random(width)
+    for _ in range(60):
+        names = [draw.choice(("#", "take", "$/h", "longest kernel")) for _ in range(draw.randint(1, 6))]
+        header = columns(" | ".join(name + draw.choice(("", ">", "~", "~?")) for name in names))
+        rows = [
+            tuple(" ".join(draw.choices(CELLS, k=draw.randint(0, 4))) for _ in header)
+            for _ in range(draw.randint(0, 4))
+        ]
+        out = [StringIO(), StringIO()]
+        terminal.print_blocks((Table(header, tuple(rows)),), out[0])
+        with monkeypatch.context() as changed:
+            changed.setattr(terminal, "_print_columns", print_with_rich)
+            terminal.print_blocks((Table(header, tuple(rows)),), out[1])
+        assert out[0].getvalue() == out[1].getvalue()
+
+
+@pytest.mark.parametrize("num_rows", [1_999, 2_000, 2_001, 30_000])
+def test_a_long_table_is_bounded_and_says_so(num_rows: int) -> None:
+    from io import StringIO
+
+    from advisor.render.answer import Table, columns
+    from advisor.render.terminal import print_blocks
+
+    rows = tuple((str(place), "lambda", f"${place % 7}") for place in range(num_rows))
+    out = StringIO()
+    print_blocks((Table(columns("# | provider | $/h>"), rows),), out)
+    lines = out.getvalue().splitlines()
+    assert sum("lambda" in line for line in lines) == min(num_rows, 2_000)
+    told = f"… and {num_rows - 2_000:,} more rows: -o FILE.csv writes all of them."
+    assert (lines[-1] == told) is (num_rows > 2_000)
 
 
 def test_accelerators_counted_with_their_name_share_one_image(cli: Cli) -> None:

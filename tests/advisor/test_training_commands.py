@@ -652,3 +652,16 @@ def test_a_4_bit_model_that_no_card_can_load_is_tuned_where_ranks_read_parts_of_
     refused = cli(f"{asked} --own 2xrtx-4090 --framework trl")
     assert refused.code != 0
     assert "loads the whole 4-bit model on each accelerator" in refused.err
+
+
+@pytest.mark.parametrize(
+    "typed", ["--tokens 2M", "--tokens 20M --gpu h100-sxm", "--tokens 2M --own 1xrtx-3090"]
+)
+def test_hours_begun_are_billed_and_said(cli: Cli, typed: str) -> None:
+    asked = f"advisor recommend --workload finetune --method lora --model 8b --top 1 {typed}"
+    option = json.loads(cli(f"{asked} --json").out)["options"][0]
+    said = re.search(r"Hours begun are billed: (\d+) h for", cli(asked).out)
+    assert (said is None) is (option["offer"] is None or option["performance"]["days"]["value"] * 24 >= 100)
+    if said is not None:
+        hourly = option["bill"]["usd_per_hour"]
+        assert option["bill"]["usd"]["value"] == pytest.approx(int(said[1]) * hourly, rel=1e-3)

@@ -99,6 +99,35 @@ def test_the_matrices_that_have_adapters_are_read(targets: str, expected: str | 
     assert found.get("--features") == expected
 
 
+TRL_LORA = "trl sft --model_name_or_path Qwen/Qwen3-8B --use_peft --lora_r 8"
+TUNE = "tune run lora_finetune_single_device --config llama3_1/8B_lora_single_device"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{TRL_LORA} --lora_target_modules q_proj v_proj --bf16", "adapters_query_value"),
+        (f"{TRL_LORA} --lora_target_modules k_proj v_proj --bf16", "adapters_attention"),
+        (f"{TRL_LORA} --lora_target_modules q_proj up_proj", None),
+        (f"{TRL_LORA} --lora_target_modules all-linear", None),
+        (
+            f"{TUNE} model.lora_attn_modules=[q_proj,v_proj] model.apply_lora_to_mlp=False",
+            "adapters_query_value",
+        ),
+        (f"{TUNE} model.lora_attn_modules=[q_proj,v_proj] model.apply_lora_to_mlp=True", None),
+        (
+            "model_name_or_path: Qwen/Qwen3-8B\nlora_target: q_proj,v_proj\nstage: sft\n",
+            "adapters_query_value",
+        ),
+    ],
+)
+def test_the_matrices_that_have_adapters_are_read_as_each_trainer_names_them(
+    text: str, expected: str | None
+) -> None:
+    found = understand(text, (*STEP, "--features"), "--gpus", "1")
+    assert found.get("--features") == expected
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -187,7 +187,8 @@ def test_launch_flags_say_what_differs_from_the_checkpoint() -> None:
     assert "--kv-cache-dtype" not in plain
     assert "--enable-expert-parallel" not in plain
     online = command("vllm", weight_dtype="fp8", kv_dtype="fp8", ep=4)
-    assert "--quantization fp8" in online
+    assert "--quantization fp8_per_tensor" in online
+    assert "--quantization fp8_per_tensor" not in command("sglang", weight_dtype="fp8")
     assert "--kv-cache-dtype fp8" in online
     assert "--enable-expert-parallel" in online
     assert "--quantization" not in command("vllm", weight_dtype="fp8", checkpoint_dtype="fp8")

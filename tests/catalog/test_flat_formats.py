@@ -1,6 +1,7 @@
 """Flat files of benchmarks, timings of a request, matrices of copy rates, logs of calls and sheets of prices."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -450,6 +451,21 @@ def test_a_chip_is_sold_with_smaller_memories(chip: Accelerator) -> None:
         assert found == accelerators.by_id(f"{chip.id}-{memory}gb")
         assert found.memory_bytes == memory * GIB < (chip.memory_bytes or 0.0)
         assert found.bandwidth_bytes_per_s == chip.bandwidth_bytes_per_s
+
+
+@pytest.mark.parametrize("id_", accelerators.all_ids())
+def test_a_name_of_several_memories_is_said_with_the_one_that_is_taken(id_: str) -> None:
+    names = (id_, *(name for name, target in accelerators.aliases().items() if target == id_))
+    others = accelerators.other_memories(accelerators.by_id(id_))
+    for name in names:
+        record, note = accelerators.get(name)
+        said = f"{record.memory_bytes / GIB:.0f} GB" if record.memory_bytes else ""
+        states_memory = re.search(r"\d+-?gb?\b", name) is not None
+        assert (bool(others) and not states_memory) == (f"{said} of memory" in note), note
+        assert all(other in note for other in others) or states_memory
+        for other in others:
+            assert not accelerators.get(other).note
+            assert accelerators.get(other).record.memory_bytes != record.memory_bytes
 
 
 OHA: Final = {

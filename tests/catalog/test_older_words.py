@@ -32,6 +32,13 @@ RELEASES = sorted({(row["engine"], row[column]) for row in ROWS for column in ("
         ("sglang", "0.5.9", "--tp-size 8 --attn-dp-size 8", "--tp-size 8 --dp-size 8 --enable-dp-attention"),
         ("sglang", "0.5.22", "--tp-size 8 --attn-dp-size 8", "--tp-size 8 --attn-dp-size 8"),
         ("sglang", "0.4.6", "--tp-size 8 --pp-size 1", "--tp-size 8"),
+        (
+            "vllm",
+            "0.19.1",
+            "--quantization fp8_per_tensor --max-num-seqs 8",
+            "--quantization fp8 --max-num-seqs 8",
+        ),
+        ("vllm", "0.33.0", "--quantization fp8_per_tensor", "--quantization fp8_per_tensor"),
         ("lmdeploy", "0.10.0", "--tp 2", "--tp 2"),
     ],
 )

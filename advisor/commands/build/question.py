@@ -57,7 +57,7 @@ def question_of(
 
     Raises: AdvisorError and its kinds: something typed is missing, malformed or unknown.
     """
-    chosen = [accelerators.get(name) for name in names_of(wishes.gpu, "--gpu")]
+    chosen = [accelerators.get(name, any_memory=True) for name in names_of(wishes.gpu, "--gpu")]
     load, note = _load_of(typed)
     load = replace(load, calibration=given_calibration(shared.calibration))
     question = Question(

@@ -165,7 +165,7 @@ def _question(report: CostReport, question: CostQuestion) -> str:
 def _rows_table(rows: Sequence[CostRow]) -> Table:
     return Table(
         columns(
-            "#> | take~ | runs~? | $/h> | prompt> | cached>? | output> | all~ | load>? | holds | price~ | basis?"
+            "#> | take~ | runs~? | $/h> | prompt> | cached>? | output> | all~ | load>? | holds | price~ | basis!"
         ),
         tuple(_row(row) for row in rows),
         "USD per million tokens",

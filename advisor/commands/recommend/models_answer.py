@@ -95,7 +95,7 @@ _FLEET_COLUMNS: Final = (
     OptionColumn(
         "price~", lambda option: "; ".join(dict.fromkeys(offer_words(e.offer) for e in option.purchases))
     ),
-    OptionColumn("basis?", lambda option: option.shared.basis),
+    OptionColumn("basis!", lambda option: option.shared.basis),
 )
 
 

@@ -82,7 +82,7 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
         *latency_columns(scenario.objectives.levels),
         PRICE,
         OptionColumn("answers?", lambda option: _setting_words(shown[id(option)])),
-        OptionColumn("basis?", lambda option: option.served.basis),
+        OptionColumn("basis!", lambda option: option.served.basis),
     )
     return Answer(
         result={"models": [_record(one) for one in found]},

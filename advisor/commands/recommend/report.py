@@ -48,7 +48,7 @@ def recommendation_tiles(options: Sequence[Option], objectives: Objectives) -> t
     rate = shown.requests_per_s
     paid = "electricity of your own hardware"
     if option.offer is not None:
-        paid = f"{option.offer.source_words}, price of {option.offer.observed_on}"
+        paid = f"{option.offer.source_words}, {option.offer.price_words}"
     return (
         Tile(usd(cost.value), "per million tokens", _sure(cost)),
         Tile(usd(option.bill.usd_per_hour), "per hour", paid),
@@ -230,7 +230,7 @@ def prices_table(options: Sequence[Option]) -> Table:
             offer.region,
             term_words(offer.term),
             usd(option.bill.usd_per_hour),
-            offer.observed_on,
+            offer.read_words,
             show(offer.age_days),
             offer.url,
         )

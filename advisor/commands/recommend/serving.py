@@ -105,6 +105,9 @@ def answer_scenario(
             found = recommend(longer, progress=line, whole=whole)
             notes += (_limits_note(scenario.objectives, longer.objectives),)
             scenario = longer
+    if scenario.ladder_per_s:
+        rates = tuple(rung.rate_per_s for rung in found.ladder if rung.rate_per_s is not None)
+        scenario = scenario.model_copy(update={"ladder_per_s": rates})
     answer = recommendation_answer(found, scenario, notes, explain=shown.explain)
     limits = scenario.constraints
     considered = tuple(name for _, name in limits.own) or limits.accelerators

@@ -1,10 +1,11 @@
 """A training recommendation as an answer: the cluster to take, its rivals, one step, memory, failures, the bill."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from advisor.catalog.units import DAY_S, GB, KILO, duration_words
+from advisor.catalog.units import DAY_S, GB, HOUR_S, KILO, duration_words
 from advisor.commands.recommend.nodes import draw_training_nodes
 from advisor.commands.recommend.tables import rejected_tables
 from advisor.commands.recommend.view import ENVELOPE_FIELDS
@@ -67,7 +68,7 @@ def training_answer(
         Paragraph(_question_words(scenario, found)),
         _options_table(found.options, within),
         Paragraph(safe_pick_words(found.options, lambda option: option.usd, found.safe_pick)),
-        Paragraph(job_words(first.bill)),
+        Paragraph(f"{job_words(first.bill)}{_hours_begun(first)}"),
         Paragraph(conditions_words(first)),
     ]
     if first.performance.reinforcement is not None:
@@ -103,6 +104,19 @@ def _explanation_blocks(first: TrainingOption, found: TrainingRecommendation) ->
     if found.what_would_change:
         blocks.append(bullet_list("What would change this answer", found.what_would_change))
     return blocks
+
+
+def _hours_begun(option: TrainingOption) -> str:
+    """Return how many hours of rent are billed for a run that ends within one; empty for one's own machines."""
+    run_hours = option.performance.days.value * DAY_S / HOUR_S
+    if option.offer is None or run_hours >= _HOURS_WITHOUT_REST:
+        return ""
+    hours = max(1, math.ceil(run_hours))
+    return f" Hours begun are billed: {hours} h for {duration_words(option.performance.days.value)}."
+
+
+_HOURS_WITHOUT_REST: Final = 100.0
+"""Length of a run of which the hour that is begun last is less than 1 % [h]."""
 
 
 def _loop_words(task: RolloutTask) -> str:
@@ -169,7 +183,7 @@ def _options_table(options: Sequence[TrainingOption], within: str) -> Table:
     in_time = " | in time" if has_deadline else ""
     return Table(
         columns(
-            f"#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes>{in_time} | dollars | price~ | basis?"
+            f"#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes>{in_time} | dollars | price~ | basis!"
         ),
         rows,
         title=f"Best clusters, one per accelerator{within}",
@@ -305,8 +319,7 @@ def _energy_words(shown: TrainingPerformance) -> str:
 def _price_words(offer: Offer | None) -> str:
     if offer is None:
         return ""
-    age = "undated" if offer.age_days is None else f"{offer.age_days} days ago"
-    return f"Price read on {offer.observed_on} ({age}): {offer.url}"
+    return offer.source_line
 
 
 _OUTPUT_LIMITS: Final = ("max_response_length", "max_completion_length", "generate_max_len")

@@ -152,8 +152,7 @@ def _remarks(option: Option) -> str:
         energy = show_quantity(shown.energy_j_per_token, JOULES_PER_TOKEN)
         lines.append(f"Power {show_quantity(shown.power_w, POWER)}, {energy}.")
     if offer is not None and offer.url:
-        age = "undated" if offer.age_days is None else f"{offer.age_days} days ago"
-        lines.append(f"Price read on {offer.observed_on} ({age}): {offer.url}")
+        lines.append(offer.source_line)
     lines += option.explained.basis_notes
     lines += (f"Not the safe pick: {reason}." for reason in option.reasons)
     return "\n".join(line for line in lines if line)

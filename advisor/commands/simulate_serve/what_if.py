@@ -134,7 +134,7 @@ def price_of(deployment: Deployment, as_of: datetime.date, *, is_alike: bool) ->
     offer = best.price
     return DeploymentPrice(
         count * best.usd_per_unit_hour,
-        f"The price is that of {offer.provider} on {offer.observed_on}, on demand.",
+        f"The price is that of {offer.provider}, on demand ({offer.read_words}).",
     )
 
 

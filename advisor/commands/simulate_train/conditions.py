@@ -118,9 +118,7 @@ def habit_notes(
     job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan, *, fits: bool
 ) -> Iterator[str]:
     """Yield what is taken for a trainer's habit and decides on the memory: stored scores of attention, and a loss in
-    tiles without which a plan that `fits` would not; and where launch options have more adapters than the plan."""
-    if job.method != "full" and {"adapters_attention", "adapters_query_value"} & job.features:
-        yield "launch options put adapters on all matrices: name the fewer that the plan has in their place"
+    tiles without which a plan that `fits` would not."""
     if job.framework in OF_TRANSFORMERS and "unfused_attention" in job.features:
         yield (
             f"attention of {job.model.id} stores its scores, as Transformers has no other for it; "

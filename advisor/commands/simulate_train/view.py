@@ -29,6 +29,7 @@ from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.launch_flags import WITH_COMMANDS, launch_flags
 from advisor.simulator.training.launch_start import explain_command, placeholders_of
+from advisor.simulator.training.launch_tuning import adapted_modules
 from advisor.simulator.training.memory import MemoryVerdict, memory_verdict
 from advisor.simulator.training.pipeline import PipelineRun
 from advisor.simulator.training.plan_check import plan_words
@@ -170,6 +171,12 @@ def _start(run: TrainRun) -> Block:
 
 def _why_no_options(run: TrainRun) -> str:
     vendor = run.found.cluster.accelerator.vendor
+    job = run.found.job
+    if job.method not in ("full", "ia3") and not adapted_modules(job):
+        return (
+            f"No command is shown: the matrices of attention of {job.model.id}, which alone have adapters, have no "
+            "names of their own in the catalog."
+        )
     if vendor in WITH_COMMANDS:
         return "No framework known here has options for it."
     return f"No command is shown: options of training frameworks for accelerators of {vendor} are not in the catalog."

@@ -19,7 +19,7 @@ from advisor.commands.sweep.view import sweep_answer
 from advisor.render.answer import Answer
 from advisor.render.document import pick_attributes
 from advisor.render.numbers import TIME, show
-from advisor.sweep.execution import Workers, outcomes, require_joblib, usable_processes
+from advisor.sweep.execution import Workers, has_joblib, outcomes, require_joblib, usable_processes
 from advisor.sweep.fields import Value
 from advisor.sweep.journal import Header, Journal, Row, journal_path
 from advisor.sweep.points import SweepPoint, points_of
@@ -55,6 +55,12 @@ def sweep(asked: SweepInput, shared: SharedOptions) -> Answer:
         )
     waiting = [point for point in points if point.id not in rows]
     workers = _workers(asked, len(waiting))
+    if (
+        workers.num_processes == 1
+        and len(waiting) > 1
+        and not (asked.workers or has_joblib() or shared.quiet)
+    ):
+        note("one process runs all points: several need joblib (pip install joblib)")
     with Journal(path, header, keep=bool(kept.rows)) as journal:
         if not kept.rows:
             keep_snapshot(path)
@@ -135,7 +141,7 @@ def _workers(asked: SweepInput, num_waiting: int) -> Workers:
 
         return Workers(0, cluster_backend(asked.cluster, installed_versions), streams(asked.cluster))
     count = asked.workers or usable_processes()
-    if min(count, num_waiting) <= 1:
+    if min(count, num_waiting) <= 1 or (asked.workers is None and not has_joblib()):
         return Workers(1)
     require_joblib()
     return Workers(count)

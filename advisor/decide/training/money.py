@@ -138,7 +138,7 @@ def energy_of(
     limit_w = min(accelerator.tdp_w or 0.0, power_cap_w or math.inf)
     power_w = known.site_power_w(num_accelerators * limit_w * BUSY_POWER_FRACTION)
     kwh = power_w / KILO * duration_s / HOUR_S
-    place = region_of_offer(offer.region) if offer is not None else None
+    place = region_of_offer(offer.region, offer.country) if offer is not None else None
     if place is None:
         place = all_regions().get(default_region) or get_region(default_region)[0]
     return Energy(power_w, kwh, place.id, kwh * place.kg_co2e_per_kwh)

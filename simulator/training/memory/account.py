@@ -1,7 +1,7 @@
 """Bytes of one layer with its adapters on one accelerator, by layout: states, activations, workspace."""
 
 from dataclasses import dataclass, fields
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 
@@ -171,7 +171,7 @@ def style_of(job: TrainingJob, formats: Formats) -> Style:
         low_bit=fused and job.compute_dtype in _LOW_BIT,
         autocast=formats.autocast,
         dropout="dropout" in job.features,
-        adapts_last=not formats.frozen or adapts_every_matrix(job, software),
+        adapts_last=not formats.frozen or adapted_part(job, software) == "all",
         adapts_experts=formats.frozen and adapts_experts(job, software),
         repeats_key_value=software.repeats_key_value and not compiled,
         splits_one_projection=software.splits_one_projection and not compiled,
@@ -356,7 +356,7 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
     targets = adapted_matrices(layer, job, formats.software)
     # DoRA scales the sum of both outputs: its magnitudes need them.
     outputs = 2.0 * BF16_BYTES * sum(width for _, _, width in targets) if job.method == "dora" else 0.0
-    if software.splits_one_projection and not adapts_every_matrix(job, software):
+    if software.splits_one_projection and adapted_part(job, software) != "all":
         outputs += BF16_BYTES * sum(width for tensor, _, width in targets if tensor == "mixer")
     inputs = [(tensor, width) for tensor, width, _ in targets]
     if software.adapter_inputs == "shared":
@@ -403,19 +403,25 @@ def scaled_width(layer: Layer) -> int:
     return sum(keys_and_values) + sum(activated)
 
 
-def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
-    """Whether adapters are on every linear matrix, or on some of attention only.
+AdaptedPart = Literal["all", "attention", "query_value"]
+
+
+def adapted_part(job: TrainingJob, software: TrainingSoftware) -> AdaptedPart:
+    """Return which linear matrices have adapters.
 
     Source: the recipe's habit, if the job's features do not tell.
     """
-    if {"adapters_query_value", "adapters_attention"} & job.features:
-        return False
-    return software.adapters_on == "all_linear" or "adapters_all_linear" in job.features
+    if "adapters_attention" in job.features:
+        return "attention"
+    if "adapters_query_value" in job.features:
+        return "query_value"
+    every = software.adapters_on == "all_linear" or "adapters_all_linear" in job.features
+    return "all" if every else "query_value"
 
 
 def adapts_experts(job: TrainingJob, software: TrainingSoftware) -> bool:
     """Whether routed experts have adapters, which every pass adds to their weights. Source: the software's record."""
-    if not software.adapts_experts or not adapts_every_matrix(job, software):
+    if not software.adapts_experts or adapted_part(job, software) != "all":
         return False
     is_plain = job.method in ("lora", "qlora") and "other_adapter" not in job.features
     return is_plain and job.model.family in families_with_adapted_experts()
@@ -455,6 +461,6 @@ def adapted_matrices(layer: Layer, job: TrainingJob, software: TrainingSoftware)
 
     Source: the recipe's habit, if the job's features do not tell.
     """
-    every = adapts_every_matrix(job, software)
-    found = layer.mixer.linears(every=every or "adapters_attention" in job.features) if layer.mixer else ()
-    return (*found, *layer.feed_forward.linears(every=every)) if layer.feed_forward else found
+    part = adapted_part(job, software)
+    found = layer.mixer.linears(every=part != "query_value") if layer.mixer else ()
+    return (*found, *layer.feed_forward.linears(every=part == "all")) if layer.feed_forward else found

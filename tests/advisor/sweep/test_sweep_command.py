@@ -290,3 +290,19 @@ def test_a_missing_package_is_told_before_the_work(
     assert words in run.err
     assert "pip install" in run.err
     assert not Path("r.csv").exists()
+
+
+def test_without_the_package_for_several_processes_one_runs_all_points(
+    study: Callable[[str], Path], cli: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default of an option needs no optional package."""
+
+    def find_spec(name: str, *_: object) -> object:
+        return None if name == "joblib" else importlib.machinery.PathFinder.find_spec(name)
+
+    monkeypatch.setattr("advisor.sweep.execution.find_spec", find_spec)
+    monkeypatch.setattr("advisor.sweep.execution.usable_processes", lambda: 8)
+    study(SMALL)
+    run = cli("advisor sweep study.toml -o r.csv")
+    assert run.code == 0, run.err
+    assert Path("r.csv").exists()

@@ -12,7 +12,12 @@ from advisor.simulator.serving import (
     simulate,
 )
 from advisor.simulator.serving.trace_files import Trace, read_trace
-from advisor.simulator.serving.trace_replay import fit_trace, replay, share_of_replay, synthetic
+from advisor.simulator.serving.trace_replay import (
+    fit_trace,
+    replay,
+    share_of_replay,
+    synthetic,
+)
 from advisor.simulator.serving.workload import draw_arrivals, draw_length_chunks
 from advisor.simulator.step_cost import StepSurface
 

@@ -12,12 +12,15 @@ import pytest
 import yaml
 
 from advisor.catalog import models
-from advisor.catalog.training import tuner_named, tuners
+from advisor.catalog.training import software_of, tuner_named, tuners
+from advisor.simulator.graph.model import layers_of
+from advisor.simulator.graph.operator import Layer
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.launch_settings import PARTS, missing_settings, settings_flags, settings_run
 from advisor.simulator.training.launch_start import placeholders_of
 from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK
+from advisor.simulator.training.memory.account import adapted_matrices
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, TrainingPlan
 
 MODELS = (
@@ -226,3 +229,53 @@ def test_a_framework_is_told_the_template_that_its_release_has_for_a_model_with_
         assert read["template"] == template
     base = job.model.model_copy(update={"hf_ids": ("meta-llama/Llama-3.1-8B",)})
     assert "template" not in read_settings("yaml", settings_flags(replace(job, model=base), TrainingPlan()))
+
+
+def modules_of(command: str) -> frozenset[str]:
+    """Names under which a command's adapters are, as its trainer reads them; all of them as one word."""
+    if re.search(r"all-linear|lora_target_linear|lora_target: all|apply_lora_to_mlp=True", command):
+        return frozenset({"all"})
+    return frozenset(re.findall(r"\b(?:[qkvo]|out|output)_proj\b|\bdense\b", command))
+
+
+@pytest.mark.parametrize("name", ["", "trl", *tuners()])
+@pytest.mark.parametrize("method", ["lora", "qlora", "dora"])
+@pytest.mark.parametrize("part", ["", "adapters_all_linear", "adapters_attention", "adapters_query_value"])
+def test_printed_adapters_are_those_that_are_priced(name: str, method: Any, part: str) -> None:
+    checked = 0
+    for model in models.all_models():
+        family = tuners()[name].families[0] if name in tuners() else "peft"
+        job = TrainingJob(
+            *(model, 4096, 8, "bf16", family, name),
+            method=method,
+            lora_rank=16,
+            features=frozenset({part} if part else ()),
+        )
+        for command in launch_flags(job, TrainingPlan()).values():
+            checked += 1
+            software = software_of(family, name)
+            layers = [(layer, adapted_matrices(layer, job, software)) for layer in layers_of(model)]
+            priced = sum(layer.count * sum(one[1] + one[2] for one in found) for layer, found in layers)
+            names = modules_of(command)
+            if name == "xtuner" and not names:
+                names = frozenset({"all"})
+            assert priced == sum(layer.count * values_adapted(layer, names) for layer, _ in layers), model.id
+    assert checked or (name, method) in LACKING
+
+
+LACKING = {("unsloth", "dora"), ("xtuner", "dora"), ("axolotl", "dora")}
+
+
+def values_adapted(layer: Layer, names: frozenset[str]) -> int:
+    """Inputs and outputs of the matrices of a layer that an adapter has beside them, by names as in Transformers."""
+    mixer = layer.mixer
+    if names == {"all"}:
+        parts = [part for part in (mixer, layer.feed_forward) if part is not None]
+        return sum(one[1] + one[2] for part in parts for one in part.linears(every=True))
+    record = mixer.record
+    hidden = mixer.hidden
+    query = record.num_heads * record.head_dim
+    keys = record.num_kv_heads * record.head_dim
+    value = record.num_kv_heads * (record.v_head_dim or record.head_dim)
+    outputs = {"q_proj": query, "k_proj": keys, "v_proj": value}
+    return sum(outputs[name] + hidden if name in outputs else query + hidden for name in names)
