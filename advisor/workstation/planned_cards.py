@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import Cards, Memory, Risers, Setting, host_bytes_per_s
 from advisor.workstation.rules import Finding, MatchRule, at_least, holds, match_rule
-from advisor.workstation.rules_links import generation_of, lanes_of
+from advisor.workstation.rules_links import generation_of, generation_of_cards, lanes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,16 @@ def planned_memory(cards: Cards, memory: Memory, cpu: Cpu, setting: Setting) -> 
     "planned-links",
     "links as planned",
     "lanes",
-    cards=lambda cards: (cards.num, cards.accelerators, _conditions(cards)),
-    board=lambda board: (board.lane_modes, tuple(slot.pcie_generation for slot in board.slots)),
+    cards=lambda cards: (
+        cards.num,
+        generation_of_cards(cards),
+        _conditions(cards).pcie_generation,
+        _conditions(cards).pcie_lanes,
+    ),
+    board=lambda board: (
+        tuple(map(min, board.lane_modes)),
+        tuple(accumulate((slot.pcie_generation for slot in board.slots), min)),
+    ),
     cpu=lambda cpu: cpu.series.pcie_generation,
 )
 def planned_links(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
