@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -228,7 +228,9 @@ class Program:
         more = np.zeros(len(self.candidates))
         for _, places, least in beside:
             if len(places) > 1:
-                more = np.maximum(more, least - sum(cheapest[place] for place in places))
+                known = np.sum([cheapest[place] for place in places], axis=0)
+                gap = np.subtract(least, known, out=np.zeros_like(known), where=np.isfinite(known))
+                more = np.maximum(more, gap)
         return self.usd + sum(cheapest.values()) + more
 
     def _solution(self, candidates: Sequence[PartCandidate], found: Any) -> Solution:

@@ -13,6 +13,7 @@ from advisor.catalog.schema.part import (
     Case,
     Cooler,
     Cpu,
+    GpuCard,
     Psu,
 )
 from advisor.workstation.assembly import (
@@ -50,7 +51,12 @@ CASE_AIRFLOW_W: Final = {"Full": 1500.0, "Mid": 1000.0, "Mini": 500.0, "Open": 1
 """Heat that a case removes with the fans that it has room for [W] (six, four, two of 120 mm): each moves about 100
 m³/h through filters, which at 15 K is half a kilowatt; half of it is taken as reaching the cards."""
 NOISE_DB: Final = {"open": 38.0, "blower": 46.0, "passive": 0.0, "liquid": 36.0}
-"""Noise of one card at full power at one metre, by kind of cooling [dB]; estimates from reviews' typical figures."""
+"""Noise of one card of `NOISE_AT_W` at full power at one metre, by kind of cooling [dB]; rough estimates from reviews'
+typical figures."""
+NOISE_AT_W: Final = 300.0
+NOISE_PER_DOUBLING_DB: Final = 5.0
+"""Noise that a card of twice the power makes more [dB]: its cooler grows, but not as its heat. Own assumption,
+between a cooler that grows alike (3 dB for twice the fans) and the same one (`NOISE_PER_HALVING_DB`)."""
 COOLER_DB: Final = 35.0
 NOISE_PER_HALVING_DB: Final = 9.0
 """Noise reduction if a cooler removes half the heat [dB]: its fans turn at about 70 %, and noise grows with the fifth
@@ -118,10 +124,16 @@ def supply_words(load_w: float, machine: Assembly) -> str:
     return f"{parts.usual_supply_w(advice.watts):.0f} W of supply ({advised})"
 
 
+CAP_STEP_W: Final = 5.0
+"""Steps in which power limits are advised [W]: a rule and the mend by it then tell one figure."""
+
+
 def cap_w(actual: float, limit: float, cards: Cards, factor: float = 1.0) -> float:
-    """Power of each card under which a machine meets a limit [W], to the watt below; 0 if a driver accepts none that is
-    so low. The machine draws `actual`, in which its cards' power counts `factor` times."""
-    each = math.floor((limit - (actual - factor * cards.power_w)) / (factor * cards.num))
+    """Power of each card under which a machine meets a limit [W], to `CAP_STEP_W` below; 0 if a driver accepts none
+    that is so low. The machine draws `actual`, in which its cards' power counts `factor` times."""
+    each = CAP_STEP_W * math.floor(
+        (limit - (actual - factor * cards.power_w)) / (factor * cards.num) / CAP_STEP_W + 1e-9
+    )
     floors = (parts.power_floors().get(card.accelerator) for card in cards.cards)
     lowest = max((one.fraction for one in floors if one is not None), default=LEAST_CAP_FRACTION)
     return float(each) if each >= lowest * max(card.power_w for card in cards.cards) else 0.0
@@ -162,9 +174,28 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     return why, f"a supply {kind}, or cards held to {held}"
 
 
-def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool], ...]:
-    """Return the numbers of 16-pin and 8-pin plugs of each supply, and whether no source counts them."""
-    return tuple((psu.num_16_pin, _fewest_plugs(psu), PLUGS_UNKNOWN in psu.flags) for psu in supplies.psus)
+def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool, bool], ...]:
+    """Return the numbers of 16-pin and 8-pin plugs of each supply, whether no source counts them, and whether it is
+    that of a machine."""
+    return tuple(
+        (psu.num_16_pin, _fewest_plugs(psu), PLUGS_UNKNOWN in psu.flags, bool(psu.sold_with))
+        for psu in supplies.psus
+    )
+
+
+def plugs_needed(cards: Cards, supplies: Supplies) -> int:
+    """Number of 8-pin plugs that cards need once the 16-pin ones of the supplies are used up, adapters included."""
+    native = sum(psu.num_16_pin for psu in supplies.psus)
+    needed = 0
+    for card in cards.cards:
+        needed += card.num_8_pin + card.num_6_pin
+        for _ in range(card.num_16_pin):
+            if native:
+                native -= 1
+            else:
+                share = min(card.power_w / card.num_16_pin, SIXTEEN_PIN_W)
+                needed += math.ceil(share / EIGHT_PIN_W - 1e-9)
+    return needed
 
 
 @match_rule(
@@ -179,27 +210,18 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
 
     A 16-pin card without a plug of its kind takes an adapter with one 8-pin plug per 150 W.
     """
-    native = sum(psu.num_16_pin for psu in supplies.psus)
     eight = sum(psu.num_8_pin for psu in supplies.psus)
-    needed = 0
-    for card in cards.cards:
-        needed += card.num_8_pin + card.num_6_pin
-        for _ in range(card.num_16_pin):
-            if native:
-                native -= 1
-            else:
-                share = min(card.power_w / card.num_16_pin, SIXTEEN_PIN_W)
-                needed += math.ceil(share / EIGHT_PIN_W - 1e-9)
+    needed = plugs_needed(cards, supplies)
     sixteen = sum(card.num_16_pin for card in cards.cards)
     wanted = f"{sixteen} x 16-pin, the rest 8-pin" if sixteen else "8-pin"
     if needed and any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
         fewest = sum(map(_fewest_plugs, supplies.psus))
-        why = (
-            f"cards want {wanted}: {needed} 8-pin plugs (adapters included); no record counts those of the supply, "
-            f"supplies of its size have {fewest} or more"
-        )
+        usual = f"the supply, supplies of its size have {fewest} or more"
+        whose = "the machine's own supply" if any(psu.sold_with for psu in supplies.psus) else usual
+        why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included); no record counts those of {whose}"
         return Finding(fewest, needed, needed <= fewest, why, "count them, or name another supply", True)
-    why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), {_supply_words(supplies)} has {eight}"
+    six = ", 6-pin ones with adapters" if any(psu.has_six_pin_leads for psu in supplies.psus) else ""
+    why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), {_supply_words(supplies)} has {eight}{six}"
     return _as_known(at_most(needed, eight, why, "a supply with more plugs, or a second supply"), supplies)
 
 
@@ -239,8 +261,9 @@ this size that are counted do."""
 
 
 def _fewest_plugs(psu: Psu) -> int:
-    """Number of 8-pin plugs of a supply; the fewest of its size if no source counts them."""
-    if PLUGS_UNKNOWN not in psu.flags:
+    """Number of 8-pin plugs of a supply; the fewest of its size if no source counts them, and none of the own supply of
+    a machine, which has the leads that its maker chose."""
+    if PLUGS_UNKNOWN not in psu.flags or psu.sold_with:
         return psu.num_8_pin
     return math.floor(PLUGS_FRACTION * psu.power_w / EIGHT_PIN_W)
 
@@ -303,6 +326,29 @@ def eps_plugs(board: Board, cpu: Cpu, supplies: Supplies, setting: Setting) -> F
     return _as_known(at_least(given, wanted, why, "a supply with more CPU plugs"), supplies)
 
 
+@match_rule(
+    "psu-advised",
+    "supply that the card's maker advises",
+    "W",
+    "advice",
+    cards=lambda cards: (cards.num, cards.accelerators, cards.power_w),
+    supplies=lambda supplies: supplies.power_w,
+)
+def advised(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
+    """Compare the supply with the one that the maker advises for a machine with one such card; a power limit takes off
+    what it saves. None for several cards, and where no advice was read."""
+    advice = parts.advised_supply(cards.accelerators)
+    if advice is None or cards.num != 1:
+        return None
+    saved_w = _rated_w(cards) - cards.power_w
+    wanted = advice.watts - saved_w
+    held = f" ({wanted:.0f} W with the cards held to {cards.power_w:.0f} W)" if saved_w >= 1.0 else ""
+    told = f"the maker of the {advice.accelerator} advises {advice.watts:.0f} W{held}"
+    why = f"{told}; the supply has {supplies.power_w:.0f} W"
+    remedy = f"{parts.usual_supply_w(wanted):.0f} W of supply, or a lower power limit and a good supply"
+    return at_least(supplies.power_w, wanted, why, remedy)
+
+
 GRADED_FROM_W: Final = 300.0
 """Rated power of the cards from which a supply of `GOOD_GRADES` feeds them [W]: it costs $50 more, and its failure
 takes the cards along. Own assumption."""
@@ -359,22 +405,42 @@ def psu_reset(actual: float, limit: float, machine: Assembly, setting: Setting) 
 
 @match_rule(
     "dual-psu",
-    "second supply",
+    "place for a second supply",
     "supplies",
-    supplies=lambda supplies: (len(supplies.psus), supplies.link is not None),
+    supplies=lambda supplies: len(supplies.psus),
     case=lambda case: (case.num_psus, case.open_frame, UNVERIFIED in case.flags),
 )
 def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
-    """Judge a second supply, which needs a place and a lead that starts it."""
+    """Judge the place of a second supply; beside an open frame there is room for any."""
     num = len(supplies.psus)
     if num == 1:
         return None
-    if num > case.num_psus and not case.open_frame:  # beside a frame there is room for any supply
-        is_unknown = UNVERIFIED in case.flags
-        why = f"{case.name} holds {case.num_psus} supply" + (
-            ", as far as a record says" if is_unknown else ""
-        )
-        return Finding(num, case.num_psus, False, why, "an open frame, or one supply", is_unknown)
+    if num <= case.num_psus or case.open_frame:
+        return Finding(num, num, True, f"{case.name} has places for {num} supplies")
+    is_unknown = UNVERIFIED in case.flags
+    why = f"{case.name} holds {case.num_psus} supply" + (", as far as a record says" if is_unknown else "")
+    return Finding(num, case.num_psus, False, why, "an open frame, or one supply", is_unknown)
+
+
+@match_rule(
+    "psu-start",
+    "start of a second supply",
+    "supplies",
+    supplies=lambda supplies: (len(supplies.psus), supplies.link is not None),
+    board=lambda board: (board.num_24_pin, SERVER in board.flags),
+)
+def supplies_start(supplies: Supplies, board: Board, setting: Setting) -> Finding | None:
+    """Judge whether every supply starts with the board; a machine that is sold whole starts its own."""
+    return None if SERVER in board.flags else start_of_supplies(supplies, board.num_24_pin, board.name)
+
+
+def start_of_supplies(supplies: Supplies, num_inputs: int, board: str) -> Finding | None:
+    """Return the finding on supplies that start by inputs of a board or a lead; None for one supply."""
+    num = len(supplies.psus)
+    if num == 1:
+        return None
+    if num <= num_inputs:
+        return Finding(num, num, True, f"{board} has {num_inputs} inputs of 24 pins, one for each supply")
     starts = "a lead starts the second supply with the first"
     why = starts if supplies.link else "nothing starts the second supply"
     return Finding(num, num if supplies.link else 1, supplies.link is not None, why, "add a dual-supply lead")
@@ -453,7 +519,12 @@ def loudness(level_db: float) -> float:
 def _cards_loudness(cards: Cards, setting: Setting) -> float:
     quieter = NOISE_PER_HALVING_DB * math.log2(cards.power_fraction)
     loud = (card for card in cards.cards if card.cooling != "passive")
-    return sum(loudness(NOISE_DB[card.cooling] + quieter) for card in loud)
+    return sum(loudness(noise_of_card_db(card) + quieter) for card in loud)
+
+
+def noise_of_card_db(card: GpuCard) -> float:
+    """Noise of a card at its rated power at one metre [dB], by kind of cooling and power."""
+    return NOISE_DB[card.cooling] + NOISE_PER_DOUBLING_DB * math.log2(card.power_w / NOISE_AT_W)
 
 
 @sum_rule(
@@ -469,7 +540,7 @@ def _cards_loudness(cards: Cards, setting: Setting) -> float:
 )
 def noise(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the noise; sources add up as powers."""
-    why = f"about {actual:.0f} dB(A) at one metre under load, estimated"
+    why = f"about {actual:.0f} dB(A) at one metre under load, roughly, by power and kind of cooler"
     return why, "lower power limits, or another room"
 
 
@@ -525,9 +596,11 @@ POWER_RULES: Final = (
     psu_plugs,
     card_lead,
     eps_plugs,
+    advised,
     psu_class,
     psu_reset,
     two_supplies,
+    supplies_start,
     reserve,
     circuit,
     room_heat,
