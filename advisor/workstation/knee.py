@@ -70,8 +70,10 @@ def dependable_speed_of(build: Build) -> float:
 def software_doubt(build: Build) -> str:
     """Return words on the software of fine-tuning on a machine's cards; empty if there is no doubt, or it serves."""
     run = build.performance
+    if run is None or run.run.engine != finetune.ENGINE:
+        return ""
     cards = build.machine.cards if build.machine is not None else None
-    if run is None or run.run.engine != finetune.ENGINE or cards is None:
+    if cards is None:
         return ""
     vendors = (accelerators.by_id(name).vendor for name in cards.accelerators)
     return next(filter(None, (finetune.SOFTWARE_DOUBTS.get(vendor, "") for vendor in vendors)), "")

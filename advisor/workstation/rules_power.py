@@ -111,7 +111,15 @@ def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Settin
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
     rated = limit / HEADROOM
     why = f"{actual:.0f} W under load; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
-    return why, f"{supply_words(actual, machine)}, or cards held to {_cap_that_fits(actual, limit, machine)}"
+    held = f"cards held to {_cap_that_fits(actual, limit, machine)}"
+    return why, f"{_own_supply_words(machine) or supply_words(actual, machine)}, or {held}"
+
+
+def _own_supply_words(machine: Assembly) -> str:
+    """Return what may take the place of a supply whose leads fit its own machine alone; empty for any other supply."""
+    supplies = machine.supplies
+    is_own = supplies is not None and any(psu.sold_with for psu in supplies.psus)
+    return "a larger supply of the machine's maker (no other has its leads)" if is_own else ""
 
 
 def supply_words(load_w: float, machine: Assembly) -> str:
@@ -171,7 +179,7 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     held = _cap_that_fits(actual, limit, machine, EXCURSION)
     has_new_plug = machine.cards is not None and any(card.num_16_pin for card in machine.cards.cards)
     kind = "with its own 12V-2x6 plug (ATX 3.x)" if has_new_plug else "of ATX 3.x, or one of more watts"
-    return why, f"a supply {kind}, or cards held to {held}"
+    return why, f"{_own_supply_words(machine) or f'a supply {kind}'}, or cards held to {held}"
 
 
 def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool, bool], ...]:

@@ -118,7 +118,7 @@ def best_upgrades(
     except InfeasibleError:
         found = ()
     faster = [build for build in found if build.total_usd and speed_of(build) > present_tokens_per_s]
-    return Upgrades(spent, not usd, tuple(worthy_first(faster)[:_SHOWN]))
+    return Upgrades(spent, not usd, tuple(worthy_first(faster, asked.have)[:_SHOWN]))
 
 
 LITTLE_GAIN: Final = 1.25
@@ -126,13 +126,19 @@ LITTLE_GAIN: Final = 1.25
 choice."""
 
 
-def worthy_first(builds: Sequence[Build]) -> list[Build]:
-    """Return upgrades with the cheapest at the head that is nearly as fast as the fastest, then the others by speed:
-    the sum is there to be spent, but not for a small gain."""
+def worthy_first(builds: Sequence[Build], have: Assembly | None) -> list[Build]:
+    """Return upgrades with one at the head that is nearly as fast as the fastest, then the others by speed: one that
+    uses the owner's cards before others, and the cheapest of those. The sum is there to be spent, but not for a small
+    gain."""
+    owned = set(have.cards.accelerators) if have is not None and have.cards is not None else set()
     by_speed = sorted(builds, key=speed_of, reverse=True)
     most = max(map(dependable_speed_of, builds), default=0.0)
     near = (build for build in builds if LITTLE_GAIN * dependable_speed_of(build) > most)
-    head = min(near, key=lambda build: (build.total_usd, -speed_of(build)), default=None)
+    head = min(
+        near,
+        key=lambda build: (bool(owned - _cards_of(build)), build.total_usd, -speed_of(build)),
+        default=None,
+    )
     return [build for build in by_speed if build is head] + [build for build in by_speed if build is not head]
 
 

@@ -10,7 +10,7 @@ from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.assembly import Assembly, Cards, Supplies
 from advisor.workstation.performance import SYSTEM_MEMORY_BYTES
 from advisor.workstation.rules_fit import chosen_layout
-from advisor.workstation.rules_links import lanes_of
+from advisor.workstation.rules_links import generation_of_cards, lanes_of
 from advisor.workstation.rules_power import EIGHT_PIN_W, SIXTEEN_PIN_W
 
 SIZES: Final = (
@@ -37,7 +37,7 @@ class CardWiring:
     lanes: int
     """Number of lanes that reach the card, over its riser too."""
     pcie_generation: int
-    """Generation that slot, CPU and riser reach together."""
+    """Generation that card, slot, CPU and riser reach together."""
     on_riser: bool
     num_16_pin: int
     """Number of plugs of 16 pins that come from the supply itself."""
@@ -77,7 +77,7 @@ def wire(machine: Assembly) -> tuple[CardWiring, ...]:
         adapted = math.ceil(min(share_w, SIXTEEN_PIN_W) / EIGHT_PIN_W - 1e-9) * (card.num_16_pin - own)
         is_hung = place < machine.risers.num
         riser = machine.risers.riser if is_hung else None
-        generations = [slot.pcie_generation] if slot else []
+        generations = [slot.pcie_generation, generation_of_cards(Cards((card,)))] if slot else []
         generations += [machine.cpu.series.pcie_generation] if slot and machine.cpu is not None else []
         generations += [riser.pcie_generation] if slot and riser is not None else []
         found.append(

@@ -171,7 +171,7 @@ def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple
     from advisor.workstation.upgrades import worthy_first
 
     able = _with_parts(found, question, _LEAST_GAIN * before)
-    faster = tuple(worthy_first(able)[: question.top])
+    faster = tuple(worthy_first(able, question.have)[: question.top])
     if faster and max(map(speed_of, faster)) >= _TWICE * before:
         return replace(found, builds=faster), ""
     told = "" if faster else f"Nothing for {usd(spent)} makes it a quarter faster. "

@@ -9,7 +9,6 @@ from advisor.catalog.schema.part import LANES_USUAL, Bridge
 from advisor.catalog.units import GB, GIB
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
-    basis_words,
     bill_table,
     bridge_words,
     checks_table,
@@ -17,6 +16,7 @@ from advisor.commands.build.view import (
     headline,
     performance_blocks,
     price_warnings,
+    purchases,
     slot_words,
     slow_words,
     speed_warnings,
@@ -158,7 +158,39 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         return _slots_words(verdict, question)
     if asked == "bridge":
         return _bridge_reply(verdict, question)
+    if asked == "fit":
+        return _fit_reply(checks)
     return _supply_reply(checks)
+
+
+_OF_FIT: Final = (
+    "card-length",
+    "slots",
+    "radiator",
+    "cooler-height",
+    "board-fits",
+    "psu-fits",
+    "card-spacing",
+)
+"""Rules on what goes into a case, by weight."""
+
+
+def _fit_reply(checks: Mapping[str, Check]) -> str:
+    """Return whether the parts go into the case."""
+    found = [checks[rule] for rule in _OF_FIT if rule in checks]
+    if not any(one.rule in ("card-length", "radiator", "cooler-height") for one in found):
+        return "Does it fit? That is open: the case or what goes into it is not known."
+    failed = [one for one in found if not one.passed]
+    order = ("broken", "unknown", "advice", "ok")
+    worst = min((one.verdict for one in found), key=order.index)
+    words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Yes, but tightly"}[worst]
+    told = [f"{one.why}; better {one.remedy}" for one in failed] or [one.why for one in found[:2]]
+    return _sentences(f"Does it fit? {words}: {told[0]}.", told[1:])
+
+
+def _sentences(first: str, others: Sequence[str]) -> str:
+    """Return a sentence and clauses as sentences behind it."""
+    return " ".join((first, *(f"{text[0].upper()}{text[1:]}." for text in others)))
 
 
 def _supply_reply(checks: Mapping[str, Check]) -> str:
@@ -179,8 +211,7 @@ def _supply_reply(checks: Mapping[str, Check]) -> str:
         for one in found
         if not (one.passed and one.rule == "eps-plugs")
     ]
-    first, *others = told
-    return " ".join((f"{opening} {words}: {first}.", *(f"{text[0].upper()}{text[1:]}." for text in others)))
+    return _sentences(f"{opening} {words}: {told[0]}.", told[1:])
 
 
 def _slots_words(verdict: Verdict, question: Question) -> str:
@@ -224,6 +255,9 @@ def _bridge_reply(verdict: Verdict, question: Question) -> str:
     runs = [best_run(replace(hardware, bridged=is_bridged), divided) for is_bridged in (True, False)]
     joined, apart = runs
     spans = bridge_words(bridge, wire(machine))
+    board = machine.board
+    if board is not None and {LANES_USUAL, "layout_assumed"} & set(board.flags):
+        spans += " The distance of its slots is the usual one: measure before you buy."
     if joined is None or apart is None:
         return f"{opening} That is open: {question.load.model.id} does not run on these cards. {spans}"
     if cards.num > bridge.joins:
@@ -234,8 +268,11 @@ def _bridge_reply(verdict: Verdict, question: Question) -> str:
     rates = [run.output_tokens_per_s.value for run in (joined, apart)]
     gain = rates[0] / rates[1] - 1.0
     words = "Yes" if gain >= _NOTICED else "A little" if gain > _HARDLY else "No"
-    firsts = [show(run.ttft_s, TIME) for run in (joined, apart) if run.ttft_s is not None]
-    prompts = f"; first token after {firsts[0]} and {firsts[1]}" if len(firsts) == len(runs) else ""
+    prompts = ""
+    if joined.ttft_s is not None and apart.ttft_s is not None:
+        prompts = f"; first token after {show(joined.ttft_s, TIME)} and {show(apart.ttft_s, TIME)}"
+        is_sooner = apart.ttft_s >= (1.0 + _NOTICED) * joined.ttft_s
+        words = "Only for long prompts" if gain <= _HARDLY and is_sooner else words
     price = next((line.usd for line in verdict.build.parts if line.category == "bridge"), 0.0)
     cost = f" for {usd(price)}" if price else ""
     link = f"PCIe {hardware.pcie_generation}.0 x{hardware.pcie_lanes}"
@@ -381,7 +418,7 @@ def _upgrade_words(upgrades: Upgrades | None, question: Question) -> list[str]:
     if not upgrades.builds:
         return [f"What to buy next for {sum_words}? Nothing: no part with a price makes it faster."]
     best = upgrades.builds[0]
-    parts = ", ".join(_purchases(best))
+    parts = ", ".join(purchases(best))
     speed = f"{question.load.model.id} then runs at {_decode_rate(best):.3g} tokens/s"
     return [f"What to buy next for {sum_words}? {parts}: {speed}."]
 
@@ -390,7 +427,7 @@ def _upgrade_blocks(upgrades: Upgrades | None, question: Question, have: Assembl
     """Return the machines that the next parts make of that of the list."""
     builds = upgrades.builds if upgrades is not None else ()
     lines = [
-        f"- {headline(build, question)}: buy {', '.join(_purchases(build))}"
+        f"- {headline(build, question)}: buy {', '.join(purchases(build))}"
         + (f"; {told}" if (told := idle_words(build, have, builds)) else "")
         for build in builds
     ]
@@ -401,14 +438,14 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
     """Return what to change first and its price: parts that mend the list, then another machine for its money."""
     blocks: list[Block] = []
     mended = verdict.repaired
-    if mended is not None and (purchases := _purchases(mended)):
+    if mended is not None and (bought := purchases(mended)):
         kinds = {line.category for line in mended.parts if line.unit_price_usd}
         names = {line.name for line in mended.parts}
         left = [line.name for line in verdict.build.parts if line.category in kinds]
         assumed = [PLACES[place] for place in missing_places(listing) if f"{place} {OF_OWNER}" in names]
         lines = [
             f"To mend it, for {usd(mended.total_usd)}:",
-            *(f"- buy {part}" for part in purchases),
+            *(f"- buy {part}" for part in bought),
             *([f"- leave out {', '.join(left)}"] if left else []),
             *(
                 [f"- add what you do not have; the sum is without it: {', '.join(assumed)}"]
@@ -430,15 +467,6 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
     elif verdict.why_no_better:
         blocks.append(Paragraph(f"No better machine for the money: {verdict.why_no_better}."))
     return blocks
-
-
-def _purchases(build: Build) -> list[str]:
-    """Return the parts of a machine that are to buy, with their prices."""
-    return [
-        f"{line.quantity} x {line.name} ({usd(line.usd)}, {basis_words(line)})"
-        for line in build.parts
-        if line.unit_price_usd
-    ]
 
 
 def choice_answer(

@@ -33,7 +33,7 @@ from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, software_doubt, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
-from advisor.workstation.valuation import IN_THE_MACHINE
+from advisor.workstation.valuation import IN_THE_MACHINE, OWNED, hardware_of
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
 
@@ -145,9 +145,20 @@ def _others_prices(builds: Sequence[Build]) -> list[Block]:
     return [Paragraph("\n".join(("What the prices of the others are:", *lines)))] if lines else []
 
 
+def purchases(build: Build) -> list[str]:
+    """Return the parts of a machine that are to buy, with their prices."""
+    return [
+        f"{line.quantity} x {line.name} ({usd(line.usd)}, {basis_words(line)})"
+        for line in build.parts
+        if line.unit_price_usd
+    ]
+
+
 def _price_of_build(build: Build) -> str:
     """Return the price of a machine in words: basis, day and source of a whole one; of parts how many have which basis,
-    and their days."""
+    and their days; what is to buy beside parts that the user has."""
+    if any(line.source == OWNED for line in build.parts):
+        return f"buy {', '.join(purchases(build)) or 'nothing'}"
     if build.kind == "system":
         line = build.parts[0]
         return f"{basis_words(line)}{f' ({line.source})' if line.source else ''}"
@@ -194,7 +205,7 @@ def _machine_row(rank: int, build: Build, *, with_first: bool) -> tuple[str, ...
             if with_first
             else ()
         ),
-        _run_words(run.run) if run else MISSING,
+        f"{_run_words(run.run)}{_link_words(build)}" if run else MISSING,
         show(build.power_w, POWER),
         usd(costs.own_usd_per_million_tokens if costs else None),
         usd(costs.rent_usd_per_million_tokens if costs else None),
@@ -220,6 +231,16 @@ def _speed_cell(run: MachinePerformance) -> str:
 def _run_words(run: HardwareRun) -> str:
     waiting = f", {run.num_waiting} streams wait" if run.num_waiting else ""
     return f"{run.engine} {run.weight_dtype}, {run.split}{waiting}"
+
+
+def _link_words(build: Build) -> str:
+    """Return over which link the cards of a machine divide every layer; empty where they do not."""
+    run = build.performance
+    hardware = hardware_of(build.machine) if build.machine is not None else None
+    if run is None or hardware is None or run.run.tensor_parallel < 2 or hardware.pcie_lanes is None:
+        return ""
+    pcie = f"PCIe {hardware.pcie_generation}.0 x{hardware.pcie_lanes}"
+    return f" over {'NVLink' if hardware.bridged else pcie}"
 
 
 def payback_words(days: float | None) -> str:
