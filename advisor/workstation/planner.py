@@ -12,7 +12,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook, price_of, second_hand_prices
 from advisor.catalog.schema.part import Part, System
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Assembly, Check
+from advisor.workstation.assembly import SERVER, Assembly, Check
 from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
 from advisor.workstation.hardware import power_points_of
 from advisor.workstation.knee import PriceStep, is_beaten, knee, speed_of, steps
@@ -22,8 +22,9 @@ from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planned_cards import PlannedCards
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import judge, planning_rules
-from advisor.workstation.rules import Rule, SumRule
-from advisor.workstation.rules_power import POWER_RULES
+from advisor.workstation.rules import Finding, MatchRule, Rule, SumRule
+from advisor.workstation.rules_fit import card_length
+from advisor.workstation.rules_power import POWER_RULES, psu_plugs
 from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
@@ -130,7 +131,28 @@ def rules_of(question: Question) -> tuple[Rule, ...]:
         if isinstance(rule, SumRule) and rule.severity == "advice"
         if any(getattr(question.have, place) for place in rule.gives)
     }
-    return tuple(rule for rule in rules if rule.id not in ignored)
+    board = question.have.board
+    is_whole = board is not None and SERVER in board.flags
+    kept = (rule for rule in rules if rule.id not in ignored)
+    return tuple(_with_doubts(rule) if is_whole and rule.id in OF_WHOLE_MACHINES else rule for rule in kept)
+
+
+OF_WHOLE_MACHINES: Final = frozenset((psu_plugs.id, card_length.id))
+"""Rules on what makers of whole machines seldom publish: where it is not known, an owner looks it up, and the machine
+is not replaced for it."""
+
+
+def _with_doubts(rule: Rule) -> Rule:
+    """Return a rule that parts keep unless they are known to break it."""
+    if not isinstance(rule, MatchRule):
+        return rule
+    judge_parts = rule.judge
+
+    def judge_known(*parts_and_setting: object) -> Finding | None:
+        found = judge_parts(*parts_and_setting)
+        return found._replace(passed=True) if found is not None and found.is_unknown else found
+
+    return replace(rule, judge=judge_known)
 
 
 def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[Solution]]:

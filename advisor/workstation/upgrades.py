@@ -117,8 +117,22 @@ def best_upgrades(
         found = plan(asked, book).builds
     except InfeasibleError:
         found = ()
-    faster = [build for build in found if build.total_usd and speed_of(build) > present_tokens_per_s]
+    faster = [
+        build
+        for build in found
+        if build.total_usd and speed_of(build) > present_tokens_per_s and keeps_machine(build, asked.have)
+    ]
     return Upgrades(spent, not usd, tuple(worthy_first(faster, asked.have)[:_SHOWN]))
+
+
+def keeps_machine(build: Build, have: Assembly | None) -> bool:
+    """Whether an upgrade stands in no whole machine in place of the present one, and keeps a present whole one."""
+    present = have.board if have is not None else None
+    board = build.machine.board if build.machine is not None else None
+    if board is None or board == present:
+        return True
+    is_whole = present is not None and SERVER in present.flags
+    return not is_whole and SERVER not in board.flags
 
 
 LITTLE_GAIN: Final = 1.25

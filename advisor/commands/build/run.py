@@ -18,7 +18,7 @@ from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import usd
 from advisor.simulator.graph.model import parameter_count
-from advisor.workstation.assembly import SERVER, Assembly
+from advisor.workstation.assembly import Assembly
 from advisor.workstation.candidates import COUNTS
 from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.knee import speed_of
@@ -202,12 +202,10 @@ def _idle_words(found: PlanResult, question: Question) -> str:
 
 def _with_parts(found: PlanResult, question: Question, least_tokens_per_s: float) -> tuple[Build, ...]:
     """Return the machines of a plan that are faster than a rate, without whole ones in place of the present one."""
-    present = question.have.board if question.have is not None else None
+    from advisor.workstation.upgrades import keeps_machine
+
     fast = (build for build in found.builds if speed_of(build) > least_tokens_per_s)
-    boards = ((build, build.machine.board if build.machine is not None else None) for build in fast)
-    return tuple(
-        build for build, board in boards if board is None or board == present or SERVER not in board.flags
-    )
+    return tuple(build for build in fast if keeps_machine(build, question.have))
 
 
 def _present_run(question: Question) -> HardwareRun | None:

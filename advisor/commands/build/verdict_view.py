@@ -429,6 +429,7 @@ def _upgrade_blocks(upgrades: Upgrades | None, question: Question, have: Assembl
     lines = [
         f"- {headline(build, question)}: buy {', '.join(purchases(build))}"
         + (f"; {told}" if (told := idle_words(build, have, builds)) else "")
+        + "".join(f"; open: {check.why}" for check in build.unknown)
         for build in builds
     ]
     return [Paragraph("\n".join(("With the next parts:", *lines)), emphasis=True)] if lines else []

@@ -254,3 +254,15 @@ def test_a_supply_question_tells_watts_peaks_and_plugs(read: Callable[[str], Lis
     for word in ("W under load", "peak", "advises 750 W", "8-pin plugs"):
         assert word in told
     assert "Its watts are" in told
+
+
+@pytest.mark.parametrize("name", ["HP Z840", "Dell Precision T5820", "Lenovo ThinkStation P620", "HP Z440"])
+def test_an_upgrade_of_a_makers_machine_stays_in_it(read: Callable[[str], Listing], name: str) -> None:
+    from advisor.workstation.upgrades import best_upgrades
+
+    found = read(f"{name}, 64GB DDR4 ECC RDIMM, Xeon E5-2690 v4, GTX 1080")
+    upgrades = best_upgrades(found, Question(MachineLoad(models.get("32b").record)), price_book(), 1500.0)
+    for build in upgrades.builds:
+        assert build.machine is not None
+        assert build.machine.board == found.machine.board
+        assert build.machine.supplies == found.machine.supplies
