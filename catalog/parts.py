@@ -424,7 +424,7 @@ def supply_and_case_of(board: Board) -> tuple[Psu, Case] | None:
 
 def own_supply(board: Board, psu: Psu) -> Psu:
     """Return a supply that a list names with the board of a whole machine as that machine's, with the plugs that a
-    record states for its size; a supply beside any other board as it is."""
+    record states for its size; with any other board the supply as it is."""
     if board.form_factor != "server":
         return psu
     sold = supply_and_case_of(board)

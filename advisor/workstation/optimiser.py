@@ -214,7 +214,7 @@ class Program:
         return upper
 
     def _least_totals(self, without: Collection[str]) -> FloatArray:
-        """Price of each candidate with the cheapest others that rules allow beside it, each rule for itself [USD]."""
+        """Price of each candidate with the cheapest others that rules allow with it, each rule for itself [USD]."""
         cheapest = {
             place: np.full(len(self.candidates), float(self.usd[indices].min()))
             for place, indices in self._places.items()
@@ -284,10 +284,10 @@ class Program:
         scale = max((abs(value) for value in row.values()), default=1.0)
         scaled = {index: value / scale for index, value in row.items()}
         self._rows.append(_Row(scaled, bound / scale + 1e-9, rule.id))
-        self._price_sum_beside(rule.id, row, bound + 1e-9 * scale)
+        self._price_sum_beside(rule.id, row, scale * self._rows[-1].bound)
 
     def _price_sum_beside(self, rule: str, row: Mapping[int, float], bound: float) -> None:
-        """Note the price of the cheapest part of each place that a sum allows beside each set of cards, if the parts of
+        """Note the price of the cheapest part of each place that a sum allows with each set of cards, if the parts of
         all other places need the least and give the most."""
         amounts = np.zeros(len(self.candidates))
         amounts[list(row)] = list(row.values())
@@ -314,7 +314,7 @@ class Program:
         self._price_beside(rule)
 
     def _price_beside(self, rule: MatchRule) -> None:
-        """Note the price of the cheapest parts that a rule allows beside each set of cards, all its places together."""
+        """Note the price of the cheapest parts that a rule allows with each set of cards, all its places together."""
         if "cards" not in rule.between:
             return
         places = tuple(place for place in rule.between if place != "cards")
@@ -342,21 +342,20 @@ class Program:
         # The place with the most kinds is on the right, which needs fewer rows.
         order = sorted(range(3), key=lambda i: len(sides[i]))
         first, second, third = (sides[i] for i in order)
-        everything = sum(map(len, third))
         for group in first:
             alike: dict[tuple[int, ...], list[int]] = {}
             for other in second:
                 allowed = tuple(
-                    c
-                    for last in third
+                    number
+                    for number, last in enumerate(third)
                     if self._allows(rule, *_restore_order(order, (group[0], other[0], last[0])))
-                    for c in last
                 )
-                if len(allowed) < everything:
+                if len(allowed) < len(third):
                     alike.setdefault(allowed, []).extend(other)
             for allowed, others in alike.items():
                 taken = dict.fromkeys((*group, *others), 1.0)
-                self._rows.append(_Row({**taken, **dict.fromkeys(allowed, -1.0)}, 1.0, rule.id))
+                able = (c for number in allowed for c in third[number])
+                self._rows.append(_Row({**taken, **dict.fromkeys(able, -1.0)}, 1.0, rule.id))
         self._price_beside(rule)
 
     def _classes(self, rule: MatchRule, place: str) -> list[list[int]]:

@@ -111,7 +111,7 @@ def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Settin
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
     rated = limit / HEADROOM
     why = f"{actual:.0f} W under load; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
-    held = f"cards held to {_cap_that_fits(actual, limit, machine)}"
+    held = _cap_that_fits(actual, limit, machine)
     return why, f"{_own_supply_words(machine) or supply_words(actual, machine)}, or {held}"
 
 
@@ -119,7 +119,7 @@ def _own_supply_words(machine: Assembly) -> str:
     """Return what may take the place of a supply whose leads fit its own machine alone; empty for any other supply."""
     supplies = machine.supplies
     is_own = supplies is not None and any(psu.sold_with for psu in supplies.psus)
-    return "a larger supply of the machine's maker (no other has its leads)" if is_own else ""
+    return "a larger supply of the machine's maker (others seldom have its leads)" if is_own else ""
 
 
 def supply_words(load_w: float, machine: Assembly) -> str:
@@ -148,11 +148,13 @@ def cap_w(actual: float, limit: float, cards: Cards, factor: float = 1.0) -> flo
 
 
 def _cap_that_fits(actual: float, limit: float, machine: Assembly, factor: float = 1.0) -> str:
-    """Return words on the power limit of the cards that would meet a limit."""
+    """Return words on the power limit of the cards that would meet a limit, or on other cards if none does."""
     if machine.cards is None or not machine.cards.cards:
         return "less power"
     each = cap_w(actual, limit, machine.cards, factor)
-    return f"{each:.0f} W each" if each else "fewer of them"
+    if not each:
+        return "fewer cards" if machine.cards.num > 1 else "a card of less power"
+    return f"cards held to {each:.0f} W each"
 
 
 def _is_generation_unknown(machine: Assembly) -> bool:
@@ -179,7 +181,7 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     held = _cap_that_fits(actual, limit, machine, EXCURSION)
     has_new_plug = machine.cards is not None and any(card.num_16_pin for card in machine.cards.cards)
     kind = "with its own 12V-2x6 plug (ATX 3.x)" if has_new_plug else "of ATX 3.x, or one of more watts"
-    return why, f"{_own_supply_words(machine) or f'a supply {kind}'}, or cards held to {held}"
+    return why, f"{_own_supply_words(machine) or f'a supply {kind}'}, or {held}"
 
 
 def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool, bool], ...]:
@@ -230,7 +232,9 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
         return Finding(fewest, needed, needed <= fewest, why, "count them, or name another supply", True)
     six = ", 6-pin ones with adapters" if any(psu.has_six_pin_leads for psu in supplies.psus) else ""
     why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), {_supply_words(supplies)} has {eight}{six}"
-    return _as_known(at_most(needed, eight, why, "a supply with more plugs, or a second supply"), supplies)
+    is_own = any(psu.sold_with for psu in supplies.psus)
+    remedy = "a card with fewer plugs" if is_own else "a supply with more plugs, or a second supply"
+    return _as_known(at_most(needed, eight, why, remedy), supplies)
 
 
 @match_rule(
@@ -342,7 +346,7 @@ def eps_plugs(board: Board, cpu: Cpu, supplies: Supplies, setting: Setting) -> F
     cards=lambda cards: (cards.num, cards.accelerators, cards.power_w),
     supplies=lambda supplies: supplies.power_w,
 )
-def advised(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
+def supply_advice(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
     """Compare the supply with the one that the maker advises for a machine with one such card; a power limit takes off
     what it saves. None for several cards, and where no advice was read."""
     advice = parts.advised_supply(cards.accelerators)
@@ -419,7 +423,7 @@ def psu_reset(actual: float, limit: float, machine: Assembly, setting: Setting) 
     case=lambda case: (case.num_psus, case.open_frame, UNVERIFIED in case.flags),
 )
 def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
-    """Judge the place of a second supply; beside an open frame there is room for any."""
+    """Judge the place of a second supply; an open frame has room for any."""
     num = len(supplies.psus)
     if num == 1:
         return None
@@ -479,7 +483,7 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
         f"{actual / efficiency:.0f} W at the wall at full power; {wall} carries {wall.continuous_w:.0f} W for hours "
         f"({wall.continuous_fraction:.0%})"
     )
-    return why, f"another circuit (240V/20A), or cards held to {_cap_that_fits(actual, limit, machine)}"
+    return why, f"another circuit (240V/20A), or {_cap_that_fits(actual, limit, machine)}"
 
 
 @_power_rule(
@@ -604,7 +608,7 @@ POWER_RULES: Final = (
     psu_plugs,
     card_lead,
     eps_plugs,
-    advised,
+    supply_advice,
     psu_class,
     psu_reset,
     two_supplies,

@@ -156,7 +156,7 @@ def purchases(build: Build) -> list[str]:
 
 def _price_of_build(build: Build) -> str:
     """Return the price of a machine in words: basis, day and source of a whole one; of parts how many have which basis,
-    and their days; what is to buy beside parts that the user has."""
+    and their days; what is to buy for parts that the user has."""
     if any(line.source == OWNED for line in build.parts):
         return f"buy {', '.join(purchases(build)) or 'nothing'}"
     if build.kind == "system":

@@ -33,7 +33,7 @@ def read(tmp_path: Path) -> Callable[[str], Listing]:
     return listing
 
 
-def judged(listing: Listing, model: str = "8b", *, better: bool = False) -> Verdict:
+def judge(listing: Listing, model: str = "8b", *, better: bool = False) -> Verdict:
     question = Question(MachineLoad(models.get(model).record))
     return judge_listing(listing, question, price_book(), better=better)
 
@@ -140,7 +140,7 @@ def test_the_supply_of_a_makers_machine_goes_with_its_own_board_alone() -> None:
 
 @pytest.mark.parametrize("name", ["HP Z440", "Dell Precision T5820", "Lenovo ThinkStation P520", "HP Z4 G4"])
 def test_a_mend_keeps_a_makers_machine_whole(read: Callable[[str], Listing], name: str) -> None:
-    found = judged(
+    found = judge(
         read(f"{name}\n64GB DDR4 ECC RDIMM\n3x RTX 3090\n1TB NVMe\nXeon E5-1650 v4"), "70b", better=True
     )
     machine = found.build.machine
@@ -166,14 +166,14 @@ def test_a_supply_named_by_its_size_alone_is_that_of_the_machine(read: Callable[
 def test_several_inputs_of_a_board_start_several_supplies(read: Callable[[str], Listing]) -> None:
     rest = "Celeron G3930\n8GB DDR4\n6x RTX 3060 12GB\n2x EVGA 1000 GQ\n120GB ssd\nopen frame"
     for board, verdict in (("ASUS B250 Mining Expert", "ok"), ("ASRock H110 Pro BTC+", "broken")):
-        assert verdicts(judged(read(f"{board}\n{rest}")))["psu-start"] == verdict
-    assert verdicts(judged(read(rest)))["psu-start"] == "broken", "an unknown board has one input"
+        assert verdicts(judge(read(f"{board}\n{rest}")))["psu-start"] == verdict
+    assert verdicts(judge(read(rest)))["psu-start"] == "broken", "an unknown board has one input"
 
 
 def test_a_drive_without_its_plug_is_no_fault_of_a_board_without_m2(read: Callable[[str], Listing]) -> None:
     board = "ASUS B250 Mining Expert\nCeleron G3930\n8GB DDR4\nRTX 3060 12GB\n"
-    assert "m2" not in verdicts(judged(read(f"{board}240GB ssd")))
-    assert verdicts(judged(read(f"{board}500GB NVMe")))["m2"] == "broken"
+    assert "m2" not in verdicts(judge(read(f"{board}240GB ssd")))
+    assert verdicts(judge(read(f"{board}500GB NVMe")))["m2"] == "broken"
 
 
 def test_a_mend_costs_no_more_than_the_cheapest_part_that_removes_the_fault(
@@ -181,7 +181,7 @@ def test_a_mend_costs_no_more_than_the_cheapest_part_that_removes_the_fault(
 ) -> None:
     """A radiator without a place beside the card: a cooler of $40 mends it, not another card of $2,000."""
     for case in ("Fractal Design Meshify 2 Compact", "Fractal Design North"):
-        found = judged(
+        found = judge(
             read(
                 f"{case}\nRyzen 9 7950X\nASUS ROG STRIX X670E-E GAMING WIFI\n2x32GB DDR5-6000\n"
                 "ARCTIC Liquid Freezer III 360\nGigabyte RTX 4090 Gaming OC\nCorsair RM1000x\nSamsung 990 Pro 2TB"
@@ -211,7 +211,7 @@ def test_the_bridge_of_an_answer_is_worth_what_the_model_of_tensor_parallelism_s
     from advisor.commands.build.verdict_view import _bridge_reply
 
     text = "2x RTX 3090 FE\nGigabyte X570 Aorus Master\nRyzen 9 5950X\n128GB DDR4-3200\nCorsair AX1600i"
-    found = judged(read(text), "70b")
+    found = judge(read(text), "70b")
     load = MachineLoad(models.get("70b").record)
     assert found.build.machine is not None
     hardware = hardware_of(found.build.machine)
@@ -223,9 +223,9 @@ def test_the_bridge_of_an_answer_is_worth_what_the_model_of_tensor_parallelism_s
         rates.append(f"{run.output_tokens_per_s.value:.3g}")
     told = _bridge_reply(found, Question(load))
     assert f"{rates[0]} tokens/s with it and {rates[1]} without" in told
-    lone = judged(read(text.replace("2x ", "")), "8b")
+    lone = judge(read(text.replace("2x ", "")), "8b")
     assert "does not name two" in _bridge_reply(lone, Question(load))
-    ada = judged(read(text.replace("3090", "4090")), "70b")
+    ada = judge(read(text.replace("3090", "4090")), "70b")
     assert "no bridge is made for rtx-4090" in _bridge_reply(ada, Question(load))
 
 
@@ -249,7 +249,7 @@ def test_questions_for_slots_and_bridges_are_understood(text: str, asked: str) -
 def test_a_supply_question_tells_watts_peaks_and_plugs(read: Callable[[str], Listing]) -> None:
     from advisor.commands.build.verdict_view import _supply_reply
 
-    found = judged(read("Dell Precision 5820, Xeon W-2145, 64GB DDR4 ECC, 950W PSU, RTX 3090"), "32b")
+    found = judge(read("Dell Precision 5820, Xeon W-2145, 64GB DDR4 ECC, 950W PSU, RTX 3090"), "32b")
     told = _supply_reply({check.rule: check for check in found.build.checks})
     for word in ("W under load", "peak", "advises 750 W", "8-pin plugs"):
         assert word in told
