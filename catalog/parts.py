@@ -160,9 +160,20 @@ def _merge_spellings(found: Sequence[Part]) -> list[Part]:
 
 def _with_rated_power(card: GpuCard) -> GpuCard:
     """Return the card with the power of its accelerator's record if its own row states less: limits of editions with
-    less power are accelerators of their own, so a lower figure is a mistake of the list."""
+    less power are accelerators of their own, so a lower figure is a mistake of the list. A card without the 16-pin plug
+    that every board of its accelerator has gets it."""
+    plugs = _read_card_plugs().get(card.accelerator, 0)
+    if plugs and not card.num_16_pin:
+        card = card.model_copy(update={"num_16_pin": plugs, "num_8_pin": 0, "num_6_pin": 0})
     rated_w = accelerators.by_id(card.accelerator).tdp_w or 0.0
     return card if card.power_w >= rated_w else card.model_copy(update={"power_w": rated_w})
+
+
+@functools.cache
+def _read_card_plugs() -> dict[str, int]:
+    """Return the number of 16-pin plugs by accelerator whose boards all have them."""
+    rows = read_csv(FOLDER / "card_plugs.csv", ("accelerator", "num_16_pin", "source"))
+    return {cells["accelerator"]: int(cells["num_16_pin"]) for _, cells in rows}
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.catalog import models, parts
 from advisor.catalog.part_prices import price_book, price_of
-from advisor.catalog.schema.part import Board, Case, Cooler, Psu
+from advisor.catalog.schema.part import Board, Case, Cooler, GpuCard, Psu
 from advisor.workstation.assembly import SERVER, Assembly, Cards, Setting, Supplies
 from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import Listing, read_listing
@@ -266,3 +266,10 @@ def test_an_upgrade_of_a_makers_machine_stays_in_it(read: Callable[[str], Listin
         assert build.machine is not None
         assert build.machine.board == found.machine.board
         assert build.machine.supplies == found.machine.supplies
+
+
+def test_every_card_of_an_accelerator_with_a_16_pin_plug_has_it() -> None:
+    table = parts._read_card_plugs()
+    cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator in table]
+    assert len(cards) > 200
+    assert all(card.num_16_pin >= table[card.accelerator] for card in cards)
