@@ -160,9 +160,20 @@ def _merge_spellings(found: Sequence[Part]) -> list[Part]:
 
 def _with_rated_power(card: GpuCard) -> GpuCard:
     """Return the card with the power of its accelerator's record if its own row states less: limits of editions with
-    less power are accelerators of their own, so a lower figure is a mistake of the list."""
+    less power are accelerators of their own, so a lower figure is a mistake of the list. A card without the 16-pin plug
+    that every board of its accelerator has gets it."""
+    plugs = _read_card_plugs().get(card.accelerator, 0)
+    if plugs and not card.num_16_pin:
+        card = card.model_copy(update={"num_16_pin": plugs, "num_8_pin": 0, "num_6_pin": 0})
     rated_w = accelerators.by_id(card.accelerator).tdp_w or 0.0
     return card if card.power_w >= rated_w else card.model_copy(update={"power_w": rated_w})
+
+
+@functools.cache
+def _read_card_plugs() -> dict[str, int]:
+    """Return the number of 16-pin plugs by accelerator whose boards all have them."""
+    rows = read_csv(FOLDER / "card_plugs.csv", ("accelerator", "num_16_pin", "source"))
+    return {cells["accelerator"]: int(cells["num_16_pin"]) for _, cells in rows}
 
 
 @functools.cache
@@ -178,17 +189,29 @@ def _read_named_parts(kind: type[Part]) -> tuple[Part, ...]:
 
 
 def _with_places(case: Case) -> Case:
-    """Return a case with the places for supplies that its product line has."""
+    """Return a case with the places for supplies and radiators that its product line has."""
     words = set(_NAME_WORD.findall(f"{case.manufacturer} {case.name}".lower()))
-    places = next((num for line, num in _read_case_lines() if line <= words), case.num_psus)
-    return case if places <= case.num_psus else case.model_copy(update={"num_psus": places})
+    changes = next((figures for line, figures in _read_case_lines() if line <= words), {})
+    changes = {name: value for name, value in changes.items() if name != "num_psus" or value > case.num_psus}
+    return case.model_copy(update=changes) if changes else case
 
 
 @functools.cache
-def _read_case_lines() -> tuple[tuple[frozenset[str], int], ...]:
-    """Return the product lines of cases: the words of each, and its places for supplies."""
-    rows = read_csv(FOLDER / "case_lines.csv", ("words", "num_psus"))
-    return tuple((frozenset(cells["words"].split()), int(cells["num_psus"])) for _, cells in rows)
+def _read_case_lines() -> tuple[tuple[frozenset[str], dict[str, float]], ...]:
+    """Return the product lines of cases: the words of each, and its places for supplies and radiators; most words
+    first."""
+    rows = read_csv(
+        FOLDER / "case_lines.csv", ("words", "num_psus", "radiator_clear_mm", "radiator_front_mm")
+    )
+    found = [
+        (frozenset(cells["words"].split()), _si({key: cell for key, cell in cells.items() if key != "words"}))
+        for _, cells in rows
+    ]
+    lines = [
+        (words, {key: int(value) if key == "num_psus" else value for key, value in figures.items()})
+        for words, figures in found
+    ]
+    return tuple(sorted(lines, key=lambda line: -len(line[0])))
 
 
 def _boards() -> Iterator[Board]:
@@ -301,16 +324,38 @@ def with_line_lanes(board: Board) -> Board:
         return board
     num = len(layout["slots"]) if board.registered else max(board.num_long_slots, 2)
     values = board.model_dump() | layout | {"slots_known": False}
-    # The slots of the CPU are of the record's generation.
+    values["lane_modes"] = layout["lane_modes"][:num]
+    # The slots of the CPU are of the record's generation, narrow ones of the chipset's.
     own = board.slots[0].pcie_generation
     first = layout["slots"][0]["pcie_generation"]
+    of_chipset = _read_chipset_slots().get(board.chipset)
+    generations = []
+    for slot, lanes in zip(layout["slots"][:num], values["lane_modes"], strict=True):
+        usual = own if slot["pcie_generation"] == first else slot["pcie_generation"]
+        is_narrow = of_chipset is not None and lanes[-1] <= _LANES_OF_CHIPSET
+        generations.append(of_chipset[1] if of_chipset is not None and is_narrow else usual)
     values["slots"] = [
-        slot | {"pcie_generation": own} if slot["pcie_generation"] == first else slot
-        for slot in layout["slots"][:num]
+        slot | {"pcie_generation": generation}
+        for slot, generation in zip(layout["slots"][:num], generations, strict=True)
     ]
-    values["lane_modes"] = layout["lane_modes"][:num]
     values["flags"] = (*board.flags, LANES_USUAL, "layout_assumed")
     return check_record(Board, values, board.name)
+
+
+_LANES_OF_CHIPSET: Final = 4
+"""Most lanes of a slot that hangs on a desktop chipset: those of the CPU have eight or sixteen."""
+
+
+@functools.cache
+def _read_chipset_slots() -> dict[str, tuple[int, int]]:
+    """Return the highest generations of slots by chipset: of those with the CPU's lanes, and of those on the
+    chipset."""
+    columns = ("chipset", "cpu_generation", "chipset_generation", "source")
+    rows = read_csv(FOLDER / "chipset_slots.csv", columns)
+    return {
+        cells["chipset"]: (int(cells["cpu_generation"]), int(cells["chipset_generation"]))
+        for _, cells in rows
+    }
 
 
 _BOARD_WORD: Final = re.compile(r"[a-z0-9+-]+")
@@ -386,6 +431,17 @@ def supply_and_case_of(board: Board) -> tuple[Psu, Case] | None:
     Raises: InputFileError: the bundled file is damaged.
     """
     return _read_towers().get(board.name)
+
+
+def own_supply(board: Board, psu: Psu) -> Psu:
+    """Return a supply that a list names with the board of a whole machine as that machine's, with the plugs that a
+    record states for its size; with any other board the supply as it is."""
+    if board.form_factor != "server":
+        return psu
+    sold = supply_and_case_of(board)
+    if sold is not None and PLUGS_UNKNOWN in psu.flags and sold[0].power_w == psu.power_w:
+        return sold[0].model_copy(update={"name": psu.name})
+    return psu.model_copy(update={"sold_with": board.name})
 
 
 def cpu_of(board: Board) -> Cpu | None:
@@ -525,6 +581,8 @@ _UNITS: Final[dict[str, tuple[str, float]]] = {
     "max_psu_mm": ("max_psu_m", 1.0 / KILO),
     "height_mm": ("height_m", 1.0 / KILO),
     "radiator_mm": ("radiator_m", 1.0 / KILO),
+    "radiator_clear_mm": ("radiator_clear_m", 1.0 / KILO),
+    "radiator_front_mm": ("radiator_front_m", 1.0 / KILO),
     # Modules and board capacities are sold in binary gigabytes, drives and accelerators in decimal ones.
     "max_ram_gb": ("max_ram_bytes", GIB),
     "ram_max_gb": ("ram_max_bytes", GIB),
@@ -588,13 +646,15 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
         for _ in range(int(count))
     ]
     slots = [generation for generation, lanes in listed if lanes == 16]
+    # A list of slots may state what the slot's length or a newer CPU would allow: the chipset's boards give less.
+    most, _ = _read_chipset_slots().get(cells["chipset"], (max(slots), 0))
     values = _si({key: value for key, value in cells.items() if key != "eps_8_pin"})
     values |= {
         "num_eps": int(cells["eps_8_pin"] or 1),
         "sockets": 2 if _TWO_SOCKETS.search(cells["name"]) else 1,
         "registered": cells["socket"] in _REGISTERED_SOCKETS
         or any(series.registered for series in cpu_series().values() if cells["chipset"] in series.chipsets),
-        "slots": [{"position": 1, "pcie_generation": max(slots)}],
+        "slots": [{"position": 1, "pcie_generation": min(max(slots), most)}],
         "slots_known": cells["form_factor"] == "Mini-ITX",  # a Mini-ITX board has room for one
         "lane_modes": [[16]],
         "num_long_slots": min(sum(lanes >= 4 for _, lanes in listed), 19),

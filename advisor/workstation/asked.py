@@ -21,7 +21,7 @@ _FORMATS: Final = {
 }
 """Format by its short name; four bits are those of a question without any."""
 _ENOUGH: Final = whole("enough")
-Asked = Literal["supply", "model", "lanes", "adapter"]
+Asked = Literal["supply", "model", "lanes", "adapter", "slots", "bridge", "fit"]
 USUAL_MODELS: Final = ("70b", "32b", "8b")
 """Models by which a list is judged that names none: the largest of them whose weights of four bits the cards hold."""
 SMALLER_MODELS: Final = ("gpt-oss-120b", *USUAL_MODELS)
@@ -91,7 +91,9 @@ def weight_bytes(model: Model) -> float:
 
 def questions_in(text: str) -> tuple[Asked, ...]:
     """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model, what
-    narrow links cost, and whether an adapter does for a card's plug."""
+    narrow links cost, whether the parts fit the case, which slots the cards take, what a bridge
+    brings, and whether an adapter does for a card's
+    plug."""
     sentences = [
         # `The supply has 900 W. Is that enough?` speaks of what stands before it.
         f"{text[: found.start()].rstrip(' .').rpartition('.')[2]} {found.group()}"
@@ -113,6 +115,14 @@ def questions_in(text: str) -> tuple[Asked, ...]:
         asked.append("model")
     if any(regex("question.of_lanes").search(one) for one in sentences):
         asked.append("lanes")
+    # A model that fits the memory is the question for a model.
+    of_bridge = [one for one in sentences if regex("question.of_bridge").search(one)]
+    if any(regex("question.of_fit").search(one) for one in sentences if one not in (*of_model, *of_bridge)):
+        asked.append("fit")
+    if any(regex("question.of_slots").search(one) for one in sentences):
+        asked.append("slots")
+    if of_bridge:
+        asked.append("bridge")
     if any(regex("question.of_adapter").search(one) for one in sentences):
         asked.append("adapter")
     return tuple(asked)

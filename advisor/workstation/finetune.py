@@ -27,6 +27,16 @@ VENDORS: Final = ("nvidia", "amd", "intel")
 SEVERAL_CARDS_VENDORS: Final = ("nvidia",)
 """Vendors on whose cards a source states QLoRA with several cards: the guides of FSDP-QLoRA (bitsandbytes, PEFT) name
 CUDA only. Of others several cards are not planned."""
+SOFTWARE_DOUBTS: Final = {
+    "amd": "bitsandbytes runs 4-bit kernels on ROCm, but guides and recipes of QLoRA are written for CUDA: try yours "
+    "on a rented card before you buy",
+    "intel": "bitsandbytes runs 4-bit kernels on XPU, but guides and recipes of QLoRA are written for CUDA: try "
+    "yours before you buy",
+}
+"""Words on the software of fine-tuning by vendor; a vendor that is not here has none. Source: the guides named
+above."""
+ENGINE: Final = "peft"
+"""Name of the engine that a run of fine-tuning has."""
 SIZES: Final = ("llama-3.1-8b", "qwen3-14b", "gemma-3-27b", "qwen3-32b", "llama-3.1-70b", "llama-3.1-405b")
 """Dense models in order of size, of which the largest that fits is reported."""
 

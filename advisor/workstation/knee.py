@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import accelerators
+from advisor.workstation import finetune
 from advisor.workstation.plan import Build
 
 WORTH_IT: Final = 0.5
@@ -51,9 +52,12 @@ def dependable_speed_of(build: Build) -> float:
     """Output rate of a machine by which the knee is chosen [tokens/s]; 0 if it does not run the model.
 
     Assumes: cards of another vendor than NVIDIA reach the speed of tensor parallelism only where a run was measured. A
-    machine whose speed rests on it otherwise counts with its best run on another engine. Own choice.
+    machine whose speed rests on it otherwise counts with its best run on another engine. Fine-tuning on such cards
+    counts with the low end of its interval. Own choice.
     """
     run = build.performance
+    if run is not None and software_doubt(build):
+        return run.decode_tokens_per_s.low
     if run is None or run.run.tensor_parallel < 2 or run.decode_tokens_per_s.basis != "assumed":
         return speed_of(build)
     cards = build.machine.cards if build.machine is not None else None
@@ -61,6 +65,18 @@ def dependable_speed_of(build: Build) -> float:
     if not others or cards is None or all(_is_nvidia(name) for name in cards.accelerators):
         return speed_of(build)
     return min(speed_of(build), max(others))
+
+
+def software_doubt(build: Build) -> str:
+    """Return words on the software of fine-tuning on a machine's cards; empty if there is no doubt, or it serves."""
+    run = build.performance
+    if run is None or run.run.engine != finetune.ENGINE:
+        return ""
+    cards = build.machine.cards if build.machine is not None else None
+    if cards is None:
+        return ""
+    vendors = (accelerators.by_id(name).vendor for name in cards.accelerators)
+    return next(filter(None, (finetune.SOFTWARE_DOUBTS.get(vendor, "") for vendor in vendors)), "")
 
 
 def _is_nvidia(accelerator: str) -> bool:

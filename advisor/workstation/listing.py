@@ -614,6 +614,8 @@ class _ListingReader(PartReader):
         risers = held.get("risers")
         # A card in an external dock stands outside the case.
         is_docked = risers is not None and risers.riser is not None and risers.riser.id == "typed-dock"
+        if board is not None:
+            psus = tuple(parts.own_supply(board, psu) for psu in psus)
         if board is not None and (sold := parts.supply_and_case_of(board)) is not None:
             supply, case = sold
             if not psus:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,8 +25,11 @@ _MOST_S: Final = 60.0
 
 
 FIRST_BATCH: Final = 24
-"""Number of sets of cards that the first search for a machine takes; each further one takes twice as many. Own choice:
-all sets at once take five times as long where layers run on the CPU (2026-11-27)."""
+"""Number of sets of cards that the first search for a machine takes; each further one takes twice as many, up to
+`LARGEST_BATCH`. Own choice: all sets at once take five times as long where layers run on the CPU (2026-11-27)."""
+LARGEST_BATCH: Final = 96
+"""Most sets of cards in one search. Own choice: 96 sets take 0.07 s, 1,500 of them 8 s, which is five times as much for
+each set (2026-12-01)."""
 
 
 class _Problem(NamedTuple):
@@ -106,6 +110,7 @@ class Program:
         self._is_new: FloatArray = np.array([not c.is_used for c in self.candidates], dtype=np.float64)
         self._cost: FloatArray = np.array([_cost_of(c) for c in self.candidates], dtype=np.float64)
         self._rows: list[_Row] = []
+        self._beside_cards: list[tuple[str, tuple[str, ...], FloatArray]] = []
         for rule in self._rules if not self.is_empty else ():
             self._add(rule)
 
@@ -139,10 +144,11 @@ class Program:
             return None
         best: Solution | None = None
         order = -self.speed if maximise_speed else self.usd
-        for batch in self._batches(self._upper_bounds(max_usd, min_tokens_per_s, used), order):
+        for batch in self._batches(self._upper_bounds(max_usd, min_tokens_per_s, used, without), order):
             # A machine that was found bounds the price of all that follow.
             max_usd = max_usd if best is None else best.usd
-            upper = batch if best is None else batch * self._upper_bounds(max_usd, min_tokens_per_s, used)
+            further = best is not None and self._upper_bounds(max_usd, min_tokens_per_s, used, without)
+            upper = batch if best is None else batch * further
             problem = _Problem(*self._inequalities(max_usd, min_tokens_per_s, without), maximise_speed)
             found = self._run_solver(problem, upper)
             # Speed depends on the cards alone: the best machine of the fastest sets is the best of all.
@@ -164,7 +170,7 @@ class Program:
             batch[cards[start : start + size]] = 1.0
             yield batch
             start += size
-            size *= 2
+            size = min(2 * size, LARGEST_BATCH)
 
     def _run_solver(self, problem: "_Problem", upper: FloatArray) -> Solution | None:
         """Return the best machine of the candidates whose upper bound is not 0; the others leave the program."""
@@ -195,17 +201,37 @@ class Program:
             return None
         return self._solution([self.candidates[i] for i in kept], found)
 
-    def _upper_bounds(self, max_usd: float, min_speed: float, used: bool) -> FloatArray:
+    def _upper_bounds(
+        self, max_usd: float, min_speed: float, used: bool, without: Collection[str]
+    ) -> FloatArray:
         """Upper bound of each binary: 0 for a candidate that no machine within the limits contains, because it costs
-        too much beside the cheapest others, is too slow, or is second-hand and not wanted."""
-        cheapest = {place: float(self.usd[indices].min()) for place, indices in self._places.items()}
-        others = sum(cheapest.values())
+        too much beside the cheapest others that go with it, is too slow, or is second-hand and not wanted."""
         upper = np.ones(len(self.candidates)) if used else self._is_new.copy()
-        for index, candidate in enumerate(self.candidates):
-            is_slow = candidate.run is not None and candidate.tokens_per_s < min_speed
-            if is_slow or candidate.usd + others - cheapest[candidate.place] > max_usd:
-                upper[index] = 0.0
+        is_card = np.array([candidate.run is not None for candidate in self.candidates])
+        upper[is_card & (self.speed < min_speed)] = 0.0
+        total = self._least_totals(without)
+        upper[total > max_usd] = 0.0
         return upper
+
+    def _least_totals(self, without: Collection[str]) -> FloatArray:
+        """Price of each candidate with the cheapest others that rules allow with it, each rule for itself [USD]."""
+        cheapest = {
+            place: np.full(len(self.candidates), float(self.usd[indices].min()))
+            for place, indices in self._places.items()
+        }
+        beside = [one for one in self._beside_cards if one[0] not in without]
+        for _, places, least in beside:
+            if len(places) == 1:
+                cheapest[places[0]] = np.maximum(cheapest[places[0]], least)
+        for place, indices in self._places.items():
+            cheapest[place][indices] = 0.0
+        more = np.zeros(len(self.candidates))
+        for _, places, least in beside:
+            if len(places) > 1:
+                known = np.sum([cheapest[place] for place in places], axis=0)
+                gap = np.subtract(least, known, out=np.zeros_like(known), where=np.isfinite(known))
+                more = np.maximum(more, gap)
+        return self.usd + sum(cheapest.values()) + more
 
     def _solution(self, candidates: Sequence[PartCandidate], found: Any) -> Solution:
         taken = tuple(c for c, value in zip(candidates, found.x, strict=True) if value > 0.5)
@@ -258,6 +284,24 @@ class Program:
         scale = max((abs(value) for value in row.values()), default=1.0)
         scaled = {index: value / scale for index, value in row.items()}
         self._rows.append(_Row(scaled, bound / scale + 1e-9, rule.id))
+        self._price_sum_beside(rule.id, row, scale * self._rows[-1].bound)
+
+    def _price_sum_beside(self, rule: str, row: Mapping[int, float], bound: float) -> None:
+        """Note the price of the cheapest part of each place that a sum allows with each set of cards, if the parts of
+        all other places need the least and give the most."""
+        amounts = np.zeros(len(self.candidates))
+        amounts[list(row)] = list(row.values())
+        least = {place: float(amounts[indices].min()) for place, indices in self._places.items()}
+        cards = self._places["cards"]
+        for place, indices in self._places.items():
+            if place == "cards" or not amounts[indices].any():
+                continue
+            room = bound - amounts[cards] - (sum(least.values()) - least["cards"] - least[place])
+            order = np.array(indices)[np.argsort(amounts[indices])]
+            prices = np.append(np.inf, np.minimum.accumulate(self.usd[order]))
+            price = np.zeros(len(self.candidates))
+            price[cards] = prices[np.searchsorted(amounts[order], room, side="right")]
+            self._beside_cards.append((rule, (place,), price))
 
     def _add_pair(self, rule: MatchRule) -> None:
         """Add the inequalities x_a ≤ Σ x_b over the b that go with a."""
@@ -267,6 +311,30 @@ class Program:
             if len(allowed) < sum(map(len, second)):
                 row = {**dict.fromkeys(group, 1.0), **dict.fromkeys(allowed, -1.0)}
                 self._rows.append(_Row(row, 0.0, rule.id))
+        self._price_beside(rule)
+
+    def _price_beside(self, rule: MatchRule) -> None:
+        """Note the price of the cheapest parts that a rule allows with each set of cards, all its places together."""
+        if "cards" not in rule.between:
+            return
+        places = tuple(place for place in rule.between if place != "cards")
+        sides = [self._classes(rule, place) for place in places]
+        price = [{group[0]: float(self.usd[group].min()) for group in groups} for groups in sides]
+        sets = sorted(
+            (sum(map(dict.__getitem__, price, ones)), ones)
+            for ones in product(*([group[0] for group in groups] for groups in sides))
+        )
+        least = np.zeros(len(self.candidates))
+        for group in self._classes(rule, "cards"):
+            fitting = (
+                usd
+                for usd, ones in sets
+                if self._allows(
+                    rule, *_in_order(rule, {"cards": group[0], **dict(zip(places, ones, strict=True))})
+                )
+            )
+            least[group] = next(fitting, np.inf)
+        self._beside_cards.append((rule.id, places, least))
 
     def _add_triple(self, rule: MatchRule) -> None:
         """Add the inequalities x_a + x_b − 1 ≤ Σ x_c over the c that go with both."""
@@ -274,21 +342,21 @@ class Program:
         # The place with the most kinds is on the right, which needs fewer rows.
         order = sorted(range(3), key=lambda i: len(sides[i]))
         first, second, third = (sides[i] for i in order)
-        everything = sum(map(len, third))
         for group in first:
             alike: dict[tuple[int, ...], list[int]] = {}
             for other in second:
                 allowed = tuple(
-                    c
-                    for last in third
+                    number
+                    for number, last in enumerate(third)
                     if self._allows(rule, *_restore_order(order, (group[0], other[0], last[0])))
-                    for c in last
                 )
-                if len(allowed) < everything:
+                if len(allowed) < len(third):
                     alike.setdefault(allowed, []).extend(other)
             for allowed, others in alike.items():
                 taken = dict.fromkeys((*group, *others), 1.0)
-                self._rows.append(_Row({**taken, **dict.fromkeys(allowed, -1.0)}, 1.0, rule.id))
+                able = (c for number in allowed for c in third[number])
+                self._rows.append(_Row({**taken, **dict.fromkeys(able, -1.0)}, 1.0, rule.id))
+        self._price_beside(rule)
 
     def _classes(self, rule: MatchRule, place: str) -> list[list[int]]:
         """Return the candidates of a place in groups that the rule cannot distinguish."""
@@ -307,6 +375,11 @@ def _cost_of(candidate: PartCandidate) -> float:
     """Price and trouble of a part, less a thousandth of a cent for each token per second, and a cent for each of its
     pieces, which decides among equal prices for the fewer [USD]."""
     return candidate.usd + candidate.trouble_usd - 1e-5 * candidate.tokens_per_s + 0.01 * candidate.num_pieces
+
+
+def _in_order(rule: MatchRule, indices: Mapping[str, int]) -> tuple[int, ...]:
+    """Return candidates by place in the order of a rule's places."""
+    return tuple(indices[place] for place in rule.between)
 
 
 def _restore_order(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, ...]:

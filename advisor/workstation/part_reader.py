@@ -10,6 +10,7 @@ from advisor.catalog.cpu_names import cpu_by_number, find_cpu, plain_words
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import (
     FIGURES_ASSUMED,
+    PLUG_UNKNOWN_OF_DRIVE,
     PLUGS_UNKNOWN,
     Board,
     Bridge,
@@ -338,7 +339,12 @@ class PartReader:
         if drive is None and match is not None:
             size = float(match.group(2)) * (1000 if match.group(3).lower() == "tb" else 1) * GB
             drive = Storage(
-                id="typed-drive", name=line.what, capacity_bytes=size, pcie_generation=4, source="your list"
+                id="typed-drive",
+                name=line.what,
+                capacity_bytes=size,
+                pcie_generation=4,
+                flags=() if regex("part.is_m2").search(line.what) else (PLUG_UNKNOWN_OF_DRIVE,),
+                source="your list",
             )
         return drive, line.quantity
 

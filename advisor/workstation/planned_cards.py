@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Cards, Memory, Risers, Setting, host_bytes_per_s
+from advisor.workstation.assembly import SERVER, Cards, Memory, Risers, Setting, host_bytes_per_s
 from advisor.workstation.rules import Finding, MatchRule, at_least, holds, match_rule
-from advisor.workstation.rules_links import generation_of, lanes_of
+from advisor.workstation.rules_links import generation_of, generation_of_cards, lanes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,16 @@ def planned_memory(cards: Cards, memory: Memory, cpu: Cpu, setting: Setting) -> 
     "planned-links",
     "links as planned",
     "lanes",
-    cards=lambda cards: (cards.num, cards.accelerators, _conditions(cards)),
-    board=lambda board: (board.lane_modes, tuple(slot.pcie_generation for slot in board.slots)),
+    cards=lambda cards: (
+        cards.num,
+        generation_of_cards(cards),
+        _conditions(cards).pcie_generation,
+        _conditions(cards).pcie_lanes,
+    ),
+    board=lambda board: (
+        tuple(map(min, board.lane_modes)),
+        tuple(accumulate((slot.pcie_generation for slot in board.slots), min)),
+    ),
     cpu=lambda cpu: cpu.series.pcie_generation,
 )
 def planned_links(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
@@ -111,6 +120,15 @@ def planned_bridge(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) 
     return at_least(len(bridges), 1, f"{len(bridges)} bridges, planned with one", "an NVLink bridge")
 
 
+_ADDED_BY_OWNER: Final = ("cpu", "cooler")
+"""Places of a whole machine that its owner may name as parts of their own: its supply and its case fit it alone."""
+
+
+def _machine_of_board(board: Board) -> str:
+    """Return the name of the whole machine of which a board is a part; empty if it is sold alone."""
+    return board.sold_with or (board.name if SERVER in board.flags else "")
+
+
 def _rule_of_machine(
     place: str, machine_of: Callable[[Any], str], *, takes_others: bool = False
 ) -> MatchRule:
@@ -118,11 +136,14 @@ def _rule_of_machine(
     others of some parts."""
 
     def judge(board: Board, choice: Any, setting: Setting) -> Finding:
-        why = f"board of {board.sold_with or 'its own'}, {place} of {machine_of(choice) or 'its own'}"
-        is_added = takes_others and not machine_of(choice)
-        return holds(is_added or board.sold_with == machine_of(choice), why, "parts of one machine")
+        machine = _machine_of_board(board)
+        why = f"board of {machine or 'its own'}, {place} of {machine_of(choice) or 'its own'}"
+        is_added = not machine_of(choice) and (
+            takes_others or (not board.sold_with and place in _ADDED_BY_OWNER)
+        )
+        return holds(is_added or machine == machine_of(choice), why, "parts of one machine")
 
-    reads: dict[str, Callable[[Any], Hashable]] = {"board": lambda board: board.sold_with, place: machine_of}
+    reads: dict[str, Callable[[Any], Hashable]] = {"board": _machine_of_board, place: machine_of}
     return MatchRule("sold-together", "parts of one machine", ("board", place), judge, reads=reads)
 
 

@@ -1,17 +1,18 @@
 """Best machines for a budget or a target: the exact frontier of parts, and complete systems."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.part_prices import PriceBook, second_hand_prices
-from advisor.catalog.schema.part import Part
+from advisor.catalog.part_prices import PriceBook, price_of, second_hand_prices
+from advisor.catalog.schema.part import Part, System
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Assembly, Check
+from advisor.workstation.assembly import SERVER, Assembly, Check
 from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
 from advisor.workstation.hardware import power_points_of
 from advisor.workstation.knee import PriceStep, is_beaten, knee, speed_of, steps
@@ -21,8 +22,9 @@ from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.planned_cards import PlannedCards
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import judge, planning_rules
-from advisor.workstation.rules import Rule, SumRule
-from advisor.workstation.rules_power import POWER_RULES
+from advisor.workstation.rules import Finding, MatchRule, Rule, SumRule
+from advisor.workstation.rules_fit import card_length
+from advisor.workstation.rules_power import POWER_RULES, psu_plugs
 from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
@@ -40,7 +42,7 @@ SAME_SPEED: Final = 0.99
 """Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
 LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
 the money."""
-WHAT_IS_USUAL: Final = frozenset(("cpu-class", "display", "frame", "psu-reset"))
+WHAT_IS_USUAL: Final = frozenset(("cpu-class", "display", "frame", "psu-advised", "psu-reset"))
 """Rules on what builders usually take, which the planner keeps where that costs no speed for the money."""
 SYSTEM_FILES_BYTES: Final = 200 * GB
 USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
@@ -59,6 +61,9 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     builds = [_build(solution, question, book, market) for solution in solutions]
     builds += _second_hand(program, solutions, question, book, market)
     complete = _systems(question, book, market) if question.systems else []
+    doubts = {build.name: doubt for build in complete if (doubt := _price_doubt(build, book))}
+    doubted = [f"{build.name} ({doubts[build.name]})" for build in complete if build.name in doubts]
+    complete = [build for build in complete if build.name not in doubts]
     builds += [build for build in complete if not _faults(build)]
     if not builds:
         raise _nothing(program, question, book)
@@ -68,7 +73,10 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
         wall_s=time.perf_counter() - started,
-        left_out=[f"{build.name} ({faults[0].why})" for build in complete if (faults := _faults(build))],
+        left_out=[
+            *(f"{build.name} ({faults[0].why})" for build in complete if (faults := _faults(build))),
+            *doubted,
+        ],
     )
 
 
@@ -123,7 +131,28 @@ def rules_of(question: Question) -> tuple[Rule, ...]:
         if isinstance(rule, SumRule) and rule.severity == "advice"
         if any(getattr(question.have, place) for place in rule.gives)
     }
-    return tuple(rule for rule in rules if rule.id not in ignored)
+    board = question.have.board
+    is_whole = board is not None and SERVER in board.flags
+    kept = (rule for rule in rules if rule.id not in ignored)
+    return tuple(_with_doubts(rule) if is_whole and rule.id in OF_WHOLE_MACHINES else rule for rule in kept)
+
+
+OF_WHOLE_MACHINES: Final = frozenset((psu_plugs.id, card_length.id))
+"""Rules on what makers of whole machines seldom publish: where it is not known, an owner looks it up, and the machine
+is not replaced for it."""
+
+
+def _with_doubts(rule: Rule) -> Rule:
+    """Return a rule that parts keep unless they are known to break it."""
+    if not isinstance(rule, MatchRule):
+        return rule
+    judge_parts = rule.judge
+
+    def judge_known(*parts_and_setting: object) -> Finding | None:
+        found = judge_parts(*parts_and_setting)
+        return found._replace(passed=True) if found is not None and found.is_unknown else found
+
+    return replace(rule, judge=judge_known)
 
 
 def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[Solution]]:
@@ -281,6 +310,40 @@ def _systems(question: Question, book: PriceBook, market: RentMarket) -> list[Bu
     return found
 
 
+def _price_doubt(build: Build, book: PriceBook) -> str:
+    """Return why the price of a complete machine is no basis of an answer: one page's estimate that is far below
+    what new machines of the maker of its chip cost for the same memory. Empty if it is one."""
+    if not build.rests_on_one_estimate:
+        return ""
+    records = {system.name: system for system in parts.systems()}
+    own = records[build.name]
+    vendor = accelerators.by_id(own.accelerator).vendor
+    alike = (one for one in records.values() if accelerators.by_id(one.accelerator).vendor == vendor)
+    prices = ((one, price_of(one, book)) for one in alike if one is not own)
+    usual = [
+        price.usd / _memory_gb(one) for one, price in prices if price is not None and price.condition == "new"
+    ]
+    each = build.total_usd / _memory_gb(own)
+    if len(usual) < LEAST_PEERS or each >= IMPLAUSIBLE_BELOW * statistics.median(usual):
+        return ""
+    return (
+        f"{build.total_usd:,.0f} USD on {build.parts[0].price_observed_on} is one page's estimate, {each:.0f} USD "
+        f"for a GB of memory where new machines with chips of {vendor} cost {statistics.median(usual):.0f}: look at "
+        "sold listings"
+    )
+
+
+def _memory_gb(system: System) -> float:
+    return system.num_accelerators * system.memory_bytes / GB
+
+
+LEAST_PEERS: Final = 3
+"""Number of new machines that make a usual price. Own choice."""
+IMPLAUSIBLE_BELOW: Final = 0.3
+"""Price for a GB of memory over the median of new machines below which an estimate is not believed. Own choice:
+machines lose 28 % a year (economics), so that this is one of three and a half years at the price of its class."""
+
+
 def _faults(build: Build) -> tuple[Check, ...]:
     """Return the checks for which a complete machine is not planned: broken ones, then unknown ones."""
     return (*build.broken, *build.unknown)
@@ -334,7 +397,7 @@ def first_builds(
 
 def _leads(used: Build, best: PriceStep) -> bool:
     """Whether a machine with second-hand parts heads an answer: far faster, or no slower for half of the price."""
-    gain = speed_of(used) / best.tokens_per_s
+    gain = speed_of(used) / best.ranked_tokens_per_s
     return gain > USED_LEADS_FROM or (gain >= 1.0 and used.total_usd <= USED_LEADS_BELOW * best.total_usd)
 
 
@@ -364,7 +427,8 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
     offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
     if question.systems:
         complete = _systems(open_question, book, RentMarket(()))
-        offers += [(build.total_usd, build.name) for build in complete if not _faults(build)]
+        sound = (build for build in complete if not _faults(build) and not _price_doubt(build, book))
+        offers += [(build.total_usd, build.name) for build in sound]
     if not offers:
         return InfeasibleError(
             f"no machine of parts with a price, of up to {question.limits.max_cards} cards, runs {model}{wanted}",

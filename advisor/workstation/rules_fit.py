@@ -6,7 +6,16 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
 
-from advisor.catalog.schema.part import FIGURES_ASSUMED, Board, Bridge, Case, Cooler, Cpu, Storage
+from advisor.catalog.schema.part import (
+    FIGURES_ASSUMED,
+    PLUG_UNKNOWN_OF_DRIVE,
+    Board,
+    Bridge,
+    Case,
+    Cooler,
+    Cpu,
+    Storage,
+)
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.workstation.assembly import (
     SERVER,
@@ -372,12 +381,81 @@ def _length(what: str, length_m: float, room_m: float, remedy: str) -> Finding:
     "card length",
     "mm",
     cards=lambda cards: max(card.length_m for card in cards.cards),
-    case=lambda case: case.max_gpu_m,
+    case=lambda case: (case.max_gpu_m, bool(case.sold_with)),
 )
 def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
-    """Compare the longest card with the case."""
+    """Compare the longest card with the case. The room in a machine that is sold whole is that of its class, unless
+    it takes half-height cards only: a longer card is unknown there, not too long."""
     longest = max(card.length_m for card in cards.cards)
-    return _length("card", longest, case.max_gpu_m, "a shorter card or a longer case")
+    found = _length("card", longest, case.max_gpu_m, "a shorter card or a longer case")
+    if found.passed or not case.sold_with or case.max_gpu_m < LEAST_FULL_HEIGHT_M:
+        return found
+    remedy = f"measure the room of the {case.sold_with}, or take a shorter card"
+    return found._replace(why=f"{found.why}, as far as its class tells", remedy=remedy, is_unknown=True)
+
+
+LEAST_FULL_HEIGHT_M: Final = 0.2
+"""Room for cards below which a case takes half-height cards only [m], which are up to 168 mm long (PCIe card
+electromechanical specification)."""
+THIN_RADIATOR_M: Final = 0.027
+THICK_RADIATOR_M: Final = 0.038
+"""Thickness of radiators [m]: most have 27 mm, those of ARCTIC's Liquid Freezer 38 mm (the makers' product pages).
+Makers state the room for cards with fans in the front, so that a radiator takes its own thickness. Own assumption."""
+ALWAYS_FITS_RADIATOR_M: Final = 0.24
+"""Radiator that a tower takes somewhere [m]. Own assumption; in a case that no source describes a longer one is
+unknown."""
+
+
+@match_rule(
+    "radiator",
+    "radiator of the CPU cooler",
+    "mm",
+    without_cards=True,
+    cooler=lambda cooler: cooler.radiator_m,
+    case=lambda case: (
+        case.radiator_clear_m,
+        case.radiator_front_m,
+        case.max_gpu_m,
+        case.open_frame or bool(case.sold_with),
+        "Tower" in case.form_factor,
+    ),
+    cards=lambda cards: max((card.length_m for card in cards.cards), default=0.0),
+)
+def radiator(cooler: Cooler, case: Case, cards: Cards, setting: Setting) -> Finding | None:
+    """Judge the place of a radiator: clear of the cards, or in the front, where they lose its thickness."""
+    size = cooler.radiator_m
+    if size is None or case.open_frame or case.sold_with:
+        return None
+    longest = max((card.length_m for card in cards.cards), default=0.0)
+    what = f"the {size * KILO:.0f} mm radiator"
+    tight = (case.max_gpu_m - THICK_RADIATOR_M) * KILO
+    wide = (case.max_gpu_m - THIN_RADIATOR_M) * KILO
+    clear = case.radiator_clear_m
+    front = case.radiator_front_m
+    remedy = "an air cooler, a smaller radiator, or a case with a place for it in the roof"
+    if clear is not None and size <= clear + 1e-6:
+        return Finding(size * KILO, clear * KILO, True, f"{what} has a place clear of the cards")
+    left = f"there it leaves {tight:.0f} to {wide:.0f} mm for cards of {longest * KILO:.0f} mm"
+    if front is not None and clear is not None:
+        if size > front + 1e-6:
+            why = f"{case.name} takes {max(clear, front) * KILO:.0f} mm at most, the radiator has {size * KILO:.0f}"
+            return Finding(size * KILO, max(clear, front) * KILO, False, why, remedy)
+        roof = f"{clear * KILO:.0f} mm at most" if clear else "none"
+        why = f"{what} goes to the front of {case.name}, whose roof takes {roof}; {left}"
+        is_open = tight < longest * KILO <= wide
+        return Finding(longest * KILO, tight, longest * KILO <= tight, why, remedy, is_open)
+    fits_in_front = longest * KILO <= tight
+    if size <= ALWAYS_FITS_RADIATOR_M and fits_in_front and "Tower" in case.form_factor:
+        return Finding(size * KILO, ALWAYS_FITS_RADIATOR_M * KILO, True, f"{what} fits the roof or the front")
+    beside = (
+        "the cards fit beside one in the front too"
+        if fits_in_front
+        else f"in the front {left.removeprefix('there ')}"
+    )
+    why = f"no source states where {case.name} takes {what}; {beside}"
+    return Finding(
+        longest * KILO, tight, False, why, "look up where the case takes it: roof, side or front", True
+    )
 
 
 @match_rule(
@@ -552,13 +630,14 @@ def storage_room(actual: float, limit: float, machine: Assembly, setting: Settin
     "m2",
     "place for the drive",
     "drives",
-    storage=lambda drive: None,
+    storage=lambda drive: PLUG_UNKNOWN_OF_DRIVE in drive.flags,
     board=lambda board: (board.m2_slots, SERVER in board.flags),
 )
 def drive(storage: Storage, board: Board, setting: Setting) -> Finding | None:
     """Judge the M.2 place for the drive; a machine that is sold whole has bays for drives. Sources count places for
-    wireless cards among those of a board, so that their number is not told."""
-    if SERVER in board.flags:
+    wireless cards among those of a board, so that their number is not told. A drive that a list names without its plug
+    may go to a SATA port."""
+    if SERVER in board.flags or PLUG_UNKNOWN_OF_DRIVE in storage.flags:
         return None
     has_place = board.m2_slots > 0
     return holds(
@@ -580,6 +659,7 @@ FIT_RULES: Final = (
     board_fits,
     slots,
     card_length,
+    radiator,
     card_cooling,
     card_cooling_in_tower,
     spacing,

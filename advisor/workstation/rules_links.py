@@ -75,9 +75,14 @@ def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding
     return found._replace(is_unknown=LANES_USUAL in board.flags and not found.passed)
 
 
+def generation_of_cards(cards: Cards) -> int:
+    """Return the PCIe generation that the cards reach by themselves: that of the slowest."""
+    return min((accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators), default=6)
+
+
 def generation_of(cards: Cards, board: Board, cpu: Cpu | None, risers: Risers | None = None) -> int:
     """Return the PCIe generation that every card's link reaches: the least of card, slot, CPU and riser."""
-    found = [accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators]
+    found = [generation_of_cards(cards)]
     found += [slot.pcie_generation for slot in board.slots[: cards.num]]
     if cpu is not None:
         found.append(cpu.series.pcie_generation)

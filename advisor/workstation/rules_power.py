@@ -127,7 +127,15 @@ def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Settin
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
     rated = limit / HEADROOM
     why = f"{actual:.0f} W under load; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
-    return why, f"{supply_words(actual, machine)}, or cards held to {_cap_that_fits(actual, limit, machine)}"
+    held = _cap_that_fits(actual, limit, machine)
+    return why, f"{_own_supply_words(machine) or supply_words(actual, machine)}, or {held}"
+
+
+def _own_supply_words(machine: Assembly) -> str:
+    """Return what may take the place of a supply whose leads fit its own machine alone; empty for any other supply."""
+    supplies = machine.supplies
+    is_own = supplies is not None and any(psu.sold_with for psu in supplies.psus)
+    return "a larger supply of the machine's maker (others seldom have its leads)" if is_own else ""
 
 
 def supply_words(load_w: float, machine: Assembly) -> str:
@@ -140,21 +148,29 @@ def supply_words(load_w: float, machine: Assembly) -> str:
     return f"{parts.usual_supply_w(advice.watts):.0f} W of supply ({advised})"
 
 
+CAP_STEP_W: Final = 5.0
+"""Steps in which power limits are advised [W]: a rule and the mend by it then tell one figure."""
+
+
 def cap_w(actual: float, limit: float, cards: Cards, factor: float = 1.0) -> float:
-    """Power of each card under which a machine meets a limit [W], to the watt below; 0 if a driver accepts none that is
-    so low. The machine draws `actual`, in which its cards' power counts `factor` times."""
-    each = math.floor((limit - (actual - factor * cards.power_w)) / (factor * cards.num))
+    """Power of each card under which a machine meets a limit [W], to `CAP_STEP_W` below; 0 if a driver accepts none
+    that is so low. The machine draws `actual`, in which its cards' power counts `factor` times."""
+    each = CAP_STEP_W * math.floor(
+        (limit - (actual - factor * cards.power_w)) / (factor * cards.num) / CAP_STEP_W + 1e-9
+    )
     floors = (parts.power_floors().get(card.accelerator) for card in cards.cards)
     lowest = max((one.fraction for one in floors if one is not None), default=LEAST_CAP_FRACTION)
     return float(each) if each >= lowest * max(card.power_w for card in cards.cards) else 0.0
 
 
 def _cap_that_fits(actual: float, limit: float, machine: Assembly, factor: float = 1.0) -> str:
-    """Return words on the power limit of the cards that would meet a limit."""
+    """Return words on the power limit of the cards that would meet a limit, or on other cards if none does."""
     if machine.cards is None or not machine.cards.cards:
         return "less power"
     each = cap_w(actual, limit, machine.cards, factor)
-    return f"{each:.0f} W each" if each else "fewer of them"
+    if not each:
+        return "fewer cards" if machine.cards.num > 1 else "a card of less power"
+    return f"cards held to {each:.0f} W each"
 
 
 def _is_generation_unknown(machine: Assembly) -> bool:
@@ -181,12 +197,31 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     held = _cap_that_fits(actual, limit, machine, EXCURSION)
     has_new_plug = machine.cards is not None and any(card.num_16_pin for card in machine.cards.cards)
     kind = "with its own 12V-2x6 plug (ATX 3.x)" if has_new_plug else "of ATX 3.x, or one of more watts"
-    return why, f"a supply {kind}, or cards held to {held}"
+    return why, f"{_own_supply_words(machine) or f'a supply {kind}'}, or {held}"
 
 
-def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool], ...]:
-    """Return the numbers of 16-pin and 8-pin plugs of each supply, and whether no source counts them."""
-    return tuple((psu.num_16_pin, _fewest_plugs(psu), PLUGS_UNKNOWN in psu.flags) for psu in supplies.psus)
+def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, bool, bool], ...]:
+    """Return the numbers of 16-pin and 8-pin plugs of each supply, whether no source counts them, and whether it is
+    that of a machine."""
+    return tuple(
+        (psu.num_16_pin, _fewest_plugs(psu), PLUGS_UNKNOWN in psu.flags, bool(psu.sold_with))
+        for psu in supplies.psus
+    )
+
+
+def plugs_needed(cards: Cards, supplies: Supplies) -> int:
+    """Number of 8-pin plugs that cards need once the 16-pin ones of the supplies are used up, adapters included."""
+    native = sum(psu.num_16_pin for psu in supplies.psus)
+    needed = 0
+    for card in cards.cards:
+        needed += card.num_8_pin + card.num_6_pin
+        for _ in range(card.num_16_pin):
+            if native:
+                native -= 1
+            else:
+                share = min(card.power_w / card.num_16_pin, SIXTEEN_PIN_W)
+                needed += math.ceil(share / EIGHT_PIN_W - 1e-9)
+    return needed
 
 
 @match_rule(
@@ -201,28 +236,21 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
 
     A 16-pin card without a plug of its kind takes an adapter with one 8-pin plug per 150 W.
     """
-    native = sum(psu.num_16_pin for psu in supplies.psus)
     eight = sum(psu.num_8_pin for psu in supplies.psus)
-    needed = 0
-    for card in cards.cards:
-        needed += card.num_8_pin + card.num_6_pin
-        for _ in range(card.num_16_pin):
-            if native:
-                native -= 1
-            else:
-                share = min(card.power_w / card.num_16_pin, SIXTEEN_PIN_W)
-                needed += math.ceil(share / EIGHT_PIN_W - 1e-9)
+    needed = plugs_needed(cards, supplies)
     sixteen = sum(card.num_16_pin for card in cards.cards)
     wanted = f"{sixteen} x 16-pin, the rest 8-pin" if sixteen else "8-pin"
     if needed and any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
         fewest = sum(map(_fewest_plugs, supplies.psus))
-        why = (
-            f"cards want {wanted}: {needed} 8-pin plugs (adapters included); no record counts those of the supply, "
-            f"supplies of its size have {fewest} or more"
-        )
+        usual = f"the supply, supplies of its size have {fewest} or more"
+        whose = "the machine's own supply" if any(psu.sold_with for psu in supplies.psus) else usual
+        why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included); no record counts those of {whose}"
         return Finding(fewest, needed, needed <= fewest, why, "count them, or name another supply", True)
-    why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), {_supply_words(supplies)} has {eight}"
-    return _as_known(at_most(needed, eight, why, "a supply with more plugs, or a second supply"), supplies)
+    six = ", 6-pin ones with adapters" if any(psu.has_six_pin_leads for psu in supplies.psus) else ""
+    why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), {_supply_words(supplies)} has {eight}{six}"
+    is_own = any(psu.sold_with for psu in supplies.psus)
+    remedy = "a card with fewer plugs" if is_own else "a supply with more plugs, or a second supply"
+    return _as_known(at_most(needed, eight, why, remedy), supplies)
 
 
 @match_rule(
@@ -261,8 +289,9 @@ this size that are counted do."""
 
 
 def _fewest_plugs(psu: Psu) -> int:
-    """Number of 8-pin plugs of a supply; the fewest of its size if no source counts them."""
-    if PLUGS_UNKNOWN not in psu.flags:
+    """Number of 8-pin plugs of a supply; the fewest of its size if no source counts them, and none of the own supply of
+    a machine, which has the leads that its maker chose."""
+    if PLUGS_UNKNOWN not in psu.flags or psu.sold_with:
         return psu.num_8_pin
     return math.floor(PLUGS_FRACTION * psu.power_w / EIGHT_PIN_W)
 
@@ -325,6 +354,29 @@ def eps_plugs(board: Board, cpu: Cpu, supplies: Supplies, setting: Setting) -> F
     return _as_known(at_least(given, wanted, why, "a supply with more CPU plugs"), supplies)
 
 
+@match_rule(
+    "psu-advised",
+    "supply that the card's maker advises",
+    "W",
+    "advice",
+    cards=lambda cards: (cards.num, cards.accelerators, cards.power_w),
+    supplies=lambda supplies: supplies.power_w,
+)
+def supply_advice(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
+    """Compare the supply with the one that the maker advises for a machine with one such card; a power limit takes off
+    what it saves. None for several cards, and where no advice was read."""
+    advice = parts.advised_supply(cards.accelerators)
+    if advice is None or cards.num != 1:
+        return None
+    saved_w = _rated_w(cards) - cards.power_w
+    wanted = advice.watts - saved_w
+    held = f" ({wanted:.0f} W with the cards held to {cards.power_w:.0f} W)" if saved_w >= 1.0 else ""
+    told = f"the maker of the {advice.accelerator} advises {advice.watts:.0f} W{held}"
+    why = f"{told}; the supply has {supplies.power_w:.0f} W"
+    remedy = f"{parts.usual_supply_w(wanted):.0f} W of supply, or a lower power limit and a good supply"
+    return at_least(supplies.power_w, wanted, why, remedy)
+
+
 GRADED_FROM_W: Final = 300.0
 """Rated power of the cards from which a supply of `GOOD_GRADES` feeds them [W]: it costs $50 more, and its failure
 takes the cards along. Own assumption."""
@@ -381,22 +433,42 @@ def psu_reset(actual: float, limit: float, machine: Assembly, setting: Setting) 
 
 @match_rule(
     "dual-psu",
-    "second supply",
+    "place for a second supply",
     "supplies",
-    supplies=lambda supplies: (len(supplies.psus), supplies.link is not None),
+    supplies=lambda supplies: len(supplies.psus),
     case=lambda case: (case.num_psus, case.open_frame, UNVERIFIED in case.flags),
 )
 def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
-    """Judge a second supply, which needs a place and a lead that starts it."""
+    """Judge the place of a second supply; an open frame has room for any."""
     num = len(supplies.psus)
     if num == 1:
         return None
-    if num > case.num_psus and not case.open_frame:  # beside a frame there is room for any supply
-        is_unknown = UNVERIFIED in case.flags
-        why = f"{case.name} holds {case.num_psus} supply" + (
-            ", as far as a record says" if is_unknown else ""
-        )
-        return Finding(num, case.num_psus, False, why, "an open frame, or one supply", is_unknown)
+    if num <= case.num_psus or case.open_frame:
+        return Finding(num, num, True, f"{case.name} has places for {num} supplies")
+    is_unknown = UNVERIFIED in case.flags
+    why = f"{case.name} holds {case.num_psus} supply" + (", as far as a record says" if is_unknown else "")
+    return Finding(num, case.num_psus, False, why, "an open frame, or one supply", is_unknown)
+
+
+@match_rule(
+    "psu-start",
+    "start of a second supply",
+    "supplies",
+    supplies=lambda supplies: (len(supplies.psus), supplies.link is not None),
+    board=lambda board: (board.num_24_pin, SERVER in board.flags),
+)
+def supplies_start(supplies: Supplies, board: Board, setting: Setting) -> Finding | None:
+    """Judge whether every supply starts with the board; a machine that is sold whole starts its own."""
+    return None if SERVER in board.flags else start_of_supplies(supplies, board.num_24_pin, board.name)
+
+
+def start_of_supplies(supplies: Supplies, num_inputs: int, board: str) -> Finding | None:
+    """Return the finding on supplies that start by inputs of a board or a lead; None for one supply."""
+    num = len(supplies.psus)
+    if num == 1:
+        return None
+    if num <= num_inputs:
+        return Finding(num, num, True, f"{board} has {num_inputs} inputs of 24 pins, one for each supply")
     starts = "a lead starts the second supply with the first"
     why = starts if supplies.link else "nothing starts the second supply"
     return Finding(num, num if supplies.link else 1, supplies.link is not None, why, "add a dual-supply lead")
@@ -427,7 +499,7 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
         f"{actual / efficiency:.0f} W at the wall at full power; {wall} carries {wall.continuous_w:.0f} W for hours "
         f"({wall.continuous_fraction:.0%})"
     )
-    return why, f"another circuit (240V/20A), or cards held to {_cap_that_fits(actual, limit, machine)}"
+    return why, f"another circuit (240V/20A), or {_cap_that_fits(actual, limit, machine)}"
 
 
 @_power_rule(
@@ -546,9 +618,11 @@ POWER_RULES: Final = (
     psu_plugs,
     card_lead,
     eps_plugs,
+    supply_advice,
     psu_class,
     psu_reset,
     two_supplies,
+    supplies_start,
     reserve,
     circuit,
     room_heat,

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Storage
 from advisor.workstation.assembly import SERVER, Assembly, Memory
-from advisor.workstation.knee import speed_of
+from advisor.workstation.knee import dependable_speed_of, speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.part_names import board_by_number
 from advisor.workstation.plan import Build, Question
@@ -53,11 +54,15 @@ def with_unnamed_rest(listing: Listing) -> Assembly:
         "cooler": machine.cooler or cooler.model_copy(update={"sockets": (socket,), "height_m": height_m}),
         "storage": machine.storage or parts.planner_parts(Storage)[0],
     }
+    board = usual["board"]
+    whole = board.name if board is not None and SERVER in board.flags else ""
     named: dict[str, Any] = {
-        place: part.model_copy(update={"name": f"{place} {OF_OWNER}"})
+        place: part.model_copy(update={"name": f"{place} {OF_OWNER}", "sold_with": whole})
         for place, part in usual.items()
         if part is not None and getattr(machine, place) is None
     }
+    if whole and machine.case is not None:
+        named["case"] = machine.case.model_copy(update={"sold_with": whole})
     return replace(machine, **named)
 
 
@@ -112,6 +117,69 @@ def best_upgrades(
         found = plan(asked, book).builds
     except InfeasibleError:
         found = ()
-    faster = (build for build in found if build.total_usd and speed_of(build) > present_tokens_per_s)
-    kept = sorted(faster, key=speed_of, reverse=True)
-    return Upgrades(spent, not usd, tuple(kept[:_SHOWN]))
+    faster = [
+        build
+        for build in found
+        if build.total_usd and speed_of(build) > present_tokens_per_s and keeps_machine(build, asked.have)
+    ]
+    return Upgrades(spent, not usd, tuple(worthy_first(faster, asked.have)[:_SHOWN]))
+
+
+def keeps_machine(build: Build, have: Assembly | None) -> bool:
+    """Whether an upgrade stands in no whole machine in place of the present one, and keeps a present whole one."""
+    present = have.board if have is not None else None
+    board = build.machine.board if build.machine is not None else None
+    if board is None or board == present:
+        return True
+    is_whole = present is not None and SERVER in present.flags
+    return not is_whole and SERVER not in board.flags
+
+
+LITTLE_GAIN: Final = 1.25
+"""Speed over that of a cheaper upgrade from which more money heads an answer: predictions err by as much. Own
+choice."""
+
+
+def worthy_first(builds: Sequence[Build], have: Assembly | None) -> list[Build]:
+    """Return upgrades with one at the head that is nearly as fast as the fastest, then the others by speed: one that
+    uses the owner's cards before others, and the cheapest of those. The sum is there to be spent, but not for a small
+    gain."""
+    owned = set(have.cards.accelerators) if have is not None and have.cards is not None else set()
+    by_speed = sorted(builds, key=speed_of, reverse=True)
+    most = max(map(dependable_speed_of, builds), default=0.0)
+    near = (build for build in builds if LITTLE_GAIN * dependable_speed_of(build) > most)
+    head = min(
+        near,
+        key=lambda build: (bool(owned - _cards_of(build)), build.total_usd, -speed_of(build)),
+        default=None,
+    )
+    return [build for build in by_speed if build is head] + [build for build in by_speed if build is not head]
+
+
+def idle_words(build: Build, have: Assembly | None, builds: Sequence[Build]) -> str:
+    """Return words on cards of the owner that an upgrade leaves idle, with the gain over the fastest one that uses
+    them; empty if it uses a card of each kind."""
+    owned = have.cards if have is not None else None
+    cards = build.machine.cards if build.machine is not None else None
+    if owned is None or not owned.cards or cards is None:
+        return ""
+    idle = [name for name in owned.accelerators if name not in cards.accelerators]
+    if not idle:
+        return ""
+    kept = max(
+        (one for one in builds if _cards_of(one) & set(owned.accelerators) and one.total_usd),
+        key=speed_of,
+        default=None,
+    )
+    told = f"your {' and '.join(idle)} then stays unused: sell it, or keep it for another machine"
+    if kept is None or not speed_of(kept):
+        return told
+    gain = speed_of(build) / speed_of(kept) - 1.0
+    more = build.total_usd - kept.total_usd
+    money = f"${more:,.0f} more" if more >= 0 else f"${-more:,.0f} less"
+    return f"{told}; {gain:+.0%} speed for {money} than {kept.name}, which uses it"
+
+
+def _cards_of(build: Build) -> set[str]:
+    cards = build.machine.cards if build.machine is not None else None
+    return set(cards.accelerators) if cards is not None else set()

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -42,18 +43,20 @@ from advisor.workstation.planner import (
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
 from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_most, check_of, holds
-from advisor.workstation.rules_fit import card_length, model_memory, ram_loading, slots
+from advisor.workstation.rules_fit import card_length, drive, model_memory, ram_loading, slots
 from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
 from advisor.workstation.rules_power import (
     EXCURSION,
     cap_w,
     circuit,
+    plugs_needed,
     psu_headroom,
     psu_plugs,
     psu_transient,
     room_heat,
+    start_of_supplies,
+    supplies_start,
     supply_words,
-    two_supplies,
 )
 from advisor.workstation.system_names import can_join, is_of_a_laptop
 from advisor.workstation.upgrades import smallest_card, with_unnamed_rest
@@ -202,9 +205,16 @@ def _without_width(check: Check, listing: Listing, setting: Setting) -> Check:
     cards of these accelerators keep the rule."""
     cards = listing.machine.cards
     rule = _OF_CARD_SIZE.get(check.rule)
-    if rule is None or check.passed or check.is_unknown or cards is None or not listing.has_unnamed_cards:
+    if rule is None or check.passed or cards is None or not listing.has_unnamed_cards:
         return check
     smallest = replace(cards, cards=tuple(smallest_card(card.accelerator) for card in cards.cards))
+    supplies = listing.machine.supplies
+    if check.rule == psu_plugs.id and supplies is not None:
+        few, many = (plugs_needed(one, supplies) for one in (smallest, cards))
+        by_model = f"the list names no model of the card: {few} to {many} 8-pin plugs by model; "
+        check = replace(check, why=f"{by_model if few < many else ''}{check.why}")
+    if check.is_unknown:
+        return check
     found = rule.check(replace(listing.machine, cards=smallest), setting)
     if found is None or not (found.passed or found.is_unknown):
         return check
@@ -251,8 +261,14 @@ def repair(
     """Return the parts of a list with the cheapest others that make every rule hold, its cards at
     `_NEARLY_FULL_SPEED` or more if any do that; None if nothing does."""
     cards = listing.machine.cards
-    needs_lead = {check.rule for check in build.broken} == {two_supplies.id}  # its remedy names what to buy
-    if needs_lead or cards is None or not cards.cards or len(cards.accelerators) != 1:
+    # Small parts that the remedy names mend these faults: nothing else changes for them.
+    small = {check.rule for check in build.broken} & {supplies_start.id, drive.id}
+    if (
+        {check.rule for check in build.broken} <= small
+        or cards is None
+        or not cards.cards
+        or len(cards.accelerators) != 1
+    ):
         return None
     have = with_unnamed_rest(listing)
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
@@ -262,11 +278,19 @@ def repair(
     advice = parts.advised_supply(cards.accelerators)
     least_w = 0.0 if advice is None else advice.watts
     candidates["supplies"] = [c for c in candidates["supplies"] if not c.usd or c.choice.power_w >= least_w]
+    board = listing.machine.board
+    if board is not None and SERVER in board.flags:
+        # A machine that is sold whole stays whole: its supply and its case fit no other board, and it takes no other.
+        for place in ("board", "case", "supplies"):
+            own = [c for c in candidates[place] if c.choice == getattr(have, place)]
+            candidates[place] = own or candidates[place]
     least = _NEARLY_FULL_SPEED * speed_of(build)
+    sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
+    kept_rules = tuple(rule for rule in rules_of(same) if rule.id not in small)
     tries = (
-        _as_little_as_helps(candidates, build, have, same, keep_all=True),
-        _as_little_as_helps(candidates, build, have, same),
-        (candidates, rules_of(same)),
+        _as_little_as_helps(candidates, sound, have, kept_rules, keep_all=True),
+        _as_little_as_helps(candidates, sound, have, kept_rules),
+        (candidates, kept_rules),
     )
     for number, (candidates, rules) in enumerate(tries):
         program = Program(candidates, rules, same.setting)
@@ -295,7 +319,7 @@ def _as_little_as_helps(
     candidates: dict[str, list[PartCandidate]],
     build: Build,
     have: Assembly,
-    question: Question,
+    planned: Sequence[Rule],
     *,
     keep_all: bool = False,
 ) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
@@ -303,7 +327,7 @@ def _as_little_as_helps(
     where a power limit may help, and the rules without those in doubt about the parts that stay."""
     rules = [
         (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
-        for rule in rules_of(question)
+        for rule in planned
     ]
     broken = {check.rule for check in build.broken}
     doubted = {check.rule for check in build.checks if not check.passed}
@@ -311,7 +335,12 @@ def _as_little_as_helps(
     free = set().union(*touched) - {"cards"}
     free_or_open = free | {"cards", "risers", "bridges"}
     if keep_all:
-        limited = [c for c in candidates["cards"] if c.choice.power_fraction >= _LEAST_LIMIT_ALONE]
+        own = have.cards.cards if have.cards is not None else ()
+        limited = [
+            c
+            for c in candidates["cards"]
+            if c.choice.cards == own and c.choice.power_fraction >= _LEAST_LIMIT_ALONE
+        ]
         candidates = {**candidates, "cards": limited}
     kept = {
         place: found
@@ -486,6 +515,11 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
     found = []
     if machine.board is None and machine.memory is not None and machine.cpu is not None:
         found.append(_memory_of_cpu(machine.memory, machine.cpu))
+    if machine.board is None and machine.supplies is not None:
+        start = start_of_supplies(machine.supplies, 1, "the board")
+        found += (
+            [check_of(supplies_start.id, supplies_start.title, supplies_start.unit, start)] if start else []
+        )
     cards = machine.cards
     if machine.risers.riser is not None and machine.risers.riser.ports:
         on_switch = cards_on_switch(cards, machine.risers, 0) if cards is not None and cards.cards else None

@@ -10,7 +10,7 @@ from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.assembly import Assembly, Cards, Supplies
 from advisor.workstation.performance import SYSTEM_MEMORY_BYTES
 from advisor.workstation.rules_fit import chosen_layout
-from advisor.workstation.rules_links import lanes_of
+from advisor.workstation.rules_links import generation_of_cards, lanes_of
 from advisor.workstation.rules_power import EIGHT_PIN_W, SIXTEEN_PIN_W
 
 SIZES: Final = (
@@ -35,7 +35,9 @@ class CardWiring:
     slot: int
     """Position of the slot, counted from the CPU; 0 if no source states it."""
     lanes: int
+    """Number of lanes that reach the card, over its riser too."""
     pcie_generation: int
+    """Generation that card, slot, CPU and riser reach together."""
     on_riser: bool
     num_16_pin: int
     """Number of plugs of 16 pins that come from the supply itself."""
@@ -73,13 +75,18 @@ def wire(machine: Assembly) -> tuple[CardWiring, ...]:
         native[supply - 1] -= own
         share_w = card.power_w / card.num_16_pin if card.num_16_pin else 0.0
         adapted = math.ceil(min(share_w, SIXTEEN_PIN_W) / EIGHT_PIN_W - 1e-9) * (card.num_16_pin - own)
+        is_hung = place < machine.risers.num
+        riser = machine.risers.riser if is_hung else None
+        generations = [slot.pcie_generation, generation_of_cards(Cards((card,)))] if slot else []
+        generations += [machine.cpu.series.pcie_generation] if slot and machine.cpu is not None else []
+        generations += [riser.pcie_generation] if slot and riser is not None else []
         found.append(
             CardWiring(
                 card=card.name,
                 slot=slot.position if slot else 0,
-                lanes=lanes[place] if lanes else 0,
-                pcie_generation=slot.pcie_generation if slot else 0,
-                on_riser=place < machine.risers.num,
+                lanes=min(lanes[place], riser.lanes if riser is not None else lanes[place]) if lanes else 0,
+                pcie_generation=min(generations, default=0),
+                on_riser=is_hung,
                 num_16_pin=own,
                 num_8_pin=card.num_8_pin + card.num_6_pin + adapted,
                 supply=supply,

@@ -21,6 +21,8 @@ PLUGS_UNKNOWN: Final = "plugs_unknown"
 """Flag of supplies whose plugs no source counts."""
 PLUGS_OF_LINE: Final = "plugs_of_line"
 """Flag of supplies whose plugs are those of their product line, of which older editions may be meant."""
+PLUG_UNKNOWN_OF_DRIVE: Final = "sata_or_m2"
+"""Flag of a drive that a list names without its plug: it may be one for SATA, which needs no M.2 place."""
 GRADE_UNKNOWN: Final = "grade_unknown"
 """Flag of supplies whose grade no source states: their records have the lowest."""
 
@@ -185,6 +187,8 @@ class Board(Part):
     """Number of slots with four lanes or more in the record, whether a source describes their wiring or not."""
     num_eps: int = Field(default=1, ge=0, le=4)
     """Number of 8-pin CPU power plugs that the board needs."""
+    num_24_pin: int = Field(default=1, ge=1, le=4)
+    """Number of inputs for the main lead of a supply: with several, each supply starts with the board."""
     m2_slots: int = Field(default=0, ge=0)
     ecc: bool = False
     sockets: int = Field(default=1, ge=1, le=2)
@@ -231,6 +235,8 @@ class Psu(Part):
     num_eps: int = Field(ge=0, le=6)
     num_16_pin: int = Field(default=0, ge=0, le=6)
     num_8_pin: int = Field(default=0, ge=0, le=24)
+    has_six_pin_leads: bool = False
+    """Whether the counted 8-pin plugs are 6-pin ones of a workstation's own supply, each with an adapter."""
 
     @property
     def is_atx3(self) -> bool:
@@ -251,6 +257,12 @@ class Case(Part):
     max_psu_m: float | None = None
     expansion_slots: int = Field(ge=0, le=40)
     num_psus: int = Field(default=1, ge=1, le=4)
+    radiator_clear_m: float | None = None
+    """Length of the largest radiator that stands clear of the cards, in the roof or a side [m]; 0 if none does, None if
+    no source states it."""
+    radiator_front_m: float | None = None
+    """Length of the largest radiator in the front, where it takes room from the cards [m]; None if no source states
+    it."""
     open_frame: bool = False
     """Whether the case is an open frame in which cards hang on risers next to the board."""
 

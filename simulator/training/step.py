@@ -221,6 +221,16 @@ def step_factors(class_name: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def widest_factors() -> tuple[float, float]:
+    """Return the least and the largest ratio of measured to predicted step time of any class, for runs like none of
+    which one was measured.
+
+    Source: as step_quantity.
+    """
+    lows, highs = zip(*_classes().values(), strict=True)
+    return float(min(lows)), float(max(highs))
+
+
 @cache
 def _classes() -> dict[str, tuple[float, float]]:
     return dict(read_toml(INTERVALS_FILE)["step_time"])

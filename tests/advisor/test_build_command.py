@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from advisor.workstation.upgrades import LITTLE_GAIN
 from advisor.workstation.valuation import IN_THE_MACHINE
 
 Cli = Callable[[str], Any]
@@ -190,7 +191,7 @@ def test_parts_that_are_there_cost_nothing_and_an_upgrade_stays_within_its_sum(c
     ]
     assert speeds[1] >= speeds[0]
     first = more["builds"][0]["performance"]["decode_tokens_per_s"]["value"]
-    assert first == speeds[1]  # what the sum buys heads, not what less money buys
+    assert LITTLE_GAIN * first > speeds[1]  # what the sum buys heads, but for a small gain
     words = cli(f"advisor build --model 32b --have have.txt --upgrade 100 {DAY} --no-input").out
     assert words.startswith("Nothing for $100 makes it a quarter faster. Twice as fast takes $")
     told = cli(f"advisor build --model 32b --upgrade 400 {DAY}")

@@ -18,7 +18,7 @@ from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import usd
 from advisor.simulator.graph.model import parameter_count
-from advisor.workstation.assembly import SERVER, Assembly
+from advisor.workstation.assembly import Assembly
 from advisor.workstation.candidates import COUNTS
 from advisor.workstation.hardware import Hardware, HardwareRun
 from advisor.workstation.knee import speed_of
@@ -67,13 +67,15 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     top = question.top if asked.upgrade is None else max(question.top, LEAST_FRONTIER)
     found = plan(replace(question, top=top), book)
     opening = ""
+    remark = ""
     if asked.upgrade is not None:
         found, opening = _next_parts(found, question, book)
+        remark = _idle_words(found, question)
     elif asked.have is not None:
         found, opening = _with_owned_parts(found, question, book)
     if asked.upgrade is None and asked.have is not None and not found.builds[0].total_usd:
         notes = (*notes, "no parts for the money make it faster than the parts of --have")
-    answer = plan_answer(found, question, notes, explain=asked.explain, opening=opening)
+    answer = plan_answer(found, question, notes, explain=asked.explain, opening=opening, remark=remark)
     if asked.what_if:
         answer = with_what_if(answer, found.builds, question, asked.conditions.resale)
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
@@ -166,10 +168,11 @@ def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple
         return replace(found, builds=found.builds[: question.top]), ""
     spent = question.budget_usd
     before = present.request_tokens_per_s
-    # The fastest heads, as where a list asks the same in words: the sum is there to be spent.
-    able = sorted(_with_parts(found, question, _LEAST_GAIN * before), key=speed_of, reverse=True)
-    faster = tuple(able[: question.top])
-    if faster and speed_of(faster[0]) >= _TWICE * before:
+    from advisor.workstation.upgrades import worthy_first
+
+    able = _with_parts(found, question, _LEAST_GAIN * before)
+    faster = tuple(worthy_first(able, question.have)[: question.top])
+    if faster and max(map(speed_of, faster)) >= _TWICE * before:
         return replace(found, builds=faster), ""
     told = "" if faster else f"Nothing for {usd(spent)} makes it a quarter faster. "
     target = replace(question, budget_usd=None, target_tokens_per_s=_TWICE * before)
@@ -189,14 +192,20 @@ def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple
     return replace(found, builds=faster or same), words
 
 
+def _idle_words(found: PlanResult, question: Question) -> str:
+    """Return a sentence for each upgrade that leaves cards of the owner idle."""
+    from advisor.workstation.upgrades import idle_words
+
+    told = ((build, idle_words(build, question.have, found.builds)) for build in found.builds)
+    return "\n".join(f"With {build.name} {words}." for build, words in told if words)
+
+
 def _with_parts(found: PlanResult, question: Question, least_tokens_per_s: float) -> tuple[Build, ...]:
     """Return the machines of a plan that are faster than a rate, without whole ones in place of the present one."""
-    present = question.have.board if question.have is not None else None
+    from advisor.workstation.upgrades import keeps_machine
+
     fast = (build for build in found.builds if speed_of(build) > least_tokens_per_s)
-    boards = ((build, build.machine.board if build.machine is not None else None) for build in fast)
-    return tuple(
-        build for build, board in boards if board is None or board == present or SERVER not in board.flags
-    )
+    return tuple(build for build in fast if keeps_machine(build, question.have))
 
 
 def _present_run(question: Question) -> HardwareRun | None:

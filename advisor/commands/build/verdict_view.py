@@ -1,34 +1,40 @@
 """A judged list as an answer: what is wrong with it, what it runs, and what else the money buys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from advisor.catalog.parts import planner_parts
+from advisor.catalog.schema.part import LANES_USUAL, Bridge
 from advisor.catalog.units import GB, GIB
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
-    basis_words,
     bill_table,
+    bridge_words,
     checks_table,
     economics_words,
     headline,
     performance_blocks,
     price_warnings,
+    purchases,
+    slot_words,
     slow_words,
     speed_warnings,
 )
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, TIME, digits, show, usd
 from advisor.workstation.asked import Asked
+from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
-from advisor.workstation.performance import best_run, model_file_bytes
+from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.rules_fit import model_memory
-from advisor.workstation.upgrades import OF_OWNER, Upgrades
+from advisor.workstation.upgrades import OF_OWNER, Upgrades, idle_words
 from advisor.workstation.valuation import hardware_of, has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
+from advisor.workstation.wiring import wire
 
 EXIT_BROKEN = 3
 """A list that breaks a hard rule cannot be built: nothing satisfies the request."""
@@ -71,8 +77,10 @@ def verdict_answer(
         )
     speed, *details = performance_blocks(build.performance, explain=True) if build.performance else [None]
     blocks += [speed] if speed is not None else []
+    slots = slot_words(build.machine) if build.machine is not None else []
+    blocks += [Paragraph("\n".join(slots))] if slots else []
     blocks += [Paragraph(f"Note: {build.note}.")] if build.note else []
-    blocks += _upgrade_blocks(upgrades, question)
+    blocks += _upgrade_blocks(upgrades, question, listing.machine)
     blocks += _change_blocks(verdict, listing, question)
     blocks.append(bill_table(build, "The list"))
     if listing.unjudged:
@@ -118,8 +126,8 @@ def verdict_answer(
 
 
 MODEL: Final[Asked] = "model"
-_OF_SUPPLY: Final = ("psu-headroom", "psu-plugs", "eps-plugs", "psu-transient")
-"""Rules by which a supply is enough, by weight."""
+_OF_SUPPLY: Final = ("psu-headroom", "psu-transient", "psu-advised", "psu-plugs", "eps-plugs")
+"""Rules by which a supply is enough: watts, peaks, the advice of the card's maker, plugs."""
 
 
 def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
@@ -146,12 +154,141 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         return (
             f"Does an adapter do? {words}: {why}. Each of its plugs takes a cable of its own from the supply."
         )
+    if asked == "slots":
+        return _slots_words(verdict, question)
+    if asked == "bridge":
+        return _bridge_reply(verdict, question)
+    if asked == "fit":
+        return _fit_reply(checks)
+    return _supply_reply(checks)
+
+
+_OF_FIT: Final = (
+    "card-length",
+    "slots",
+    "radiator",
+    "cooler-height",
+    "board-fits",
+    "psu-fits",
+    "card-spacing",
+)
+"""Rules on what goes into a case, by weight."""
+
+
+def _fit_reply(checks: Mapping[str, Check]) -> str:
+    """Return whether the parts go into the case."""
+    found = [checks[rule] for rule in _OF_FIT if rule in checks]
+    if not any(one.rule in ("card-length", "radiator", "cooler-height") for one in found):
+        return "Does it fit? That is open: the case or what goes into it is not known."
+    failed = [one for one in found if not one.passed]
+    order = ("broken", "unknown", "advice", "ok")
+    worst = min((one.verdict for one in found), key=order.index)
+    words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Yes, but tightly"}[worst]
+    told = [f"{one.why}; better {one.remedy}" for one in failed] or [one.why for one in found[:2]]
+    return _sentences(f"Does it fit? {words}: {told[0]}.", told[1:])
+
+
+def _sentences(first: str, others: Sequence[str]) -> str:
+    """Return a sentence and clauses as sentences behind it."""
+    return " ".join((first, *(f"{text[0].upper()}{text[1:]}." for text in others)))
+
+
+def _supply_reply(checks: Mapping[str, Check]) -> str:
+    """Return whether the supply is enough: its watts for hours, its peaks, what the card's maker advises, and its
+    plugs."""
+    opening = "Is the supply enough?"
     found = [checks[rule] for rule in _OF_SUPPLY if rule in checks]
     if not found:
-        return "Is the supply enough? That is open: the supply or the cards are not known."
-    told = next((one for one in found if not one.passed), found[0])
-    words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Barely"}[told.verdict]
-    return f"Is the supply enough? {words}: {told.why}{'' if told.passed else f'; better {told.remedy}'}."
+        return f"{opening} That is open: the supply or the cards are not known."
+    order = ("broken", "unknown", "advice", "ok")
+    worst = min((one.verdict for one in found), key=order.index)
+    words = {"ok": "Yes", "broken": "No", "unknown": "That is open", "advice": "Barely"}[worst]
+    watts = checks.get("psu-headroom")
+    if worst == "unknown" and watts is not None and watts.passed:
+        words = "Its watts are; the rest is open"
+    told = [
+        f"{one.why}{'' if one.passed else f'; better {one.remedy}'}"
+        for one in found
+        if not (one.passed and one.rule == "eps-plugs")
+    ]
+    return _sentences(f"{opening} {words}: {told[0]}.", told[1:])
+
+
+def _slots_words(verdict: Verdict, question: Question) -> str:
+    """Return which slots the cards take, with lanes and generation, and what those cost."""
+    machine = verdict.build.machine
+    wired = wire(machine) if machine is not None else ()
+    board = machine.board if machine is not None else None
+    opening = "Which slots?"
+    if board is None or not wired or not all(card.slot for card in wired):
+        of_what = f"how {board.name} wires them" if board is not None and wired else "the board or the cards"
+        return f"{opening} That is open: no source states {of_what}."
+    order = sorted(slot.position for slot in board.slots)
+    told = "; ".join(
+        f"card {number} in x16 slot {order.index(card.slot) + 1} of {len(order)}, position {card.slot} from the CPU "
+        f"(PCIe {card.pcie_generation}.0 x{card.lanes})"
+        for number, card in enumerate(wired, 1)
+    )
+    doubts = {LANES_USUAL, "layout_assumed"} & set(board.flags)
+    doubt = "; positions are the usual ones, look them up in the manual" if doubts else ""
+    return f"{opening} {told[0].upper()}{told[1:]}{doubt}. {_lanes_words(verdict, question)}"
+
+
+_NOTICED: Final = 0.1
+"""Gain in speed from which a bridge is worth a purchase. Own choice."""
+
+
+def _bridge_reply(verdict: Verdict, question: Question) -> str:
+    """Return what an NVLink bridge brings: the speed with and without it by the model of tensor parallelism, and the
+    slots that it spans."""
+    opening = "Is an NVLink bridge worth it?"
+    machine = verdict.build.machine
+    cards = machine.cards if machine is not None else None
+    hardware = hardware_of(machine) if machine is not None else None
+    if machine is None or cards is None or hardware is None or cards.num < 2:
+        return f"{opening} It joins two cards; the list does not name two."
+    able = [one for one in planner_parts(Bridge) if set(cards.accelerators) <= set(one.accelerators)]
+    if not able or len(cards.accelerators) > 1:
+        return f"{opening} No: no bridge is made for {' and '.join(cards.accelerators)}."
+    bridge = next((one for one in machine.bridges if one in able), able[0])
+    divided = replace(question.load, engine=None)
+    runs = [best_run(replace(hardware, bridged=is_bridged), divided) for is_bridged in (True, False)]
+    joined, apart = runs
+    spans = bridge_words(bridge, wire(machine))
+    board = machine.board
+    if board is not None and {LANES_USUAL, "layout_assumed"} & set(board.flags):
+        spans += " The distance of its slots is the usual one: measure before you buy."
+    if joined is None or apart is None:
+        return f"{opening} That is open: {question.load.model.id} does not run on these cards. {spans}"
+    if cards.num > bridge.joins:
+        rest = (
+            f"it joins {bridge.joins} of {cards.num} cards, and the rest of each layer still goes over PCIe"
+        )
+        return f"{opening} Hardly: {rest}. {spans}"
+    rates = [run.output_tokens_per_s.value for run in (joined, apart)]
+    gain = rates[0] / rates[1] - 1.0
+    words = "Yes" if gain >= _NOTICED else "A little" if gain > _HARDLY else "No"
+    prompts = ""
+    if joined.ttft_s is not None and apart.ttft_s is not None:
+        prompts = f"; first token after {show(joined.ttft_s, TIME)} and {show(apart.ttft_s, TIME)}"
+        is_sooner = apart.ttft_s >= (1.0 + _NOTICED) * joined.ttft_s
+        words = "Only for long prompts" if gain <= _HARDLY and is_sooner else words
+    price = next((line.usd for line in verdict.build.parts if line.category == "bridge"), 0.0)
+    cost = f" for {usd(price)}" if price else ""
+    link = f"PCIe {hardware.pcie_generation}.0 x{hardware.pcie_lanes}"
+    told = (
+        f"{question.load.model.id} decodes {rates[0]:.3g} tokens/s with it and {rates[1]:.3g} without, over {link} "
+        f"({joined.engine}, {joined.split}): {gain:+.0%}{cost}{prompts}"
+    )
+    alone = (
+        best_run(hardware, replace(question.load, engine=OFFLOADING)) if joined.tensor_parallel > 1 else None
+    )
+    rest = (
+        f" Layers in turn (llama.cpp, {alone.output_tokens_per_s.value:.3g} tokens/s) gain nothing."
+        if alone
+        else ""
+    )
+    return f"{opening} {words}: {told}.{rest} {spans}"
 
 
 _HARDLY: Final = 0.05
@@ -281,16 +418,19 @@ def _upgrade_words(upgrades: Upgrades | None, question: Question) -> list[str]:
     if not upgrades.builds:
         return [f"What to buy next for {sum_words}? Nothing: no part with a price makes it faster."]
     best = upgrades.builds[0]
-    parts = ", ".join(_purchases(best))
+    parts = ", ".join(purchases(best))
     speed = f"{question.load.model.id} then runs at {_decode_rate(best):.3g} tokens/s"
     return [f"What to buy next for {sum_words}? {parts}: {speed}."]
 
 
-def _upgrade_blocks(upgrades: Upgrades | None, question: Question) -> list[Block]:
+def _upgrade_blocks(upgrades: Upgrades | None, question: Question, have: Assembly | None) -> list[Block]:
     """Return the machines that the next parts make of that of the list."""
+    builds = upgrades.builds if upgrades is not None else ()
     lines = [
-        f"- {headline(build, question)}: buy {', '.join(_purchases(build))}"
-        for build in (upgrades.builds if upgrades is not None else ())
+        f"- {headline(build, question)}: buy {', '.join(purchases(build))}"
+        + (f"; {told}" if (told := idle_words(build, have, builds)) else "")
+        + "".join(f"; open: {check.why}" for check in build.unknown)
+        for build in builds
     ]
     return [Paragraph("\n".join(("With the next parts:", *lines)), emphasis=True)] if lines else []
 
@@ -299,14 +439,14 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
     """Return what to change first and its price: parts that mend the list, then another machine for its money."""
     blocks: list[Block] = []
     mended = verdict.repaired
-    if mended is not None and (purchases := _purchases(mended)):
+    if mended is not None and (bought := purchases(mended)):
         kinds = {line.category for line in mended.parts if line.unit_price_usd}
         names = {line.name for line in mended.parts}
         left = [line.name for line in verdict.build.parts if line.category in kinds]
         assumed = [PLACES[place] for place in missing_places(listing) if f"{place} {OF_OWNER}" in names]
         lines = [
             f"To mend it, for {usd(mended.total_usd)}:",
-            *(f"- buy {part}" for part in purchases),
+            *(f"- buy {part}" for part in bought),
             *([f"- leave out {', '.join(left)}"] if left else []),
             *(
                 [f"- add what you do not have; the sum is without it: {', '.join(assumed)}"]
@@ -328,15 +468,6 @@ def _change_blocks(verdict: Verdict, listing: Listing, question: Question) -> li
     elif verdict.why_no_better:
         blocks.append(Paragraph(f"No better machine for the money: {verdict.why_no_better}."))
     return blocks
-
-
-def _purchases(build: Build) -> list[str]:
-    """Return the parts of a machine that are to buy, with their prices."""
-    return [
-        f"{line.quantity} x {line.name} ({usd(line.usd)}, {basis_words(line)})"
-        for line in build.parts
-        if line.unit_price_usd
-    ]
 
 
 def choice_answer(

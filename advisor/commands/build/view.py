@@ -30,24 +30,34 @@ from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.images import usual_image
-from advisor.workstation.knee import knee, knee_words, steps
+from advisor.workstation.knee import knee, knee_words, software_doubt, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
-from advisor.workstation.valuation import IN_THE_MACHINE
+from advisor.workstation.valuation import IN_THE_MACHINE, OWNED, hardware_of
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
 
 def plan_answer(
-    found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool, opening: str = ""
+    found: PlanResult,
+    question: Question,
+    notes: tuple[str, ...],
+    *,
+    explain: bool,
+    opening: str = "",
+    remark: str = "",
 ) -> Answer:
-    """Return the machines that the planner found, the first in full, behind an opening sentence."""
+    """Return the machines that the planner found, the first in full, behind an opening sentence and before a remark."""
     first = found.builds[0]
     ladder = steps(found.builds)
     best = knee(ladder)
     blocks: list[Block] = [
-        Paragraph("\n".join(filter(None, (opening, headline(first, question)))), emphasis=True),
+        Paragraph(
+            "\n".join(filter(None, (opening, headline(first, question), _doubt_words(first), remark))),
+            emphasis=True,
+        ),
         Paragraph(_question_words(question)),
-        _machines_table(found.builds),
+        _machines_table(found.builds, question),
+        *_others_prices(found.builds),
         *([Paragraph(words)] if (words := knee_words(ladder)) else []),
         *_frontier_chart(found.builds),
         *machine_blocks(first, explain=explain),
@@ -123,18 +133,66 @@ def _speed(quantity: Quantity, unit: str = "tokens/s") -> str:
     return show_quantity(quantity, ((1.0, unit),))
 
 
-def _machines_table(builds: Sequence[Build]) -> Table:
+def _doubt_words(build: Build) -> str:
+    """Return a sentence on doubts about the software of a machine; empty if there are none."""
+    doubt = software_doubt(build)
+    return f"Its software: {doubt}." if doubt else ""
+
+
+def _others_prices(builds: Sequence[Build]) -> list[Block]:
+    """Return basis, day and source of the price of every machine but the first, whose bill tells them."""
+    lines = [f"{rank}. {build.name}: {_price_of_build(build)}" for rank, build in enumerate(builds, 1)][1:]
+    return [Paragraph("\n".join(("What the prices of the others are:", *lines)))] if lines else []
+
+
+def purchases(build: Build) -> list[str]:
+    """Return the parts of a machine that are to buy, with their prices."""
+    return [
+        f"{line.quantity} x {line.name} ({usd(line.usd)}, {basis_words(line)})"
+        for line in build.parts
+        if line.unit_price_usd
+    ]
+
+
+def _price_of_build(build: Build) -> str:
+    """Return the price of a machine in words: basis, day and source of a whole one; of parts how many have which basis,
+    and their days; what is to buy for parts that the user has."""
+    if any(line.source == OWNED for line in build.parts):
+        return f"buy {', '.join(purchases(build)) or 'nothing'}"
+    if build.kind == "system":
+        line = build.parts[0]
+        return f"{basis_words(line)}{f' ({line.source})' if line.source else ''}"
+    bought = [line for line in build.parts if line.unit_price_usd]
+    quotes = sum(line.price_basis == "quote" for line in bought)
+    typical = len(bought) - quotes
+    counted = [f"{quotes} quote{'s' if quotes > 1 else ''}"] if quotes else []
+    counted += [f"{typical} typical price{'s' if typical > 1 else ''}"] if typical else []
+    days = sorted(line.price_observed_on for line in bought if line.price_observed_on is not None)
+    if not days:
+        return "parts that you have"
+    used = ", used parts among them" if any(line.condition == "used" for line in bought) else ""
+    when = f"of {days[0]}" if days[0] == days[-1] else f"of {days[0]} to {days[-1]}"
+    return f"{' and '.join(counted)}, {when}{used}"
+
+
+def _machines_table(builds: Sequence[Build], question: Question) -> Table:
+    load = question.load
+    is_served = load.workload == "serve"
     unit = builds[0].performance.run.unit if builds[0].performance else "tokens/s"
     things = "tokens in and out" if unit == "tokens/s" else unit.removesuffix("/s")
-    rows = tuple(_machine_row(i, build) for i, build in enumerate(builds, 1))
+    rows = tuple(_machine_row(i, build, with_first=is_served) for i, build in enumerate(builds, 1))
+    first = " first token> |" if is_served else ""
+    told = f"first token of a prompt of {load.input_tokens:,} tokens; " if is_served else ""
     return Table(
-        columns(f"#> | machine~ | price> | {unit}~ | runs as~ | power> | own $/M> | rent $/M> | pays off>"),
+        columns(
+            f"#> | machine~ | price> | {unit}~ |{first} runs as~ | power> | own $/M> | rent $/M> | pays off>"
+        ),
         rows,
-        title=f"Machines; $ per million {things}, and when buying beats renting",
+        title=f"Machines; {told}$ per million {things}, and when buying beats renting",
     )
 
 
-def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
+def _machine_row(rank: int, build: Build, *, with_first: bool) -> tuple[str, ...]:
     run = build.performance
     costs = build.economics
     return (
@@ -142,7 +200,12 @@ def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
         _name_cell(build),
         usd(build.total_usd),
         _speed_cell(run) if run else "does not fit",
-        _run_words(run.run) if run else MISSING,
+        *(
+            (MISSING if run is None or run.ttft_s is None else show(run.ttft_s.value, TIME),)
+            if with_first
+            else ()
+        ),
+        f"{_run_words(run.run)}{_link_words(build)}" if run else MISSING,
         show(build.power_w, POWER),
         usd(costs.own_usd_per_million_tokens if costs else None),
         usd(costs.rent_usd_per_million_tokens if costs else None),
@@ -168,6 +231,16 @@ def _speed_cell(run: MachinePerformance) -> str:
 def _run_words(run: HardwareRun) -> str:
     waiting = f", {run.num_waiting} streams wait" if run.num_waiting else ""
     return f"{run.engine} {run.weight_dtype}, {run.split}{waiting}"
+
+
+def _link_words(build: Build) -> str:
+    """Return over which link the cards of a machine divide every layer; empty where they do not."""
+    run = build.performance
+    hardware = hardware_of(build.machine) if build.machine is not None else None
+    if run is None or hardware is None or run.run.tensor_parallel < 2 or hardware.pcie_lanes is None:
+        return ""
+    pcie = f"PCIe {hardware.pcie_generation}.0 x{hardware.pcie_lanes}"
+    return f" over {'NVLink' if hardware.bridged else pcie}"
 
 
 def payback_words(days: float | None) -> str:
@@ -226,10 +299,7 @@ def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
 def wiring_words(machine: Assembly, checks: Sequence[Check]) -> str:
     """Return how to build a machine: slot and cables of each card, the supplies, what the place must bear, and which
     models it holds."""
-    wired = wire(machine)
-    lines = [_card_words(number, card, machine) for number, card in enumerate(wired, 1)]
-    if machine.bridges:
-        lines.append(_bridge_words(machine.bridges[0], wired))
+    lines = slot_words(machine)
     facts = {check.rule: check.why for check in checks}
     frame = machine.case is not None and machine.case.open_frame
     told_rules = ("circuit", "noise") if frame else ("circuit", "noise", "case-airflow")
@@ -248,7 +318,18 @@ def wiring_words(machine: Assembly, checks: Sequence[Check]) -> str:
     return "\n".join(lines)
 
 
-def _bridge_words(bridge: Bridge, wired: Sequence[CardWiring]) -> str:
+def slot_words(machine: Assembly) -> list[str]:
+    """Return a line on the slot, the lanes and the cables of each card, and one on the bridge that joins them; none of
+    cards on a switch board, which share its slot."""
+    riser = machine.risers.riser if machine.risers.num else None
+    if riser is not None and riser.ports:
+        return []
+    wired = wire(machine)
+    lines = [_card_words(number, card, machine) for number, card in enumerate(wired, 1)]
+    return [*lines, bridge_words(machine.bridges[0], wired)] if machine.bridges else lines
+
+
+def bridge_words(bridge: Bridge, wired: Sequence[CardWiring]) -> str:
     """Return which width of a bridge joins the cards in their slots."""
     if bridge.is_board:
         return f"Its board joins the {bridge.joins} modules."
@@ -273,7 +354,10 @@ def _card_words(number: int, card: CardWiring, machine: Assembly) -> str:
     if card.num_16_pin:
         cables.append(f"{card.num_16_pin} x 16-pin (12V-2x6)")
     if card.num_8_pin:
-        cables.append(f"{card.num_8_pin} x 8-pin, each on a cable of its own")
+        has_six = machine.supplies is not None and any(psu.has_six_pin_leads for psu in machine.supplies.psus)
+        each = "each " if card.num_8_pin > 1 else ""
+        how = "over adapters from 6-pin leads of the machine" if has_six else f"{each}on a cable of its own"
+        cables.append(f"{card.num_8_pin} x 8-pin, {how}")
     supplies = len(machine.supplies.psus) if machine.supplies else 1
     fed = f", from supply {card.supply}" if supplies > 1 else ""
     return f"Card {number}: {where}{riser}; power: {' and '.join(cables) or 'from the slot'}{fed}."

@@ -1,28 +1,22 @@
 """How sure a training prediction is: 80 % intervals around step time and memory, and on what they rest."""
 
-from typing import Final
-
 from advisor.decide.training.search import PlanFound
 from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.memory import MemoryVerdict, memory_verdict, peak_factors
-from advisor.simulator.training.step import TORCHTITAN_ELSEWHERE, step_class, step_factors
+from advisor.simulator.training.step import TORCHTITAN_ELSEWHERE, step_class, step_factors, widest_factors
 
 _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
 """Architectures on which published training runs were compared."""
 
 
-_OF_LOOPS: Final = "assumed_layout"
-"""Class of intervals of a loop that generates. No published loop is among the runs that the intervals come from, so
-that it has the widest: two that were looked at took 1.3 and 2.2 times the predicted step (docs/training.md)."""
-
-
 def loop_quantity(step_s: float) -> Quantity:
     """Time of a step of a loop that generates, with its 80 % interval [s]; its basis is an assumption.
 
-    Source: own assumption, _OF_LOOPS.
+    Assumes: it errs as runs of any class may, since no published loop is among those that intervals come from; two that
+        were looked at took 1.3 and 2.2 times the predicted step (docs/training.md).
     """
-    low, high = step_factors(_OF_LOOPS)
+    low, high = widest_factors()
     return Quantity(step_s, step_s * low, step_s * high, "assumed")
 
 

@@ -20,7 +20,7 @@ def performance(speed: float, num: int = 1, elsewhere: float | None = None) -> S
         return SimpleNamespace(value=value, basis="assumed")
 
     others = () if elsewhere is None else (SimpleNamespace(request_tokens_per_s=elsewhere),)
-    run = SimpleNamespace(tensor_parallel=num, request_tokens_per_s=speed)
+    run = SimpleNamespace(tensor_parallel=num, request_tokens_per_s=speed, engine="vllm")
     return SimpleNamespace(decode_tokens_per_s=rate(speed), run=run, other_runs=others)
 
 

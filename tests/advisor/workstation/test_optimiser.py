@@ -141,6 +141,25 @@ def test_machines_of_the_whole_catalog_keep_the_rules_at_every_budget() -> None:
     assert speeds == sorted(speeds), "more money is never slower"
 
 
+def test_leaving_out_what_no_machine_can_pay_changes_no_answer() -> None:
+    """Candidates that cost too much beside their cheapest neighbours leave the search; without that the search finds
+    the same machine."""
+    setting = real_setting()
+    program = Program(real_candidates(), rules_for(setting), setting)
+    questions = [(budget, speed) for budget in (900.0, 1500.0, 2500.0, 5000.0) for speed in (0.0, 60.0)]
+
+    def answers() -> list[float | None]:
+        found = (
+            (program.solve(max_usd=budget, min_tokens_per_s=speed, maximise_speed=not speed), speed)
+            for budget, speed in questions
+        )
+        return [None if one is None else one.usd if speed else one.tokens_per_s for one, speed in found]
+
+    pruned = answers()
+    program._beside_cards.clear()
+    assert pruned == answers()
+
+
 @pytest.mark.parametrize(
     ("accelerator", "points"),
     [("rtx-3090", (1.0, 0.8, 0.7, 0.6)), ("rtx-5090", (1.0, 0.8, 0.7)), ("rx-7900-xtx", (1.0, 0.9))],

@@ -265,8 +265,13 @@ def test_arc_cards_go_into_no_machine_that_lacks_resizable_bar() -> None:
 
 
 def test_a_price_of_one_page_heads_no_answer_that_has_another_and_beats_nothing() -> None:
-    for model, budget in (("gpt-oss-120b", 3000.0), ("70b", 2500.0)):
-        doubtful = [build.rests_on_one_estimate for build in builds_with_systems(model, budget)]
+    believable = {
+        key: price.model_copy(update={"usd": 4500.0}) if key == "system/mac-studio-m2-ultra-192gb" else price
+        for key, price in price_book().items()
+    }
+    for model, budget in (("gpt-oss-120b", 5000.0), ("70b", 5000.0)):
+        asked = replace(question(model, budget), systems=True, top=12)
+        doubtful = [build.rests_on_one_estimate for build in plan(asked, believable, NO_RENT).builds]
         assert any(doubtful), model
         assert not doubtful[0] or all(doubtful)
     quoted = {
@@ -275,6 +280,22 @@ def test_a_price_of_one_page_heads_no_answer_that_has_another_and_beats_nothing(
     }
     asked = replace(question("70b", 2500.0), systems=True, top=8)
     assert not any(build.rests_on_one_estimate for build in plan(asked, quoted, NO_RENT).builds)
+
+
+def test_an_estimate_far_below_what_new_machines_cost_is_no_basis_of_an_option() -> None:
+    key = "system/mac-studio-m2-ultra-192gb"
+    name = next(system.name for system in parts.systems() if f"system/{system.id}" == key)
+    asked = replace(question("70b", 6000.0), systems=True, top=20)
+    shown = []
+    for usd in (900.0, 2000.0, 3000.0, 4500.0, 5900.0):
+        book = {**price_book(), key: price_book()[key].model_copy(update={"usd": usd})}
+        found = plan(asked, book, NO_RENT)
+        is_shown = any(build.name == name for build in found.builds)
+        assert is_shown != any(name in told and "one page" in told for told in found.left_out)
+        shown.append(is_shown)
+    assert shown == sorted(shown), "a higher estimate is never less plausible"
+    assert shown[0] is False
+    assert shown[-1] is True
 
 
 def test_eight_bits_are_tried_where_four_are_slow_and_never_make_a_machine_slower() -> None:

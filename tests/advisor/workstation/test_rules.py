@@ -102,6 +102,13 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "board-fits": (part("board", form_factor="XL ATX"), Setting()),
     "slots": (part("case", expansion_slots=4), Setting()),
     "card-length": (cards(length_m=0.45), Setting()),
+    "radiator": (
+        both(
+            part("cooler", height_m=None, radiator_m=0.36),
+            part("case", radiator_clear_m=0.24, radiator_front_m=0.36, max_gpu_m=0.29),
+        ),
+        Setting(),
+    ),
     "card-cooling": (cards(cooling="passive"), Setting()),
     "card-spacing": (cards(cooling="open", slots=3), Setting()),
     "risers": (
@@ -133,6 +140,14 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "software": (both(cards(accelerator="titan-v"), lambda m: replace(m, bridges=())), Setting()),
     "cpu-class": (part("cpu", cores=7), Setting()),
     "frame": (both(cards(num=1), part("case", **FRAME), lambda m: replace(m, bridges=())), Setting()),
+    "psu-advised": (
+        both(
+            cards(num=1, accelerator="rtx-3090"),
+            psu(power_w=740),
+            lambda m: replace(m, bridges=()),
+        ),
+        Setting(),
+    ),
     "psu-class": (psu(grade="bronze"), Setting()),
     "psu-reset": (both(psu(power_w=600), cards(fraction=0.5)), Setting()),
     "psu-headroom": (psu(power_w=850), Setting()),
@@ -144,6 +159,7 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "card-lead": (cards(has_eps_lead=True), Setting()),
     "eps-plugs": (both(psu(num_eps=1), part("cpu", power_w=340.0)), Setting()),
     "dual-psu": (psu(num=2, link=True), Setting()),
+    "psu-start": (both(psu(num=2), part("case", num_psus=2)), Setting()),
     "psu-reserve": (
         both(both(psu(num=2, power_w=700.0, link=True), part("case", num_psus=2)), part("board", flags=(SERVER,))),
         Setting(),
@@ -273,7 +289,7 @@ def test_error_correction_is_hard_where_it_is_asked_for(machine: Assembly) -> No
 def test_a_second_supply_needs_a_lead_and_a_place(machine: Assembly) -> None:
     roomy = part("case", num_psus=2)(machine)
     assert not violations(psu(num=2, link=True)(roomy), Setting())
-    assert [c.rule for c in violations(psu(num=2)(roomy), Setting())] == ["dual-psu"]
+    assert [c.rule for c in violations(psu(num=2)(roomy), Setting())] == ["psu-start"]
 
 
 def test_what_is_not_known_is_not_judged(machine: Assembly, setting: Setting) -> None:

@@ -318,7 +318,7 @@ SERVER = {
         (DESKTOP, {"cpu": "Intel Core i9-14900K", "cooler": "Noctua NH-D15"}, {"socket"}),
         (DESKTOP, {"case": "Fractal Design Terra"}, {"card-length", "slots", "board-fits", "cooler-height"}),
         (DESKTOP, {"cooler": "Noctua NH-U14S TR4-SP3"}, {"cooler-socket"}),
-        (DESKTOP, {"psu": "2x Corsair RM850x"}, {"dual-psu"}),
+        (DESKTOP, {"psu": "2x Corsair RM850x"}, {"dual-psu", "psu-start"}),
         (DESKTOP, {"storage": "64GB SSD"}, {"storage"}),
         (
             DESKTOP,
