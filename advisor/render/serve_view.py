@@ -30,7 +30,7 @@ from advisor.simulator.power import serving_power_w
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
-from advisor.simulator.serving.overload import Overload
+from advisor.simulator.serving.overload import RESIDENCES, Overload
 from advisor.simulator.serving_prediction import ServingPrediction
 
 STATISTICS: Final = ("mean", "p50", "p90", "p99")
@@ -78,6 +78,8 @@ class ServeRun:
     """Overload of the run; None if the deployment keeps up with the load."""
     preemption: PreemptionCost | None = None
     """Cost of preemptions by the engine's own way to swap; None to state it for copies of whole blocks."""
+    needed_requests: int | None = None
+    """Requests of a run that is long enough to tell whether the deployment keeps up; None if this one is."""
 
     @property
     def board_power_w(self) -> Quantity | None:
@@ -132,7 +134,7 @@ def serve_answer(
         | ({} if run.preemption is None else {"preemption": run.preemption}),
         inputs=inputs,
         blocks=_blocks(_headline(replica, traffic, run.pools), run, traffic.rate_per_s),
-        warnings=_warnings(result, replica),
+        warnings=_warnings(run),
         notes=notes,
     )
 
@@ -295,10 +297,16 @@ def _memory(replica: ReplicaModel) -> dict[str, float]:
     }
 
 
-def _warnings(result: ServingResult, replica: ReplicaModel) -> tuple[str, ...]:
+def _warnings(run: ServeRun) -> tuple[str, ...]:
+    result = run.result
     found = []
+    if run.needed_requests:
+        found.append(
+            f"requests arrive for less than {RESIDENCES} times as long as one is served, too short a run to tell "
+            f"whether the server keeps up, and percentiles depend on its length: --requests {run.needed_requests}"
+        )
     if result.num_refused:
         found.append(
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache and were refused"
         )
-    return (*found, *replica.doubts)
+    return (*found, *run.replica.doubts)

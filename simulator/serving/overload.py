@@ -16,6 +16,16 @@ within 2 % of the rate that is sent."""
 _STANDARD_ERRORS: Final = 3.0
 """Number of standard errors of a rate of Poisson arrivals by which the served rate must fall short as well."""
 
+RESIDENCES: Final = 8
+"""Minimum length of a run in mean residence times of a request, because a run starts with an empty replica and ends
+with a draining one: what is then under way is about a tenth of the requests, which the steady rate leaves out."""
+_MARGIN: Final = 2.0
+"""Length of a run that was too short, when it is run again, over the minimum."""
+_ROUND_TO: Final = 1000
+"""Multiple of requests to which the length of a longer run is rounded."""
+_MOST_REQUESTS: Final = 32_000
+"""Requests beyond which a run is made no longer by itself."""
+
 _GROWTH: Final = 1.5
 """Ratio of the requests under way when arrivals end to those half-way, from which on they count as growing: 2 in an
 overload from the start, 1 in a steady state."""
@@ -54,6 +64,31 @@ def overload_of(result: ServingResult, sent_per_s: float | None) -> Overload | N
     falls_short = served < (1.0 - max(_LEAST_SHORTFALL, chance)) * sent_per_s
     goes_on = result.duration_s * sent_per_s > (1.0 + _LEAST_SHORTFALL) * result.num_requests
     return Overload(sent_per_s, served) if falls_short and goes_on else None
+
+
+def num_requests_to_tell(result: ServingResult, sent_per_s: float | None, num_runs: int = 1) -> int | None:
+    """Return the requests of a run that is long enough to tell whether the deployment keeps up; None if each of the
+    `num_runs` runs of the result is, or if clients wait for outputs.
+
+    The time that a request waits before it is admitted is no part of its residence: it grows under overload with the
+    length of the run. Requests that are sent but not served fill no place either.
+
+    Source: own definition; requests under way are rate times residence (Little's law).
+    """
+    if sent_per_s is None or not result.num_finished:
+        return None
+    served_per_s = min(sent_per_s, result.steady_requests_per_s or sent_per_s)
+    under_way = served_per_s * (result.e2e.mean_s - result.queueing.mean_s)
+    if result.num_requests / num_runs >= RESIDENCES * under_way:
+        return None
+    return _ROUND_TO * math.ceil(_MARGIN * RESIDENCES * under_way / _ROUND_TO)
+
+
+def num_requests_to_run_again(result: ServingResult, sent_per_s: float | None, num_runs: int = 1) -> int | None:
+    """Return the requests of a longer run in place of one that is too short; None if none is needed or allowed."""
+    needed = num_requests_to_tell(result, sent_per_s, num_runs)
+    num_requests = min(needed or 0, _MOST_REQUESTS)
+    return num_requests if num_requests > result.num_requests / num_runs else None
 
 
 def overload_of_fleet(result: "FleetResult") -> Overload | None:

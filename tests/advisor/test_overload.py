@@ -63,3 +63,23 @@ def test_the_served_rate_is_the_capacity_whatever_is_sent(cli: Cli) -> None:
 def test_the_verdict_holds_for_every_kind_of_traffic(cli: Cli, group: str) -> None:
     assert simulate(cli, f"{group} --rate 0.5 --requests 200")["overload"] is None
     assert simulate(cli, f"{group} --rate 40 --requests 600")["overload"]["sent_per_s"] > 0
+
+
+LONG_ANSWERS: Final = (
+    "advisor simulate serve --model llama-3.1-70b --gpu h100-sxm --tp 2 --precision fp8 --profile reasoning"
+)
+
+
+@pytest.mark.parametrize("rate", ["0.2", "1.2", "20"])
+def test_the_verdict_does_not_depend_on_the_length_of_the_run(cli: Cli, rate: str) -> None:
+    found = json.loads(cli(f"{LONG_ANSWERS} --rate {rate} --json").out)
+    longer = json.loads(cli(f"{LONG_ANSWERS} --rate {rate} --requests 32000 --json").out)
+    assert bool(found["overload"]) == bool(longer["overload"])
+    assert not any("--requests" in each for each in found["warnings"])
+
+
+def test_a_run_whose_typed_length_is_too_short_to_tell_says_so(cli: Cli) -> None:
+    found = json.loads(cli(f"{LONG_ANSWERS} --rate 1 --requests 100 --json").out)
+    (said,) = (each for each in found["warnings"] if "--requests" in each)
+    enough = json.loads(cli(f"{LONG_ANSWERS} --rate 1 {said[said.index('--requests') :]} --json").out)
+    assert not any("--requests" in each for each in enough["warnings"])

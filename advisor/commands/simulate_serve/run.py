@@ -49,7 +49,7 @@ from advisor.simulator.serving import (
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.ordered_queue import Rank
-from advisor.simulator.serving.overload import overload_of
+from advisor.simulator.serving.overload import num_requests_to_run_again, num_requests_to_tell, overload_of
 from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
 
 if TYPE_CHECKING:
@@ -106,7 +106,15 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     sent = None if ran.plan.traffic.concurrency else ran.plan.traffic.rate_per_s
     overload = overload_of(ran.result, sent)
     shown = ServeRun(
-        ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload, ran.preemption
+        ran.replica,
+        ran.result,
+        ran.prediction,
+        wall_s,
+        ran.gain,
+        ran.words,
+        overload,
+        ran.preemption,
+        ran.needed_requests,
     )
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
     answer = _with_parts(answer, asked, shared, ran, is_page=is_page)
@@ -172,6 +180,8 @@ class _Ran:
     """Cost of preemptions, by the engine's way to swap if it has one; None if nothing was preempted."""
     transfer: "KvTransfer | None" = None
     """Transfer of a mean prompt's cache from one pool to the other; None for one pool."""
+    needed_requests: int | None = None
+    """Requests of a run that is long enough to tell whether the deployment keeps up; None if this one is."""
 
 
 def _with_parts(
@@ -225,12 +235,22 @@ def _run_whole(
     if asked.burstiness is not None:
         arrivals = _bursty(asked.burstiness, asked.gaps, plan)
         plan = replace(plan, workload=replace(plan.workload, arrivals=arrivals))
+    sent = None if asked.load.trace else plan.traffic.rate_per_s
     pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
     served = _run if pools is None else partial(_run_pools, pools)
-    runs = [
-        served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo) for seed in seeds
-    ]
-    result = runs[0] if len(runs) == 1 else pool_runs(runs)
+
+    def run(plan: LoadPlan) -> ServingResult:
+        runs = [
+            served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo)
+            for seed in seeds
+        ]
+        return runs[0] if len(runs) == 1 else pool_runs(runs)
+
+    result = run(plan)
+    while not asked.load.requests and (longer := num_requests_to_run_again(result, sent, len(seeds))):
+        plan = replace(plan, workload=replace(plan.workload, num_requests=longer))
+        result = run(plan)
+    needed = num_requests_to_tell(result, sent, len(seeds))
     prediction = predict_serving(result, replica, clients_wait=plan.traffic.concurrency is not None)
     gain = None
     if speculating is not None:
@@ -239,9 +259,9 @@ def _run_whole(
     if pools is None:
         way = find_host_cache(deployment.engine, _settings(asked))
         cost = preemption_cost(result, replica, way)
-        return _Ran(plan, replica, result, prediction, gain, "", cost)
+        return _Ran(plan, replica, result, prediction, gain, "", cost, needed_requests=needed)
     transfer = pools.transfer(plan.mean_input_tokens)
-    return _Ran(plan, replica, result, prediction, gain, pools.words, None, transfer)
+    return _Ran(plan, replica, result, prediction, gain, pools.words, None, transfer, needed)
 
 
 def _bursty(variation: float, gaps: str | None, plan: LoadPlan) -> Gamma | Weibull:
