@@ -302,8 +302,9 @@ def _warnings(run: ServeRun) -> tuple[str, ...]:
     found = []
     if run.needed_requests:
         found.append(
-            f"requests arrive for less than {RESIDENCES} times as long as one is served, too short a run to tell "
-            f"whether the server keeps up, and percentiles depend on its length: --requests {run.needed_requests}"
+            "the run is too short to tell whether the server keeps up: waits still grow, or requests arrive for less "
+            f"than {RESIDENCES} times as long as one is served, so that percentiles depend on its length; "
+            f"--requests {run.needed_requests} is longer"
         )
     if result.num_refused:
         found.append(

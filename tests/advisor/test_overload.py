@@ -1,6 +1,7 @@
 """A simulated load beyond capacity is a verdict, not a latency that is the length of the run."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -81,5 +82,6 @@ def test_the_verdict_does_not_depend_on_the_length_of_the_run(cli: Cli, rate: st
 def test_a_run_whose_typed_length_is_too_short_to_tell_says_so(cli: Cli) -> None:
     found = json.loads(cli(f"{LONG_ANSWERS} --rate 1 --requests 100 --json").out)
     (said,) = (each for each in found["warnings"] if "--requests" in each)
-    enough = json.loads(cli(f"{LONG_ANSWERS} --rate 1 {said[said.index('--requests') :]} --json").out)
+    (longer,) = re.findall(r"--requests \d+", said)
+    enough = json.loads(cli(f"{LONG_ANSWERS} --rate 1 {longer} --json").out)
     assert not any("--requests" in each for each in enough["warnings"])
