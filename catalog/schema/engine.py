@@ -48,7 +48,7 @@ class MemoryReserve(Record):
     """Memory that an engine leaves free for activations and graphs when it computes its memory fraction.
 
     fraction = 1 − reserve / memory; reserve = fixed + per chunk token + per graph size (+ its part per attention
-    data-parallel rank) + per accelerator of the replica. If the memory is floor_from_bytes or more, the reserve is at
+    data-parallel rank, and a further one if the largest graph is wide) + per accelerator of the replica. If the memory is floor_from_bytes or more, the reserve is at
     least floor_bytes.
     """
 
@@ -56,6 +56,9 @@ class MemoryReserve(Record):
     bytes_per_chunk_token: float = 0.0
     bytes_per_graph_size: float = 0.0
     bytes_per_graph_size_and_dp_rank: float = 0.0
+    bytes_per_wide_graph_size_and_dp_rank: float = 0.0
+    wide_graphs_above: int = 0
+    """Largest batch size of a captured graph above which graphs are wide."""
     bytes_per_accelerator: float = 0.0
     floor_bytes: float = 0.0
     floor_from_bytes: float = 0.0
@@ -138,6 +141,8 @@ class LaunchFlags(Record):
     """Flag of expert parallelism; may contain {ep}."""
     data_parallel: str = ""
     """Flag of attention data parallelism inside a replica; may contain {dp}."""
+    memory_fraction: str = ""
+    """Option that sets the fraction of memory that the engine may use, with {fraction}; empty if it has none."""
     dispatch: str = ""
     """Option with which tokens go to the ranks of their experts alone, instead of to all ranks."""
     micro_batches: str = ""

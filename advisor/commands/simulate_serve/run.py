@@ -35,7 +35,7 @@ from advisor.simulator.host_cache import (
     priority_rule_of,
     with_host_cache,
 )
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import (
     Gamma,
     Poisson,
@@ -570,12 +570,13 @@ def _replica(
         asked.flags.max_model_len or plan.longest_request_tokens,
         plan.context_spread,
     )
+    settings = _settings(asked, deployment)
     try:
-        replica = _remembered_replica(
-            _Same(deployment), lengths, _settings(asked, deployment), _Same(calibration)
-        )
+        replica = _remembered_replica(_Same(deployment), lengths, settings, _Same(calibration))
     except InfeasibleError as error:
-        raise with_nearest_layout(error, deployment, plan.longest_request_tokens) from None
+        from advisor.commands.simulate_serve.fixes import with_fixes
+
+        raise with_fixes(error, deployment, plan, asked.flags, settings) from None
     replica = _as_preempting(replica, asked)
     if asked.batching is not None:
         replica = replace(replica, policy=_with_batching(replica.policy, asked.batching))
@@ -633,21 +634,3 @@ def _with_batching(policy: SchedulerPolicy, batching: str) -> SchedulerPolicy:
 
 def _settings(asked: ServeInput, deployment: Deployment | None = None) -> EngineSettings:
     return engine_settings(asked.flags, deployment, asked.max_num_seqs, asked.max_num_batched_tokens)
-
-
-def with_nearest_layout(
-    error: InfeasibleError, deployment: Deployment, request_tokens: int
-) -> InfeasibleError:
-    """Return the error of a deployment that does not fit, with the smallest layout that does; others as they are."""
-    if "--" in (error.fix or ""):
-        return error
-    found = nearest_layout(deployment, request_tokens)
-    if found is None:
-        return error
-    stages = f" --pp {found.pipeline_parallel}" if found.pipeline_parallel > 1 else ""
-    return InfeasibleError(
-        error.what,
-        why=error.why,
-        fix=f"--tp {found.tensor_parallel}{stages}, or {error.fix}",
-        hint=error.hint,
-    )
