@@ -48,8 +48,8 @@ class MemoryReserve(Record):
     """Memory that an engine leaves free for activations and graphs when it computes its memory fraction.
 
     fraction = 1 − reserve / memory; reserve = fixed + per chunk token + per graph size (+ its part per attention
-    data-parallel rank, and a further one if the largest graph is wide) + per accelerator of the replica. If the memory is floor_from_bytes or more, the reserve is at
-    least floor_bytes.
+    data-parallel rank, and a further one if the largest graph is wide) + per accelerator of the replica. If the memory
+    is floor_from_bytes or more, the reserve is at least floor_bytes.
     """
 
     fixed_bytes: float = 0.0
