@@ -180,7 +180,7 @@ def exchanged_bytes(cli: Cli, options: str) -> float:
 
 
 def test_ranks_that_share_out_experts_exchange_no_gradients_of_those_they_do_not_hold(cli: Cli) -> None:
-    """With 64 ranks for one copy of the experts only the dense 1.6 billion parameters are summed, twice 2 bytes each."""
+    """With 64 ranks for one copy of the experts only 1.6 billion dense parameters are summed, twice 2 bytes each."""
     sent = [exchanged_bytes(cli, f"--sharding zero1 --global-batch 64 --ep {ep}") for ep in (8, 16, 64)]
     assert sent == sorted(sent, reverse=True)
     assert sent[0] < 2 * 10.4e9 * 63 / 64
