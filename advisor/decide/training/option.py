@@ -57,6 +57,12 @@ _NOT_MODELLED: Final = "data_loading"
 """Part of a step that a plan's time contains only where the source of its data was stated."""
 
 
+def offloaded_states(plan: TrainingPlan) -> tuple[str, ...]:
+    """Return the states of a plan that are in host memory, in words."""
+    parts = {"weights": plan.offload_parameters, "optimizer states": plan.offload_optimizer}
+    return tuple(name for name, is_offloaded in parts.items() if is_offloaded)
+
+
 def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
     """A layout under the names of the contract."""
     etp = plan.expert_tensor_parallel or (plan.tensor_parallel if plan.expert_parallel > 1 else 1)
