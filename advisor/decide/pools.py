@@ -195,7 +195,7 @@ def _side(
     traffic = scenario.traffic
     slots = min(_SLOTS, worker.max_num_seqs)
     budget = max(worker.max_num_batched_tokens, -(-traffic.mean_input_tokens // _ROUND) * _ROUND)
-    settings = EngineSettings(slots, budget)
+    settings = EngineSettings(slots, budget, worker.memory_fraction)
     means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
     try:
         replica = _replica_of(kind, worker.deployment, means, settings, spread_of_contexts(traffic))
