@@ -14,7 +14,7 @@ from advisor.decide.reason import NoKernels
 from advisor.decide.scenario import Constraints, Objectives, Scenario
 from advisor.decide.trial import Found
 
-_LIMITS: Final = {
+LIMITS: Final = {
     "--precision": "precisions",
     "--kv-precision": "kv_dtype",
     "--engine": "engines",
@@ -26,6 +26,7 @@ _LIMITS: Final = {
     "--max-gpus": "max_accelerators",
     "--power-budget": "power_budget_w",
 }
+"""Field of a question's constraints by the option that limits it."""
 _FACTORS: Final = (1.25, 1.6, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Limits that are tried, over those of the question: an answer is at most half as long again as the shortest up to 16,
 and costs four searches."""
@@ -195,7 +196,7 @@ def _changes(
         yield ChangedQuestion(f"--precision {served}", narrower)
         yield LooserLimits(f"--precision {served} ", narrower, (("ttft", "e2e"), _ALL_METRICS))
     elsewhere = find_wider_limit(limits, scenario.as_of)
-    for option, field in _LIMITS.items():
+    for option, field in LIMITS.items():
         usual = Constraints.model_fields[field].get_default()
         if getattr(limits, field) != usual:
             yield ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))

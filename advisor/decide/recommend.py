@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
-from advisor.decide.nearest import loosen_limits, nearest_question
+from advisor.decide.nearest import LIMITS, loosen_limits, nearest_question
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
 from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
 from advisor.decide.option import Option, Role
@@ -53,9 +53,10 @@ from advisor.decide.reason import (
     NothingCarries,
     NotSupported,
     Reason,
+    TooLate,
     most_common,
 )
-from advisor.decide.scenario import Scenario, fit_to_window
+from advisor.decide.scenario import Constraints, Scenario, fit_to_window
 from advisor.decide.screening import screen
 from advisor.decide.served_option import (
     ages_days,
@@ -689,7 +690,27 @@ def _idle_levers(scenario: Scenario, model: Model, found: Sequence[Planned]) -> 
 
 _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoCacheFormat, NoKernels, NotSupported)
 """Reasons that no objective and no budget changes."""
-_OTHER_LIMITS: Final = "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision"
+
+
+def _limits_to_loosen(scenario: Scenario, reasons: Iterable[Reason]) -> str:
+    """Return the limits of a question of which one must be given up: the latency that no deployment reaches even
+    without load, else those that the question has."""
+    levels = {level.name: f"--{level.metric}-p{level.percent}" for level in scenario.objectives.levels}
+    least: dict[str, TooLate] = {}
+    for reason in reasons:
+        if isinstance(reason, TooLate) and reason.objective in levels:
+            known = least.get(reason.objective, reason)
+            least[reason.objective] = min(known, reason, key=lambda each: each.least_s)
+    if least:
+        return " and ".join(f"{levels[name]} above {reason.least}" for name, reason in least.items())
+    budget = ("a larger --budget",) if scenario.objectives.budget_usd_per_hour is not None else ()
+    owned = ("more --own",) if scenario.constraints.own else ()
+    given = tuple(
+        f"no {option}"
+        for option, name in LIMITS.items()
+        if getattr(scenario.constraints, name) != Constraints.model_fields[name].get_default()
+    )
+    return ", or ".join((f"longer {' or '.join(levels.values())}", *budget, *owned, *given))
 
 
 def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
@@ -708,7 +729,8 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
     return NoAnswerError(
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
-        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _OTHER_LIMITS),
+        fix=fix
+        or (f"{other} --engine, --gpu or --model" if is_refused else _limits_to_loosen(scenario, reasons)),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
         else window_note,

@@ -318,3 +318,23 @@ def test_what_is_no_plan_is_refused(cli: Cli, tmp_path: Path, text: str | None, 
     assert what in run.err
     assert str(file) in run.err
     assert run.out == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "named", "absent"),
+    [
+        ("--gpu h100 --tpot-p99 1us", ["--tpot-p99 above"], ["--budget", "--provider", "--gpu"]),
+        (
+            "--gpu l4 --model llama-3.1-405b --ttft-p99 50ms",
+            ["--gpu"],
+            ["--budget", "--provider", "--precision"],
+        ),
+    ],
+)
+def test_a_refusal_names_limits_that_the_question_has(
+    cli: Cli, limits: str, named: list[str], absent: list[str]
+) -> None:
+    model = "" if "--model" in limits else "--model 8b"
+    fix = cli(f"advisor recommend {model} --rate 1 {limits}").err.partition("To fix:")[2]
+    assert all(each in fix for each in named)
+    assert not any(each in fix for each in absent)
