@@ -44,5 +44,5 @@ def test_every_setting_that_a_refusal_names_is_enough(cli: Cli, case: str, optio
 
 def test_more_accelerators_are_named_where_no_setting_is_enough(cli: Cli) -> None:
     refused = cli(f"{SERVE} --model llama-3.1-70b --gpu h100-sxm --rate 1")
-    assert "To fix: --tp 2" in refused.err
+    assert "To fix: --precision fp8, or --tp 2" in refused.err
     assert cli(f"{SERVE} --model llama-3.1-70b --gpu h100-sxm --rate 0.1 --tp 4").code == 0

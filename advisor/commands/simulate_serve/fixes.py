@@ -6,8 +6,10 @@ from typing import Final
 
 from advisor.ask.deployment import LoadPlan, engine_settings
 from advisor.ask.options import EngineFlags
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.simulator.deployment import Deployment, is_local
+from advisor.decide.candidates import usable_precisions
+from advisor.simulator.deployment import Deployment, activation_dtype_of, is_local
 from advisor.simulator.replica_model import (
     EngineSettings,
     fraction_that_holds,
@@ -25,6 +27,8 @@ def with_fixes(
     plan: LoadPlan,
     flags: EngineFlags,
     settings: EngineSettings,
+    *,
+    typed_precision: str | None,
 ) -> InfeasibleError:
     """Return the error of a deployment that does not fit, with every single option that lets it fit, the nearest one
     first; errors that name an option as they are. More accelerators are named only where no setting is enough."""
@@ -34,8 +38,33 @@ def with_fixes(
     if not flags.max_model_len:
         fixes += tuple(_of_the_load(deployment, plan, settings))
     if not fixes:
-        fixes = (*_of_the_layout(deployment, plan), *((error.fix,) if error.fix else ()))
+        formats = fewer_bits(deployment) if typed_precision is None else ()
+        fixes = (
+            *_of_the_format(deployment, formats, settings, _lengths(plan, flags)),
+            *_of_the_layout(deployment, plan),
+            *((error.fix,) if error.fix else ()),
+        )
     return InfeasibleError(error.what, why=error.why, fix=", or ".join(fixes), hint=error.hint)
+
+
+def fewer_bits(deployment: Deployment) -> tuple[str, ...]:
+    """Return the weight formats with fewer bits than a deployment's that are planned unasked, as they cost no quality;
+    those that the engine loads in the same layout."""
+    size = bytes_per_element(deployment.weight_dtype)
+    usable = usable_precisions(deployment.model, deployment.accelerator, deployment.engine, ())
+    return tuple(dtype for dtype in usable if bytes_per_element(dtype) < size)
+
+
+def _of_the_format(
+    deployment: Deployment, formats: tuple[str, ...], settings: EngineSettings, lengths: tuple[int, float]
+) -> Iterator[str]:
+    """Yield the first of these weight formats with which the deployment fits."""
+    for dtype in formats:
+        activations = activation_dtype_of(deployment.model, dtype, deployment.accelerator)
+        smaller = replace(deployment, weight_dtype=dtype, activation_dtype=activations)
+        if holds_request(smaller, settings, *lengths):
+            yield f"--precision {dtype}"
+            return
 
 
 def _of_the_engine(

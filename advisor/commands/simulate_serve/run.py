@@ -105,6 +105,8 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     }
     sent = None if ran.plan.traffic.concurrency else ran.plan.traffic.rate_per_s
     overload = overload_of(ran.result, sent)
+    if overload is not None:
+        notes = (*notes, *_format_note(asked, ran.replica.deployment))
     shown = ServeRun(
         ran.replica,
         ran.result,
@@ -126,6 +128,18 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     from advisor.render.calibration_view import with_calibration
 
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _format_note(asked: ServeInput, deployment: Deployment) -> tuple[str, ...]:
+    """Return the note that weights with fewer bits are planned for the same model, if no format is typed."""
+    from advisor.commands.simulate_serve.fixes import fewer_bits
+
+    formats = fewer_bits(deployment) if asked.layout.precision is None else ()
+    return tuple(
+        f"weights are {deployment.weight_dtype}, the format of the checkpoint; advisor recommend also plans "
+        f"--precision {each}"
+        for each in formats[:1]
+    )
 
 
 def _write_records(asked: ServeInput, result: ServingResult, deployment: Deployment) -> tuple[str, ...]:
@@ -576,7 +590,9 @@ def _replica(
     except InfeasibleError as error:
         from advisor.commands.simulate_serve.fixes import with_fixes
 
-        raise with_fixes(error, deployment, plan, asked.flags, settings) from None
+        typed = asked.layout.precision
+        fixed = with_fixes(error, deployment, plan, asked.flags, settings, typed_precision=typed)
+        raise fixed from None
     replica = _as_preempting(replica, asked)
     if asked.batching is not None:
         replica = replace(replica, policy=_with_batching(replica.policy, asked.batching))
