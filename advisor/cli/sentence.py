@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
 from advisor.ask.options import ItemInput, ObjectiveOptions
-from advisor.ask.training_options import AlgorithmName
+from advisor.ask.training_options import AlgorithmName, TrainingInput
 from advisor.catalog import accelerators, models, profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
@@ -310,6 +311,7 @@ class _Reader:
         if not users and (own := self._work_of(known)):
             found.setdefault("--workload", own)
         work = found.get("--workload", "")
+        found |= self._preferences() if work == "rl" else {}
         found |= {} if users else self._work(work)
         found |= self._latency_of_what(work) if work not in _LEARNING else {}
         is_load = "--items" in found or ("--rate" in found and work not in _OF_ITEMS)
@@ -550,6 +552,24 @@ class _Reader:
         for factor in filter(None, factors):
             count *= parse_count(factor.strip(), "--tokens")
         return {"--tokens": f"{count:.0f}"}
+
+    def _preferences(self) -> dict[str, str]:
+        """Return the steps in which a number of preferences is learned once, or as often as epochs are told."""
+        amount = self._take(
+            rf"(?:\bon\s+)?{_AMOUNT}\s+(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'preferences')})\b"
+        )
+        if amount is None:
+            return {}
+        epochs = self._take(rf"(?:for )?{_AMOUNT}\s+(?:{_any('items', 'epochs')})\b")
+        count = parse_count(amount["amount"].strip(), "--rl-steps")
+        count *= parse_count(epochs["amount"].strip(), "--rl-steps") if epochs else 1
+        in_step = int(TrainingInput.__dataclass_fields__["prompts"].default)
+        steps = math.ceil(count / in_step)
+        self.told = (
+            *self.told,
+            f"{count:,.0f} preferences are {steps:,} steps of {in_step}: --prompts sets another size",
+        )
+        return {"--rl-steps": str(steps)}
 
     def _first_token(self, workload: str) -> dict[str, str]:
         """Return the limit of a time that is not named: to the first token, or of an image, a text or a segment."""
