@@ -111,7 +111,10 @@ def start_words(option: Option) -> str:
     return f"{first} {which} with{look}"
 
 
-_ROUTER_LINE: Final = "# a router before them and the address of each worker join the parts: --emit command -o FOLDER writes both"
+_ROUTER_LINE: Final = (
+    "# a router before them and the address of each worker join the parts: --emit command -o FOLDER "
+    "writes both"
+)
 
 
 def start_command(option: Option) -> str:
