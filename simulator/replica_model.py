@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import Calibration, Engine, ServerCalibration
+from advisor.catalog.schema import Calibration, Engine, LatentAttention, ServerCalibration
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import device_of
@@ -277,6 +277,18 @@ def _with_blocks(policy: SchedulerPolicy, memory: MemoryPlan, block_tokens: int 
     return replace(policy, block_tokens=block_tokens, kv_capacity_blocks=blocks)
 
 
+def cache_block_tokens(deployment: Deployment) -> int:
+    """Return the tokens of a cache block (page) that the engine takes for a model unless told otherwise.
+
+    Source: kv_block_tokens and sparse_kv_block_tokens of the engine record.
+    """
+    engine = deployment.engine
+    mixers = [group.mixer for group in deployment.model.layers]
+    latent = [each for each in mixers if isinstance(each, LatentAttention) and not each.latent_only]
+    has_indexer = any(each.sparse_top_k for each in latent)
+    return (engine.sparse_kv_block_tokens if has_indexer else None) or engine.kv_block_tokens
+
+
 def _refuse_small_cache(deployment: Deployment, memory: MemoryPlan, needed: int) -> None:
     """Refuse a cache that does not hold one request. Raises: InfeasibleError: it does not."""
     if memory.kv_capacity_tokens >= needed * deployment.data_parallel:
@@ -505,8 +517,8 @@ def policy_of(
         max_num_seqs=inputs.max_num_seqs,
         max_num_batched_tokens=inputs.max_num_batched_tokens,
         chunked_prefill=engine.chunked_prefill,
-        kv_capacity_blocks=max(1, memory.kv_capacity_tokens // engine.kv_block_tokens),
-        block_tokens=engine.kv_block_tokens,
+        kv_capacity_blocks=max(1, memory.kv_capacity_tokens // cache_block_tokens(deployment)),
+        block_tokens=cache_block_tokens(deployment),
         reserve_output_fraction=engine.reserve_output_fraction,
         max_sequences_by_state=state_slots,
         # The state of a recurrent layer cannot be cut at a block, so engines leave such models uncached by default.

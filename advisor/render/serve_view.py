@@ -168,8 +168,14 @@ def _blocks(headline: str, run: ServeRun, sent_per_s: float | None) -> tuple[Blo
         f"Requests: {show_quantity(prediction.requests_per_s, REQUEST_RATE)}"
         + (", the end of the run included, in which none arrive" if _ends_slowly(run, sent_per_s) else "")
     )
+    stages = replica.deployment.pipeline_parallel
+    waits = (
+        f" in the first of {stages} stages, which waits while its batches are in the others"
+        if stages > 1
+        else ""
+    )
     state = (
-        f"Busy {percent(result.busy_fraction)} of the time, {digits(result.mean_batch)} sequences per step, "
+        f"Busy {percent(result.busy_fraction)} of the time{waits}, {digits(result.mean_batch)} sequences per step, "
         f"KV cache {_kv_state(result)}; memory of one accelerator [GB]: "
         + ", ".join(f"{words_of(name)} {digits(size / GB)}" for name, size in _memory(replica).items())
         + "."

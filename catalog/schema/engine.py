@@ -456,6 +456,9 @@ class Engine(Record):
     profiles_encoder: bool = False
     """Whether memory for the largest images is taken off the cache at the start, if the model reads images (vLLM)."""
     kv_block_tokens: int = Field(gt=0)
+    sparse_kv_block_tokens: int | None = Field(default=None, gt=0)
+    """Tokens of a cache block of latent attention with an indexer, whose kernels take no smaller one; None where it is
+    that of other models."""
     pads_cache_groups: bool = False
     """Whether groups of layers whose caches grow at different rates all take pages of one size (vLLM)."""
     cache_defaults: tuple[CacheDefault, ...] = ()
