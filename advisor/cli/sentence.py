@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
 from advisor.ask.options import ItemInput, ObjectiveOptions
-from advisor.ask.training_options import AlgorithmName, TrainingInput
+from advisor.ask.training_options import PROMPTS_OF_A_STEP, AlgorithmName
 from advisor.catalog import accelerators, models, profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
@@ -563,7 +563,7 @@ class _Reader:
         epochs = self._take(rf"(?:for )?{_AMOUNT}\s+(?:{_any('items', 'epochs')})\b")
         count = parse_count(amount["amount"].strip(), "--rl-steps")
         count *= parse_count(epochs["amount"].strip(), "--rl-steps") if epochs else 1
-        in_step = int(TrainingInput.__dataclass_fields__["prompts"].default)
+        in_step = PROMPTS_OF_A_STEP
         steps = math.ceil(count / in_step)
         self.told = (
             *self.told,

@@ -443,13 +443,14 @@ def _nearest_format(model: Model, accelerator: Accelerator, engine: Engine) -> s
 
 
 def _is_held_without(found: Iterable[Candidate], accelerator: Accelerator, stages: int, size: int) -> bool:
-    """Whether a shorter pipeline, or one fabric alone, holds what a pipeline of so many stages would; or fewer fabrics
-    what `size` accelerators without stages would."""
+    """Whether a shorter pipeline, or one fabric alone, holds what a pipeline of so many stages would; or fewer machines
+    what `size` accelerators of several machines without stages would."""
     runs = [one.deployment for one in found]
     reach = accelerator.scale_up_domain
     if stages > 1:
         return any(run.pipeline_parallel > 1 or run.accelerators_per_replica <= reach for run in runs)
-    return size > reach and any(run.pipeline_parallel == 1 for run in runs)
+    is_wide = size > max(reach, accelerator.fast_group_size)
+    return is_wide and any(run.pipeline_parallel == 1 for run in runs)
 
 
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:

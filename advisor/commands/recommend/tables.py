@@ -126,11 +126,11 @@ def start_command(option: Option) -> str:
         layout = option.replica_layout
         engine = by_id(layout.engine)
         plugin = plugin_for(engine, layout.weight_dtype, layout.engine_version or "")
-        once = (f"# once: pip install {plugin}",) if plugin else ()
+        once = [f"# once: pip install {plugin}"] if plugin else []
         chip = accelerators.by_id(option.machine.accelerator)
         if package := engine.flags.plugins_on.get(plugin_of(chip)):
             runs = f"which runs {engine.name} on {chip.id} and has options of its own"
-            once += (f"# once: install {package}, {runs}: verify those below with it",)
+            once.append(f"# once: install {package}, {runs}: verify those below with it")
         return "\n".join((*once, option.started.command))
     parts = (
         f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"

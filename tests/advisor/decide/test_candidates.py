@@ -240,3 +240,9 @@ def test_layouts_of_attention_ranks_are_for_latent_caches_alone() -> None:
     assert all(
         each.deployment.data_parallel == 1 for each in found if each.deployment.accelerators_per_replica > 8
     )
+
+
+@pytest.mark.parametrize("gpu", ["l40s", "rtx-4090", "a100-pcie-80gb", "h100-sxm", "gb200"])
+def test_layouts_of_one_machine_are_all_candidates(gpu: str) -> None:
+    found, _ = find_candidates("llama-3.1-8b", gpu, engine="vllm", precisions=("bf16",))
+    assert {2, 4} <= {each.deployment.tensor_parallel for each in found}
