@@ -559,7 +559,10 @@ def nearest_layout(deployment: Deployment, request_tokens: int) -> Deployment | 
 def holds_request(
     deployment: Deployment, settings: EngineSettings, request_tokens: int, mean_context_tokens: float
 ) -> bool:
-    """Whether the cache of a replica with these settings holds one request of `request_tokens`."""
+    """Whether the cache of a replica with these settings holds one request of `request_tokens`.
+
+    Source: `replica_memory`.
+    """
     try:
         memory = replica_memory(deployment, settings, request_tokens, mean_context_tokens)
     except InfeasibleError:

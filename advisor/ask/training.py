@@ -58,7 +58,7 @@ _LARGE_BATCH_TOKENS: Final = 16.0 * MEGA
 _MOST_TOKENS: Final = 1000.0 * TERA
 _RESPONSE_TOKENS: Final = 2048
 _GIVEN_RESPONSE_TOKENS: Final = 512
-"""Tokens of an answer that a data set holds: what TRL's trainers of preferences leave of 1,024 tokens beside a prompt
+"""Tokens of an answer that a data set holds: 1,024 tokens, as TRL's trainers of preferences cut them, less a prompt
 (trl, DPOConfig: max_length). Answers that a policy generates are longer."""
 _PROMPT_TOKENS: Final = 512
 

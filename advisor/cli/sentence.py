@@ -311,7 +311,6 @@ class _Reader:
         if not users and (own := self._work_of(known)):
             found.setdefault("--workload", own)
         work = found.get("--workload", "")
-        found |= self._preferences() if work == "rl" else {}
         found |= {} if users else self._work(work)
         found |= self._latency_of_what(work) if work not in _LEARNING else {}
         is_load = "--items" in found or ("--rate" in found and work not in _OF_ITEMS)
@@ -662,6 +661,8 @@ class _Reader:
             number = self._take(rf"(?:\bon\s+)?{_AMOUNT}\s*(?:gpus|accelerators|cards)\b")
             gpus = {"--gpus": number["amount"].strip()} if number else {}
             return self._tokens() | gpus | self._deadline()
+        if workload == "rl" and (steps := self._preferences()):
+            return steps
         units = _join(word for words in _words()["audio"].values() for word in words)
         recorded = rf"(?:(?:of|de|di)\s+)?(?:{_any('items', 'audio')})\b"
         audio = rf"{_AMOUNT}\s*(?P<unit>{units})\s+{recorded}"

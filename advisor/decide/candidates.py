@@ -443,8 +443,8 @@ def _nearest_format(model: Model, accelerator: Accelerator, engine: Engine) -> s
 
 
 def _is_held_without(found: Iterable[Candidate], accelerator: Accelerator, stages: int, size: int) -> bool:
-    """Whether a shorter pipeline, or one fabric alone, holds what a pipeline of so many stages would; or fewer machines
-    what `size` accelerators of several machines without stages would."""
+    """Whether a shorter pipeline, or one fabric alone, holds what a pipeline of `stages` would; or fewer machines what
+    `size` accelerators of several machines without stages would."""
     runs = [one.deployment for one in found]
     reach = accelerator.scale_up_domain
     if stages > 1:

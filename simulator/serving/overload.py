@@ -107,7 +107,10 @@ def _waits_grow(result: ServingResult, least: float) -> bool:
 def num_requests_to_run_again(
     result: ServingResult, sent_per_s: float | None, num_runs: int = 1
 ) -> int | None:
-    """Return the requests of a longer run in place of one that is too short; None if none is needed or allowed."""
+    """Return the requests of a longer run in place of one that is too short; None if none is needed or allowed.
+
+    Source: `num_requests_to_tell`.
+    """
     needed = num_requests_to_tell(result, sent_per_s, num_runs)
     num_requests = min(needed or 0, _MOST_REQUESTS)
     return num_requests if num_requests > result.num_requests / num_runs else None

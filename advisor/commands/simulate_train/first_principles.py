@@ -27,8 +27,8 @@ _EXCHANGES: Final[Mapping[str, float]] = {"none": 2.0, "zero1": 2.0, "zero2": 2.
 gathers weights once more for the backward pass (Rajbhandari et al. 2020, arXiv:1910.02054, section 7)."""
 
 _PER_MICRO_BATCH: Final[Mapping[str, float]] = {"none": 0.0, "zero1": 0.0, "zero2": 1.0, "zero3": 3.0}
-"""Of these, the times in every further micro-batch of a step: divided gradients are summed and divided parameters
-gathered each time."""
+"""Times that data parallelism moves the parameters in every further micro-batch of a step: divided gradients are summed
+and divided parameters gathered each time."""
 
 
 @dataclass(frozen=True, slots=True)
