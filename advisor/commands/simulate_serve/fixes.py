@@ -31,19 +31,18 @@ def with_fixes(
     typed_precision: str | None,
 ) -> InfeasibleError:
     """Return the error of a deployment that does not fit, with every single option that lets it fit, the nearest one
-    first; errors that name an option as they are. More accelerators are named only where no setting is enough."""
+    first and formats of the weights last; errors that name an option as they are."""
     if "--" in (error.fix or ""):
         return error
     fixes = tuple(_of_the_engine(deployment, plan, flags, settings))
     if not flags.max_model_len:
         fixes += tuple(_of_the_load(deployment, plan, settings))
-    if not fixes:
+    is_enough = bool(fixes)
+    fixes += tuple(_of_the_layout(deployment, plan))
+    if not is_enough:
         formats = fewer_bits(deployment) if typed_precision is None else ()
-        fixes = (
-            *_of_the_format(deployment, formats, settings, _lengths(plan, flags)),
-            *_of_the_layout(deployment, plan),
-            *((error.fix,) if error.fix else ()),
-        )
+        fixes += tuple(_of_the_format(deployment, formats, settings, _lengths(plan, flags)))
+        fixes += (error.fix,) if error.fix else ()
     return InfeasibleError(error.what, why=error.why, fix=", or ".join(fixes), hint=error.hint)
 
 
