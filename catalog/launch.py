@@ -76,6 +76,8 @@ class LaunchSettings:
     """Repository of the tokenizer; empty for that of the weights."""
     cache_tokens: int | None = None
     """Tokens that the planned caches hold, which sequences share; None if every sequence may be full."""
+    memory_fraction: float | None = None
+    """Fraction of the memory that the engine may use; None leaves its own."""
     num_nodes: int = 1
     """Number of machines that hold the replica."""
     dispatches: bool = False
@@ -175,6 +177,8 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     if flags.repository and _is_on_hub(model):
         words = [flags.repository if word == flags.local else word for word in words]
     words += [flags.shared_slots] if is_shared else []
+    if settings.memory_fraction is not None:
+        words += shlex.split(flags.memory_fraction.format(fraction=f"{settings.memory_fraction:g}"))
     words += shlex.split(flags.dispatch) if settings.dispatches else []
     words += shlex.split(flags.micro_batches) if settings.takes_turns else []
     words += settings.scaling_words

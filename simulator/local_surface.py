@@ -35,6 +35,7 @@ from advisor.simulator.operators.local import (
     piped_s,
     read_cache_s,
     stream_weights_s,
+    weight_peak_flop_per_s,
 )
 from advisor.simulator.roofline import decode_step_work, floor_s, prefill_work
 from advisor.simulator.step_cost import StepSurface
@@ -178,6 +179,11 @@ def format_family(weight_dtype: str) -> str:
     return _FAMILIES.get(weight_dtype, "q4_k_m")
 
 
+def is_quantised(weight_dtype: str) -> bool:
+    """Whether a local engine keeps weights in fewer than 16 bits."""
+    return format_family(weight_dtype) != "bf16"
+
+
 def kernel_level(engine: Engine, accelerator: Accelerator, *, version: str = "", date: str = "") -> str:
     """Return the name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
 
@@ -247,7 +253,12 @@ class _Terms:
         dense_flop = 2.0 * rows * dense_elements
         routed_flop = self.weights.expert_flop(rows, self.prefill.expert_tile_rows)
         seconds = dense_flop / self.prefill.compute_fraction + routed_flop / self.prefill.expert_fraction
-        return seconds / half_peak_flop_per_s(self.device)
+        return seconds / self.weight_peak_flop_per_s
+
+    @property
+    def weight_peak_flop_per_s(self) -> float:
+        """Rate at which prompts multiply with weights [flop/s]."""
+        return weight_peak_flop_per_s(self.device, is_quantised=is_quantised(self.deployment.weight_dtype))
 
     def small_s(self) -> float:
         """Time of all small operators in all layers, and of their sums over tensor-parallel accelerators [s]."""
@@ -366,9 +377,9 @@ def local_prompt_parts_s(
         weight_dtype=deployment.weight_dtype,
         element_bytes=local_element_bytes,
     )
-    device = terms.device
-    peak = half_peak_flop_per_s(device)
-    floors = {name: floor_s(work[name], peak, device.bandwidth_bytes_per_s) for name in _CATEGORY_OF}
+    peak = terms.weight_peak_flop_per_s
+    bandwidth = terms.device.bandwidth_bytes_per_s
+    floors = {name: floor_s(work[name], peak, bandwidth) for name in _CATEGORY_OF}
     parts = _by_category(floors, whole_s - small_s)
     pair_s, window_pair_s = _pair_slopes(terms)
     pairs = attended_pairs(num_tokens, 0.0)

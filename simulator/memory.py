@@ -37,6 +37,8 @@ _LIBRARY_BYTES = 0.5 * GIB
 above that does not grow with the number of captured graphs."""
 _SAMPLER_BYTES_PER_LOGIT = 14.0
 """Sampler bytes per logit: bf16 logits, an fp32 copy, probabilities and noise (vLLM 0.20.2, v1/sample)."""
+_USUAL_FRACTION = 0.8
+"""Fraction of the memory below which a refusal says how little of it the engine takes."""
 _ENCODER_PATCHES = 65_536
 _ENCODER_WIDTH = 1152
 _ENCODER_INNER = 4304
@@ -220,10 +222,9 @@ def plan_memory(
         raise InfeasibleError(f"{accelerator.id}: its memory size has no source")
     weights = weight_bytes(deployment) - offloaded_bytes
     activations = activation_bytes(deployment, num_batched_tokens, num_seqs, version)
-    ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
-    communicator = _COMMUNICATOR_BYTES if accelerator.scale_up else _COMMUNICATOR_BYTES_WITHOUT_FABRIC
-    context = _CONTEXT_BYTES + (communicator if ranks > 1 else 0.0)
+    communicator = _communicator_bytes(deployment)
+    context = _context_bytes(deployment)
     runtime = _GRAPH_AND_LIBRARY_BYTES if has_graphs else _LIBRARY_BYTES
     runtime = _earlier_runtime_bytes(deployment, version, runtime, communicator)
     if engine.memory_reserve is None and engine.memory_fraction_of != "total":
@@ -273,6 +274,37 @@ def plan_memory(
         usable = total if is_of_rest else total * fraction
         raise _too_small(deployment, plan, usable, -left / fraction if is_of_rest else -left)
     return plan
+
+
+def _communicator_bytes(deployment: Deployment) -> float:
+    """Memory of the communicators of a rank in a group [bytes]."""
+    return _COMMUNICATOR_BYTES if deployment.accelerator.scale_up else _COMMUNICATOR_BYTES_WITHOUT_FABRIC
+
+
+def _context_bytes(deployment: Deployment) -> float:
+    """Memory of the driver's context, and of communicators where a replica has several accelerators [bytes]."""
+    return _CONTEXT_BYTES + (
+        _communicator_bytes(deployment) if deployment.accelerators_per_replica > 1 else 0.0
+    )
+
+
+def widest_fraction(deployment: Deployment, plan: MemoryPlan) -> float:
+    """Return the largest fraction of the memory, in hundredths, that its owner can give the engine: driver and
+    communicators, and where the engine counts them outside of the fraction activations and graphs, have the rest.
+
+    An engine that computes its fraction from a reserve is given at most what it takes where it knows no memory.
+
+    Assumes: activations and graphs take what the plan says; the fraction is rounded down.
+    Source: own derivation from `_room_for_cache`.
+    """
+    engine = deployment.engine
+    context = _context_bytes(deployment)
+    if engine.memory_reserve is not None:
+        needed = plan.activation_bytes + plan.runtime_bytes
+        part = 1.0 - needed / (plan.total_bytes - context)
+        return math.floor(100.0 * min(part, engine.memory_fraction)) / 100.0
+    outside = context if engine.memory_fraction_of == "total" else _LIBRARY_BYTES
+    return math.floor(100.0 * (1.0 - outside / plan.total_bytes)) / 100.0
 
 
 def _earlier_runtime_bytes(
@@ -328,12 +360,16 @@ def _too_large_cache(deployment: Deployment, plan: MemoryPlan, asked_bytes: floa
 def _too_small(deployment: Deployment, plan: MemoryPlan, usable: float, short: float) -> TooLittleMemoryError:
     """Return the error of weights and reserves that need `short` bytes more than the `usable` ones."""
     where = f"{deployment.accelerators_per_replica} × {deployment.accelerator.id}"
+    part = ""
+    if usable < _USUAL_FRACTION * plan.total_bytes:
+        part = f"; {deployment.engine.name} takes no more of {plan.total_bytes / GB:.1f} GB unless told otherwise"
     return TooLittleMemoryError(
         plan,
         f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {where}",
         why=f"weights {plan.weight_bytes / GB:.1f} GB per accelerator and reserves exceed "
         f"{usable / GB:.1f} GB by "
-        + (f"{short / GB:.1f} GB" if short >= GB / 20 else f"{math.ceil(short / MB)} MB"),
+        + (f"{short / GB:.1f} GB" if short >= GB / 20 else f"{math.ceil(short / MB)} MB")
+        + part,
         fix="more accelerators per replica, or a smaller weight format",
     )
 

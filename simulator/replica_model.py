@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import Calibration, Engine, ServerCalibration
+from advisor.catalog.schema import Calibration, Engine, LatentAttention, ServerCalibration
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import device_of
@@ -31,7 +31,7 @@ from advisor.simulator.host_layers import (
     with_wide_stage,
 )
 from advisor.simulator.layout import WIDEST_TENSOR_PARALLEL, check_generates, check_layout
-from advisor.simulator.memory import MemoryPlan, plan_memory
+from advisor.simulator.memory import MemoryPlan, TooLittleMemoryError, plan_memory, widest_fraction
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
 from advisor.simulator.serving.policy import SchedulerPolicy
@@ -277,6 +277,18 @@ def _with_blocks(policy: SchedulerPolicy, memory: MemoryPlan, block_tokens: int 
     return replace(policy, block_tokens=block_tokens, kv_capacity_blocks=blocks)
 
 
+def cache_block_tokens(deployment: Deployment) -> int:
+    """Return the tokens of a cache block (page) that the engine takes for a model unless told otherwise.
+
+    Source: kv_block_tokens and sparse_kv_block_tokens of the engine record.
+    """
+    engine = deployment.engine
+    mixers = [group.mixer for group in deployment.model.layers]
+    latent = [each for each in mixers if isinstance(each, LatentAttention) and not each.latent_only]
+    has_indexer = any(each.sparse_top_k for each in latent)
+    return (engine.sparse_kv_block_tokens if has_indexer else None) or engine.kv_block_tokens
+
+
 def _refuse_small_cache(deployment: Deployment, memory: MemoryPlan, needed: int) -> None:
     """Refuse a cache that does not hold one request. Raises: InfeasibleError: it does not."""
     if memory.kv_capacity_tokens >= needed * deployment.data_parallel:
@@ -284,7 +296,7 @@ def _refuse_small_cache(deployment: Deployment, memory: MemoryPlan, needed: int)
     raise InfeasibleError(
         f"{deployment.model.id} on {deployment.accelerators_per_replica} × {deployment.accelerator.id}: "
         "the KV cache is smaller than one request",
-        why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, one request has {needed:,}",
+        why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, the longest request has {needed:,}",
         fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
     )
 
@@ -505,8 +517,8 @@ def policy_of(
         max_num_seqs=inputs.max_num_seqs,
         max_num_batched_tokens=inputs.max_num_batched_tokens,
         chunked_prefill=engine.chunked_prefill,
-        kv_capacity_blocks=max(1, memory.kv_capacity_tokens // engine.kv_block_tokens),
-        block_tokens=engine.kv_block_tokens,
+        kv_capacity_blocks=max(1, memory.kv_capacity_tokens // cache_block_tokens(deployment)),
+        block_tokens=cache_block_tokens(deployment),
         reserve_output_fraction=engine.reserve_output_fraction,
         max_sequences_by_state=state_slots,
         # The state of a recurrent layer cannot be cut at a block, so engines leave such models uncached by default.
@@ -542,6 +554,43 @@ def nearest_layout(deployment: Deployment, request_tokens: int) -> Deployment | 
         candidates.append(replace(deployment, tensor_parallel=widest, pipeline_parallel=number))
         number *= 2
     return next((each for each in candidates if _holds(each, request_tokens)), None)
+
+
+def holds_request(
+    deployment: Deployment, settings: EngineSettings, request_tokens: int, mean_context_tokens: float
+) -> bool:
+    """Whether the cache of a replica with these settings holds one request of `request_tokens`.
+
+    Source: `replica_memory`.
+    """
+    try:
+        memory = replica_memory(deployment, settings, request_tokens, mean_context_tokens)
+    except InfeasibleError:
+        return False
+    return memory.kv_capacity_tokens >= request_tokens * deployment.data_parallel
+
+
+def fraction_that_holds(
+    deployment: Deployment, settings: EngineSettings, request_tokens: int, mean_context_tokens: float
+) -> float | None:
+    """Return a fraction of the memory, larger than the engine's own, with which a replica holds a request; None if no
+    fraction lets it, or the engine has no option for it.
+
+    Source: own search; `widest_fraction`.
+    """
+    if not deployment.engine.flags.memory_fraction or settings.kv_cache_bytes is not None:
+        return None
+    try:
+        plan = replica_memory(deployment, settings, request_tokens, mean_context_tokens)
+    except TooLittleMemoryError as error:
+        plan = error.plan
+    except InfeasibleError:
+        return None
+    fraction = widest_fraction(deployment, plan)
+    own = settings.memory_fraction or engine_defaults(deployment, settings.version).memory_fraction
+    wider = replace(settings, memory_fraction=fraction)
+    is_enough = fraction > own and holds_request(deployment, wider, request_tokens, mean_context_tokens)
+    return fraction if is_enough else None
 
 
 def _holds(deployment: Deployment, request_tokens: int) -> bool:

@@ -14,13 +14,14 @@ from advisor.simulator.engine_costs import engine_costs, operator_library
 from advisor.simulator.graph.model import dense_dtype, is_moe, stored_element_bytes
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.local_surface import (
+    is_quantised,
     local_decode_parts_s,
     local_element_bytes,
     local_library,
     local_prompt_parts_s,
 )
 from advisor.simulator.operator_library import OperatorLibrary, matmul_peak_flop_per_s
-from advisor.simulator.operators.local import half_peak_flop_per_s
+from advisor.simulator.operators.local import weight_peak_flop_per_s
 from advisor.simulator.operators.matmul import peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.roofline import (
@@ -263,7 +264,7 @@ def _peak(name: str, deployment: Deployment, device: Device) -> float:
     one user's machine with sums of 16 bits too."""
     if is_local(deployment.engine):
         return max(
-            half_peak_flop_per_s(device),
+            weight_peak_flop_per_s(device, is_quantised=is_quantised(deployment.weight_dtype)),
             matmul_peak_flop_per_s(deployment.weight_dtype, deployment.activation_dtype, device),
         )
     if name not in ("attention_projections", "feed_forward", "experts"):

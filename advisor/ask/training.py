@@ -57,6 +57,9 @@ _LARGE_BATCH_TOKENS: Final = 16.0 * MEGA
 """Default batch of models beyond 200B [tokens]: Llama 3 405B (arXiv:2407.21783, section 3.4.1)."""
 _MOST_TOKENS: Final = 1000.0 * TERA
 _RESPONSE_TOKENS: Final = 2048
+_GIVEN_RESPONSE_TOKENS: Final = 512
+"""Tokens of an answer that a data set holds: 1,024 tokens, as TRL's trainers of preferences cut them, less a prompt
+(trl, DPOConfig: max_length). Answers that a policy generates are longer."""
 _PROMPT_TOKENS: Final = 512
 
 
@@ -257,12 +260,13 @@ def _rollout(typed: TrainingInput, load: LoadOptions) -> RolloutTask:
         )
     reward_s = parse_seconds(typed.reward_time, "--reward-time") if typed.reward_time else 0.0
     reward = models.get(typed.reward_model).record.id if typed.reward_model else ""
+    given = RULES_OF_LOOPS[typed.algorithm].given_answers
     return RolloutTask(
         algorithm=typed.algorithm,
         prompts=typed.prompts,
-        samples_per_prompt=RULES_OF_LOOPS[typed.algorithm].given_answers or typed.samples,
+        samples_per_prompt=given or typed.samples,
         prompt_tokens=load.input_tokens or _PROMPT_TOKENS,
-        response_tokens=load.output_tokens or _RESPONSE_TOKENS,
+        response_tokens=load.output_tokens or (_GIVEN_RESPONSE_TOKENS if given else _RESPONSE_TOKENS),
         num_steps=typed.rl_steps,
         placement=typed.placement,
         steps_off_policy=typed.off_policy,

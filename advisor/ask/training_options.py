@@ -24,6 +24,10 @@ def _degree(text: str) -> Any:
     return LAYOUT("N", text, "searched", min=1, max=100_000)
 
 
+PROMPTS_OF_A_STEP: Final = 512
+"""Prompts of one step of reinforcement learning, or preferences, unless typed; own choice."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingInput:
     """Options about training, as typed."""
@@ -153,7 +157,7 @@ class TrainingInput:
         int,
         REINFORCEMENT("N", "Prompts of one step; their lengths: --input-tokens.", True, min=1, max=1_000_000),
         acts("rl"),
-    ] = 512
+    ] = PROMPTS_OF_A_STEP
     samples: Annotated[
         int,
         REINFORCEMENT("N", "Answers per prompt; their lengths: --output-tokens.", True, min=1, max=10_000),

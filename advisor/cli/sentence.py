@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from advisor.ask.measures import parse_budget, parse_count, parse_seconds, parse_usd
 from advisor.ask.options import ItemInput, ObjectiveOptions
-from advisor.ask.training_options import AlgorithmName
+from advisor.ask.training_options import PROMPTS_OF_A_STEP, AlgorithmName
 from advisor.catalog import accelerators, models, profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, read_toml
@@ -563,6 +564,24 @@ class _Reader:
             count *= parse_count(factor.strip(), "--tokens")
         return {"--tokens": f"{count:.0f}"}
 
+    def _preferences(self) -> dict[str, str]:
+        """Return the steps in which a number of preferences is learned once, or as often as epochs are told."""
+        amount = self._take(
+            rf"(?:\bon\s+)?{_AMOUNT}\s+(?:[^\W\d][\w-]*\s+)?(?:{_any('items', 'preferences')})\b"
+        )
+        if amount is None:
+            return {}
+        epochs = self._take(rf"(?:for )?{_AMOUNT}\s+(?:{_any('items', 'epochs')})\b")
+        count = parse_count(amount["amount"].strip(), "--rl-steps")
+        count *= parse_count(epochs["amount"].strip(), "--rl-steps") if epochs else 1
+        in_step = PROMPTS_OF_A_STEP
+        steps = math.ceil(count / in_step)
+        self.told = (
+            *self.told,
+            f"{count:,.0f} preferences are {steps:,} steps of {in_step}: --prompts sets another size",
+        )
+        return {"--rl-steps": str(steps)}
+
     def _first_token(self, workload: str) -> dict[str, str]:
         """Return the limit of a time that is not named: to the first token, or of an image, a text or a segment."""
         time = self._take(
@@ -654,6 +673,8 @@ class _Reader:
             number = self._take(rf"(?:\bon\s+)?{_AMOUNT}\s*(?:gpus|accelerators|cards)\b")
             gpus = {"--gpus": number["amount"].strip()} if number else {}
             return self._tokens() | gpus | self._deadline()
+        if workload == "rl" and (steps := self._preferences()):
+            return steps
         units = _join(word for words in _words()["audio"].values() for word in words)
         recorded = rf"(?:(?:of|de|di)\s+)?(?:{_any('items', 'audio')})\b"
         audio = rf"{_AMOUNT}\s*(?P<unit>{units})\s+{recorded}"

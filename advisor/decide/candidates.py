@@ -29,7 +29,7 @@ from advisor.catalog.published import (
     served_model,
 )
 from advisor.catalog.releases import is_before
-from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.schema import Accelerator, Engine, LatentAttention, Model
 from advisor.catalog.units import GB, PICOSECONDS_PER_S
 from advisor.decide.engine_classes import refusal
 from advisor.decide.reason import (
@@ -46,7 +46,13 @@ from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import WIDEST_TENSOR_PARALLEL, check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory, weight_bytes
-from advisor.simulator.replica_model import ReplicaModel, engine_defaults, token_budget
+from advisor.simulator.replica_model import (
+    EngineSettings,
+    ReplicaModel,
+    engine_defaults,
+    fraction_that_holds,
+    token_budget,
+)
 from advisor.simulator.speculation import ChosenSpeculation
 
 _MAX_REPLICA = 64
@@ -71,6 +77,8 @@ class Candidate:
     """The candidate's accelerator without its power limit; None without a power limit."""
     has_own_limits: bool = False
     """Whether sequences and tokens of an iteration are limited otherwise than by the engine's defaults."""
+    memory_fraction: float | None = None
+    """Fraction of the memory that the engine is told to use; None leaves its own."""
 
     @property
     def power_limit_w(self) -> float | None:
@@ -285,8 +293,8 @@ def _fitting(
     for layouts in (_layouts(accelerator, model, widest), staged):
         found: list[Candidate] = []
         for tp, pp, dp, ep in layouts:
-            if pp > 1 and _is_held_without(found, accelerator):
-                break
+            if _is_held_without(found, accelerator, pp, tp * pp * dp):
+                continue
             if num_parts and (tp, pp, dp, ep) != (num_parts, 1, 1, 1):
                 reason = reason or DoesNotFit(
                     f"the files of {served.repository} are cut for tensor parallelism {num_parts} and load in no other "
@@ -434,11 +442,15 @@ def _nearest_format(model: Model, accelerator: Accelerator, engine: Engine) -> s
     return max(able, key=bytes_per_element, default="")
 
 
-def _is_held_without(found: Iterable[Candidate], accelerator: Accelerator) -> bool:
-    """Whether a shorter pipeline, or one fabric alone, holds what a further pipeline would."""
-    runs = (one.deployment for one in found)
+def _is_held_without(found: Iterable[Candidate], accelerator: Accelerator, stages: int, size: int) -> bool:
+    """Whether a shorter pipeline, or one fabric alone, holds what a pipeline of `stages` would; or fewer machines what
+    `size` accelerators of several machines without stages would."""
+    runs = [one.deployment for one in found]
     reach = accelerator.scale_up_domain
-    return any(run.pipeline_parallel > 1 or run.accelerators_per_replica <= reach for run in runs)
+    if stages > 1:
+        return any(run.pipeline_parallel > 1 or run.accelerators_per_replica <= reach for run in runs)
+    is_wide = size > max(reach, accelerator.fast_group_size)
+    return is_wide and any(run.pipeline_parallel == 1 for run in runs)
 
 
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:
@@ -462,7 +474,8 @@ def _staged_layouts(
     accelerator: Accelerator, model: Model, largest: int, *, in_turn: bool
 ) -> Iterator[tuple[int, int, int, int]]:
     """Pipelines of full domains, or of any number of accelerators where an engine lets them hold layers `in_turn`, for
-    models that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
+    models that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded. As
+    many domains also hold a mixture with latent attention without stages, each rank with a share of the experts."""
     if in_turn:
         yield from ((1, stages, 1, 1) for stages in range(2, largest + 1))
     else:
@@ -471,10 +484,14 @@ def _staged_layouts(
 
 def _stages(model: Model, width: int, largest: int) -> Iterator[tuple[int, int, int, int]]:
     stages = 2
+    # Tensor parallelism repeats a latent cache on every rank, attention by ranks of their own does not.
+    is_latent = any(isinstance(group.mixer, LatentAttention) for group in model.layers)
     while width * stages <= largest:
         yield width, stages, 1, 1
         if is_moe(model) and width > 1:
             yield width, stages, 1, width
+        if is_moe(model) and width > 1 and is_latent:
+            yield 1, 1, width * stages, width * stages
         stages *= 2
 
 
@@ -487,16 +504,32 @@ def fit_memory(deployment: Deployment, mean_context_tokens: float, max_context_t
     check_layout(deployment)
     chosen = engine_defaults(deployment)
     num_batched_tokens = token_budget(deployment.engine, chosen.max_num_batched_tokens, max_context_tokens)
-    memory = plan_memory(
-        deployment,
-        num_batched_tokens=num_batched_tokens,
-        num_seqs=chosen.max_num_seqs,
-        memory_fraction=chosen.memory_fraction,
-        mean_context_tokens=mean_context_tokens,
-        version=deployment.engine.release,
-    )
-    _check_room(memory, deployment, max_context_tokens)
-    return Candidate(deployment, memory, chosen.max_num_seqs, num_batched_tokens)
+
+    def fit(fraction: float | None) -> Candidate:
+        memory = plan_memory(
+            deployment,
+            num_batched_tokens=num_batched_tokens,
+            num_seqs=chosen.max_num_seqs,
+            memory_fraction=fraction or chosen.memory_fraction,
+            mean_context_tokens=mean_context_tokens,
+            version=deployment.engine.release,
+        )
+        _check_room(memory, deployment, max_context_tokens)
+        return Candidate(
+            deployment, memory, chosen.max_num_seqs, num_batched_tokens, memory_fraction=fraction
+        )
+
+    try:
+        return fit(None)
+    except InfeasibleError:
+        # What an engine reserves for the graphs of many ranks is more than they take.
+        if deployment.engine.memory_reserve is None or deployment.data_parallel == 1:
+            raise
+        lengths = math.ceil(max_context_tokens), mean_context_tokens
+        fraction = fraction_that_holds(deployment, EngineSettings(), *lengths)
+        if fraction is None:
+            raise
+    return fit(fraction)
 
 
 _LEAST_CHUNK = 256
@@ -560,7 +593,7 @@ def with_limits(candidate: Candidate, num_seqs: int, num_tokens: int, scenario: 
         deployment,
         num_batched_tokens=num_tokens,
         num_seqs=num_seqs,
-        memory_fraction=engine_defaults(deployment).memory_fraction,
+        memory_fraction=candidate.memory_fraction or engine_defaults(deployment).memory_fraction,
         mean_context_tokens=traffic.mean_context_tokens,
         version=deployment.engine.release,
     )

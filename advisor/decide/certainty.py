@@ -1,7 +1,7 @@
 """How surely an answer holds: latencies with their 80 % intervals, and the chance that they are within a limit.
 
 One word has one meaning wherever it stands: objectives are likely to hold from a chance of 75 % on, and sure to hold
-where the whole 80 % interval is within them.
+where the whole 80 % interval of a figure that is more than an assumption is within them.
 """
 
 from statistics import NormalDist
@@ -36,8 +36,8 @@ def allowance(high_factor: float) -> float:
 
 
 def holds_word(predicted: Quantity, limit: float) -> Literal["sure", "likely", "marginal"]:
-    """Return how surely a quantity keeps a limit."""
-    if predicted.high <= limit:
+    """Return how surely a quantity keeps a limit: an assumed one is likely to at most."""
+    if predicted.high <= limit and predicted.basis != "assumed":
         return "sure"
     return "likely" if predicted.chance_below(limit) >= LIKELY else "marginal"
 

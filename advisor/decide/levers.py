@@ -223,7 +223,8 @@ def with_lever(candidate: Candidate, lever: Lever, scenario: Scenario) -> Candid
             raise InfeasibleError(f"the cache is in {deployment.kv_dtype} already")
         changed = replace(deployment, kv_dtype=found)
         fits = fit_memory(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
-        return replace(candidate, deployment=changed, memory=fits.memory)
+        fraction = fits.memory_fraction
+        return replace(candidate, deployment=changed, memory=fits.memory, memory_fraction=fraction)
     try:
         return _guessing(candidate, lever, scenario)
     except InfeasibleError as error:
@@ -309,10 +310,13 @@ def replica_of(
     traffic = scenario.traffic
     adapters = scenario.adapters
     settings = None
+    if candidate.memory_fraction is not None:
+        settings = EngineSettings(memory_fraction=candidate.memory_fraction)
     if candidate.has_own_limits:
         deployment = candidate.deployment
         ranks = deployment.data_parallel if deployment.engine.token_budget_of == "rank" else 1
-        settings = EngineSettings(candidate.max_num_seqs, ranks * candidate.max_num_batched_tokens)
+        num_tokens = ranks * candidate.max_num_batched_tokens
+        settings = EngineSettings(candidate.max_num_seqs, num_tokens, candidate.memory_fraction)
     replica = plain_replica(
         ReplicaCase(
             candidate.deployment,

@@ -26,6 +26,7 @@ from advisor.decide.luck import typical_seeds, utilization_error
 from advisor.decide.scenario import Objectives, Scenario, Traffic
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pool_runs
+from advisor.simulator.serving.overload import RESIDENCES
 
 Stage = Literal["screened", "confirmed", "settled"]
 """How precisely a capacity is known."""
@@ -49,8 +50,6 @@ SHORT_REQUESTS: Final = 300
 LONG_REQUESTS: Final = 1200
 """Least requests of each run that confirms: twelve of them lie beyond their 99th percentile."""
 _MOST_REQUESTS: Final = 20_000
-RESIDENCES: Final = 8
-"""Minimum length of a confirming run, in mean request residence times, because a run starts with an empty replica."""
 _MIN_TTFT_LIMITS_PER_RUN: Final = 20
 """Minimum length of a confirming run, in multiples of the TTFT objective: a backlog that grows by 5 % of the arrivals
 then shows as a missed objective."""

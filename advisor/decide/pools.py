@@ -197,7 +197,7 @@ def _side(
     traffic = scenario.traffic
     slots = min(_SLOTS, worker.max_num_seqs)
     budget = max(worker.max_num_batched_tokens, -(-traffic.mean_input_tokens // _ROUND) * _ROUND)
-    settings = EngineSettings(slots, budget)
+    settings = EngineSettings(slots, budget, worker.memory_fraction)
     try:
         replica = plain_replica(
             ReplicaCase(

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -53,6 +53,7 @@ from advisor.decide.reason import (
     NothingCarries,
     NotSupported,
     Reason,
+    TooLate,
     most_common,
 )
 from advisor.decide.scenario import Constraints, Scenario, fit_to_window
@@ -737,18 +738,27 @@ _REFUSALS: Final = (ArchitectureNotInEngine, DoesNotFit, NoCacheFormat, NoKernel
 """Reasons that no objective and no budget changes."""
 
 
-def _limits_to_loosen(done: Search) -> str:
-    """Return the limits that a question has, as what to loosen, raise or drop; another day where nothing is for sale on
-    the one that is asked about."""
-    limits = done.scenario.constraints
-    levels = [f"--{each.metric}-p{each.percent:g}" for each in done.scenario.objectives.levels]
-    usual = Constraints()
-    typed = [option for option, field in LIMITS.items() if getattr(limits, field) != getattr(usual, field)]
-    typed += ["--own"] if limits.own else []
-    parts = [f"loosen {' or '.join(levels)}" if done.offers else "ask for another day (--as-of)"]
-    parts += ["raise --budget"] if done.scenario.objectives.budget_usd_per_hour is not None else []
-    parts += [f"drop {'/'.join(typed)}"] if typed else []
-    return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0]
+def _limits_to_loosen(scenario: Scenario, reasons: Iterable[Reason], *, is_sold: bool) -> str:
+    """Return the limits of a question of which one must be given up: the latency that no deployment reaches even
+    without load, else those that the question has; another day where nothing is for sale on its own."""
+    if not is_sold:
+        return "another day (--as-of), or your own prices with --price-file"
+    levels = {level.name: f"--{level.metric}-p{level.percent}" for level in scenario.objectives.levels}
+    least: dict[str, TooLate] = {}
+    for reason in reasons:
+        if isinstance(reason, TooLate) and reason.objective in levels:
+            known = least.get(reason.objective, reason)
+            least[reason.objective] = min(known, reason, key=lambda each: each.least_s)
+    if least:
+        return " and ".join(f"{levels[name]} above {reason.least}" for name, reason in least.items())
+    budget = ("a larger --budget",) if scenario.objectives.budget_usd_per_hour is not None else ()
+    owned = ("more --own",) if scenario.constraints.own else ()
+    given = tuple(
+        f"no {option}"
+        for option, name in LIMITS.items()
+        if getattr(scenario.constraints, name) != Constraints.model_fields[name].get_default()
+    )
+    return ", or ".join((f"longer {' or '.join(levels.values())}", *budget, *owned, *given))
 
 
 def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
@@ -764,10 +774,12 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
     nearest = next((reason.nearest for reason, _ in common if isinstance(reason, NoKernels)), "")
     other = f"--precision {nearest}, or another" if nearest else "another"
     within = "" if is_refused else f" within {scenario.objectives.words}"
+    is_sold = bool(done.offers) or bool(scenario.constraints.own)
+    loosen = _limits_to_loosen(scenario, reasons, is_sold=is_sold)
     return NoAnswerError(
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
-        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else _limits_to_loosen(done)),
+        fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else loosen),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
         else window_note,

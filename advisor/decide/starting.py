@@ -103,6 +103,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         runs_repository_code=needs_repository_code(model, deployment.engine.id),
         tokenizer=repository_of(checkpoint.repository).tokenizer,
         cache_tokens=candidate.memory.kv_capacity_tokens,
+        memory_fraction=candidate.memory_fraction,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
         guess=_guess(candidate),
         # vLLM adapts experts only where all ranks gather all tokens: lora/layers/fused_moe.py, _ep_check.
@@ -362,6 +363,8 @@ def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
         "max-num-seqs": str(candidate.max_num_seqs),
         "max-num-batched-tokens": str(ranks * candidate.max_num_batched_tokens),
     }
+    if candidate.memory_fraction is not None:
+        found["gpu-memory-utilization"] = f"{candidate.memory_fraction:g}"
     if candidate.power_limit_w:
         found["power-cap"] = f"{candidate.power_limit_w:g}W"
     if scenario.traffic.reused_input_tokens:

@@ -189,9 +189,14 @@ def config_map(name: str, labels: Mapping[str, str], data: Mapping[str, str]) ->
     }
 
 
+_PROBE_TIMEOUT_S: Final = 30
+"""Time that an engine has to answer a probe [s]. Kubernetes' own is 1 s, which a loaded server misses: SGLang generates
+a token to answer (SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION), and the kubelet would restart it."""
+
+
 def pod_of(plan: Plan) -> dict[str, Any]:
     """Return the specification of a pod with one replica."""
-    probe = {"httpGet": {"path": HEALTH, "port": PORT}}
+    probe = {"httpGet": {"path": HEALTH, "port": PORT}, "timeoutSeconds": _PROBE_TIMEOUT_S}
     resources = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",

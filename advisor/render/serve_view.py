@@ -30,7 +30,7 @@ from advisor.simulator.power import serving_power_w
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
-from advisor.simulator.serving.overload import Overload
+from advisor.simulator.serving.overload import RESIDENCES, Overload
 from advisor.simulator.serving_prediction import ServingPrediction
 
 STATISTICS: Final = ("mean", "p50", "p90", "p99")
@@ -78,6 +78,8 @@ class ServeRun:
     """Overload of the run; None if the deployment keeps up with the load."""
     preemption: PreemptionCost | None = None
     """Cost of preemptions by the engine's own way to swap; None to state it for copies of whole blocks."""
+    needed_requests: int | None = None
+    """Requests of a run that is long enough to tell whether the deployment keeps up; None if this one is."""
 
     @property
     def board_power_w(self) -> Quantity | None:
@@ -132,7 +134,7 @@ def serve_answer(
         | ({} if run.preemption is None else {"preemption": run.preemption}),
         inputs=inputs,
         blocks=_blocks(_headline(replica, traffic, run.pools), run, traffic.rate_per_s),
-        warnings=_warnings(result, replica),
+        warnings=_warnings(run),
         notes=notes,
     )
 
@@ -166,8 +168,14 @@ def _blocks(headline: str, run: ServeRun, sent_per_s: float | None) -> tuple[Blo
         f"Requests: {show_quantity(prediction.requests_per_s, REQUEST_RATE)}"
         + (", the end of the run included, in which none arrive" if _ends_slowly(run, sent_per_s) else "")
     )
+    stages = replica.deployment.pipeline_parallel
+    waits = (
+        f" in the first of {stages} stages, which waits while its batches are in the others"
+        if stages > 1
+        else ""
+    )
     state = (
-        f"Busy {percent(result.busy_fraction)} of the time, {digits(result.mean_batch)} sequences per step, "
+        f"Busy {percent(result.busy_fraction)} of the time{waits}, {digits(result.mean_batch)} sequences per step, "
         f"KV cache {_kv_state(result)}; memory of one accelerator [GB]: "
         + ", ".join(f"{words_of(name)} {digits(size / GB)}" for name, size in _memory(replica).items())
         + "."
@@ -295,10 +303,17 @@ def _memory(replica: ReplicaModel) -> dict[str, float]:
     }
 
 
-def _warnings(result: ServingResult, replica: ReplicaModel) -> tuple[str, ...]:
+def _warnings(run: ServeRun) -> tuple[str, ...]:
+    result = run.result
     found = []
+    if run.needed_requests:
+        found.append(
+            "the run is too short to tell whether the server keeps up: waits still grow, or requests arrive for less "
+            f"than {RESIDENCES} times as long as one is served, so that percentiles depend on its length; "
+            f"--requests {run.needed_requests} is longer"
+        )
     if result.num_refused:
         found.append(
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache and were refused"
         )
-    return (*found, *replica.doubts)
+    return (*found, *run.replica.doubts)

@@ -48,14 +48,17 @@ class MemoryReserve(Record):
     """Memory that an engine leaves free for activations and graphs when it computes its memory fraction.
 
     fraction = 1 − reserve / memory; reserve = fixed + per chunk token + per graph size (+ its part per attention
-    data-parallel rank) + per accelerator of the replica. If the memory is floor_from_bytes or more, the reserve is at
-    least floor_bytes.
+    data-parallel rank, and a further one if the largest graph is wide) + per accelerator of the replica. If the memory
+    is floor_from_bytes or more, the reserve is at least floor_bytes.
     """
 
     fixed_bytes: float = 0.0
     bytes_per_chunk_token: float = 0.0
     bytes_per_graph_size: float = 0.0
     bytes_per_graph_size_and_dp_rank: float = 0.0
+    bytes_per_wide_graph_size_and_dp_rank: float = 0.0
+    wide_graphs_above: int = 0
+    """Largest batch size of a captured graph above which graphs are wide."""
     bytes_per_accelerator: float = 0.0
     floor_bytes: float = 0.0
     floor_from_bytes: float = 0.0
@@ -146,6 +149,8 @@ class LaunchFlags(Record):
     """Flag of expert parallelism; may contain {ep}."""
     data_parallel: str = ""
     """Flag of attention data parallelism inside a replica; may contain {dp}."""
+    memory_fraction: str = ""
+    """Option that sets the fraction of memory that the engine may use, with {fraction}; empty if it has none."""
     dispatch: str = ""
     """Option with which tokens go to the ranks of their experts alone, instead of to all ranks."""
     micro_batches: str = ""
@@ -461,6 +466,9 @@ class Engine(Record):
     profiles_encoder: bool = False
     """Whether memory for the largest images is taken off the cache at the start, if the model reads images (vLLM)."""
     kv_block_tokens: int = Field(gt=0)
+    sparse_kv_block_tokens: int | None = Field(default=None, gt=0)
+    """Tokens of a cache block of latent attention with an indexer, whose kernels take no smaller one; None where it is
+    that of other models."""
     pads_cache_groups: bool = False
     """Whether groups of layers whose caches grow at different rates all take pages of one size (vLLM)."""
     cache_defaults: tuple[CacheDefault, ...] = ()

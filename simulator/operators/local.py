@@ -30,6 +30,9 @@ _EMULATES_BFLOAT: Final = ("apple-m1", "apple-m2")
 _HALF_OVER_FP32: Final = 4.0
 """Ratio of those boards' rate with 16-bit sums to the rate of their general-purpose units (NVIDIA Ampere GA102 white
 paper, table 2)."""
+_INTEGER_DOTS: Final = ("pascal", "turing-vector")
+"""Architectures without matrix units whose boards multiply four pairs of 8-bit numbers per lane and cycle (dp4a, from
+compute capability 6.1): quantised weights are multiplied so, four times as fast as in fp32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,20 @@ def half_peak_flop_per_s(device: Device) -> float:
     peak = device.peak_flop_per_s["bf16"]
     if device.architecture in _HALF_ACCUMULATE:
         return max(peak, _HALF_OVER_FP32 * device.peak_flop_per_s.get("fp32", 0.0))
+    return peak
+
+
+def weight_peak_flop_per_s(device: Device, *, is_quantised: bool) -> float:
+    """Rate at which llama.cpp multiplies the weights of a prompt [flop/s]: of integers where the device multiplies
+    quantised weights as such and has no matrix units, else that of 16-bit numbers.
+
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: llama.cpp, ggml-cuda/mmq.cu (ggml_cuda_should_use_mmq: from GGML_CUDA_CC_DP4A = 610) and common.cuh
+    (ggml_cuda_dp4a); NVIDIA CUDA C++ programming guide, arithmetic throughput by compute capability.
+    """
+    peak = half_peak_flop_per_s(device)
+    if is_quantised and device.architecture in _INTEGER_DOTS:
+        return max(peak, device.peak_flop_per_s.get("int8", 0.0))
     return peak
 
 

@@ -107,6 +107,9 @@ class Recorder:
         """Instant from which as many requests are under way as there are clients [ps]; None in an open loop."""
         self.marks = [num_expected - ramp] if full_from_ps is not None else [ramp, num_expected - ramp]
         """Numbers of completions at which the steady state begins and ends; that of a closed loop begins at once."""
+        self.late_from = num_expected // 2
+        """Number of the first request of the second half of the load."""
+        self.num_late = self.late_queueing_ps = 0
         self.mark_ps: list[int] = []
         self.mark_arrivals_ps: list[int] = []
         """Arrivals of the requests whose completions are marks."""
@@ -142,7 +145,11 @@ class Recorder:
         self.ttft.add(ttft)
         self.e2e.add(e2e)
         self.tpot.add(tpot)
-        self.queueing.add(rows[:, ADMITTED] - arrived)
+        queueing = rows[:, ADMITTED] - arrived
+        self.queueing.add(queueing)
+        late = queueing[rows[:, INDEX] >= self.late_from]
+        self.num_late += len(late)
+        self.late_queueing_ps += int(late.sum())
         self._mark(arrived, rows[:, ADMITTED], end, outputs)
         self.num_finished += len(rows)
         self.input_tokens += int(rows[:, INPUT].sum())
@@ -235,6 +242,10 @@ class Recorder:
         span_s = (self.mark_arrivals_ps[-1] - self.mark_arrivals_ps[0]) / PICOSECONDS_PER_S
         return (self.marks[-1] - self.marks[0]) / span_s if span_s > 0.0 else None
 
+    def late_queueing_s(self) -> float | None:
+        """Mean wait of the second half of the requests [s]; None if none of them finished."""
+        return self.late_queueing_ps / self.num_late / PICOSECONDS_PER_S if self.num_late else None
+
     def goodput_fraction(self) -> float | None:
         """Fraction of finished requests that met the objective; None without an objective or without requests."""
         if self.slo is None or not self.num_finished:
@@ -314,6 +325,8 @@ class ServingResult:
     """Number of preemptions after which host memory kept the cache."""
     preempted_tokens: int = 0
     """Tokens of the sequences that were preempted, each as often as it was."""
+    late_queueing_s: float | None = None
+    """Mean wait of the second half of the requests [s]; None if none of them finished."""
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -371,6 +384,7 @@ def pool_runs(results: Sequence[ServingResult]) -> ServingResult:
         "mean_kv_tokens",
         "goodput_fraction",
         "prefix_hit_fraction",
+        "late_queueing_s",
     )
 
     changes: dict[str, Any] = {**merged, "records": None, "duration_s": total_s}

@@ -256,6 +256,7 @@ def result_of(
         num_violations=recorder.num_violations,
         records=recorder.records(),
         prefix_hit_fraction=_hit_fraction(replicas),
+        late_queueing_s=recorder.late_queueing_s(),
     )
 
 

@@ -208,3 +208,14 @@ def test_an_engine_with_pages_of_one_size_pads_layers_of_other_kinds(cli: Cli) -
         padded["per_accelerator"]["total_bytes"] // padded["per_accelerator"]["kv_cache_bytes"]
         >= padded["num_sequences_that_fit"]
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "tokens"),
+    [("deepseek-v3.2", "vllm", 64), ("deepseek-v3.2", "sglang", 64), ("deepseek-v3.1", "vllm", 16)],
+)
+def test_latent_attention_with_an_indexer_has_the_blocks_of_its_kernels(
+    cli: Cli, model: str, engine: str, tokens: int
+) -> None:
+    run = cli(f"advisor memory --model {model} --gpu h200-sxm --tp 8 --engine {engine} --context 64k --json")
+    assert json.loads(run.out)["block_pool"]["block_tokens"] == tokens

@@ -1,6 +1,7 @@
 """A simulated load beyond capacity is a verdict, not a latency that is the length of the run."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -73,3 +74,24 @@ def test_an_overload_is_seen_however_long_requests_stay(cli: Cli, over: float) -
     found = json.loads(cli(f"{asked} --rate {over * most:.4g}").out)
     longer = json.loads(cli(f"{asked} --rate {over * most:.4g} --requests 16000").out)
     assert (found["overload"] is None) is (longer["overload"] is None)
+
+
+LONG_ANSWERS: Final = (
+    "advisor simulate serve --model llama-3.1-70b --gpu h100-sxm --tp 2 --precision fp8 --profile reasoning"
+)
+
+
+@pytest.mark.parametrize("rate", ["0.2", "1.2", "20"])
+def test_the_verdict_does_not_depend_on_the_length_of_the_run(cli: Cli, rate: str) -> None:
+    found = json.loads(cli(f"{LONG_ANSWERS} --rate {rate} --json").out)
+    longer = json.loads(cli(f"{LONG_ANSWERS} --rate {rate} --requests 32000 --json").out)
+    assert bool(found["overload"]) == bool(longer["overload"])
+    assert not any("--requests" in each for each in found["warnings"])
+
+
+def test_a_run_whose_typed_length_is_too_short_to_tell_says_so(cli: Cli) -> None:
+    found = json.loads(cli(f"{LONG_ANSWERS} --rate 1 --requests 100 --json").out)
+    (said,) = (each for each in found["warnings"] if "--requests" in each)
+    (longer,) = re.findall(r"--requests \d+", said)
+    enough = json.loads(cli(f"{LONG_ANSWERS} --rate 1 {longer} --json").out)
+    assert not any("--requests" in each for each in enough["warnings"])

@@ -376,3 +376,38 @@ def test_boards_that_are_there_are_used_until_a_plan_is_likely_to_hold(
     assert option["performance"]["holds"] == "likely" or not option["parts"]
     if "gaudi3" in typed:  # three boards would be marginal, and five stay idle
         assert option["performance"]["holds"] == "likely"
+
+
+@pytest.mark.parametrize(
+    ("limits", "named", "absent"),
+    [
+        ("--gpu h100 --tpot-p99 1us", ["--tpot-p99 above"], ["--budget", "--provider", "--gpu"]),
+        (
+            "--gpu l4 --model llama-3.1-405b --ttft-p99 50ms",
+            ["--gpu"],
+            ["--budget", "--provider", "--precision"],
+        ),
+    ],
+)
+def test_a_refusal_names_limits_that_the_question_has(
+    cli: Cli, limits: str, named: list[str], absent: list[str]
+) -> None:
+    model = "" if "--model" in limits else "--model 8b"
+    fix = cli(f"advisor recommend {model} --rate 1 {limits}").err.partition("To fix:")[2]
+    assert all(each in fix for each in named)
+    assert not any(each in fix for each in absent)
+
+
+@pytest.mark.parametrize(("gpu", "package"), [("gaudi3", "vllm-gaudi"), ("trainium2", "vllm-neuron")])
+def test_a_start_command_names_the_plug_in_that_it_needs(cli: Cli, gpu: str, package: str) -> None:
+    run = cli(f"advisor recommend --model 8b --own 2x{gpu} --rate 0.5 --fast --engine vllm")
+    assert f"# once: install {package}" in run.out
+
+
+def test_parts_that_send_caches_to_each_other_are_told_to_need_a_router(cli: Cli) -> None:
+    run = cli(
+        "advisor recommend --model qwen3-32b --rate 5 --profile rag --tpot-p99 40ms --gpu h100-sxm --engine vllm"
+    )
+    start = run.out.partition("Start its parts with")[2]
+    assert "NixlConnector" in start
+    assert "--emit command" in start

@@ -665,3 +665,23 @@ def test_hours_begun_are_billed_and_said(cli: Cli, typed: str) -> None:
     if said is not None:
         hourly = option["bill"]["usd_per_hour"]
         assert option["bill"]["usd"]["value"] == pytest.approx(int(said[1]) * hourly, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("question", "smaller"),
+    [
+        ("--model llama-3-8b --method lora --own 1xrtx-3060-12gb", "qlora"),
+        ("--model llama-3-8b --method full --own 1xrtx-4090", "lora"),
+        ("--model qwen2.5-14b --method dora --own 1xrtx-3090", "qlora"),
+    ],
+)
+def test_a_plan_with_states_in_host_memory_names_the_method_that_needs_none(
+    cli: Cli, question: str, smaller: str
+) -> None:
+    command = f"advisor recommend --workload finetune --tokens 5M {question}"
+    run = cli(command)
+    assert "in host memory" in run.out
+    assert f"--method {smaller} keeps all on 1 × " in run.err
+    named = cli(f"{command} --method {smaller}")
+    assert "weights in host memory" not in named.out
+    assert "keeps all on" not in named.err

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -167,3 +167,28 @@ def test_copies_of_popular_experts_take_memory_and_give_time(cli: Cli) -> None:
     # One more expert on each of 58 layers: 3 · 7168 · 2048 weights of one byte.
     assert some["times"]["copies_bytes"] == pytest.approx(58 * 3 * 7168 * 2048)
     assert cli("advisor simulate experts --model llama-3.1-8b --gpu h200-sxm").code == 2
+
+
+MIXTURE: Final = (
+    "advisor simulate train --model qwen3-30b-a3b --gpu h200-sxm --gpus 64 --dp 64 --micro-batch 1"
+)
+
+
+def exchanged_bytes(cli: Cli, options: str) -> float:
+    found = json.loads(cli(f"{MIXTURE} {options} --json").out)["first_principles"]["exchanged_bytes"]
+    return float(found)
+
+
+def test_ranks_that_share_out_experts_exchange_no_gradients_of_those_they_do_not_hold(cli: Cli) -> None:
+    """With 64 ranks for one copy of the experts only 1.6 billion dense parameters are summed, twice 2 bytes each."""
+    sent = [exchanged_bytes(cli, f"--sharding zero1 --global-batch 64 --ep {ep}") for ep in (8, 16, 64)]
+    assert sent == sorted(sent, reverse=True)
+    assert sent[0] < 2 * 10.4e9 * 63 / 64
+    assert sent[-1] == pytest.approx(4 * 1.6e9, rel=0.1)
+
+
+def test_gradients_are_summed_once_a_step_unless_they_are_divided(cli: Cli) -> None:
+    one, four = (exchanged_bytes(cli, f"--sharding zero1 --ep 8 --global-batch {each}") for each in (64, 256))
+    assert four == one
+    one, four = (exchanged_bytes(cli, f"--sharding zero3 --ep 8 --global-batch {each}") for each in (64, 256))
+    assert four == pytest.approx(4 * one)

@@ -188,7 +188,7 @@ def test_what_is_not_modelled_is_unsupported_with_its_reason(cells: dict[str, st
     [
         ({"model": "meta-llama/Llama-3.1-70B"}, "exceed"),
         ({"tp": "3", "n_gpus": "3"}, "32 heads do not divide"),
-        ({"gpu": "l4", "isl": "120000"}, "one request has"),
+        ({"gpu": "l4", "isl": "120000"}, "the longest request has"),
         ({"gpu": "wse3"}, ""),
     ],
 )

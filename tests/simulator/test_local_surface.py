@@ -24,6 +24,7 @@ from advisor.simulator.operators.local import (
     piped_s,
     read_cache_s,
     stream_weights_s,
+    weight_peak_flop_per_s,
 )
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
@@ -341,3 +342,18 @@ def test_only_chips_without_bfloat16_pay_for_emulating_it() -> None:
     assert found.on(emulating).attention_rows == found.attention_rows
     other_engine = replace(found, emulated_fraction=1.0)
     assert other_engine.on(emulating) == other_engine
+
+
+@pytest.mark.parametrize("gpu", ["p40", "gtx-1080-ti", "gtx-1660"])
+def test_prompts_of_quantised_weights_run_at_the_rate_of_integer_dot_products(gpu: str) -> None:
+    """Boards of compute capability 6.1 and 7.5 without matrix units multiply integers four times as fast as fp32."""
+    device = device_of(accelerators.by_id(gpu))
+    rate = weight_peak_flop_per_s(device, is_quantised=True)
+    assert rate == pytest.approx(4 * device.peak_flop_per_s["fp32"], rel=0.02)
+    assert weight_peak_flop_per_s(device, is_quantised=False) == half_peak_flop_per_s(device)
+
+
+@pytest.mark.parametrize("gpu", ["p100-pcie-16gb", "m40-24gb", "rtx-3090", "m2-ultra"])
+def test_boards_without_integer_dot_products_or_with_matrix_units_have_one_rate(gpu: str) -> None:
+    device = device_of(accelerators.by_id(gpu))
+    assert weight_peak_flop_per_s(device, is_quantised=True) == half_peak_flop_per_s(device)

@@ -77,7 +77,7 @@ def test_given_costs_win_over_the_engines() -> None:
 def test_a_cache_smaller_than_a_request_is_refused() -> None:
     with pytest.raises(InfeasibleError, match="the KV cache is smaller than one request") as caught:
         replica(deployment(gpu="l4"), mean_input_tokens=120_000.0)
-    assert "one request has 120,100" in caught.value.why
+    assert "the longest request has 120,100" in caught.value.why
     assert "more accelerators" in caught.value.fix
     with pytest.raises(InfeasibleError, match="smaller than one request"):
         replica(deployment(gpu="l4"), max_context_tokens=120_000)

@@ -19,7 +19,7 @@ from advisor.render.document import pick_attributes
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory_account import account_memory, model_account
-from advisor.simulator.replica_model import EngineSettings
+from advisor.simulator.replica_model import EngineSettings, cache_block_tokens, fraction_that_holds
 
 _CONTEXT_TOKENS: Final = 8192
 """Tokens of a sequence if none are typed and the model reads as many; own choice."""
@@ -55,10 +55,11 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
             "engine_version",
         )
     )
-    settled = BlockPool.of(account, settings.kv_block_tokens or deployment.engine.kv_block_tokens, tokens)
+    settled = BlockPool.of(account, settings.kv_block_tokens or cache_block_tokens(deployment), tokens)
     links = cache_links(asked.link, deployment.accelerator) if asked.link else ()
     degree = None if account.fits else _fitting_degree(deployment, tokens, asked.concurrency, settings)
     format_ = "" if account.fits else _fitting_format(asked, layout, deployment.engine, tokens)
+    fraction = None if account.fits else _fitting_fraction(deployment, tokens, asked.concurrency, settings)
     return memory_answer(
         deployment,
         tokens,
@@ -66,11 +67,21 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         model_account(deployment, tokens),
         settled,
         links,
-        degree,
-        format_,
+        (fraction, degree, format_),
         inputs,
         (*taken, *notes, *host_notes(asked.flags, deployment, reads=False)),
     )
+
+
+def _fitting_fraction(
+    deployment: Deployment, tokens: int, num_sequences: int, settings: EngineSettings
+) -> float | None:
+    """Return a fraction of the memory, larger than the engine's own, at which all sequences fit; None if none is."""
+    fraction = fraction_that_holds(deployment, settings, tokens, tokens)
+    if fraction is None:
+        return None
+    wider = replace(settings, memory_fraction=fraction)
+    return fraction if account_memory(deployment, tokens, num_sequences, wider).fits else None
 
 
 def _fitting_degree(

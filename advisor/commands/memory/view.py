@@ -45,16 +45,19 @@ def memory_answer(
     model: ModelAccount,
     pool: BlockPool,
     links: Sequence[CacheLink],
-    fitting_degree: int | None,
-    fitting_format: str,
+    fitting: tuple[float | None, int | None, str],
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
 ) -> Answer:
-    """Return the parts of the memory, the verdict and the number of sequences that fit."""
+    """Return the parts of the memory, the verdict and the number of sequences that fit.
+
+    `fitting` are a fraction of the memory, a degree of tensor parallelism and a format with which all fit, if any.
+    """
+    fraction, degree, format_ = fitting
     exchanged = _exchanged_bytes(deployment)
     ways = [
         f"--{name} {value}"
-        for name, value in (("tp", fitting_degree), ("precision", fitting_format))
+        for name, value in (("gpu-memory-utilization", fraction), ("tp", degree), ("precision", format_))
         if value
     ]
     return Answer(
@@ -89,8 +92,9 @@ def memory_answer(
             ],
             "expert_exchange_bytes_per_token_and_layer": exchanged,
             "problem": account.problem or None,
-            "tensor_parallel_that_fits": fitting_degree,
-            "precision_that_fits": fitting_format or None,
+            "memory_fraction_that_fits": fraction,
+            "tensor_parallel_that_fits": degree,
+            "precision_that_fits": format_ or None,
         },
         inputs=inputs,
         blocks=(

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
+from advisor.catalog import accelerators
+from advisor.catalog.architectures import plugin_of
 from advisor.catalog.engines import by_id
 from advisor.catalog.launch import plugin_for
 from advisor.decide.decision import Rejected, Rung
@@ -109,6 +111,12 @@ def start_words(option: Option) -> str:
     return f"{first} {which} with{look}"
 
 
+_ROUTER_LINE: Final = (
+    "# a router before them and the address of each worker join the parts: --emit command -o FOLDER "
+    "writes both"
+)
+
+
 def start_command(option: Option) -> str:
     """Return the command of every replica, or one for each of its unlike parts."""
     limit_w = option.machine.power_limit_w
@@ -116,13 +124,19 @@ def start_command(option: Option) -> str:
         return f"# once, as root: {' '.join(power_words(limit_w))}\n{option.started.command}"
     if not option.parts:
         layout = option.replica_layout
-        plugin = plugin_for(by_id(layout.engine), layout.weight_dtype, layout.engine_version or "")
-        once = (f"# once: pip install {plugin}",) if plugin else ()
+        engine = by_id(layout.engine)
+        plugin = plugin_for(engine, layout.weight_dtype, layout.engine_version or "")
+        once = [f"# once: pip install {plugin}"] if plugin else []
+        chip = accelerators.by_id(option.machine.accelerator)
+        if package := engine.flags.plugins_on.get(plugin_of(chip)):
+            runs = f"which runs {engine.name} on {chip.id} and has options of its own"
+            once.append(f"# once: install {package}, {runs}: verify those below with it")
         return "\n".join((*once, option.started.command))
-    return "\n".join(
+    parts = (
         f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"
         for part in option.parts
     )
+    return "\n".join((*parts, _ROUTER_LINE))
 
 
 def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:

@@ -99,7 +99,8 @@ def _explanation_blocks(first: TrainingOption, found: TrainingRecommendation) ->
     blocks.append(
         waterfall_chart(first.performance.breakdown_s, f"One step of option 1 ({first.plan.words})")
     )
-    blocks += [_memory_block(first), _bills_table(first), *_explanation(first, found)]
+    bills = (_bills_table(first), *_why_not_feasible(first))
+    blocks += [_memory_block(first), *bills, *_explanation(first, found)]
     blocks += rejected_tables(found.rejected)
     if found.what_would_change:
         blocks.append(bullet_list("What would change this answer", found.what_would_change))
@@ -257,6 +258,18 @@ def _bills_table(option: TrainingOption) -> Table:
     )
 
 
+def _why_not_feasible(option: TrainingOption) -> list[Block]:
+    """Return why some terms of the table are not feasible, one line each."""
+    lines = [
+        f"{_term(bill)} at {_seller(bill)} is not feasible: {option.machine.num_nodes:,} machines lose one every "
+        f"{show(bill.mtbf_s, TIME)}, which leaves less than half of the time "
+        + ("(--term spot --spot-losses-per-day N)" if bill.term == "spot" else "(--mtbf-hours)")
+        for bill in option.bills
+        if not bill.feasible and bill.mtbf_s is not None
+    ]
+    return [Paragraph("\n".join(lines))] if lines else []
+
+
 def _term(bill: TermCost) -> str:
     if bill.term == ESTIMATED_RESERVATION:
         return "reserved 1y, usual discount"
@@ -384,7 +397,9 @@ def _sections(found: TrainingRecommendation, within: str) -> tuple[Section, ...]
         Section(
             "Memory", (stage_chart(first.performance.memory_by_stage, first.performance.memory_limit_bytes),)
         ),
-        Section("Bill and failures", (_bills_table(first), *_explanation(first, found))),
+        Section(
+            "Bill and failures", (_bills_table(first), *_why_not_feasible(first), *_explanation(first, found))
+        ),
         Section("Rejected accelerators", tuple(rejected_tables(found.rejected))),
         Section("Launch", (flags_figure(first),)),
     )

@@ -25,8 +25,8 @@ from advisor.simulator.disaggregation import HANDSHAKE_S
 from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
-from advisor.simulator.serving import simulate
-from advisor.simulator.serving.overload import overload_of
+from advisor.simulator.serving import ServingResult, Workload, simulate
+from advisor.simulator.serving.overload import num_requests_to_run_again, num_requests_to_tell, overload_of
 from advisor.simulator.serving_prediction import predict_serving
 from advisor.simulator.workloads.encoder_pass import RUNTIMES
 from advisor.simulator.workloads.encoder_pool import EncoderPool, behind_encoders, with_encoding
@@ -165,26 +165,33 @@ def _simulate_load(
         )
     )
     started = time.perf_counter()
-    workload = plan.workload
-    waited_s = None
-    if encoders is not None:
-        workload, waited_s = behind_encoders(workload, encoders, shared.seed)
-    result = simulate(
-        replica.surface,
-        replica.policy,
-        workload,
-        num_replicas=deployment.num_replicas,
-        records=encoders is not None,
-        seed=shared.seed,
-    )
-    if waited_s is not None:
-        result = with_encoding(result, waited_s)
+
+    def run(workload: Workload) -> ServingResult:
+        waited_s = None
+        if encoders is not None:
+            workload, waited_s = behind_encoders(workload, encoders, shared.seed)
+        result = simulate(
+            replica.surface,
+            replica.policy,
+            workload,
+            num_replicas=deployment.num_replicas,
+            records=encoders is not None,
+            seed=shared.seed,
+        )
+        return result if waited_s is None else with_encoding(result, waited_s)
+
+    result = run(plan.workload)
+    sent = None if plan.traffic.concurrency or load.trace else plan.traffic.rate_per_s
+    while not load.requests and (longer := num_requests_to_run_again(result, sent)):
+        plan = replace(plan, workload=replace(plan.workload, num_requests=longer))
+        result = run(plan.workload)
     wall_s = time.perf_counter() - started
     check_served(result)
-    sent = None if plan.traffic.concurrency else plan.traffic.rate_per_s
-    overload = overload_of(result, sent)
+    overload = overload_of(result, None if plan.traffic.concurrency else plan.traffic.rate_per_s)
     prediction = predict_serving(result, replica, clients_wait=plan.traffic.concurrency is not None)
-    return ServeRun(replica, result, prediction, wall_s, overload=overload), plan, notes
+    needed = num_requests_to_tell(result, sent)
+    shown = ServeRun(replica, result, prediction, wall_s, overload=overload, needed_requests=needed)
+    return shown, plan, notes
 
 
 def _inputs(run: ServeRun, plan: LoadPlan, more: Mapping[str, object]) -> dict[str, object]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from advisor.ask.deployment import (
     LoadPlan,
@@ -35,7 +35,7 @@ from advisor.simulator.host_cache import (
     priority_rule_of,
     with_host_cache,
 )
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import (
     Gamma,
     Poisson,
@@ -49,7 +49,7 @@ from advisor.simulator.serving import (
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.ordered_queue import Rank
-from advisor.simulator.serving.overload import overload_of
+from advisor.simulator.serving.overload import num_requests_to_run_again, num_requests_to_tell, overload_of
 from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
 
 if TYPE_CHECKING:
@@ -85,15 +85,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     _check_mechanisms(asked)
     started = time.perf_counter()
     run = _run_in_shares if _is_shared_out(asked) else _run_whole
-    seeds = _seeds(asked, shared.seed)
-    ran = run(asked, deployment, calibration, seeds, slo)
-    if _is_too_short(asked, ran):
-        asked = replace(asked, load=replace(asked.load, requests=_LONGER * ran.plan.workload.num_requests))
-        ran = run(asked, deployment, calibration, seeds, slo)
-        notes = (
-            *notes,
-            f"{asked.load.requests:,} requests are simulated: fewer leave open whether the load is carried",
-        )
+    ran = run(asked, deployment, calibration, _seeds(asked, shared.seed), slo)
     wall_s = time.perf_counter() - started
     check_served(ran.result)
     notes = (*notes, *ran.plan.notes, *_flag_notes(asked, ran.replica.deployment))
@@ -113,8 +105,18 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     }
     sent = None if ran.plan.traffic.concurrency else ran.plan.traffic.rate_per_s
     overload = overload_of(ran.result, sent)
+    if overload is not None:
+        notes = (*notes, *_format_note(asked, ran.replica.deployment))
     shown = ServeRun(
-        ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload, ran.preemption
+        ran.replica,
+        ran.result,
+        ran.prediction,
+        wall_s,
+        ran.gain,
+        ran.words,
+        overload,
+        ran.preemption,
+        ran.needed_requests,
     )
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
     answer = _with_parts(answer, asked, shared, ran, is_page=is_page)
@@ -128,21 +130,16 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
 
 
-_LONGER: Final = 4
-"""Times the requests of a run that was too short."""
-_SETTLED_WAIT: Final = 0.01
-"""Mean wait for a place over the length of a run up to which a queue has settled: it holds 1 in 100 of the requests.
-Own choice; a queue in overload of 10 % holds 5 in 100 on average."""
+def _format_note(asked: ServeInput, deployment: Deployment) -> tuple[str, ...]:
+    """Return the note that weights with fewer bits are planned for the same model, if no format is typed."""
+    from advisor.commands.simulate_serve.fixes import fewer_bits
 
-
-def _is_too_short(asked: ServeInput, ran: "_Ran") -> bool:
-    """Whether a run of the usual length at a rate has a queue that may still grow, without being seen to be
-    overloaded."""
-    rate = ran.plan.traffic.rate_per_s
-    has_rate = rate is not None and not ran.plan.traffic.concurrency and asked.load.trace is None
-    if not has_rate or asked.load.requests is not None or overload_of(ran.result, rate) is not None:
-        return False
-    return ran.result.queueing.mean_s > _SETTLED_WAIT * ran.result.duration_s
+    formats = fewer_bits(deployment) if asked.layout.precision is None else ()
+    return tuple(
+        f"weights are {deployment.weight_dtype}, the format of the checkpoint; advisor recommend also plans "
+        f"--precision {each}"
+        for each in formats[:1]
+    )
 
 
 def _write_records(asked: ServeInput, result: ServingResult, deployment: Deployment) -> tuple[str, ...]:
@@ -197,6 +194,8 @@ class _Ran:
     """Cost of preemptions, by the engine's way to swap if it has one; None if nothing was preempted."""
     transfer: "KvTransfer | None" = None
     """Transfer of a mean prompt's cache from one pool to the other; None for one pool."""
+    needed_requests: int | None = None
+    """Requests of a run that is long enough to tell whether the deployment keeps up; None if this one is."""
 
 
 def _with_parts(
@@ -250,12 +249,22 @@ def _run_whole(
     if asked.burstiness is not None:
         arrivals = _bursty(asked.burstiness, asked.gaps, plan)
         plan = replace(plan, workload=replace(plan.workload, arrivals=arrivals))
+    sent = None if asked.load.trace else plan.traffic.rate_per_s
     pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
     served = _run if pools is None else partial(_run_pools, pools)
-    runs = [
-        served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo) for seed in seeds
-    ]
-    result = runs[0] if len(runs) == 1 else pool_runs(runs)
+
+    def run(plan: LoadPlan) -> ServingResult:
+        runs = [
+            served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo)
+            for seed in seeds
+        ]
+        return runs[0] if len(runs) == 1 else pool_runs(runs)
+
+    result = run(plan)
+    while not asked.load.requests and (longer := num_requests_to_run_again(result, sent, len(seeds))):
+        plan = replace(plan, workload=replace(plan.workload, num_requests=longer))
+        result = run(plan)
+    needed = num_requests_to_tell(result, sent, len(seeds))
     prediction = predict_serving(result, replica, clients_wait=plan.traffic.concurrency is not None)
     gain = None
     if speculating is not None:
@@ -264,9 +273,9 @@ def _run_whole(
     if pools is None:
         way = find_host_cache(deployment.engine, _settings(asked))
         cost = preemption_cost(result, replica, way)
-        return _Ran(plan, replica, result, prediction, gain, "", cost)
+        return _Ran(plan, replica, result, prediction, gain, "", cost, needed_requests=needed)
     transfer = pools.transfer(plan.mean_input_tokens)
-    return _Ran(plan, replica, result, prediction, gain, pools.words, None, transfer)
+    return _Ran(plan, replica, result, prediction, gain, pools.words, None, transfer, needed)
 
 
 def _bursty(variation: float, gaps: str | None, plan: LoadPlan) -> Gamma | Weibull:
@@ -575,12 +584,15 @@ def _replica(
         asked.flags.max_model_len or plan.longest_request_tokens,
         plan.context_spread,
     )
+    settings = _settings(asked, deployment)
     try:
-        replica = _remembered_replica(
-            _Same(deployment), lengths, _settings(asked, deployment), _Same(calibration)
-        )
+        replica = _remembered_replica(_Same(deployment), lengths, settings, _Same(calibration))
     except InfeasibleError as error:
-        raise with_nearest_layout(error, deployment, plan.longest_request_tokens) from None
+        from advisor.commands.simulate_serve.fixes import with_fixes
+
+        typed = asked.layout.precision
+        fixed = with_fixes(error, deployment, plan, asked.flags, settings, typed_precision=typed)
+        raise fixed from None
     replica = _as_preempting(replica, asked)
     if asked.batching is not None:
         replica = replace(replica, policy=_with_batching(replica.policy, asked.batching))
@@ -638,21 +650,3 @@ def _with_batching(policy: SchedulerPolicy, batching: str) -> SchedulerPolicy:
 
 def _settings(asked: ServeInput, deployment: Deployment | None = None) -> EngineSettings:
     return engine_settings(asked.flags, deployment, asked.max_num_seqs, asked.max_num_batched_tokens)
-
-
-def with_nearest_layout(
-    error: InfeasibleError, deployment: Deployment, request_tokens: int
-) -> InfeasibleError:
-    """Return the error of a deployment that does not fit, with the smallest layout that does; others as they are."""
-    if "--" in (error.fix or ""):
-        return error
-    found = nearest_layout(deployment, request_tokens)
-    if found is None:
-        return error
-    stages = f" --pp {found.pipeline_parallel}" if found.pipeline_parallel > 1 else ""
-    return InfeasibleError(
-        error.what,
-        why=error.why,
-        fix=f"--tp {found.tensor_parallel}{stages}, or {error.fix}",
-        hint=error.hint,
-    )

@@ -8,9 +8,10 @@ import numpy as np
 
 from advisor.decide.training.search import PlanFound, evaluate_plan
 from advisor.render.numbers import SIZE, digits, percent, show
-from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.graph.model import layers_of, parameter_count
+from advisor.simulator.graph.training import expert_parameters
 from advisor.simulator.training.pipeline import bubbles_s
-from advisor.simulator.training.plan import SCHEDULES, Schedule
+from advisor.simulator.training.plan import SCHEDULES, PlanLattice, Schedule
 
 _STATES: Final = ("weight", "gradient", "optimizer")
 _NAMES: Final[Mapping[Schedule, str]] = {
@@ -25,6 +26,10 @@ _EXCHANGES: Final[Mapping[str, float]] = {"none": 2.0, "zero1": 2.0, "zero2": 2.
 """Times that data parallelism moves the parameters: gradients are scattered and gathered, or weights gathered; ZeRO-3
 gathers weights once more for the backward pass (Rajbhandari et al. 2020, arXiv:1910.02054, section 7)."""
 
+_PER_MICRO_BATCH: Final[Mapping[str, float]] = {"none": 0.0, "zero1": 0.0, "zero2": 1.0, "zero3": 3.0}
+"""Times that data parallelism moves the parameters in every further micro-batch of a step: divided gradients are summed
+and divided parameters gathered each time."""
+
 
 @dataclass(frozen=True, slots=True)
 class FirstPrinciples:
@@ -36,10 +41,10 @@ class FirstPrinciples:
     share_bytes: float
     """Part of the states that the fullest accelerator holds [bytes]."""
     exchanged_bytes: float
-    """Traffic that an accelerator sends for data parallelism in a step of one micro-batch, in 16 bits [bytes]; 0
-    without, and for adapters, whose gradients are few."""
+    """Traffic that an accelerator sends for data parallelism in a step, in 16 bits [bytes]; 0 without, and for
+    adapters, whose gradients are few."""
     exchange_factor: float
-    """Ratio of this traffic to an all-reduce of gradients."""
+    """Ratio of this traffic to an all-reduce of gradients, in a step of one micro-batch."""
     even_bubbles: Mapping[str, float]
     """Idle fraction of equal stages whose three passes take equally long, by schedule; empty without stages."""
 
@@ -68,18 +73,36 @@ def first_principles(found: PlanFound) -> FirstPrinciples:
     whole = evaluate_plan(found.job, found.cluster, alone).memory_bytes
     states = sum(whole[name] for name in _STATES)
     count = parameter_count(found.job.model).total
-    ranks = plan.data_parallel
-    parameters = count / (plan.tensor_parallel * plan.pipeline_parallel)
-    factor = _EXCHANGES[plan.sharding]
-    moved = factor * parameters * _WIDE_BYTES * (ranks - 1) / ranks
     return FirstPrinciples(
         states,
         states / count,
         sum(found.memory_bytes[name] for name in _STATES),
-        moved if ranks > 1 and found.job.method == "full" else 0.0,
-        factor / _EXCHANGES["none"],
+        _exchanged_bytes(found, count) if found.job.method == "full" else 0.0,
+        _EXCHANGES[plan.sharding] / _EXCHANGES["none"],
         _even_bubbles(found) if found.run is not None else {},
     )
+
+
+def _exchanged_bytes(found: PlanFound, count: float) -> float:
+    """Return what an accelerator sends for data parallelism in a step of a model of `count` parameters [bytes].
+
+    A rank exchanges the parameters that it holds with the others that hold the same: dense ones with all data-parallel
+    ranks, routed experts with the fewer ranks that hold the same experts.
+    """
+    plan = found.plan
+    lattice = PlanLattice.of((plan,))
+    experts = (
+        sum(layer.copies * expert_parameters(layer) for layer in layers_of(found.job.model))
+        / plan.pipeline_parallel
+    )
+    dense = count / plan.pipeline_parallel - experts
+    ranks = plan.data_parallel * plan.context_parallel
+    copies = float(lattice.expert_copies[0])
+    sent = dense / plan.tensor_parallel * (ranks - 1) / ranks
+    sent += experts / float(lattice.expert_ranks[0]) * (copies - 1.0) / copies
+    rounds = max(1, found.job.global_batch // (plan.data_parallel * plan.micro_batch))
+    factor = _EXCHANGES[plan.sharding] + _PER_MICRO_BATCH[plan.sharding] * (rounds - 1)
+    return factor * sent * _WIDE_BYTES
 
 
 def _even_bubbles(found: PlanFound) -> dict[str, float]:
@@ -107,9 +130,11 @@ def states_words(found: PlanFound, figures: FirstPrinciples) -> str:
     text += "."
     if figures.exchanged_bytes:
         sent = show(figures.exchanged_bytes, SIZE)
-        text += f" Data parallelism sends {sent} from each for one micro-batch in 16 bits"
+        text += f" Data parallelism sends {sent} from each accelerator in a step, in 16 bits"
         if figures.exchange_factor > 1.0:
-            text += f", {digits(figures.exchange_factor)} times an all-reduce of gradients"
+            text += (
+                f": {digits(figures.exchange_factor)} times an all-reduce of gradients for each micro-batch"
+            )
         text += "."
     return text
 

@@ -57,7 +57,7 @@ from advisor.decide.scenario import ExtraItems, Objectives, Scenario
 from advisor.decide.served_option import accelerator_words, ages_days
 from advisor.decide.starting import launch_of, launch_settings, layout_of, memory_of
 from advisor.simulator.intervals import factors, with_interval
-from advisor.simulator.replica_model import ReplicaModel, model_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
 
@@ -322,6 +322,7 @@ def _tighten(
     try:
         entry.replica = model_replica(
             entry.candidate.deployment,
+            settings=EngineSettings(memory_fraction=entry.candidate.memory_fraction),
             mean_input_tokens=traffic.mean_input_tokens,
             mean_output_tokens=traffic.mean_output_tokens,
             max_context_tokens=traffic.longest_request_tokens,

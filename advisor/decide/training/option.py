@@ -35,6 +35,7 @@ from advisor.decide.training.runs import (
     ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
     TrainingRun,
+    failures_of,
     goodput_of,
     is_worth_committing,
     run_of,
@@ -55,6 +56,12 @@ from advisor.simulator.training.reinforcement import Companions, companion_stage
 
 _NOT_MODELLED: Final = "data_loading"
 """Part of a step that a plan's time contains only where the source of its data was stated."""
+
+
+def offloaded_states(plan: TrainingPlan) -> tuple[str, ...]:
+    """Return the states of a plan that are in host memory, in words."""
+    parts = {"weights": plan.offload_parameters, "optimizer states": plan.offload_optimizer}
+    return tuple(name for name, is_offloaded in parts.items() if is_offloaded)
 
 
 def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
@@ -278,7 +285,15 @@ def _bills(
         if is_worth_committing(term, other.wall_s):
             feasible = left >= LEAST_GOODPUT
             days, usd = (other.days, other.usd) if feasible else (None, None)
-            found.append(TermCost(term, price.provider, price.sku, hourly, days, left, usd, feasible))
+            failures = failures_of(
+                other.checkpoint,
+                scenario.reliability,
+                other.checkpoint.num_nodes,
+                is_spot=price.term == "spot",
+                count=other.num_accelerators,
+            )
+            bill = TermCost(term, price.provider, price.sku, hourly, days, left, usd, feasible)
+            found.append(replace(bill, mtbf_s=failures.mtbf_s))
     terms = {bill.term: bill for bill in found}
     rented = terms.get("on_demand")
     days = rented.days if rented is not None else None

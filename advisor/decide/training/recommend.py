@@ -30,7 +30,7 @@ from advisor.decide.training.market import (
     search_training,
 )
 from advisor.decide.training.money import ClusterOffer, cluster_offers
-from advisor.decide.training.option import option_of
+from advisor.decide.training.option import offloaded_states, option_of
 from advisor.decide.training.refusal import nothing_found
 from advisor.decide.training.result import (
     ParetoPoint,
@@ -49,11 +49,18 @@ from advisor.simulator.training.flop import (
     model_flop_per_token,
     training_flop,
 )
-from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan_check import plan_words
+from advisor.simulator.workloads.lora import USUAL_RANK
 
 _LESS_TIME = 0.95
 """Name another batch or cluster only if it takes less than 95 % of the time. Own choice: step times err by 8 %."""
+_SMALLER_METHODS: Final[Mapping[str, tuple[Method, ...]]] = {
+    "full": ("lora", "qlora"),
+    "lora": ("qlora",),
+    "dora": ("qlora",),
+}
+"""Methods of fine-tuning with smaller states, by method, those that change it least first."""
 _DENSE_FRACTION = 0.8
 """Fraction of all parameters that are active below which a model counts as a mixture of experts, for which the loss
 law was not fitted."""
@@ -118,7 +125,12 @@ def recommend_training(
         notes=tuple(
             filter(
                 None,
-                (note, _undivided_batch(scenario, model, ranked[0][0]), _other_line(task, options[0])),
+                (
+                    _without_host_memory(scenario, model, ranked[0][0]),
+                    note,
+                    _undivided_batch(scenario, model, ranked[0][0]),
+                    _other_line(task, options[0]),
+                ),
             )
         ),
     )
@@ -178,6 +190,27 @@ def _undivided_batch(scenario: TrainingScenario, model: Model, best: TrainingRun
         f"a batch of {task.global_batch} is divided by at most {math.gcd(task.global_batch, count)} of "
         f"{count} accelerators{left}: {'; '.join(told)}"
     )
+
+
+def _without_host_memory(scenario: TrainingScenario, model: Model, best: TrainingRun) -> str:
+    """Return the note that a method with smaller states keeps all of them on the accelerators of a plan which needs
+    host memory, with its time and dollars; empty if none does, or the plan needs none."""
+    kept = offloaded_states(best.found.plan)
+    if scenario.workload != "finetune" or not kept:
+        return ""
+    searched = () if scenario.limits.own else (best.found.cluster.accelerator.id,)
+    same = scenario.with_limits(accelerators=searched)
+    for method in _SMALLER_METHODS.get(scenario.task.method, ()):
+        other = same.with_task(method=method, lora_rank=scenario.task.lora_rank or USUAL_RANK)
+        runs = next(iter(best_runs(other, model)), ())
+        run = next((each for each in runs if not offloaded_states(each.found.plan)), None)
+        if run is not None:
+            return (
+                f"option 1 keeps {' and '.join(kept)} in host memory: --method {method} keeps all on "
+                f"{run.num_accelerators} × {run.found.cluster.accelerator.id}, in {duration_words(run.days)} for "
+                f"{usd_words(run.usd)}"
+            )
+    return ""
 
 
 def _with_safest(

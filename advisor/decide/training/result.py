@@ -61,6 +61,8 @@ class TermCost:
     """Cost of the run [USD]; None where it is not feasible."""
     feasible: bool = True
     """Whether failures leave half of the time."""
+    mtbf_s: float | None = None
+    """Mean time between failures of the cluster, machines that are taken back included [s]; None if owned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,22 @@ def trained_parameters(job: TrainingJob) -> float:
     return sum(layer.count * adapter_parameters(layer, job, formats) for layer in layers_of(job.model))
 
 
+def failures_of(
+    checkpoint: CheckpointMethod, reliability: Reliability, nodes: int, *, is_spot: bool, count: int
+) -> FailureModel:
+    """Return how often a cluster fails, machines that are taken back included, and what a failure costs."""
+    model = FailureModel(
+        cluster_mtbf_s(count, reliability.accelerator_mtbf_s),
+        checkpoint.stall_s,
+        checkpoint.write_s,
+        reliability.restart_s + checkpoint.write_s,
+        checkpoint.least_interval_s,
+    )
+    if not is_spot:
+        return model
+    return with_spot(model, nodes, reliability.spot_interruptions_per_node_hour / HOUR_S)
+
+
 def goodput_of(
     found: PlanFound,
     checkpoint: CheckpointMethod,
@@ -173,15 +189,7 @@ def goodput_of(
     count: int,
 ) -> Goodput:
     """Return the part of a plan's time that failures leave."""
-    model = FailureModel(
-        cluster_mtbf_s(count, reliability.accelerator_mtbf_s),
-        checkpoint.stall_s,
-        checkpoint.write_s,
-        reliability.restart_s + checkpoint.write_s,
-        checkpoint.least_interval_s,
-    )
-    if is_spot:
-        model = with_spot(model, nodes, reliability.spot_interruptions_per_node_hour / HOUR_S)
+    model = failures_of(checkpoint, reliability, nodes, is_spot=is_spot, count=count)
     plan = found.plan
     if reliability.elastic and plan.data_parallel > 1:
         replica = count / plan.data_parallel / node_of(found)

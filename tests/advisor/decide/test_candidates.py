@@ -209,3 +209,40 @@ def test_a_release_before_a_format_came_does_not_serve_it() -> None:
     for chip, old in (("h100-sxm", False), ("a100-sxm-80gb", False), ("b200-sxm", True)):
         for release, serves in (("0.5.12", old), ("0.5.13", True), ("", True)):
             assert ("nvfp4" in weight_formats(sglang, accelerators.by_id(chip), release)) == serves
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm", "tensorrt-llm"])
+@pytest.mark.parametrize(
+    ("model", "gpu"),
+    [("deepseek-v3.2", "h100-sxm"), ("deepseek-r1", "a100-sxm-80gb"), ("kimi-k2", "h100-sxm")],
+)
+def test_a_latent_mixture_beyond_one_domain_is_also_spread_by_ranks_of_attention(
+    engine: str, model: str, gpu: str
+) -> None:
+    """The layout that SGLang and vLLM recommend for it; a latent cache is repeated by tensor parallelism alone."""
+    found, why = find_candidates(model, gpu, engine=engine, longest=20_000.0)
+    runs = {each.deployment.data_parallel > 1: each for each in found}
+    assert len(found) in (0, 2), why
+    if not found:
+        return
+    spread = runs[True]
+    assert spread.deployment.expert_parallel == spread.deployment.data_parallel > 8
+    assert spread.memory.kv_capacity_tokens > runs[False].memory.kv_capacity_tokens
+    has_own = engine == "sglang"
+    assert (spread.memory_fraction is not None) == has_own
+    settings = LaunchSettings(dp=16, ep=16, memory_fraction=spread.memory_fraction)
+    assert ("--mem-fraction-static" in launch(engines.by_id(engine), "m", settings).argv) == has_own
+
+
+def test_layouts_of_attention_ranks_are_for_latent_caches_alone() -> None:
+    found, _ = find_candidates("qwen3-235b-a22b-2507", "a100-sxm-40gb", engine="vllm", precisions=("bf16",))
+    assert found
+    assert all(
+        each.deployment.data_parallel == 1 for each in found if each.deployment.accelerators_per_replica > 8
+    )
+
+
+@pytest.mark.parametrize("gpu", ["l40s", "rtx-4090", "a100-pcie-80gb", "h100-sxm", "gb200"])
+def test_layouts_of_one_machine_are_all_candidates(gpu: str) -> None:
+    found, _ = find_candidates("llama-3.1-8b", gpu, engine="vllm", precisions=("bf16",))
+    assert {2, 4} <= {each.deployment.tensor_parallel for each in found}

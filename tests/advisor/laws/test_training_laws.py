@@ -280,6 +280,15 @@ def test_an_infeasible_term_has_no_dollars(cli: Cli) -> None:
     assert bills["spot"]["feasible"] is False
     assert bills["spot"]["usd"] is None
     assert bills["spot"]["days"] is None
+    assert bills["spot"]["mtbf_s"] < bills["on_demand"]["mtbf_s"]
+
+
+def test_a_term_that_is_not_feasible_says_how_often_machines_are_lost(cli: Cli) -> None:
+    asked = "advisor recommend --model 405b --workload train --tokens 15T --gpu h100 --gpus 16384 --explain"
+    words = " ".join(cli(asked).out.split())
+    assert re.search(
+        r"spot at [\w-]+ is not feasible: 2,048 machines lose one every [\d.]+ \w+, which", words
+    )
 
 
 @pytest.mark.parametrize(
