@@ -38,17 +38,9 @@ def usable_processes() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def require_joblib() -> None:
-    """Refuse several processes if the package that runs them is missing.
-
-    Raises: MissingHardwareError: joblib is not installed.
-    """
-    if find_spec("joblib") is None:
-        raise MissingHardwareError(
-            "several processes need joblib",
-            why="it is not installed",
-            fix="pip install joblib, or --workers 1",
-        )
+def runs_processes() -> bool:
+    """Whether the package that runs several processes is installed."""
+    return find_spec("joblib") is not None
 
 
 def outcomes(ask: Ask, points: Iterable[SweepPoint], workers: Workers) -> Iterator[Outcome]:

@@ -66,7 +66,7 @@ class ItemJob:
             image = self.image
             frames = f"{image.frames} frames of " if image.frames > 1 else ""
             guided = " with guidance" if image.guided else ""
-            return f"{frames}{image.width} x {image.height} pixels, {image.steps} steps{guided}"
+            return f"{frames}{image.width} x {image.height} pixels, {image.steps} step{'s' * (image.steps > 1)}{guided}"
         if self.texts is not None:
             query = f" and a query of {self.texts.query_tokens:,}" if self.texts.query_tokens else ""
             return f"{self.texts.tokens:,} tokens{query}"
