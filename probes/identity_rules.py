@@ -59,7 +59,8 @@ def check_machine(
     checks = [check_count(machine, num_expected)] if machine.gpus or num_expected else []
     for gpu in machine.gpus:
         if accelerator is not None:
-            checks.append(check_sku(gpu, accelerator, "order" if is_ordered else "its own claim"))
+            source = "order" if is_ordered else "its own claim"
+            checks.append(check_sku(gpu, accelerator, source, by_name=machine.runtime == "pasted"))
             checks += [found for rule in RULES if (found := rule(gpu, accelerator)) is not None]
         checks += [found for rule in PLAIN_RULES if (found := rule(gpu)) is not None]
     if accelerator is not None:
@@ -113,16 +114,16 @@ def check_count(machine: ProbedMachine, num_expected: int | None) -> Measurement
     )
 
 
-def check_sku(gpu: Gpu, accelerator: Accelerator, source: str) -> Measurement:
+def check_sku(gpu: Gpu, accelerator: Accelerator, source: str, *, by_name: bool = False) -> Measurement:
     """Check the board by its PCI id, and its name against it.
 
-    Without a PCI id, the driver's name of this board passes, that of another fails, and any other warns; whoever asks
-    for proof asks for the id too, as a name can be changed. An id that is not listed warns.
+    A name can be changed: without a PCI id that is listed, the name of another board fails, any other warns. The name
+    of this board passes `by_name`, where another check asks for the id that was not shown.
     """
     is_other = _is_other_board(gpu, accelerator)
     if not gpu.accelerator:
         pci_id = gpu.pci_device_id
-        is_named = not pci_id and _named_board(gpu) == accelerator.id
+        is_named = by_name and not pci_id and _named_board(gpu) == accelerator.id
         note = f"PCI id {pci_id} is not in the list" if pci_id else "judged by its name, which can be changed"
         verdict: Status = "fail" if is_other else "pass" if is_named else "warn"
         remediation = _PROVE_BOARD if verdict == "warn" else ""

@@ -126,7 +126,7 @@ def judge_port(bytes_per_s: float, test: str, ordered: str) -> Measurement:
         id="network.rate", instrument="pasted", pattern=test, value=bytes_per_s, unit="bytes/s"
     )
     port = order.gbit_per_s * GIGA / BITS_PER_BYTE
-    return _judged(found, Expectation(port, "similar", "order: the rate of a port")) if port else found
+    return _with_verdict(found, Expectation(port, "similar", "order: the rate of a port")) if port else found
 
 
 def judge_between_hosts(
@@ -150,10 +150,10 @@ def judge_between_hosts(
     within = accelerator and expected_all_reduce(accelerator, ranks_per_host, "ring", False)
     if within and ranks_per_host > 1 and within.value < expected.value:
         expected = replace(expected, value=within.value, source=within.source)
-    return _judged(found, expected)
+    return _with_verdict(found, expected)
 
 
-def _judged(rate: Measurement, expectation: Expectation) -> Measurement:
+def _with_verdict(rate: Measurement, expectation: Expectation) -> Measurement:
     """Return a rate between hosts with its verdict."""
     status = judge_rate(float(rate.value or 0.0), expectation)
     required = bands_of(rate.id, expectation.kind)[1] * expectation.value

@@ -293,7 +293,7 @@ def assess_proof(
     health = [_health(check) for report in proof.links for check in report.checks]
     checks += [with_text(check) for check in (*health, *_sums(proof), *_means(proof))]
     checks += [with_text(check) for check in (_consistency(proof, machine), _coverage(proof, machine))]
-    checks += list(_unjudged(proof, checks))
+    checks += list(_list_unjudged(proof, checks))
     return machine, board, checks
 
 
@@ -467,7 +467,7 @@ def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:
     return Measurement.ruled("pasted.coverage", words, "complete", status, instrument="pasted")
 
 
-def _unjudged(proof: PastedProof, checks: Sequence[Measurement]) -> Iterator[Measurement]:
+def _list_unjudged(proof: PastedProof, checks: Sequence[Measurement]) -> Iterator[Measurement]:
     """Yield what was read and judged by no check, with the reason."""
     judged = [check.id for check in checks if check.status in JUDGED]
     for source in proof.sources:

@@ -31,7 +31,7 @@ def warn(*texts: str) -> None:
 
 
 _INTERRUPTIONS: Final[list[str]] = []
-"""What commands have told of the interruption that ends this run."""
+"""Words of the commands about the interruption that ends this run."""
 
 
 def tell_interrupted(words: str) -> None:

@@ -164,7 +164,8 @@ def _num_sizes(text: str) -> int | None:
     found = _SIZES.search(text)
     if found is None or int(found[3]) < 2 or not 0 < int(found[1]) <= int(found[2]):
         return None
-    number, size = 1, int(found[1])
+    number = 1
+    size = int(found[1])
     while (size := size * int(found[3])) <= int(found[2]):
         number += 1
     return number

@@ -343,7 +343,7 @@ def nccl(rates, num_hosts=1, each=8, header=True, mean=None, program="all_reduce
     return "\n".join([*lines, f"# Avg bus bandwidth    : {stated:.4f}", ""])
 
 
-def judged(texts, order=("h100-sxm", 8), network=""):
+def judge_texts(texts, order=("h100-sxm", 8), network=""):
     """Return the checks of pasted texts by id, and the proof."""
     proof = read_proof([(f"{i}.txt", text) for i, text in enumerate(texts)])
     board = accelerators.get(order[0]).record if order else None
@@ -371,7 +371,7 @@ OUTPUTS = {
 @pytest.mark.parametrize("order", [None, ("h100-sxm", 8), ("h100-sxm", None), ("l40s", 8)])
 @pytest.mark.parametrize("names", [*((name,) for name in OUTPUTS), *itertools.combinations(OUTPUTS, 2)])
 def test_what_is_read_is_judged_or_said_to_be_unjudged_and_never_missing(names, order, network):
-    proof, found = judged([OUTPUTS[name] for name in names], order, network)
+    proof, found = judge_texts([OUTPUTS[name] for name in names], order, network)
     read = {title for source in proof.sources for title in source["formats"].split(", ")}
     (coverage,) = found["pasted.coverage"]
     missing = str(coverage.value).removeprefix("without ").split(", ")
@@ -402,7 +402,7 @@ def test_a_matrix_is_judged_alike_with_and_without_rows_of_network_cards(
     for link, status in (("NV18", "pass"), ("NV14", "fail"), ("SYS", "fail"), ("PHB", "fail")):
         for nic_rows in (True, False):
             text = topology(num_gpus, num_nics, link, nic_rows, separator, prompt)
-            _, found = judged([text], ("h100-sxm", num_gpus))
+            _, found = judge_texts([text], ("h100-sxm", num_gpus))
             assert {check.status for check in found["identity.nvlink"]} == {status}
             assert found["identity.count"][0].status == "pass"
 
@@ -414,19 +414,22 @@ def test_a_matrix_whose_rows_were_cut_is_refused() -> None:
 
 
 @pytest.mark.parametrize("header", [True, False])
-@pytest.mark.parametrize(("num_hosts", "each", "network", "line_rate"), [
-    (2, 8, "InfiniBand 8x400Gb", 400.0),
-    (4, 8, "RoCE 8x200Gb", 200.0),
-    (2, 4, "InfiniBand 4x200Gb", 100.0),
-    (3, 8, "InfiniBand HDR", 25.0),
-    (16, 8, "Ethernet 2x100Gb", 25.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("num_hosts", "each", "network", "line_rate"),
+    [
+        (2, 8, "InfiniBand 8x400Gb", 400.0),
+        (4, 8, "RoCE 8x200Gb", 200.0),
+        (2, 4, "InfiniBand 4x200Gb", 100.0),
+        (3, 8, "InfiniBand HDR", 25.0),
+        (16, 8, "Ethernet 2x100Gb", 25.0),
+    ],
+)
 def test_sums_across_hosts_are_held_against_the_ordered_network(header, num_hosts, each, network, line_rate):
     for share, status in ((0.93, "pass"), (0.85, "pass"), (0.72, "warn"), (0.5, "fail"), (0.03, "fail")):
         if not header and share * line_rate < 1.0:
             continue  # the ranks cannot be read from figures of two decimals: such a text is refused
         text = nccl([share * line_rate] * 4, num_hosts, each, header)
-        _, found = judged([text], ("h100-sxm", each), network)
+        _, found = judge_texts([text], ("h100-sxm", each), network)
         (rate,) = found["network.rate"]
         assert (rate.status, "hosts" in rate.pattern) == (status, True)
         assert "collective.all_reduce" not in found
@@ -435,13 +438,13 @@ def test_sums_across_hosts_are_held_against_the_ordered_network(header, num_host
 
 
 def test_one_rank_a_host_is_not_held_against_all_ports() -> None:
-    _, found = judged([nccl([46.0], 2, 1)], ("h100-sxm", None), "InfiniBand 8x400Gb")
+    _, found = judge_texts([nccl([46.0], 2, 1)], ("h100-sxm", None), "InfiniBand 8x400Gb")
     assert found["network.rate"][0].status == "pass"
 
 
 @pytest.mark.parametrize(("rate", "status"), [("391.50", "pass"), ("330.00", "warn"), ("94.00", "fail")])
 def test_a_test_of_a_port_is_held_against_the_ordered_rate(rate, status):
-    _, found = judged([NETWORK_TEST.format(rate=rate)], ("h100-sxm", 8), "InfiniBand 8x400Gb")
+    _, found = judge_texts([NETWORK_TEST.format(rate=rate)], ("h100-sxm", 8), "InfiniBand 8x400Gb")
     assert [check.status for check in found["network.rate"]] == [status]
 
 
@@ -453,13 +456,13 @@ def test_a_sum_fails_only_below_what_every_algorithm_gives(board):
     most = expected_all_reduce(accelerator, 8, "nvls", False).value / 1e9
     ladder = [0.5 * ring, 0.99 * ring, 0.5 * (0.99 * ring + most), most]
     texts = [nccl([rate]).replace("NVIDIA H100 80GB HBM3", accelerator.name) for rate in ladder]
-    found = [judged([text], (board, 8))[1]["collective.all_reduce"][0] for text in texts]
+    found = [judge_texts([text], (board, 8))[1]["collective.all_reduce"][0] for text in texts]
     assert [check.status for check in (found[0], found[-1])] == ["fail", "pass"]
     assert all(check.status != "fail" for check in found[1:])
     if ring < 0.8 * most:
         assert (found[1].status, "NVLS" in found[1].note) == ("warn", True)
     for before in ("NCCL_ALGO=Ring", "NCCL_NVLS_ENABLE=0"):
-        (check,) = judged([nccl([0.99 * ring], before=before)], (board, 8))[1]["collective.all_reduce"]
+        (check,) = judge_texts([nccl([0.99 * ring], before=before)], (board, 8))[1]["collective.all_reduce"]
         assert (check.status, "ring" in check.pattern) == ("pass", True)
 
 
@@ -471,7 +474,7 @@ def test_fewer_lanes_than_possible_are_told_from_an_idle_generation(now, load, s
     text = re.sub(r"(Link Width\n +Max +: 16x\n +Current +: )\d+x", rf"\g<1>{now}x", text)
     text = re.sub(r"(PCIe Generation\n +Max +: 5\n +Current +: )\d", r"\g<1>1", text)
     text = re.sub(r"(Utilization\n +G[Pp][Uu] +: )\d+", rf"\g<1>{load}", text)
-    _, found = judged([text])
+    _, found = judge_texts([text])
     assert {check.status for check in found["identity.pcie"]} == {status}
 
 
@@ -479,11 +482,11 @@ def test_fewer_lanes_than_possible_are_told_from_an_idle_generation(now, load, s
 def test_a_stated_mean_is_that_of_its_rows(rates):
     mean = sum(rates) / len(rates)
     for stated, status in ((mean, "pass"), (mean * 1.002, "pass"), (mean * 1.5, "fail"), (451.2, "fail")):
-        assert judged([nccl(rates, mean=stated)])[1]["pasted.mean"][0].status == status
+        assert judge_texts([nccl(rates, mean=stated)])[1]["pasted.mean"][0].status == status
     cut = nccl(rates, mean=mean * 1.5).splitlines()
     rows = [place for place, line in enumerate(cut) if line[:1].isdigit()]
     del cut[rows[0]]
-    assert judged(["\n".join(cut)])[1]["pasted.mean"][0].status == "warn"
+    assert judge_texts(["\n".join(cut)])[1]["pasted.mean"][0].status == "warn"
 
 
 def test_equal_findings_of_all_gpus_are_one_row(cli):
@@ -495,6 +498,6 @@ def test_equal_findings_of_all_gpus_are_one_row(cli):
 
 def test_the_memory_of_another_board_was_not_modified() -> None:
     text = TABLE.replace("H100 80GB HBM3", "H20           ").replace("81559MiB", "97871MiB")
-    _, found = judged([text])
+    _, found = judge_texts([text])
     assert {check.status for check in found["identity.sku"]} == {"fail"}
     assert {(check.status, check.note) for check in found["identity.memory"]} == {("info", "another board's")}

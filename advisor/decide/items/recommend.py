@@ -373,7 +373,7 @@ def _nothing(
 ) -> InfeasibleError:
     slow = [reason for reason in reasons.values() if isinstance(reason, TooSlowAlone)]
     fastest = min(slow, key=lambda reason: reason.alone_s, default=None)
-    first = {str(reason): name for name, reason in reversed(reasons.items())}
+    first = {str(reason): name for name, reason in reversed(list(reasons.items()))}
     why = "; ".join([f"{name}: {reason}" for reason, name in reversed(first.items())][:3])
     if fastest is not None:
         why = f"on the fastest, {fastest}"

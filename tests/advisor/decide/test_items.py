@@ -271,7 +271,7 @@ JOBS = [
 
 @pytest.mark.parametrize(("model", "job"), JOBS, ids=[job.workload for _, job in JOBS])
 def test_what_the_engine_cannot_run_on_is_not_ranked(model, job):
-    """A winner without a start command, beside options with one, is no winner."""
+    """An option without a start command does not win against options that have one."""
     scenario = ItemScenario(model, job, 2.0, 20.0, Constraints(), DAY, top=50)
     found = recommend_items(scenario)
     lacking = {
