@@ -272,6 +272,8 @@ def assess_proof(
     # Where no text shows a GPU, none says that there is none: their number is not judged.
     counted = num_ordered if machine.gpus or _shows_devices(proof) else None
     checks = check_machine(machine, board, counted, is_ordered=ordered is not None)
+    if not _shows_devices(proof) and proof.topology is None and not proof.links:
+        checks = [_as_least_count(check) for check in checks]
     checks += check_conditions(_states(machine), machine.gpus)
     checks += check_errors(machine.gpus)
     number = max(len(machine.gpus), _num_gpus_seen(proof))
@@ -295,6 +297,19 @@ def assess_proof(
     checks += [with_text(check) for check in (_consistency(proof, machine), _coverage(proof, machine))]
     checks += list(_list_unjudged(proof, checks))
     return machine, board, checks
+
+
+def _as_least_count(check: Measurement) -> Measurement:
+    """Return a failed check of the number of GPUs as a warning: a run may use fewer GPUs than there are."""
+    if (
+        check.id != "identity.count"
+        or check.status != "fail"
+        or float(check.value or 0) > float(check.expected or 0)
+    ):
+        return check
+    note = "ranks of a run, which may be fewer than the GPUs"
+    remediation = "Paste nvidia-smi -L, which lists all GPUs."
+    return check.model_copy(update={"status": "warn", "note": note, "remediation": remediation})
 
 
 def _shows_devices(proof: PastedProof) -> bool:

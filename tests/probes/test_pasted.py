@@ -437,6 +437,18 @@ def test_sums_across_hosts_are_held_against_the_ordered_network(header, num_host
             assert found["identity.count"][0].status == "pass"
 
 
+@pytest.mark.parametrize(("num_hosts", "each"), [(1, 4), (1, 2), (2, 1), (4, 4)])
+def test_ranks_of_a_run_are_the_least_number_of_gpus(num_hosts, each):
+    """A run may use some of the GPUs; a list of them that is short, or more ranks than were ordered, is no doubt."""
+    text = nccl([40.0], num_hosts, each)
+    _, found = judge_texts([text], ("h100-sxm", 8), "InfiniBand 8x400Gb")
+    assert found["identity.count"][0].status == "warn"
+    _, found = judge_texts([text, topology(each)], ("h100-sxm", 8))
+    assert found["identity.count"][0].status == "fail"
+    _, found = judge_texts([nccl([40.0], 2, 8)], ("h100-sxm", 4))
+    assert found["identity.count"][0].status == "fail"
+
+
 def test_one_rank_a_host_is_not_held_against_all_ports() -> None:
     _, found = judge_texts([nccl([46.0], 2, 1)], ("h100-sxm", None), "InfiniBand 8x400Gb")
     assert found["network.rate"][0].status == "pass"
