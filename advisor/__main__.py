@@ -50,6 +50,9 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
 
 def _interrupted_exit_code() -> int:
     """The exit code of Ctrl-C, which the interpreter would replace by a signal where code in a text was interrupted."""
+    from advisor.cli.notes import end_interrupted
+
+    end_interrupted()
     exec("")  # a dataclass is made that way; only the next text forgets the interruption
     return 130
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import AdvisorError, MissingHardwareError
+from advisor.catalog.errors import AdvisorError, MissingHardwareError, install_command
 from advisor.catalog.legible import legible
 from advisor.catalog.resolve import near_misses
 from advisor.cli.command import commands, folders_for
@@ -239,7 +239,7 @@ class Result:
             from advisor.render.matplotlib_chart import draw_chart
         except ImportError:
             raise MissingHardwareError(
-                "matplotlib, which draws charts, is not installed", fix="pip install '.[notebook]' in a clone"
+                "matplotlib, which draws charts, is not installed", fix=install_command("notebook")
             ) from None
         return draw_chart(known[name])
 

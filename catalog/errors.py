@@ -36,6 +36,11 @@ class MissingHardwareError(AdvisorError):
     exit_code = 6
 
 
+def install_command(extra: str) -> str:
+    """Return the command that adds the packages of an optional extra, to a checkout as to an installed wheel."""
+    return f"pip install 'ai-hardware-advisor[{extra}]'"
+
+
 def whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
     """Refuse a value that is not a whole number in a range.
 

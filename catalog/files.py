@@ -1,5 +1,6 @@
 """Data files in the field's customary units: readers, and errors that name the fault."""
 
+import codecs
 import contextlib
 import csv
 import datetime
@@ -10,7 +11,8 @@ import itertools
 import json
 import re
 import tomllib
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,6 +32,9 @@ MOST_DOCUMENT_BYTES: Final = 20_000_000
 """Largest file that is parsed as a whole [bytes]: a parsed JSON document takes up to 30 times its size in memory."""
 MOST_TOML_BYTES: Final = 1_000_000
 """Largest TOML file [bytes]: a megabyte of the costliest keys takes 1 s and 200 MB to parse."""
+_SNIFFED_BYTES: Final = 65_536
+"""First bytes of a file of lines by which its encoding is told."""
+_NOT_WINDOWS_1252: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
 _MOST_KEY_PARTS: Final = 16
 """Maximum number of parts of a dotted key: time and memory of the parser grow with their square."""
 _KEY_PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)"""
@@ -54,13 +59,28 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 def read_text(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> str:
     """Return the whole text of a file, with lines ending in a line feed.
 
-    Raises: InputFileError: the file is missing, a folder, too large, unreadable or not UTF-8.
+    Raises: InputFileError: the file is missing, a folder, too large, unreadable or in another encoding.
     """
     with _translate_errors(path), path.open("rb") as file:
         content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
             raise too_large(str(path), most_bytes)
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        return content.decode(_encoding_of(content)).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _encoding_of(start: bytes) -> str:
+    """Return the encoding of a text by its first bytes: UTF-8, UTF-16 with its mark, or Windows-1252, in which Excel
+    saves a CSV.
+
+    Bytes that are no UTF-8 are Windows-1252 where none of them is a control character or undefined there.
+    """
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return "utf-8-sig" if _NOT_WINDOWS_1252.search(start) else "cp1252"
+    return "utf-8-sig"
 
 
 def read_lines(path: Path, most_bytes: int | None = None) -> Iterator[str]:
@@ -69,7 +89,9 @@ def read_lines(path: Path, most_bytes: int | None = None) -> Iterator[str]:
     Raises: InputFileError: see `read_text`; or a line is longer than a document may be.
     """
     most_bytes = MOST_FILE_BYTES if most_bytes is None else most_bytes
-    with _translate_errors(path), path.open(encoding="utf-8-sig") as file:
+    with _translate_errors(path), path.open("rb") as raw:
+        encoding = _encoding_of(raw.read(_SNIFFED_BYTES))
+    with _translate_errors(path), path.open(encoding=encoding) as file:
         num_read = 0
         while line := file.readline(MOST_DOCUMENT_BYTES):
             num_read += len(line)
@@ -140,7 +162,9 @@ def _translate_errors(path: Path) -> Iterator[None]:
         raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
     except UnicodeDecodeError:
         raise InputFileError(
-            f"{path}: not a text file", why="it is not UTF-8", fix="save it as UTF-8 text"
+            f"{path}: not a text file that is read",
+            why="it is neither UTF-8, UTF-16 with a byte-order mark nor Windows-1252",
+            fix="save it as UTF-8 text",
         ) from None
     except (OSError, ValueError) as error:  # a null byte in the name
         why = getattr(error, "strerror", None) or str(error)
@@ -419,7 +443,15 @@ def check_record(record_type: type[RecordT], values: Mapping[str, Any], where: s
     try:
         return record_type.model_validate(values)
     except ValidationError as error:
-        problems = [_problem(detail) for detail in error.errors(include_url=False)]
+        details = error.errors(include_url=False)
+        if renamed := _misspelt(details, record_type):
+            wrong, right = renamed
+            raise InputFileError(
+                f"{where}: field {wrong}: unknown",
+                why=f"the field is called {right}",
+                fix=f"rename it {right}",
+            ) from None
+        problems = [_problem(detail) for detail in details]
         field, value, rule = problems[0]
         more = "; ".join(f"field {f}: {v}: {r}" for f, v, r in problems[1:])
         raise InputFileError(
@@ -442,6 +474,21 @@ def named_records(record_type: type[RecordT], file: str, table: str = "") -> dic
         name: check_record(record_type, {"id": name, **entry} if has_id else entry, f"{file}: {name}")
         for name, entry in (found[table] if table else found).items()
     }
+
+
+def _misspelt(details: Sequence[Any], record_type: type[BaseModel]) -> tuple[str, str] | None:
+    """Return the first unknown field of which the spelling is near that of a known one, and that one; None without."""
+    for detail in details:
+        if detail["type"] != "extra_forbidden":
+            continue
+        *above, name = detail["loc"]
+        beside = [
+            one["loc"][-1] for one in details if one["type"] == "missing" and [*one["loc"][:-1]] == above
+        ]
+        known = [*beside, *(() if above else record_type.model_fields)]
+        if near := get_close_matches(str(name), map(str, known), 1):
+            return ".".join(map(str, detail["loc"])), near[0]
+    return None
 
 
 def _problem(detail: Any) -> tuple[str, str, str]:

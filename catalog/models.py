@@ -83,7 +83,12 @@ def get(ref: str) -> Chosen[Model]:
     if (in_file := _of_gguf(ref)) is not None:
         return in_file
     if (name := _name_elsewhere(ref)) != ref:
-        chosen = get(name)
+        try:
+            chosen = get(name)
+        except UnknownNameError as error:
+            raise UnknownNameError(
+                f"{ref}: no such file or folder", why=error.what, fix=error.fix, hint=error.hint
+            ) from None
         return chosen._replace(note="; ".join(filter(None, (f"{ref} is not on this machine", chosen.note))))
     if is_path(ref):
         from advisor.catalog.hf.config import model_from_hf_config
@@ -328,14 +333,18 @@ _WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\|\.{1,2}\\")
 def name_in_path(name: str) -> str:
     """Return the name of the model in a path of another machine, as logs, results and start commands have it.
 
-    /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A path that exists here stays as it is.
+    /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A file of a folder, config.json, has the
+    folder's name. A path that exists here stays as it is.
     """
     if _WINDOWS.match(name):
         name = name.replace("\\", "/")
     elif not name.startswith(("/", "./", "../", "~")) or expand_home(name).exists():
         return name
     cached = _HUB_FOLDER.fullmatch(name)
-    return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]
+    if cached:
+        return f"{cached[1]}/{cached[2]}"
+    folder, _, last = name.rstrip("/").rpartition("/")
+    return folder.rpartition("/")[2] if last.endswith(".json") else last
 
 
 def _name_elsewhere(ref: str) -> str:

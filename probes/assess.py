@@ -15,7 +15,7 @@ _MUST_BE_JUDGED: Final = ("memory.touch", "memory", "compute.matmul", "compute.s
 _MUST_BE_RIGHT: Final = ("truth.product", "truth.sum", "truth.copy")
 _MUST_BE_MEASURED: Final = ("host_link",)
 _GROUP_MUST_BE_MEASURED: Final = ("peer.copy", "collective.all_reduce")
-_JUDGED: Final = ("pass", "warn", "fail")
+JUDGED: Final = ("pass", "warn", "fail")
 HUNG: Final = "took longer than"
 """Words in the note of a step that was stopped because it hung."""
 
@@ -112,7 +112,7 @@ def _has(judged: Iterable[Measurement], name: str, *, must_be_judged: bool = Fal
     return any(
         (m.id == name or m.id.startswith(f"{name}."))
         and m.value is not None
-        and (not must_be_judged or m.status in _JUDGED)
+        and (not must_be_judged or m.status in JUDGED)
         and (name != "memory" or m.id != "memory.touch")
         for m in judged
     )

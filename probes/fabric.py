@@ -147,13 +147,12 @@ def expected_all_reduce(
         link = pcie_bytes_per_s(accelerator)
         source = f"estimate: {PCIE_GROUP_FRACTION:.0%} of the PCIe link"
         return Expectation(PCIE_GROUP_FRACTION * link, "host", source) if link else None
-    if not fabric.in_network_reduction:
-        algorithm = "ring"
+    algorithm = "ring" if algorithm == "ring" or not fabric.in_network_reduction else "nvls"
     if known := published_expectation(accelerator, "collective.all_reduce", num_ranks, algorithm):
         return known
     rate = scale_up.bytes_per_s
     if fabric.topology == "mesh":
         rate *= min(1.0, (num_ranks - 1) / max(1, scale_up.max_domain - 1))
-    fraction = GROUP_FRACTION.get(algorithm, GROUP_FRACTION["ring"])
-    source = f"estimate: {fraction:.0%} of a GPU's links ({fabric.id}, {algorithm or 'ring'})"
+    fraction = GROUP_FRACTION[algorithm]
+    source = f"estimate: {fraction:.0%} of a GPU's links ({fabric.id}, {algorithm})"
     return Expectation(fraction * rate, "estimate", source)

@@ -59,7 +59,8 @@ def check_machine(
     checks = [check_count(machine, num_expected)] if machine.gpus or num_expected else []
     for gpu in machine.gpus:
         if accelerator is not None:
-            checks.append(check_sku(gpu, accelerator, "order" if is_ordered else "its own claim"))
+            source = "order" if is_ordered else "its own claim"
+            checks.append(check_sku(gpu, accelerator, source, by_name=machine.runtime == "pasted"))
             checks += [found for rule in RULES if (found := rule(gpu, accelerator)) is not None]
         checks += [found for rule in PLAIN_RULES if (found := rule(gpu)) is not None]
     if accelerator is not None:
@@ -113,21 +114,19 @@ def check_count(machine: ProbedMachine, num_expected: int | None) -> Measurement
     )
 
 
-def check_sku(gpu: Gpu, accelerator: Accelerator, source: str) -> Measurement:
+def check_sku(gpu: Gpu, accelerator: Accelerator, source: str, *, by_name: bool = False) -> Measurement:
     """Check the board by its PCI id, and its name against it.
 
-    A name can be changed: without a PCI id that is listed, the name of another board fails, any other warns.
+    A name can be changed: without a PCI id that is listed, the name of another board fails, any other warns. The name
+    of this board passes `by_name`, where another check asks for the id that was not shown.
     """
     is_other = _is_other_board(gpu, accelerator)
     if not gpu.accelerator:
         pci_id = gpu.pci_device_id
-        note = (
-            f"PCI id {pci_id} is not in the list"
-            if pci_id
-            else "judged by its name alone, which can be changed"
-        )
-        verdict: Status = "fail" if is_other else "warn"
-        remediation = "" if is_other else _PROVE_BOARD
+        is_named = by_name and not pci_id and _named_board(gpu) == accelerator.id
+        note = f"PCI id {pci_id} is not in the list" if pci_id else "judged by its name, which can be changed"
+        verdict: Status = "fail" if is_other else "pass" if is_named else "warn"
+        remediation = _PROVE_BOARD if verdict == "warn" else ""
         found = _compare("sku", gpu, gpu.name or "unknown", accelerator.id, verdict, source=source, note=note)
         return found.model_copy(update={"remediation": remediation})
     status: Status = "pass" if gpu.accelerator == accelerator.id else "fail"
@@ -141,14 +140,21 @@ def check_sku(gpu: Gpu, accelerator: Accelerator, source: str) -> Measurement:
 def _is_other_board(gpu: Gpu, accelerator: Accelerator) -> bool:
     """Whether the driver's name is that of another board; its memory is not judged here, as boards of several sizes
     have one name."""
-    try:
-        named = accelerators.get(gpu.name).record.id
-    except UnknownNameError:
+    named = _named_board(gpu)
+    if not named:
         model = next((part for part in accelerator.id.split("-") if any(map(str.isdigit, part))), "")
         return gpu.vendor == "nvidia" and bool(gpu.name) and model not in gpu.name.lower()
     if accelerator.id not in accelerators.all_ids():
         return False
     return _MEMORY_OF_ID.sub("", named) != _MEMORY_OF_ID.sub("", accelerator.id)
+
+
+def _named_board(gpu: Gpu) -> str:
+    """Return the id of the board that the driver's name means; empty if it means none."""
+    try:
+        return accelerators.get(gpu.name).record.id
+    except UnknownNameError:
+        return ""
 
 
 def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -170,8 +176,9 @@ def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     status: Status = "pass" if gpu.memory_bytes >= required else "fail"
     note = ""
     if gpu.memory_bytes > MAX_MEMORY_FRACTION * accelerator.memory_bytes and not accelerator.unified_memory:
-        status = "warn"
-        note = "more than the board is sold with: it was modified"
+        is_other = gpu.accelerator != accelerator.id if gpu.accelerator else _is_other_board(gpu, accelerator)
+        status = "info" if is_other else "warn"
+        note = "another board's" if is_other else "more than the board is sold with: it was modified"
     visible = gpu.visible_memory_bytes
     if visible is not None and visible < MIN_VISIBLE_FRACTION * gpu.memory_bytes:
         status = "fail"
@@ -216,7 +223,11 @@ def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """Check the PCIe link that the slot and the board allow."""
+    """Check the PCIe link that the slot and the board allow, and the lanes that it has now.
+
+    The generation of an idle link falls, and its width may (NVIDIA nvidia-smi documentation, "Link Width"): fewer lanes
+    than possible fail under load and warn otherwise.
+    """
     wanted_generation = accelerator.pcie_generation
     wanted_width = accelerator.pcie_lanes
     generation = gpu.pcie_max_generation
@@ -224,8 +235,14 @@ def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     if not generation or not width or not wanted_generation or not wanted_width:
         return None
     wide = width >= wanted_width and generation >= wanted_generation
+    status: Status = "pass" if wide else "fail"
     wanted = f"gen {wanted_generation} x{wanted_width}"
-    return _compare("pcie", gpu, f"gen {generation} x{width}", wanted, wide)
+    found = f"gen {generation} x{width}"
+    if gpu.pcie_width and gpu.pcie_width < min(width, wanted_width):
+        found += f", now x{gpu.pcie_width}"
+        is_busy = (gpu.utilization_fraction or 0.0) > MAX_FOREIGN_UTILIZATION
+        status = "fail" if is_busy or not wide else "warn"
+    return _compare("pcie", gpu, found, wanted, status)
 
 
 def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:

@@ -8,7 +8,7 @@ from advisor.catalog.formats.link_report import HealthCheck, LinkRate, LinkRepor
 from advisor.catalog.schema import Accelerator
 from advisor.probes.fabric import fabric_of, pair_rates
 from advisor.probes.record import Gpu, LinkTopology, Measurement, ProbedMachine, Status
-from advisor.probes.topology import parse
+from advisor.probes.topology import read_matrix
 from advisor.probes.verdict import WORST_FIRST, judge, verdict
 
 STATUSES: Final[Mapping[str, Status]] = {
@@ -51,7 +51,7 @@ def judge_links(report: LinkReport, accelerator: Accelerator | None) -> JudgedLi
     Assumes: the GPUs are numbered as in the report, and peers reach each other directly if the accelerator can.
     Source: probes.verdict.
     """
-    topology = parse(report.matrix) if report.matrix else None
+    topology = read_matrix(report.matrix) if report.matrix else None
     ports = [_judge_port(rate, accelerator) for rate in report.rates if rate.check == "network.port"]
     num_gpus = _num_gpus(report, topology)
     plain = [measurement_of(rate, num_gpus) for rate in report.rates if rate.check != "network.port"]

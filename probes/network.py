@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from advisor.catalog.units import BITS_PER_BYTE, GIGA, MEGA
-from advisor.probes.record import Measurement, NetworkPort, ProbedMachine
-from advisor.probes.verdict import with_text
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import BITS_PER_BYTE, GIB, GIGA, MEGA
+from advisor.probes.expectations import Expectation
+from advisor.probes.fabric import expected_all_reduce
+from advisor.probes.record import Basis, Measurement, NetworkPort, ProbedMachine
+from advisor.probes.verdict import bands_of, judge_rate, with_text
 
 Kind = Literal["InfiniBand", "Ethernet", "EFA", ""]
 _RDMA: Final = Path("/sys/class/infiniband")
@@ -23,6 +26,12 @@ _GENERATION_GBIT: Final = {"edr": 100.0, "hdr": 200.0, "ndr": 400.0, "xdr": 800.
 _PORTS: Final = re.compile(r"\b(\d+)\s*[x×]\s*(\d+)(?:\s*g|\b)")
 _RATE: Final = re.compile(r"\b(\d+)\s*g")
 _RATE_TOLERANCE: Final = 0.03
+_OF_PORTS: Final = 0.92
+"""Bus bandwidth of a ring over the rate of the ports: 46 to 48 of 50 GB/s for a port of 400 Gb/s (NVIDIA/nccl-tests
+issue 290)."""
+_RINGS: Final = ("collective.all_reduce", "collective.all_gather", "collective.reduce_scatter")
+_SOCKETS: Final = 0.3
+"""Fraction of the expected rate below which sockets are suspected: half of the ports leave more. Own assumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +94,81 @@ def _text(path: Path) -> str:
         return ""
 
 
-def check_network(machine: ProbedMachine, ordered: str) -> list[Measurement]:
-    """Check the ports against the order, and say that no rate between hosts was measured; nothing without an order."""
+def check_network(
+    machine: ProbedMachine, ordered: str, rates: Sequence[Measurement] = ()
+) -> list[Measurement]:
+    """Check the ports against the order, and return the rates between hosts; without an order nothing is checked.
+
+    An order of which no rate between hosts was measured warns.
+    """
     if not ordered:
-        return []
+        return list(rates)
     order = parse_network(ordered)
     how: dict[str, Any] = {"id": "identity.network", "instrument": "driver", "source": "order"}
     how |= {"expected": ordered, "required": ordered, "operator": "=="}
+    checked = list(rates) or [_rate_not_measured()]
     if machine.network_ports is None:
         unknown = Measurement(status="warn", note="the host's network ports were not shown", **how)
-        return [with_text(unknown), _rate_not_measured()]
+        return [with_text(unknown), *checked]
     active = [port for port in machine.network_ports if port.is_active is not False]
     fitting = [port for port in active if _fits(port, order)]
     value = describe_ports(active)
     is_right = len(fitting) >= order.num_ports
     missing = "" if is_right else f"{len(fitting)} of {order.num_ports} ports are what was ordered"
     check = Measurement(value=value, status="pass" if is_right else "fail", note=missing, **how)
-    return [with_text(check), _rate_not_measured()]
+    return [with_text(check), *checked]
+
+
+def judge_port(bytes_per_s: float, test: str, ordered: str) -> Measurement:
+    """Return the rate of one port between two hosts, judged by the ordered rate of a port if there is one."""
+    order = parse_network(ordered)
+    found = Measurement(
+        id="network.rate", instrument="pasted", pattern=test, value=bytes_per_s, unit="bytes/s"
+    )
+    port = order.gbit_per_s * GIGA / BITS_PER_BYTE
+    return _with_verdict(found, Expectation(port, "similar", "order: the rate of a port")) if port else found
+
+
+def judge_between_hosts(
+    run: Measurement, num_bytes: int, ranks_per_host: int, ordered: str, accelerator: Accelerator | None
+) -> Measurement:
+    """Return the bus bandwidth of a collective across hosts, judged by the ordered rate of a host's ports.
+
+    Rings through all ports reach the sum of their rates, of which headers and protocol take 8 %. One rank uses one
+    port. Links within a host may be slower than its ports. Messages below 1 GiB get more room, and other collectives
+    than those of rings are not judged.
+    """
+    order = parse_network(ordered)
+    found = run.model_copy(
+        update={"id": "network.rate", "pattern": f"{run.id.partition('.')[2]}, {run.pattern}"}
+    )
+    ports = order.gbit_per_s * GIGA / BITS_PER_BYTE * min(order.num_ports, ranks_per_host)
+    if not ports or run.id not in _RINGS:
+        return found
+    kind: Basis = "estimate" if num_bytes >= GIB else "host"
+    expected = Expectation(_OF_PORTS * ports, kind, f"order: {_OF_PORTS:.0%} of a host's ports in a ring")
+    within = accelerator and expected_all_reduce(accelerator, ranks_per_host, "ring", False)
+    if within and ranks_per_host > 1 and within.value < expected.value:
+        expected = replace(expected, value=within.value, source=within.source)
+    return _with_verdict(found, expected)
+
+
+def _with_verdict(rate: Measurement, expectation: Expectation) -> Measurement:
+    """Return a rate between hosts with its verdict."""
+    status = judge_rate(float(rate.value or 0.0), expectation)
+    required = bands_of(rate.id, expectation.kind)[1] * expectation.value
+    told: dict[str, Any] = {"expected": expectation.value, "required": required, "operator": ">="}
+    told |= {"source": expectation.source, "basis": expectation.kind, "status": status}
+    is_slow = status == "fail" and float(rate.value or 0.0) < _SOCKETS * expectation.value
+    note = "as if sockets carried the data instead of RDMA" if is_slow else ""
+    return with_text(rate.model_copy(update=told | {"note": note}))
 
 
 def _rate_not_measured() -> Measurement:
-    note = (
-        "a probe of one host moves nothing over its network: run ib_write_bw or nccl-tests between two hosts"
-    )
-    return with_text(Measurement(id="network.rate", status="warn", note=note, source="rule"))
+    note = "a probe of one host moves nothing over its network"
+    remediation = "Run ib_write_bw or nccl-tests between two of the hosts before you pay for their network."
+    how: dict[str, Any] = {"note": note, "remediation": remediation, "source": "rule"}
+    return with_text(Measurement(id="network.rate", status="warn", **how))
 
 
 def _fits(port: NetworkPort, order: OrderedNetwork) -> bool:

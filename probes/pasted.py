@@ -1,7 +1,7 @@
 """Verdict on pasted reports of a machine on which nothing can be installed: several texts make one machine."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,13 +11,13 @@ from advisor.catalog.formats.link_report import HealthCheck, LinkReport
 from advisor.catalog.formats.nccl_tests import NcclTestsRun
 from advisor.catalog.formats.registry import FORMATS
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import GIB, MIB
-from advisor.probes.assess import claimed_board
+from advisor.catalog.units import GIB, GIGA, MIB
+from advisor.probes.assess import JUDGED, claimed_board
 from advisor.probes.error_counts import check_errors
 from advisor.probes.identity_rules import check_conditions, check_machine
 from advisor.probes.link_judgement import STATUSES, excuse_sockets, measurement_of
 from advisor.probes.machine import accelerator_of
-from advisor.probes.network import check_network
+from advisor.probes.network import check_network, judge_between_hosts, judge_port
 from advisor.probes.pasted_network import is_pci_list, is_port_list, read_pci_list, read_port_list
 from advisor.probes.pasted_smi import (
     SmiReport,
@@ -31,7 +31,7 @@ from advisor.probes.pasted_smi import (
     read_smi_table,
     with_changes,
 )
-from advisor.probes.process import algorithm_of
+from advisor.probes.process import ANY, algorithm_of
 from advisor.probes.record import (
     Conditions,
     Gpu,
@@ -41,11 +41,14 @@ from advisor.probes.record import (
     ProbedMachine,
     Status,
 )
-from advisor.probes.topology import parse
+from advisor.probes.topology import read_matrix
 from advisor.probes.verdict import judge, with_text
 
 _JUDGED_FROM_BYTES: Final = 128 * MIB
 """Size of a message from which on its bus bandwidth is judged as that of 1 GiB: H200s reach 94 % of it at 128 MiB."""
+_SAME_MEAN: Final = 0.01
+_ROUNDING_BYTES_PER_S: Final = 0.005 * GIGA
+"""Difference of a stated mean from that of rows with two decimals that rounding explains, on top of 1 %."""
 _OUT_OF_BOUNDS: Final = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 _LOAD_TESTS: Final = ("bandwidth", "stress", "power", "diagnostic", "memtest", "pulse")
 """Words in the names of dcgmi's tests that load a GPU (levels 2 to 4)."""
@@ -84,14 +87,14 @@ def read_proof(texts: Iterable[tuple[str, str]]) -> PastedProof:
     proof = PastedProof()
     for name, text in texts:
         try:
-            found = [title for title, take in _READERS if take(proof, text)]
+            found = [reader.title for reader in _READERS if reader.take(proof, text)]
         except InputFileError as error:
             raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix) from None
         if not found:
             raise InputFileError(
                 f"{name}: no report about a machine" if text.strip() else f"{name}: is empty",
                 why=f"it begins with {' '.join(text.split())[:60]!r}" if text.strip() else "",
-                fix=f"paste the output of {', '.join(title for title, _ in _READERS)}",
+                fix=f"paste the output of {', '.join(reader.title for reader in _READERS)}",
             )
         proof.sources.append({"file": name, "formats": ", ".join(found)})
     return proof
@@ -151,22 +154,56 @@ def _take_format(identifier: str) -> Callable[[PastedProof, str], bool]:
                 proof.wrong_sums = (proof.wrong_sums or 0) + sum(map(int, numbers))
         else:
             proof.links.append(content)
-            proof.topology = parse(content.matrix) if content.matrix else proof.topology
+            proof.topology = read_matrix(content.matrix) if content.matrix else proof.topology
         return True
 
     return take
 
 
-_READERS: Final[tuple[tuple[str, Callable[[PastedProof, str], bool]], ...]] = (
-    ("nvidia-smi -q", _take_query),
-    ("nvidia-smi", _take_table),
-    ("nvidia-smi -L", _take_list),
-    ("ibstat", _take_ports),
-    ("lspci -nn", _take_pci),
-    ("nvidia-smi topo -m", _take_format("gpu-topology")),
-    ("nvbandwidth", _take_format("nvbandwidth")),
-    ("dcgmi diag", _take_format("dcgm-diag")),
-    ("nccl-tests", _take_format("nccl-tests")),
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reader of the output of one program."""
+
+    title: str
+    take: Callable[[PastedProof, str], bool]
+    judged_by: tuple[str, ...] = ("identity.",)
+    """Beginnings of the checks that judge what the program shows."""
+    reason: str = "the board is not known; --expect names the one that was ordered"
+    """Why none of these checks may judge it."""
+
+
+_READERS: Final = (
+    _Reader("nvidia-smi -q", _take_query),
+    _Reader("nvidia-smi", _take_table),
+    _Reader("nvidia-smi -L", _take_list),
+    _Reader("ibstat", _take_ports, ("identity.network",), "--network names the network that was ordered"),
+    _Reader("lspci -nn", _take_pci),
+    _Reader(
+        "nvidia-smi topo -m",
+        _take_format("gpu-topology"),
+        ("identity.nvlink",),
+        "links are judged of several GPUs whose board is known and is sold with NVLink to all others",
+    ),
+    _Reader(
+        "nvbandwidth",
+        _take_format("nvbandwidth"),
+        ("host_link.", "peer.", "health.peers."),
+        "copies between host and GPU, and between GPUs, are judged where the board is known",
+    ),
+    _Reader("dcgmi diag", _take_format("dcgm-diag"), ("dcgm.",), "it states no result of a test"),
+    _Reader(
+        "nccl-tests",
+        _take_format("nccl-tests"),
+        ("collective.all_reduce", "network.rate"),
+        "an all-reduce of 128 MiB or more is judged, on one host by the board, between hosts by the rate that "
+        "--network names; advisor validate file judges the others",
+    ),
+    _Reader(
+        "ib_write_bw",
+        _take_format("network-rates"),
+        ("network.rate",),
+        "--network names the rate of the port that was ordered",
+    ),
 )
 
 
@@ -191,7 +228,10 @@ def machine_of(proof: PastedProof) -> ProbedMachine:
     if not gpus:
         gpus = _gpus_of_ids(max((report.pci_device_ids for report in proof.links), key=len, default=()))
     if not gpus:
-        gpus = tuple(Gpu(index=i) for i in range(_num_gpus_seen(proof)))
+        told = {run.device for run in proof.runs} | {report.device for report in proof.links}
+        names = sorted(told - {""})
+        name = names[0] if len(names) == 1 else ""
+        gpus = tuple(Gpu(index=i, name=name, vendor="nvidia") for i in range(_num_gpus_seen(proof)))
     return ProbedMachine(
         driver=driver, gpus=gpus, topology=proof.topology, network_ports=proof.ports, runtime="pasted"
     )
@@ -214,7 +254,11 @@ def _num_gpus_seen(proof: PastedProof) -> int:
         if number is not None
     ]
     numbers += [len(report.pci_device_ids) for report in proof.links]
-    numbers += [run.num_ranks for run in proof.runs if run.num_nodes == 1]
+    numbers += [
+        run.num_ranks // run.num_nodes
+        for run in proof.runs
+        if run.num_nodes and run.num_ranks % run.num_nodes == 0
+    ]
     return max([*numbers, proof.topology.num_gpus if proof.topology else 0])
 
 
@@ -228,17 +272,44 @@ def assess_proof(
     # Where no text shows a GPU, none says that there is none: their number is not judged.
     counted = num_ordered if machine.gpus or _shows_devices(proof) else None
     checks = check_machine(machine, board, counted, is_ordered=ordered is not None)
+    if not _shows_devices(proof) and proof.topology is None and not proof.links:
+        checks = [_as_least_count(check) for check in checks]
     checks += check_conditions(_states(machine), machine.gpus)
     checks += check_errors(machine.gpus)
-    checks += check_network(machine, network)
     number = max(len(machine.gpus), _num_gpus_seen(proof))
-    rates = [measurement_of(rate, number) for report in proof.links for rate in report.rates]
-    rates += [m for run in proof.runs for m in _collectives(run)]
+    found = [rate for report in proof.links for rate in report.rates]
+    rates = [measurement_of(rate, number) for rate in found if rate.check != "network.port"]
+    ports = [
+        judge_port(rate.bytes_per_s, rate.test, network) for rate in found if rate.check == "network.port"
+    ]
+    for run in proof.runs:
+        hosts = _num_hosts(run, num_ordered or number)
+        if hosts > 1:
+            size = max(row.num_bytes for row in run.rows)
+            each = run.num_ranks // hosts
+            ports += [judge_between_hosts(m, size, each, network, board) for m in _largest(run, hosts)]
+        else:
+            rates += _largest(run, 1)
+    checks += check_network(machine, network, ports)
     checks += excuse_sockets(judge(rates, board, machine), board)
     health = [_health(check) for report in proof.links for check in report.checks]
-    checks += [with_text(check) for check in (*health, *_sums(proof))]
+    checks += [with_text(check) for check in (*health, *_sums(proof), *_means(proof))]
     checks += [with_text(check) for check in (_consistency(proof, machine), _coverage(proof, machine))]
+    checks += list(_list_unjudged(proof, checks))
     return machine, board, checks
+
+
+def _as_least_count(check: Measurement) -> Measurement:
+    """Return a failed check of the number of GPUs as a warning: a run may use fewer GPUs than there are."""
+    if (
+        check.id != "identity.count"
+        or check.status != "fail"
+        or float(check.value or 0) > float(check.expected or 0)
+    ):
+        return check
+    note = "ranks of a run, which may be fewer than the GPUs"
+    remediation = "Paste nvidia-smi -L, which lists all GPUs."
+    return check.model_copy(update={"status": "warn", "note": note, "remediation": remediation})
 
 
 def _shows_devices(proof: PastedProof) -> bool:
@@ -267,17 +338,29 @@ def _states(machine: ProbedMachine) -> list[Measurement]:
     return found
 
 
-def _collectives(run: NcclTestsRun) -> list[Measurement]:
-    """Return the fastest large message of a run within one machine; runs across hosts are not judged here."""
-    how: dict[str, Any] = {"id": f"collective.{run.operation}", "instrument": "pasted", "unit": "bytes/s"}
+def _num_hosts(run: NcclTestsRun, num_gpus: int) -> int:
+    """Number of hosts of a run [count]: as its header lists them, else the ranks over the GPUs of one host, rounded
+    as ranks read from a ratio of bandwidths are not exact."""
+    return run.num_nodes or max(1, round(run.num_ranks / num_gpus) if num_gpus else 1)
+
+
+def _largest(run: NcclTestsRun, num_hosts: int) -> list[Measurement]:
+    """Return the fastest large message of a run; none if no message is large."""
     large = [row for row in run.rows if row.num_bytes >= _JUDGED_FROM_BYTES]
-    if (run.num_nodes or 1) > 1 or not large:
-        note = "a message of 128 MiB or more on one host is judged; advisor validate nccl-tests judges the others"
-        return [Measurement(**how | {"unit": ""}, status="not_measured", note=note)]
+    if not large:
+        return []
     best = max(large, key=lambda row: row.bus_bytes_per_s)
-    size = f"{best.num_bytes / GIB:.3g} GiB"
-    pattern = f"{run.num_ranks} ranks, {algorithm_of(run.num_ranks, {})}, {size}"
-    return [Measurement(**how, pattern=pattern, value=best.bus_bytes_per_s)]
+    where = f"{num_hosts} hosts" if num_hosts > 1 else algorithm_of(run.num_ranks, dict(run.variables), ANY)
+    pattern = f"{run.num_ranks} ranks, {where}, {best.num_bytes / GIB:.3g} GiB"
+    return [
+        Measurement(
+            id=f"collective.{run.operation}",
+            instrument="pasted",
+            pattern=pattern,
+            value=best.bus_bytes_per_s,
+            unit="bytes/s",
+        )
+    ]
 
 
 def _sums(proof: PastedProof) -> list[Measurement]:
@@ -287,6 +370,34 @@ def _sums(proof: PastedProof) -> list[Measurement]:
     note = f"{proof.wrong_sums} values out of bounds" if proof.wrong_sums else ""
     how: dict[str, Any] = {"instrument": "pasted", "note": note}
     return [Measurement.ruled("collective.sum_is_right", words, "right", not proof.wrong_sums, **how)]
+
+
+def _means(proof: PastedProof) -> Iterator[Measurement]:
+    """Yield the mean that each nccl-tests states, held against its rows: a text whose rows are all there was edited."""
+    for run in proof.runs:
+        stated = run.stated_mean_bytes_per_s
+        if stated is None:
+            continue
+        mean = run.mean_bytes_per_s
+        is_right = abs(stated - mean) <= _SAME_MEAN * max(stated, mean) + _ROUNDING_BYTES_PER_S
+        status: Status = "pass" if is_right else "fail" if run.is_whole else "warn"
+        note = (
+            ""
+            if is_right
+            else "figures were edited"
+            if run.is_whole
+            else "rows were left out, or figures were edited"
+        )
+        words = {"value": stated, "expected": mean, "required": mean, "operator": "==", "unit": "bytes/s"}
+        yield Measurement(
+            id="pasted.mean",
+            instrument="pasted",
+            pattern=run.operation,
+            status=status,
+            note=note,
+            source="rule",
+            **words,
+        )
 
 
 def _health(check: HealthCheck) -> Measurement:
@@ -348,16 +459,42 @@ def _other_names(proof: PastedProof, machine: ProbedMachine) -> list[str]:
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:
     """Check whether the texts show enough; what is missing is named by the command that shows it."""
     rates = {rate.check for report in proof.links for rate in report.rates}
-    names = [check.name.lower() for report in proof.links for check in report.checks]
-    shown = {
-        "nvidia-smi -q": bool(proof.queries),
-        "nvbandwidth": bool(rates & {"host_link.h2d", "host_link.d2h"}),
-        "dcgmi diag -r 3": any(word in name for name in names for word in _LOAD_TESTS),
-    }
+    tests = [check.name.lower() for report in proof.links for check in report.checks]
+    read = {name for source in proof.sources for name in source["formats"].split(", ")}
+    within = [run for run in proof.runs if _num_hosts(run, len(machine.gpus)) == 1]
+    # A program of which the needed part alone is missing is named by that part.
+    needed = [
+        ("nvidia-smi -q", "", bool(proof.queries)),
+        ("nvbandwidth", "host_to_device_memcpy_ce", bool(rates & {"host_link.h2d", "host_link.d2h"})),
+        ("dcgmi diag", "-r 3", any(word in test for test in tests for word in _LOAD_TESTS)),
+    ]
     if len(machine.gpus) > 1:
-        shown["nvidia-smi topo -m"] = proof.topology is not None
-        shown["nccl-tests (all_reduce_perf)"] = any(run.operation == "all_reduce" for run in proof.runs)
-    missing = [name for name, is_shown in shown.items() if not is_shown]
+        needed.append(("nvidia-smi topo -m", "", proof.topology is not None))
+        sums = any(run.operation == "all_reduce" for run in within)
+        needed.append(("nccl-tests", "all_reduce_perf on one host", sums))
+    missing = [
+        f"{part} by {title}" if title in read else f"{title} ({part})" if part else title
+        for title, part, is_shown in needed
+        if not is_shown
+    ]
     words = f"without {', '.join(missing)}" if missing else "complete"
     status: Status = "warn" if missing else "pass"
     return Measurement.ruled("pasted.coverage", words, "complete", status, instrument="pasted")
+
+
+def _list_unjudged(proof: PastedProof, checks: Sequence[Measurement]) -> Iterator[Measurement]:
+    """Yield what was read and judged by no check, with the reason."""
+    judged = [check.id for check in checks if check.status in JUDGED]
+    for source in proof.sources:
+        for reader in _READERS:
+            if reader.title in source["formats"].split(", ") and not any(
+                name.startswith(reader.judged_by) for name in judged
+            ):
+                words = f"{reader.title} ({source['file']})"
+                yield Measurement(
+                    id="pasted.unjudged",
+                    instrument="pasted",
+                    value=words,
+                    status="not_measured",
+                    note=reader.reason,
+                )

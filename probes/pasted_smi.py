@@ -239,6 +239,7 @@ def _gpu(index: int, values: Mapping[str, str]) -> Gpu:
         virtualization=_MODES.get(mode, ""),
         pcie_max_generation=_whole(values, "pci/gpu link info/pcie generation/max"),
         pcie_max_width=_whole(values, "pci/gpu link info/link width/max"),
+        pcie_width=_whole(values, "pci/gpu link info/link width/current"),
         utilization_fraction=load,
         num_other_processes=_num_processes(values),
         temperature_c=_number(values, "temperature/gpu current temp"),

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -26,6 +26,8 @@ START_S: Final = 120.0
 GRACE_S: Final = 2.0
 """Time in which a child may end by itself after its output is no longer read [s]."""
 _STDERR_TAIL: Final = 400
+ANY: Final = "nvls or ring"
+"""Algorithm of a collective whose text does not state it."""
 _NVLS_RANKS: Final = 5
 """Number of GPUs from which on NCCL reduces in the NVSwitch on an HGX H100 or H200, unless NVLS is switched off."""
 
@@ -130,10 +132,16 @@ def _pump(stream: IO[str], sink: Callable[[Any], object]) -> None:
     sink(None)
 
 
-def algorithm_of(num_ranks: int, env: dict[str, str]) -> str:
-    """Return NCCL's algorithm among `num_ranks` GPUs of one NVSwitch board: in the switch (nvls) or in a ring."""
-    off = env.get("NCCL_NVLS_ENABLE") == "0" or env.get("NCCL_ALGO", "").lower().startswith("ring")
-    return "nvls" if num_ranks >= _NVLS_RANKS and not off else "ring"
+def algorithm_of(num_ranks: int, env: Mapping[str, str], default: str = "nvls") -> str:
+    """Return NCCL's algorithm among `num_ranks` GPUs of one NVSwitch board: in the switch (nvls) or in a ring.
+
+    `default`: what many GPUs are taken to use if no variable says it.
+    """
+    switch = env.get("NCCL_NVLS_ENABLE", "")
+    algorithm = env.get("NCCL_ALGO", "").lower()
+    if num_ranks < _NVLS_RANKS or switch == "0" or algorithm.startswith(("ring", "tree")):
+        return "ring"
+    return "nvls" if algorithm.startswith("nvls") else default
 
 
 def start_ranks(gpus: Sequence[int], quick: bool, limit_s: float, turn: Path | None = None) -> list[Process]:

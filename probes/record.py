@@ -121,6 +121,8 @@ class Gpu(Record):
     """Virtualization mode: none, passthrough, vgpu, host_vgpu, host_vsga, or empty if unknown."""
     pcie_max_generation: int | None = None
     pcie_max_width: int | None = None
+    pcie_width: int | None = None
+    """Lanes of the link at the time of a pasted report; a probe records them under load, in its conditions."""
     num_nvlinks: int | None = None
     """Number of NVLinks that are up; None if the driver does not report it (virtual machines)."""
     utilization_fraction: float | None = None
@@ -141,7 +143,7 @@ class LinkTopology(Record):
     """Names of devices: GPU0, GPU1, ..., then NIC0, ..."""
     links: tuple[tuple[str, ...], ...]
     """Links row by row: NV# and XGMI are direct links, PIX and PXB PCIe switches, PHB a processor,
-    NODE and SYS beyond.
+    NODE and SYS beyond. GPUs come first; rows of network cards may be missing.
     """
     numa_nodes: tuple[str, ...] = ()
     """NUMA node of each GPU; empty if it is not reported."""

@@ -1,17 +1,20 @@
 """Topology of a machine's GPUs: read from the drivers' tools, and drawn."""
 
+import itertools
 import re
 import subprocess
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Final
 
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.units import GIGA
 from advisor.probes.record import LinkTopology
 
 _TIMEOUT_S: Final = 20.0
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
-_CELLS: Final = re.compile(r"\t+|\s{2,}")
+_TITLES: Final = ("CPU", "NUMA", "Affinity")
+"""First words of the titles behind the columns of devices."""
 _NUMA: Final = re.compile(r"GPU\[(\d+)\].*Numa Node:\s*(-?\d+)")
 _NEAR: Final = ("PIX", "PXB")
 _TOOLS: Final = (("nvidia-smi", "topo", "-m"), ("rocm-smi", "--showtopo"))
@@ -30,55 +33,67 @@ def read_topology() -> LinkTopology | None:
 
 
 def parse(text: str) -> LinkTopology | None:
-    """Return the matrix in the output of `nvidia-smi topo -m` or `rocm-smi --showtopo`; None if there is none."""
+    """Return the matrix in the output of `nvidia-smi topo -m` or `rocm-smi --showtopo`; None if there is none.
+
+    Rows of network cards may be missing: the GPUs' rows show their links too.
+    """
     text = _ESCAPES.sub("", text)
-    if "Link Type between" in text:
-        text_of_links = text.partition("Link Type between")[2]
-        nodes = dict(_NUMA.findall(text))
-        found = _matrix(text_of_links.splitlines()[1:])
-        if found is None:
-            return None
-        names, rows = found
-        numa = tuple(nodes.get(str(i), "") for i in range(len(names)))
-        return LinkTopology(names=names, links=_square(names, rows), numa_nodes=numa)
-    found = _matrix(text.splitlines())
+    is_rocm = "Link Type between" in text
+    found = _matrix(text.partition("Link Type between")[2].splitlines()[1:] if is_rocm else text.splitlines())
     if found is None:
         return None
     names, rows = found
+    links = tuple(
+        tuple("X" if name == other else cell for other, cell in zip(names, rows[name], strict=False))
+        for name in names
+        if name in rows
+    )
+    if is_rocm:
+        nodes = dict(_NUMA.findall(text))
+        numa = tuple(nodes.get(str(i), "") for i in range(len(names)))
+        return LinkTopology(names=names, links=links, numa_nodes=numa)
     extra = [rows[name][len(names) :] for name in names if name.startswith("GPU")]
     return LinkTopology(
         names=names,
-        links=_square(names, rows),
+        links=links,
         cpus=tuple(cells[0] if cells else "" for cells in extra),
         numa_nodes=tuple(cells[1] if len(cells) > 1 else "" for cells in extra),
         nics=dict(re.findall(r"^\s*(NIC\d+):\s*(\S+)", text, re.MULTILINE)),
     )
 
 
+def read_matrix(text: str) -> LinkTopology:
+    """Return the matrix that a pasted text holds.
+
+    Raises: InputFileError: a row lacks cells.
+    """
+    found = parse(text)
+    if found is None:
+        raise InputFileError(
+            "the rows of the link matrix have fewer cells than its head has columns",
+            why="lines were wrapped or cut, so that no cell can be given its column",
+            fix="paste the output of nvidia-smi topo -m as it was printed",
+        )
+    return found
+
+
 def _matrix(lines: Sequence[str]) -> tuple[tuple[str, ...], dict[str, list[str]]] | None:
-    """Return the names of the columns and the cells by row; None unless every named row is complete."""
-    rows = [_CELLS.split(line.strip()) for line in lines]
-    head = next((row for row in rows if row[0] == "GPU0" and not _is_row(row)), None)
+    """Return the names of the columns and the cells by row; None unless every GPU has a row with a cell for each
+    column."""
+    rows = [line.split() for line in lines]
+    head = next((row for row in rows if row[:1] == ["GPU0"] and not _is_row(row)), None)
     if head is None:
         return None
-    names = tuple(name for name in head if not name.endswith(("Affinity", "NUMA ID")))
+    names = tuple(itertools.takewhile(lambda name: name not in _TITLES, head))
     found: dict[str, list[str]] = {}
     for row in rows[rows.index(head) + 1 :]:
-        if row[0] in names and row[0] not in found:
+        if row and row[0] in names and row[0] not in found and len(row) > len(names):
             found[row[0]] = row[1:]
-    complete = all(len(found.get(name, ())) >= len(names) for name in names)
-    return (names, found) if complete else None
+    return (names, found) if all(name in found for name in names if name.startswith("GPU")) else None
 
 
 def _is_row(row: Sequence[str]) -> bool:
     return len(row) > 1 and not row[1].startswith(("GPU", "NIC", "CPU", "mlx"))
-
-
-def _square(names: Sequence[str], rows: dict[str, list[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        tuple("X" if name == other else cell for other, cell in zip(names, rows[name], strict=False))
-        for name in names
-    )
 
 
 def picture(topology: LinkTopology, rates: dict[tuple[int, int], float] | None = None) -> str:

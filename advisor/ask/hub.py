@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.ask.own_data import cache_folder
 from advisor.catalog import models
-from advisor.catalog.errors import AdvisorError, UnknownNameError
+from advisor.catalog.errors import AdvisorError, UnknownNameError, install_command
 from advisor.catalog.hub import Fetch
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import MB
@@ -20,7 +20,6 @@ _FILES: Final = (CONFIG, "hf_quant_config.json", "model.safetensors.index.json")
 _MOST_BYTES: Final = 32 * MB
 """Largest file that is fetched; the index of the largest published model has 12 MB."""
 _TIMEOUT_S: Final = 10.0
-_INSTALL: Final = "pip install '.[hub]' in a clone"
 _OFFLINE_VARIABLE: Final = "HF_HUB_OFFLINE"
 
 
@@ -51,7 +50,7 @@ def _folder_of(repository: str, *, offline: bool) -> Path | None:
         raise UnknownNameError(
             f"unknown model '{repository}'",
             why="the catalog has no record of it, and huggingface_hub, which fetches its config, is not installed",
-            fix=f"{_INSTALL}, or {by_hand}",
+            fix=f"{install_command('hub')}, or {by_hand}",
             hint=_near(repository),
         ) from None
     with TemporaryDirectory() as scratch:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.files import read_text
+from advisor.catalog.files import read_text, read_toml
 from advisor.cli.launch_files import has_long_row, is_answer
 
 _MOST_BYTES: Final = 1_000_000
@@ -42,6 +42,12 @@ _TABLE: Final = ".csv"
 """Ending of files that no program lists a machine in: a price list with a fault in it may read as one."""
 _START: Final = _Kind("a start command of an engine", ("memory", "serve"), "advisor memory --gpu ID {file}")
 _TRAINING: Final = _Kind("settings of training", ("train", "recommend"), "advisor simulate train {file}")
+
+
+_STUDY: Final = _Kind("a study", ("sweep",), "advisor sweep {file}")
+_FLEET: Final = _Kind("a fleet", ("fleet",), "advisor simulate fleet {file}")
+_SETTINGS: Final = ".toml"
+"""Ending of files that advisor defines: no program lists a machine or prices in one, so that only fields tell them."""
 
 
 _ANSWER: Final = _Kind(
@@ -91,6 +97,9 @@ def _kind_of(path: Path) -> _Kind | None:
 
 def _kinds(path: Path, text: str) -> Iterator[_Kind | None]:
     """Yield what each reader makes of a file."""
+    if path.suffix == _SETTINGS:
+        yield _kind_of_settings(path)
+        return
     from advisor.catalog.formats import named_results, registry
     from advisor.catalog.formats.machine_listing import read_machine
     from advisor.catalog.formats.price_rows import catalogue_of
@@ -115,6 +124,16 @@ def _kinds(path: Path, text: str) -> Iterator[_Kind | None]:
         yield _MACHINE if _reads(lambda: read_machine(text, str(path))) else None
     yield _TRAINING if _reads(lambda: holds_settings(path)) else None
     yield _START if _reads(lambda: starts_an_engine(text, path)) else None
+
+
+def _kind_of_settings(path: Path) -> _Kind | None:
+    """Return which file of advisor a TOML file is, by the tables that only one of them has; None for others."""
+    from advisor.sweep.study import TABLES
+
+    names = set(_reads(lambda: read_toml(path)) or ())
+    if "pools" in names:
+        return _FLEET
+    return _STUDY if "command" in names and names & set(TABLES) - {"command"} else None
 
 
 def _reads(read: Callable[[], _Found]) -> _Found | None:

@@ -30,6 +30,23 @@ def warn(*texts: str) -> None:
         tell(f"warning: {text}")
 
 
+_INTERRUPTIONS: Final[list[str]] = []
+"""Words of the commands about the interruption that ends this run."""
+
+
+def tell_interrupted(words: str) -> None:
+    """Tell that Ctrl-C ends a command, and what is kept of it."""
+    _INTERRUPTIONS.append(words)
+    tell(f"note: interrupted; {words}")
+
+
+def end_interrupted() -> None:
+    """Tell of an interruption that no command has told of."""
+    if not _INTERRUPTIONS:
+        tell_interrupted("nothing was saved")
+    _INTERRUPTIONS.clear()
+
+
 def tell(text: str) -> None:
     """Write a line to stderr; if that is full or closed, the answer goes on without it."""
     _write(on_one_line(text) + "\n")

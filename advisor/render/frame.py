@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from advisor.catalog.errors import MissingHardwareError
+from advisor.catalog.errors import MissingHardwareError, install_command
 from advisor.catalog.legible import as_cell
 from advisor.render.document import flatten, to_json
 
@@ -69,5 +69,5 @@ def check_parquet() -> None:
         raise MissingHardwareError(
             "Parquet needs pyarrow",
             why="it is not installed",
-            fix="pip install pyarrow, or write .csv",
+            fix=f"{install_command('sweep')}, or write .csv",
         )

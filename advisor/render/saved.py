@@ -61,7 +61,7 @@ def check_saved(path: Path, content: Mapping[str, Any]) -> None:
             near = near_misses(str(code), reason_codes(), {})
             raise InputFileError(
                 f"{path}: {where} has the unknown reason code {code!r}",
-                why="reason codes are a closed list, see docs/cli.md",
+                why="reason codes are a closed list",
                 fix=f"one of {', '.join(near or reason_codes())}",
             )
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from advisor.catalog.errors import AdvisorError, MissingHardwareError
+from advisor.catalog.errors import AdvisorError, MissingHardwareError, install_command
 
 Versions = Callable[[], tuple[str, str, str]]
 """Function that returns the versions of program, catalog and refreshed prices of its process; workers can import it."""
@@ -137,5 +137,5 @@ def _require(package: str, name: str, fix: str) -> None:
         raise MissingHardwareError(f"a {name} cluster needs {package}", why="it is not installed", fix=fix)
     if find_spec("joblib") is None:
         raise MissingHardwareError(
-            "a cluster needs joblib", why="it is not installed", fix="pip install joblib"
+            "a cluster needs joblib", why="it is not installed", fix=install_command("sweep")
         )

@@ -38,22 +38,9 @@ def usable_processes() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def has_joblib() -> bool:
-    """Whether the package is installed that runs several processes."""
+def runs_processes() -> bool:
+    """Whether the package that runs several processes is installed."""
     return find_spec("joblib") is not None
-
-
-def require_joblib() -> None:
-    """Refuse several processes if the package that runs them is missing.
-
-    Raises: MissingHardwareError: joblib is not installed.
-    """
-    if not has_joblib():
-        raise MissingHardwareError(
-            "several processes need joblib",
-            why="it is not installed",
-            fix="pip install joblib, or --workers 1",
-        )
 
 
 def outcomes(ask: Ask, points: Iterable[SweepPoint], workers: Workers) -> Iterator[Outcome]:

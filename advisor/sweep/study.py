@@ -67,7 +67,10 @@ def read_study(path: Path, commands: tuple[str, ...], fields_of: CommandFields) 
     for name in data:
         if name not in TABLES:
             near = near_misses(name, TABLES, {})
-            raise where.error("", name, f"unknown entry {name!r}", fix=f"one of {', '.join(near or TABLES)}")
+            fix = (
+                f"one of {', '.join(near or TABLES)}; [base] holds what all points share, [grid] what differs"
+            )
+            raise where.error("", name, f"unknown entry {name!r}", fix=fix)
     command = _command(data, commands, where)
     reader = _StudyReader(where, fields_of(command), command)
     study = Study(

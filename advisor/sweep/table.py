@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog.errors import InputFileError, MissingHardwareError
+from advisor.catalog.errors import InputFileError, MissingHardwareError, install_command
 from advisor.catalog.files import read_lines, too_large, too_many
 from advisor.catalog.legible import of_cell
 
@@ -58,7 +58,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputFileError(f"{path}: no such file", fix="check the path")
     if find_spec("pyarrow") is None:
-        raise MissingHardwareError("Parquet needs pyarrow", fix="pip install pyarrow")
+        raise MissingHardwareError("Parquet needs pyarrow", fix=install_command("sweep"))
     import pyarrow
     import pyarrow.parquet
 

@@ -54,6 +54,10 @@ _MAY_COUNT: Final = re.compile(
     r"tok|prompt|input|output|len|usage|context|prefill|decode|generat|complet|isl|osl|size", re.IGNORECASE
 )
 _COUNT: Final = "num_model_requests"
+_PERIOD: Final = re.compile(r"\b(?:time|date|day|hour|minute|interval|bucket|period|timestamp|from|start)\b")
+"""Words in the names of columns that tell a time or a part of a day."""
+_REQUESTS: Final = re.compile(r"\b(?:requests?|calls?|queries|hits|count|number|qps|rps|rpm|volume)\b")
+"""Words in the names of columns that tell a number of requests."""
 _TEXTS: Final = ("conversations", "messages", "prompt", "text", "conversation")
 """Keys of texts in sets of prompts, such as ShareGPT's."""
 
@@ -149,6 +153,24 @@ def check_is_no_total(row: Row, where: str) -> None:
             why="when they came and how long each was is not in an export of usage",
             fix=f"--input-tokens {inputs / count:.0f} --output-tokens {outputs / count:.0f}{rate} instead of the trace",
         )
+
+
+def check_is_no_course(row: Row, where: str) -> None:
+    """Refuse numbers of requests by hour or day.
+
+    Raises: InputFileError: the row has a time and a number of requests, and no length.
+    """
+    plain = {name: plain_words(str(name)) for name in row}
+    time = next((name for name, words in plain.items() if _PERIOD.search(words)), None)
+    count = next((n for n, words in plain.items() if n != time and _REQUESTS.search(words)), None)
+    if time is None or count is None or number_of(row[count]) is None or not counts_nothing(row):
+        return
+    raise InputFileError(
+        f"{where}: {count} by {time}, not requests",
+        why="a trace has a row for each request, with its arrival and its lengths",
+        fix="give the mean as --rate; advisor cost --shape FILE.toml takes the course of a day, with "
+        "levels = [24 numbers] in the file",
+    )
 
 
 def check_has_counts(row: Row, where: str) -> None:

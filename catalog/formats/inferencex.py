@@ -102,7 +102,7 @@ def _pools(row: Mapping[str, Any]) -> dict[str, str]:
         raise InputFileError(
             f"a {_TITLE} of separate prefill and decode workers without {', '.join(missing)}",
             why="it does not say how each pool is laid out",
-            fix="write the pools as a row of cases: advisor validate serving CASES.csv (docs/validation.md)",
+            fix="write the pools as a row of cases: advisor validate serving CASES.csv",
         )
     columns = {"mode": "disagg", **{column: str(value) for column, value in found.items()}}
     if _is_true(row.get("prefill_dp_attention")):

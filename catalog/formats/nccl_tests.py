@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Final, Literal
 
 from advisor.catalog.errors import InputFileError
@@ -29,6 +30,8 @@ _ROOT: Final = re.compile(r"^-?\d+$")
 _RANK: Final = re.compile(r"#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)")
 _UNITS: Final = re.compile(r"#\s+\(B\)\s+\(elements\)(.*)")
 _VARIABLE: Final = re.compile(r"\b(NCCL_[A-Z0-9_]+)=[\"']?([\w.,:^-]+)")
+_MEAN: Final = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\d+(?:\.\d+)?)")
+_SIZES: Final = re.compile(r"minBytes (\d+) maxBytes (\d+) step: (\d+)\(factor\)")
 _KEYS: Final = ("results", "alg_bw", "bus_bw")
 """Keys of the file that `-J` writes."""
 _TIMED: Final = 4
@@ -64,6 +67,12 @@ class NcclTestsRun:
     """Variables of NCCL that the text around the table sets, with their values."""
     num_wrong: int = 0
     """Values of all results that differ from what they should be (#wrong); 0 where results were not checked."""
+    stated_mean_bytes_per_s: float | None = None
+    """Mean bus bandwidth that the last line states (Avg bus bandwidth); None without that line."""
+    mean_bytes_per_s: float = 0.0
+    """Mean bus bandwidth of the lines of results, out of place and in place."""
+    is_whole: bool = False
+    """Whether the lines of results are as many as the header's sizes and step make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,11 @@ class _Line:
     def num_wrong(self) -> int:
         """Number of wrong values of both forms, in releases that count them."""
         return sum(int(word) for word in self.timings[_TIMED - 1 :: _TIMED] if word.isdigit())
+
+    @property
+    def bus_bytes_per_s(self) -> list[float]:
+        """Bus bandwidths of both forms."""
+        return [float(word) * GB for word in self.timings[2::_TIMED] if _NUMBER.match(word)]
 
     @property
     def is_checked(self) -> bool:
@@ -139,7 +153,22 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
         assumed=assumed,
         variables=tuple(dict(_VARIABLE.findall(text)).items()),
         num_wrong=sum(line.num_wrong for line in lines) if "#wrong" in text else 0,
+        stated_mean_bytes_per_s=float(mean[1]) * GB if (mean := _MEAN.search(text)) else None,
+        mean_bytes_per_s=fmean(rate for line in lines for rate in line.bus_bytes_per_s),
+        is_whole=len(lines) == _num_sizes(text),
     )
+
+
+def _num_sizes(text: str) -> int | None:
+    """Number of message sizes that the header's smallest, largest and factor make; None without such a header."""
+    found = _SIZES.search(text)
+    if found is None or int(found[3]) < 2 or not 0 < int(found[1]) <= int(found[2]):
+        return None
+    number = 1
+    size = int(found[1])
+    while (size := size * int(found[3])) <= int(found[2]):
+        number += 1
+    return number
 
 
 _NODES: Final = re.compile(

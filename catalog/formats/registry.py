@@ -123,5 +123,5 @@ def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:
         f"{name}: not in a format that is read" if start else f"{name}: is empty",
         why=why,
         fix="give the whole output of a benchmark (vllm bench serve, llama-bench, nccl-tests), a server's log or its "
-        "metrics, or a report of links; docs/inputs.md lists what is read",
+        "metrics, a trace of calls, or a report of links",
     )

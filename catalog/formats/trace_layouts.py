@@ -260,7 +260,7 @@ OpenTelemetry semantic conventions; logs of calls as catalog.formats.call_logs.
 """
 _TIMES: Final = re.compile(r"time|arriv|stamp|delay|(?:_|\b)(?:at|ts)(?:_|\b)", re.IGNORECASE)
 """Names of columns that hold times in some unit."""
-_KNOWN: Final = "arrived_at_s, input_tokens, output_tokens"
+_KNOWN: Final = "arrived_at_s (seconds), input_tokens, output_tokens"
 
 
 def layout_of(row: Mapping[str, Any], name: str) -> TraceLayout:
@@ -285,7 +285,7 @@ def layout_of(row: Mapping[str, Any], name: str) -> TraceLayout:
         raise InputFileError(
             f"{name}: no known columns",
             why=f"it has {has}",
-            fix=f"needs {_KNOWN}, or those of docs/inputs.md",
+            fix=f"name them {_KNOWN}; prompt_tokens and completion_tokens beside a timestamp are read too",
         )
     raise InputFileError(
         f"{name}: no {' and no '.join(missing)}",

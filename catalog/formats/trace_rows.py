@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.errors import InputFileError, install_command
 from advisor.catalog.files import parsed_json, read_lines, read_text, with_commas
 from advisor.catalog.formats.benchmark_result import number_of
 from advisor.catalog.formats.call_logs import (
     call_of,
     check_has_counts,
+    check_is_no_course,
     check_is_no_total,
     counts_nothing,
     is_cached,
@@ -80,6 +81,7 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
     if last is not None:
         yield last
     elif event is not None and not (has_requests or is_known):
+        check_is_no_course(event[1], f"{path}: row {event[0]}")
         yield event  # its columns are what the reader says it does not know
 
 
@@ -109,7 +111,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise InputFileError(
             f"{path}: is Parquet, and pyarrow is not installed",
             why="it is an extra of this program",
-            fix="pip install pyarrow, or write the trace as CSV",
+            fix=f"{install_command('sweep')}, or write the trace as CSV",
         ) from None
     number = 0
     try:

@@ -59,6 +59,20 @@ class ItemJob:
             return "video"
         return UNITS[self.workload]
 
+    @property
+    def size_words(self) -> str:
+        """Size of one item in words: that of a text, an image or a segment decides what it costs."""
+        if self.image is not None:
+            image = self.image
+            frames = f"{image.frames} frames of " if image.frames > 1 else ""
+            guided = " with guidance" if image.guided else ""
+            return f"{frames}{image.width} x {image.height} pixels, {image.steps} step{'s' * (image.steps > 1)}{guided}"
+        if self.texts is not None:
+            query = f" and a query of {self.texts.query_tokens:,}" if self.texts.query_tokens else ""
+            return f"{self.texts.tokens:,} tokens{query}"
+        tokens = f", {self.tokens_per_segment:,.0f} tokens out" if self.tokens_per_segment else ""
+        return f"{SEGMENT_S:.0f} s{tokens}"
+
 
 @dataclass(frozen=True, slots=True)
 class ItemService:

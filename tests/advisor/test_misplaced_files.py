@@ -73,3 +73,52 @@ def test_a_file_in_its_place_is_not_called_misplaced(cli: Cli, tmp_path: Path) -
     run = cli(f"advisor simulate trace {path}")
     assert run.code == 2
     assert "taken by" not in run.err
+
+
+FLEET: Final = 'model = "8b"\n[[pools]]\nname = "a"\ngpu = "l40s"\n[[load]]\nrate = 3\n'
+STUDY: Final = 'command = "recommend"\n[base]\nmodel = "8b"\ngpu = "l40s"\n[grid]\nrate = [1, 3]\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "wrong", "right"),
+    [
+        ("simulate fleet {file}", FLEET, "pools", "[[pool]]"),
+        ("simulate fleet {file}", FLEET, "load", "[[loads]]"),
+        ("sweep {file} -o r.csv", STUDY, "grid", "[grids]"),
+        ("sweep {file} -o r.csv", STUDY, "base", "[options]"),
+    ],
+)
+def test_a_file_of_its_command_with_one_table_misspelt_is_not_called_another(
+    cli: Cli, tmp_path: Path, command: str, text: str, wrong: str, right: str
+) -> None:
+    path = tmp_path / "asked.toml"
+    path.write_text(text.replace(f"[[{wrong}]]", right).replace(f"[{wrong}]", right))
+    run = cli(f"advisor {command.format(file=path)}")
+    assert run.code == 2
+    assert "taken by" not in run.err
+    assert wrong in run.err.partition("To fix: ")[2]
+
+
+def test_a_fleet_and_a_study_are_told_apart(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert (
+        "a fleet, taken by advisor simulate fleet" in cli(f"advisor sweep {tmp_path}/fleet.toml -o r.csv").err
+    )
+    assert "a study, taken by advisor sweep" in cli(f"advisor simulate fleet {tmp_path}/study.toml").err
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "date,requests\n2026-11-01 00:00,1200\n",
+        "hour,calls\n0,77\n1,50\n",
+        "Timestamp,Number of queries\n7,3\n",
+    ],
+)
+def test_requests_by_the_hour_are_led_to_the_course_of_a_day(cli: Cli, tmp_path: Path, rows: str) -> None:
+    (tmp_path / "hours.csv").write_text(rows)
+    run = cli(f"advisor simulate trace {tmp_path}/hours.csv")
+    assert run.code == 2
+    assert "not requests" in run.err
+    assert "--shape FILE.toml" in run.err

@@ -235,7 +235,6 @@ def test_what_makes_vectors_scores_and_transcripts_is_started_as_priced(
             "diffusion --model flux.1-dev --gpu h100",
             "no engine of the catalog has a start command for images",
         ),
-        ("embed --model bge-m3 --gpu v100", "no fp16 kernels for volta"),
         ("rerank --model bge-large-en --input-tokens 128 --gpu l40s", "makes scores"),
         (
             "rerank --model Qwen/Qwen3-Embedding-8B --gpu l40s",
@@ -247,3 +246,10 @@ def test_what_no_engine_starts_says_why(cli: Cli, question: str, why: str) -> No
     answer = document_of(cli, f"advisor recommend --workload {question} --rate 0.1")
     assert answer["options"][0]["launch"]["code"] == "no_start_command"
     assert why in answer["options"][0]["launch"]["text"]
+
+
+def test_an_accelerator_that_no_engine_runs_on_is_refused_by_name(cli: Cli) -> None:
+    run = cli("advisor recommend --workload embed --model bge-m3 --gpu v100 --rate 0.1")
+    assert run.code == 3
+    assert "v100-sxm2-16gb: vLLM" in run.err
+    assert "--gpu" in run.err

@@ -672,9 +672,25 @@ def test_an_adapter_is_read_as_its_base_and_formats_with_their_shape(tmp_path: P
         ("/models/Qwen3-32B-AWQ", "Qwen3-32B-AWQ"),
         ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-32B-AWQ/snapshots/0a1b", "Qwen/Qwen3-32B-AWQ"),
         ("./models/Qwen3-32B-AWQ/", "Qwen3-32B-AWQ"),
+        ("/models/Qwen3-32B-AWQ/config.json", "Qwen3-32B-AWQ"),
+        ("C:\\models\\Qwen3-32B-AWQ", "Qwen3-32B-AWQ"),
+        ("D:\\my models\\Qwen3-32B-AWQ\\config.json", "Qwen3-32B-AWQ"),
         ("Qwen/Qwen3-32B-AWQ", "Qwen/Qwen3-32B-AWQ"),
     ],
 )
 def test_a_path_of_another_machine_names_its_model(path: str, name: str) -> None:
     assert models.name_in_path(path) == name
     assert models.get(name).record.weights == "int4"
+
+
+@pytest.mark.parametrize("file", ["config.json", "hf_quant_config.json", "params.json"])
+@pytest.mark.parametrize("folder", ["C:\\models\\nobody-7x", "\\\\server\\share\\nobody-7x", "C:"])
+def test_a_file_of_windows_is_never_one_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, file: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).write_text(json.dumps(LLAMA_70B), encoding="utf-8")
+    typed = f"{folder}\\{file}"
+    with pytest.raises(UnknownNameError, match="no such file") as raised:
+        models.get(typed)
+    assert typed in raised.value.what

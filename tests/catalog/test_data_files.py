@@ -1,6 +1,7 @@
 """A data file that is absent is an error: no answer of an installed program silently lacks one of a checkout's."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from advisor.catalog.files import (
     DATA_DIR,
     data_files,
     read_csv,
+    read_lines,
     read_text,
     read_toml,
     stated_aliases,
@@ -132,3 +134,53 @@ def test_a_missing_data_file_is_an_error() -> None:
     ):
         with pytest.raises(InputFileError, match="missing from the data of the catalog"):
             read()
+
+
+SHEET = "Anbieter,Preis\r\nMüller & Söhne,2.10 €\r\nCafé – São Paulo,3\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
+@pytest.mark.parametrize("num_rows", [1, 5000])
+def test_a_text_is_read_alike_in_every_encoding_that_a_spreadsheet_saves(
+    tmp_path: Path, encoding: str, num_rows: int
+) -> None:
+    text = SHEET * num_rows
+    mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
+    file = tmp_path / "sheet.csv"
+    file.write_bytes((mark + text).encode(encoding))
+    assert read_text(file) == text.replace("\r\n", "\n")
+    assert list(read_lines(file)) == text.replace("\r\n", "\n").splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "content", [bytes(range(256)), b"\x89PNG\r\n\x1a\n\x00\x00", b"\x80\x03}q\x00.", b"a\xff\x00b"]
+)
+def test_bytes_are_no_text(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "file.bin"
+    file.write_bytes(content)
+    with pytest.raises(InputFileError, match="not a text file"):
+        read_text(file)
+    with pytest.raises(InputFileError, match="not a text file"):
+        list(read_lines(file))
+
+
+def texts_of(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the strings of a module that are no docstrings."""
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node
+
+
+def test_no_message_names_what_an_installed_wheel_lacks() -> None:
+    """Pages and notebooks are in a checkout alone, and so is the folder that `pip install '.[extra]'` takes."""
+    lacking = re.compile(r"\bin a clone\b|pip install '?\.|(?<![\w/])docs/\w+\.md|notebooks/")
+    found = [
+        f"{file}:{text.lineno}: {text.value[:60]}"
+        for room in ROOMS
+        for file in (ROOT / room).rglob("*.py")
+        if "fit" not in file.parts
+        for text in texts_of(ast.parse(file.read_text(encoding="utf-8")))
+        if lacking.search(text.value)
+    ]
+    assert found == []

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from advisor.catalog.errors import install_command
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIGA
 from advisor.probes.kernel_process import KernelTime
@@ -52,8 +53,8 @@ def kernel_answer(content: KernelAnswer, inputs: dict[str, object], notes: tuple
         needs = ", ".join(content.needs)
         blocks.append(
             Paragraph(
-                f"Not measured. A measurement needs {needs}: pip install '.[probe]' in a clone of this "
-                "repository on such a machine, then run this command there."
+                f"Not measured. A measurement needs {needs}: {install_command('probe')} on such a machine, then run "
+                "this command there."
             )
         )
     if measured:

@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.ask.measures import parse_seconds
 from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import AdvisorError, MissingHardwareError
+from advisor.catalog.errors import AdvisorError, MissingHardwareError, install_command
 from advisor.catalog.resolve import near_misses
 from advisor.cli.notes import note
 from advisor.commands.mcp.options import McpInput
@@ -25,7 +25,7 @@ def mcp(asked: McpInput, shared: SharedOptions) -> Answer:
         from advisor.service.agents import serve_stdio, tool_name, tools
     except ImportError:
         raise MissingHardwareError(
-            "the package mcp, which speaks to agents, is not installed", fix="pip install '.[mcp]' in a clone"
+            "the package mcp, which speaks to agents, is not installed", fix=install_command("mcp")
         ) from None
     names = _names(asked.tools)
     limit_s = parse_seconds(asked.limit, "--limit")

@@ -55,7 +55,8 @@ class ShowProbeInput:
 class ProofInput:
     """Judge pasted reports of a machine on which nothing can be installed; several files make one verdict.
 
-    Read are nvidia-smi, its -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ibstat and lspci -nn.
+    Read are nvidia-smi, its -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ib_write_bw, ibstat and
+    lspci -nn.
     Two reports of nvidia-smi -q, before and after work, also show what error counters did.
     """
 

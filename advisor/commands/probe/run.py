@@ -1,7 +1,6 @@
 """Answers of `advisor probe`, `calibrate` and `compare`, from their options."""
 
 import re
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from advisor.ask.topology import check_network
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
-from advisor.cli.notes import progress
+from advisor.cli.notes import progress, tell_interrupted
 from advisor.commands.probe.options import ProbeInput, ProofInput, ShowProbeInput
 from advisor.commands.probe.view import probe_answer, proof_answer
 from advisor.probes.assess import claimed_board
@@ -165,11 +164,9 @@ def _words(state: Progress) -> str:
 
 def _tell_saved(output: Path | None) -> None:
     if output is not None and output.exists():
-        sys.stderr.write(
-            f"\nnote: interrupted; what was finished is in {output}: --resume {output} goes on\n"
-        )
+        tell_interrupted(f"what was finished is in {output}: --resume {output} goes on")
     else:
-        sys.stderr.write("\nnote: interrupted; nothing was saved, since no -o FILE.json was given\n")
+        tell_interrupted("nothing was saved, since no -o FILE.json was given")
 
 
 def _write_report(path: Path, answer: Answer, shared: SharedOptions) -> None:

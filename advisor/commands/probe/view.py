@@ -1,6 +1,7 @@
 """A probe as an answer: the verdict in a sentence, what is wrong, the rates, and a kit to dispute with."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Final
 
 from advisor.probes.document import Probe, content_of
@@ -15,6 +16,7 @@ from advisor.render.answer import (
     Axis,
     Block,
     Chart,
+    Column,
     Datum,
     Figure,
     Paragraph,
@@ -28,6 +30,8 @@ EXIT_WARN: Final = 5
 EXIT_MISSING: Final = 6
 _HIDDEN: Final = (".sweep", ".latency", "memory.cache_read", "memory.strided_read", "memory.latency", "peer.")
 _SHORT: Final = 24
+_PEERS: Final = "health.peers."
+_WITH_PATTERN: Final = ("collective", "network", "peer", "operator")
 _MOST_BARS: Final = 24
 """Figures of the chart, those that fall behind most first."""
 
@@ -56,6 +60,11 @@ def proof_answer(
         Paragraph(f"By pasted text, {sentence(probe)}", emphasis=True),
         Paragraph(f"Read: {from_files}."),
         Paragraph(CERTAINTY),
+        *(
+            Paragraph(f"Not judged: {m.value}: {m.note}.")
+            for m in probe.measurements
+            if m.id == "pasted.unjudged"
+        ),
         *blocks_of(probe)[2:],
     ]
     return Answer(
@@ -105,7 +114,11 @@ def blocks_of(probe: Probe) -> list[Block]:
         wrong.sort(key=lambda m: m.status != "fail")
         blocks.append(_checks("Not as it should be", wrong))
         blocks += [Paragraph(text) for text in _advice(wrong)]
-    rates = [m for m in probe.measurements if m not in wrong and m.value is not None and not _is_detail(m)]
+    rates = [
+        m
+        for m in probe.measurements
+        if m not in wrong and m.value is not None and m.id != "pasted.unjudged" and not _is_detail(m)
+    ]
     identity = [m for m in rates if m.id.startswith(("identity.", "health."))]
     measured = [m for m in rates if m not in identity]
     blocks += [_checks("Measured", measured)] if measured else []
@@ -172,23 +185,39 @@ def _is_detail(m: Measurement) -> bool:
 
 
 def _checks(title: str, measurements: Sequence[Measurement]) -> Table:
-    rows = [
-        (
+    """Return a table of checks; equal findings of several GPUs are one row."""
+    rows: dict[tuple[str, ...], list[int | None]] = {}
+    for m in measurements:
+        row = (
             m.status.upper() if m.status in ("fail", "warn") else m.status.replace("_", " "),
             _name(m),
             *_figures(m),
             m.basis or m.source.partition(":")[0] if len(m.source) < _SHORT or m.basis else "",
         )
-        for m in measurements
+        rows.setdefault(row, []).append(m.gpu)
+    named = tuple((row[0], f"{_where(gpus)}{row[1]}", *row[2:]) for row, gpus in rows.items())
+    figures = (Column("measured", "right", fold=True), Column("expected", "right", fold=True))
+    return Table((*columns("status | check~"), *figures, *columns("rests on~")), named, title)
+
+
+def _where(gpus: Sequence[int | None]) -> str:
+    """Return the GPUs of a finding in words: `GPU 3 `, `GPU 0-7 `, `GPU 0-2, 5 `; empty for the machine."""
+    numbers = sorted({gpu for gpu in gpus if gpu is not None})
+    if not numbers:
+        return ""
+    runs = [
+        [number for _, number in run]
+        for _, run in groupby(enumerate(numbers), key=lambda placed: placed[1] - placed[0])
     ]
-    return Table(columns("status | check~ | measured> | expected> | rests on~"), tuple(rows), title)
+    return f"GPU {', '.join(f'{run[0]}-{run[-1]}' if len(run) > 1 else f'{run[0]}' for run in runs)} "
 
 
 def _name(m: Measurement) -> str:
-    where = "" if m.gpu is None else f"GPU {m.gpu} "
+    if m.id.startswith(_PEERS):
+        return f"behind the best GPU in {m.id.removeprefix(_PEERS)}, {m.pattern}".rstrip(", ")
     how = f" ({m.instrument})" if m.instrument and not m.id.startswith("identity.") else ""
-    pattern = f", {m.pattern}" if m.id.startswith(("collective", "peer", "operator", "health.peers")) else ""
-    return f"{where}{m.id}{how}{pattern}"
+    pattern = f", {m.pattern}" if m.pattern and m.id.startswith(_WITH_PATTERN) else ""
+    return f"{m.id}{how}{pattern}"
 
 
 def _figures(m: Measurement) -> tuple[str, str]:

@@ -118,7 +118,10 @@ def _item_blocks(found: Decision, scenario: ItemScenario, *, explain: bool) -> t
         ITEM_RUNG_COLUMNS,
         "What to take for which load",
     )
-    asked = f"Asked: 99 % of {found.unit}s within {show(scenario.latency_p99_s, TIME)}; $/1000 with its 80 % interval."
+    asked = (
+        f"Asked: {found.unit}s of {scenario.job.size_words}, 99 % within {show(scenario.latency_p99_s, TIME)}; "
+        "$/1000 with its 80 % interval."
+    )
     if scenario.num_items is not None:
         hours = scenario.deadline_s / HOUR_S
         total = usd(hours * shown[0].bill.usd_per_hour)

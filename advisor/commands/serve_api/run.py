@@ -8,7 +8,7 @@ from typing import Final
 
 from advisor.ask.measures import parse_seconds
 from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import AdvisorError, MissingHardwareError
+from advisor.catalog.errors import AdvisorError, MissingHardwareError, install_command
 from advisor.cli.notes import note, warn
 from advisor.commands.serve_api.options import ServeApiInput
 from advisor.render.answer import Answer, Paragraph, Table, columns
@@ -31,7 +31,7 @@ def serve_api(asked: ServeApiInput, shared: SharedOptions) -> Answer:
     except ImportError:
         raise MissingHardwareError(
             "starlette and uvicorn, which serve HTTP, are not installed",
-            fix="pip install '.[api]' in a clone",
+            fix=install_command("api"),
         ) from None
     limit_s = parse_seconds(asked.limit, "--limit")
     if asked.schema:

@@ -81,7 +81,7 @@ def _answer_load(
         "latency_p99_s": limit_s if asked.rate else None,
     }
     remarks = tuple(filter(None, (*notes, chip.note, format_note)))
-    answer = service_answer(service, job.unit, inputs, remarks, fleet, _facts(workload, service))
+    answer = service_answer(service, job, inputs, remarks, fleet, _facts(workload, service))
     return with_calibration(answer, calibration, (chip.record.id,))
 
 

@@ -7,14 +7,14 @@ from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, TIME, digits, percent, show, show_quantity
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet
-from advisor.simulator.workloads.services import ItemService, quantity
+from advisor.simulator.workloads.services import ItemJob, ItemService, quantity
 
 _SHOWN_BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def service_answer(
     service: ItemService,
-    unit: str,
+    job: ItemJob,
     inputs: Mapping[str, Any],
     notes: tuple[str, ...] = (),
     fleet: tuple[BatchFleet, Quantity] | None = None,
@@ -31,7 +31,7 @@ def service_answer(
         for size in sizes
     ]
     result: dict[str, Any] = {
-        "unit": unit,
+        "unit": job.unit,
         "accelerators_per_replica": service.accelerators_per_replica,
         "batches": batches,
         "best_items_per_s": max(batches, key=lambda row: row["batch"] / service.batch_s[row["batch"]])[
@@ -55,7 +55,7 @@ def service_answer(
     return Answer(
         result=result,
         inputs=inputs,
-        blocks=_service_blocks(service, unit, batches, fleet, facts or {}),
+        blocks=_service_blocks(service, job, batches, fleet, facts or {}),
         records="batches",
         warnings=_warnings(service),
         notes=notes,
@@ -64,7 +64,7 @@ def service_answer(
 
 def _service_blocks(
     service: ItemService,
-    unit: str,
+    job: ItemJob,
     batches: Sequence[Mapping[str, Any]],
     fleet: tuple[BatchFleet, Quantity] | None,
     facts: Mapping[str, float],
@@ -74,20 +74,20 @@ def _service_blocks(
     where = f"{count} x {deployment.accelerator.id}"
     headline = (
         f"{deployment.model.id} ({deployment.weight_dtype}) on {where}, {service.runtime.name}: "
-        f"{show(service.batch_s[1], TIME)} for one {unit}"
+        f"{show(service.batch_s[1], TIME)} for one {job.unit} of {job.size_words}"
     )
     if fleet is not None:
         found, p99 = fleet
         headline = (
-            f"{deployment.model.id}: {found.num_servers * count} x {deployment.accelerator.id} as {found.num_servers} "
-            f"replicas, batches of up to {found.max_batch}, p99 {show_quantity(p99, TIME)}, "
-            f"busy {percent(found.busy_fraction)}"
+            f"{deployment.model.id}, {job.unit}s of {job.size_words}: {found.num_servers * count} x "
+            f"{deployment.accelerator.id} as {found.num_servers} replicas, batches of up to {found.max_batch}, "
+            f"p99 {show_quantity(p99, TIME)}, busy {percent(found.busy_fraction)}"
         )
     rows = tuple(
         (str(row["batch"]), show_quantity(row["latency_s"], TIME), show_quantity(row["items_per_s"]))
         for row in batches
     )
-    table = Table(columns(f"batch> | latency | {unit}s/s"), rows)
+    table = Table(columns(f"batch> | latency | {job.unit}s/s"), rows)
     whole = sum(service.parts.values())
     parts = ", ".join(
         f"{name.replace('_', ' ')} {percent(seconds / whole)}"

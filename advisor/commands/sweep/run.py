@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.cli.notes import note, progress, warn
+from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardwareError, install_command
+from advisor.cli.notes import note, progress, tell_interrupted, warn
 from advisor.commands.sweep.identity import header_of, keep_snapshot, open_journal
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import ask, fields_of, installed_versions, targets
@@ -19,7 +19,7 @@ from advisor.commands.sweep.view import sweep_answer
 from advisor.render.answer import Answer
 from advisor.render.document import pick_attributes
 from advisor.render.numbers import TIME, show
-from advisor.sweep.execution import Workers, has_joblib, outcomes, require_joblib, usable_processes
+from advisor.sweep.execution import Workers, outcomes, runs_processes, usable_processes
 from advisor.sweep.fields import Value
 from advisor.sweep.journal import Header, Journal, Row, journal_path
 from advisor.sweep.points import SweepPoint, points_of
@@ -55,12 +55,6 @@ def sweep(asked: SweepInput, shared: SharedOptions) -> Answer:
         )
     waiting = [point for point in points if point.id not in rows]
     workers = _workers(asked, len(waiting))
-    if (
-        workers.num_processes == 1
-        and len(waiting) > 1
-        and not (asked.workers or has_joblib() or shared.quiet)
-    ):
-        note("one process runs all points: several need joblib (pip install joblib)")
     with Journal(path, header, keep=bool(kept.rows)) as journal:
         if not kept.rows:
             keep_snapshot(path)
@@ -141,10 +135,18 @@ def _workers(asked: SweepInput, num_waiting: int) -> Workers:
 
         return Workers(0, cluster_backend(asked.cluster, installed_versions), streams(asked.cluster))
     count = asked.workers or usable_processes()
-    if min(count, num_waiting) <= 1 or (asked.workers is None and not has_joblib()):
+    if min(count, num_waiting) <= 1:
         return Workers(1)
-    require_joblib()
-    return Workers(count)
+    if runs_processes():
+        return Workers(count)
+    if asked.workers is not None:
+        raise MissingHardwareError(
+            "several processes need joblib",
+            why="it is not installed",
+            fix=f"{install_command('sweep')}, or --workers 1",
+        )
+    note(f"one process asks all points: several need joblib, {install_command('sweep')}")
+    return Workers(1)
 
 
 def _watch_outcomes(
@@ -164,9 +166,8 @@ def _watch_outcomes(
                 line(f"{total - len(waiting) + done} of {total} points, {show(left_s, TIME)} left")
         except (KeyboardInterrupt, GeneratorExit):
             line.clear()
-            warn(
-                f"interrupted: {total - len(waiting) + done} of {total} points are kept in {path}; --resume goes on"
-            )
+            kept = total - len(waiting) + done
+            tell_interrupted(f"{kept} of {total} points are kept in {path}: --resume goes on")
             raise
 
 

@@ -22,6 +22,7 @@ from advisor.decide.items.option import (
     warnings_of,
 )
 from advisor.decide.items.result import ItemScenario
+from advisor.decide.items.starting import lacks_engine
 from advisor.decide.not_taken import providers_not_taken
 from advisor.decide.offers import ROUNDING, Placement, market, placements
 from advisor.decide.option import Option
@@ -29,6 +30,7 @@ from advisor.decide.purchase import extra_usd_per_hour, smallest_budget
 from advisor.decide.reason import (
     CostsMore,
     DoesNotFit,
+    NoKernels,
     NotForSale,
     NothingCarries,
     NotRanked,
@@ -223,6 +225,9 @@ def _services(
                     if parallel.num_accelerators == 1:
                         reasons[name] = DoesNotFit(f"{error.what}: {error.why}" if error.why else error.what)
                     continue
+                if lacking := lacks_engine(service, scenario.job):
+                    reasons.setdefault(name, lacking)
+                    continue
                 if service.batch_s[1] > scenario.latency_p99_s:
                     slow = TooSlowAlone(scenario.job.unit, service.batch_s[1], scenario.latency_p99_s)
                     reasons.setdefault(name, slow)
@@ -368,11 +373,14 @@ def _nothing(
 ) -> InfeasibleError:
     slow = [reason for reason in reasons.values() if isinstance(reason, TooSlowAlone)]
     fastest = min(slow, key=lambda reason: reason.alone_s, default=None)
-    why = "; ".join(list(dict.fromkeys(map(str, reasons.values())))[:3])
+    first = {str(reason): name for name, reason in reversed(list(reasons.items()))}
+    why = "; ".join([f"{name}: {reason}" for reason, name in reversed(first.items())][:3])
     if fastest is not None:
         why = f"on the fastest, {fastest}"
     steps = "take fewer --steps, " if model.workload == "diffusion" else ""
     fix = f"loosen --latency-p99, {steps}or allow --precision fp8"
+    if reasons and all(isinstance(reason, NoKernels) for reason in reasons.values()):
+        fix = "name an accelerator that the engine runs on with --gpu, e.g. l40s"
     budget = scenario.budget_usd_per_hour
     if budget is not None:
         rate = scenario.rate_per_s or _TRICKLE_PER_S

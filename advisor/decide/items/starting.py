@@ -12,7 +12,7 @@ from advisor.catalog.published import ServedCheckpoint
 from advisor.catalog.resaving import TORCH_DTYPES
 from advisor.catalog.schema.model import CrossAttention
 from advisor.decide.option import Launch, Option
-from advisor.decide.reason import NoStartCommand, Reason
+from advisor.decide.reason import NoKernels, NoStartCommand, Reason
 from advisor.simulator.workloads.services import ItemJob, ItemService
 
 ENGINE: Final = "vllm"
@@ -23,9 +23,30 @@ _SCORES: Final = "rerank"
 """Part of the name of a repository that holds a head for scores. Assumes: publishers name rerankers so."""
 
 
+def engine_dtype(service: ItemService) -> str:
+    """Return the number format in which the engine computes on the accelerator: the 16-bit format that it has."""
+    deployment = service.deployment
+    dtype = deployment.activation_dtype
+    return deployment.accelerator.sixteen_bit_dtype if dtype == "bf16" else dtype
+
+
+def lacks_engine(service: ItemService, job: ItemJob) -> NoKernels | None:
+    """Return the reason why the engine cannot run on the accelerator; None if it can, or serves no such items at all.
+
+    What no engine of the catalog serves, images, is priced without a start command on every accelerator alike.
+    """
+    if job.workload not in engines.by_id(ENGINE).flags.items:
+        return None
+    dtype = engine_dtype(service)
+    architecture = service.deployment.accelerator.architecture
+    is_lacking = engines.support(ENGINE, architecture, dtype).verdict == "no"
+    return NoKernels(_engine_words(), (dtype,)) if is_lacking else None
+
+
 def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | Reason:
     """Return how one replica is started with the priced batch, format and length of items, or why it is not.
 
+    Assumes: the engine has kernels for the accelerator (`lacks_engine`).
     Source: vLLM 0.33.0, config/model.py (runner), examples of Qwen3-Reranker; encoders take no chunk of a text, so that
         the tokens of an iteration are at least those of the longest one.
     """
@@ -33,14 +54,8 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
     deployment = service.deployment
     model = deployment.model
     template = engine.flags.items.get(job.workload)
-    dtype = deployment.activation_dtype
-    if dtype == "bf16":
-        dtype = deployment.accelerator.sixteen_bit_dtype
     if template is None:
         return NoStartCommand(f"no engine of the catalog has a start command for {job.unit}s")
-    architecture = deployment.accelerator.architecture
-    if engines.support(ENGINE, architecture, dtype).verdict == "no":
-        return NoStartCommand(f"{_engine_words()} has no {dtype} kernels for {architecture}")
     if deployment.weight_dtype not in TORCH_DTYPES:
         return NoStartCommand(
             f"no {deployment.weight_dtype} checkpoint of {model.id} for {job.unit}s is known"
@@ -51,7 +66,11 @@ def item_launch(service: ItemService, job: ItemJob, max_batch: int) -> Launch | 
     if isinstance(repository, Reason):
         return repository
     tokens, length = _sizes(service, job, max_batch)
-    values = {"model": shlex.quote(repository), "dtype": TORCH_DTYPES[dtype], "batch": max_batch}
+    values = {
+        "model": shlex.quote(repository),
+        "dtype": TORCH_DTYPES[engine_dtype(service)],
+        "batch": max_batch,
+    }
     # Sentence transformers may read less than the positions of their model: the engine finds that limit itself.
     fills_window = length >= (model.max_context_tokens or math.inf)
     length_flag = "" if fills_window else engine.flags.items_length.format(length=length)

@@ -1,6 +1,7 @@
 """Fleets for images, texts and audio: bounds, promises, prices, and reasons against."""
 
 import datetime
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from advisor.catalog.schema import Price
 from advisor.decide.items.recommend import recommend_items
 from advisor.decide.items.result import ItemScenario
 from advisor.decide.option import Option
-from advisor.decide.reason import MayNotHold, TooSlowAlone
+from advisor.decide.reason import MayNotHold, NoKernels, Reason, TooSlowAlone
 from advisor.decide.safe_picks import doubts_of, order_by_trust, safe_pick_words
 from advisor.decide.scenario import Constraints
 from advisor.simulator.quantity import Quantity
@@ -258,3 +259,33 @@ def test_a_safe_offer_that_costs_more_in_any_case_is_named_beside() -> None:
         "the safe pick is 1 x l40s from runpod for $1.09/h, which costs 1.98 times as "
         "much as 1; 1 is the cheapest if its price still stands."
     )
+
+
+JOBS = [
+    ("bge-m3", ItemJob("embed", "tensorrt", texts=Texts(300))),
+    ("bge-m3", ItemJob("rerank", "tensorrt", texts=Texts(300, 20))),
+    ("whisper-large-v3", ItemJob("speech", "torch-compile", tokens_per_segment=90.0)),
+    ("flux.1-dev", ItemJob("diffusion", "torch-compile", image=ImageJob(512, 768, 21, False))),
+]
+
+
+@pytest.mark.parametrize(("model", "job"), JOBS, ids=[job.workload for _, job in JOBS])
+def test_what_the_engine_cannot_run_on_is_not_ranked(model, job):
+    """An option without a start command does not win against options that have one."""
+    scenario = ItemScenario(model, job, 2.0, 20.0, Constraints(), DAY, top=50)
+    found = recommend_items(scenario)
+    lacking = {
+        option.machine.accelerator: option.launch
+        for option in found.options
+        if isinstance(option.launch, Reason)
+    }
+    assert not lacking or len({str(reason) for reason in lacking.values()}) == 1
+    assert len(lacking) in (0, len(found.options))
+    reasons = {item.accelerator: item.reason for item in found.rejected}
+    if job.workload != "diffusion":
+        assert isinstance(reasons["v100-sxm2-16gb"], NoKernels)
+
+
+def test_the_size_of_an_item_is_said() -> None:
+    for (_, job), numbers in zip(JOBS, ("300", "300 20", "30 90", "512 768 21"), strict=True):
+        assert re.findall(r"\d+", job.size_words) == numbers.split()

@@ -103,6 +103,7 @@ def test_an_ended_sweep_goes_on_where_it_stopped(
     assert "Traceback" not in told
     if code == 130:
         assert "--resume goes on" in told
+        assert told.count("interrupted") == 1
     kept = programs.num_finished("r.csv")
     assert 3 <= kept < 24
     assert not Path("r.csv").exists()
