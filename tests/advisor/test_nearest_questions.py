@@ -189,7 +189,7 @@ def test_what_is_there_already_is_bought_nowhere(cli: Cli, option: str, workload
 def test_no_limit_is_loosened_that_nobody_gave() -> None:
     """Each try is a search: one that changes nothing uses up what may be simulated for the others."""
     limits, _ = constraints_of(Where())
-    for field in nearest._LIMITS.values():
+    for field in nearest.LIMITS.values():
         assert getattr(limits, field) == Constraints.model_fields[field].get_default(), field
 
 
