@@ -24,7 +24,7 @@ from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import judge, planning_rules
 from advisor.workstation.rules import Finding, MatchRule, Rule, SumRule
 from advisor.workstation.rules_fit import card_length
-from advisor.workstation.rules_power import POWER_RULES, psu_plugs
+from advisor.workstation.rules_power import POWER_RULES, psu_plugs, psu_reset
 from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
@@ -220,13 +220,15 @@ def fastest_for(program: Program, money: float, *, least: float = 0.0, used: boo
 
 
 def cheapest_for(program: Program, money: float, least: float, *, used: bool = False) -> Solution | None:
-    """Return the cheapest machine of at least a speed [tokens/s]: of usual parts, else of any."""
-    usual = program.solve(max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used)
-    if usual is not None:
-        return usual
-    return program.solve(
-        max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used, without=WHAT_IS_USUAL
-    )
+    """Return the cheapest machine of at least a speed [tokens/s]: of usual parts, else with a supply that needs the
+    power limits of its cards, else of any parts."""
+    for without in (frozenset[str](), frozenset((psu_reset.id,)), WHAT_IS_USUAL):
+        found = program.solve(
+            max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used, without=without
+        )
+        if found is not None:
+            return found
+    return None
 
 
 def _build(solution: Solution, question: Question, book: PriceBook, market: RentMarket) -> Build:
