@@ -127,7 +127,10 @@ def _check_expert_parallel(deployment: Deployment) -> None:
 
 
 def refused_heads(model: Model, tensor_parallel: int) -> str:
-    """Return the heads that keep an engine from starting at this degree, as a phrase; empty if none do."""
+    """Return the heads that keep an engine from starting at this degree, as a phrase; empty if none do.
+
+    Source: MixerOperators.refused_heads of each layer.
+    """
     refused = (
         layer.mixer.refused_heads(tensor_parallel) for layer in layers_of(model) if layer.mixer is not None
     )

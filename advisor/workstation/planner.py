@@ -131,6 +131,9 @@ def rules_of(question: Question) -> tuple[Rule, ...]:
         if isinstance(rule, SumRule) and rule.severity == "advice"
         if any(getattr(question.have, place) for place in rule.gives)
     }
+    if question.have.supplies is not None:
+        on_supply = (rule for rule in rules if isinstance(rule, MatchRule) and "supplies" in rule.between)
+        ignored |= {rule.id for rule in on_supply if rule.severity == "advice"}
     board = question.have.board
     is_whole = board is not None and SERVER in board.flags
     kept = (rule for rule in rules if rule.id not in ignored)

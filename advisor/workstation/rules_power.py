@@ -466,6 +466,8 @@ def psu_class(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | N
     base_need=lambda setting: OTHERS_W,
     gives={"supplies": lambda supplies, setting: supplies.power_w},
     required=("cards", "supplies"),
+    # Of cards without a limit psu-headroom judges the same draw.
+    concerns=lambda machine: machine.cards is not None and machine.cards.power_fraction < 1.0,
 )
 def psu_reset(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the draw after a restart, before a service sets the power limits of the cards again."""

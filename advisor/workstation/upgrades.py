@@ -170,15 +170,20 @@ _ONE_OF_A_KIND: Final = ("board", "cpu", "case", "cooler")
 def _replaced_words(build: Build, have: Assembly | None, setting: Setting) -> list[str]:
     """Return words on each part of the owner that another replaces, with the rule that the machine would break with
     it."""
+    machine = build.machine
+    if have is None or machine is None:
+        return []
     found = []
-    for place in _ONE_OF_A_KIND if have is not None and build.machine is not None else ():
-        own, new = getattr(have, place), getattr(build.machine, place)
+    for place in _ONE_OF_A_KIND:
+        own = getattr(have, place)
+        new = getattr(machine, place)
         if own is None or own == new or own.name.endswith(OF_OWNER):
             continue
-        kept = replace(build.machine, **{place: own})
+        changed: dict[str, Any] = {place: own}
+        kept = replace(machine, **changed)
         # A closed case holds cards in the slots, without the risers of a frame.
         kept = replace(kept, risers=Risers()) if place == "case" else kept
-        told = {check.rule for check in judge(build.machine, setting) if not check.passed}
+        told = {check.rule for check in judge(machine, setting) if not check.passed}
         lost = (check for check in judge(kept, setting) if not check.passed and check.rule not in told)
         why = next((f" (with yours: {check.why})" for check in lost), "")
         found.append(f"{new.name if new is not None else 'nothing'} replaces your {own.name}{why}")
