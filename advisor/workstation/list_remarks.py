@@ -622,6 +622,8 @@ def _split_off_card(name: str) -> tuple[str, str]:
 def _without_words_ahead(name: str) -> str:
     """Return a choice from its number, its maker or an adjective on, if words of a sentence stand ahead of the first
     part that it names: `Thinking of getting a second 3090`."""
+    if regex("remark.any_pc").fullmatch(regex("remark.host_of").split(name, maxsplit=1)[0]):
+        return name  # `a PC with Ryzen 9 7900X`: the machine has what is named
     mentions = mentions_in(name)
     bridge = regex("remark.bridge_named").search(name)
     if bridge is not None and not mentions:
