@@ -63,9 +63,9 @@ def check_layout(deployment: Deployment) -> None:
     ):
         if degree < 1:
             raise InfeasibleError(f"{name} parallelism must be at least 1, not {degree}")
-    refused = _refused_heads(model, tp)
+    refused = refused_heads(model, tp)
     if refused:
-        valid = max(degree for degree in range(1, tp) if not _refused_heads(model, degree))
+        valid = max(degree for degree in range(1, tp) if not refused_heads(model, degree))
         raise InfeasibleError(
             f"{model.id}: {refused} do not divide among tensor parallelism {tp}", fix=f"--tp {valid}"
         )
@@ -126,8 +126,11 @@ def _check_expert_parallel(deployment: Deployment) -> None:
     )
 
 
-def _refused_heads(model: Model, tensor_parallel: int) -> str:
-    """Return the heads that keep an engine from starting at this degree, as a phrase; empty if none do."""
+def refused_heads(model: Model, tensor_parallel: int) -> str:
+    """Return the heads that keep an engine from starting at this degree, as a phrase; empty if none do.
+
+    Source: MixerOperators.refused_heads of each layer.
+    """
     refused = (
         layer.mixer.refused_heads(tensor_parallel) for layer in layers_of(model) if layer.mixer is not None
     )

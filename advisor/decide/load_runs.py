@@ -31,7 +31,7 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.serving.arrivals import most_requests
+from advisor.simulator.serving.arrivals import TraceArrivals, most_requests
 from advisor.simulator.serving.content import Contents, SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.fleet import Pool
@@ -199,7 +199,6 @@ def _run_of_shares(
     tokens = [result.steady_output_tokens_per_s for result in results]
     changes: dict[str, Any] = {
         "steady_requests_per_s": _total(steady, counts),
-        "steady_sent_per_s": _total([result.steady_sent_per_s for result in results], counts),
         "steady_output_tokens_per_s": _total(tokens, counts),
     }
     for name in ("busy_fraction", "mean_batch", "mean_kv_tokens"):
@@ -390,6 +389,20 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
         _stratified_lengths(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
     )
     return Workload(Poisson(load), lengths, num_requests, _shared_prefixes(traffic))
+
+
+@lru_cache(maxsize=64)
+def arrivals_per_s(traffic: Traffic, load: float, num_requests: int, seed: int) -> float:
+    """Return the rate at which the requests of a run come between its first and its last tenth [1/s]: of a trace that
+    of the hours which lie there, else the load."""
+    if traffic.trace is None or traffic.conversations is not None or trace_of(traffic).rate_per_s is None:
+        return load
+    arrivals = workload_of(traffic, load, num_requests, seed).arrivals
+    assert isinstance(arrivals, TraceArrivals)
+    times_s = arrivals.times_s
+    first = len(times_s) // 10
+    span_s = times_s[-1 - first] - times_s[first]
+    return (len(times_s) - 1 - 2 * first) / span_s if span_s > 0.0 else load
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,6 @@
 """QLoRA on a few cards: whether it fits, its speed, and the largest model that would fit."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -8,10 +9,11 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
 from advisor.catalog.training import loads_divided, tuners
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.peak import fits, is_too_large_to_load, peak_memory
+from advisor.simulator.training.memory.peak import is_too_large_to_load, peak_factors, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.step import step_class, step_quantity, step_time
 from advisor.simulator.training.step_host import host_bytes
@@ -64,7 +66,9 @@ def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
 
 
 def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> HardwareRun | None:
-    """Return the fastest plan of QLoRA that fits, with trained tokens per second as its speed; None if none fits."""
+    """Return the fastest plan of QLoRA that fits, with trained tokens per second as its speed; None if none fits. A
+    plan fits if the upper end of its predicted peak does: a machine is not bought for one that may run out of memory.
+    """
     accelerator = hardware.record()
     if accelerator.vendor not in (VENDORS if hardware.num == 1 else SEVERAL_CARDS_VENDORS):
         return None
@@ -79,7 +83,8 @@ def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Hardw
     except (AdvisorError, ValueError, KeyError):
         return None  # a figure of the record, or of its links, is missing
     held = host_bytes(job, lattice) * hardware.num <= hardware.host_capacity_bytes
-    usable = [row for row, fit in enumerate(fits(peaks, memory) & held) if fit]
+    able = (peaks.peak_bytes * peak_factors(job)[1] <= memory) & held
+    usable = [row for row, fit in enumerate(able) if fit]
     if not usable:
         return None
     program = _program(job, memory)
@@ -127,7 +132,7 @@ class TuningNeed:
     split: str
     """Name of the plan."""
     card_bytes: float
-    """Memory of each card [bytes]."""
+    """Memory of each card at the upper end of the predicted peak [bytes]."""
     host_bytes: float
     """Main memory of the machine that holds weights [bytes]; 0 if the cards hold all."""
 
@@ -152,7 +157,7 @@ def _needs(model: Model, num: int, sequence_tokens: int) -> tuple[TuningNeed, ..
     job = tuning_job(model, sequence_tokens)
     named = tuning_plans(num)
     lattice = PlanLattice.of(plan for _, plan in named)
-    peaks = peak_memory(job, lattice).peak_bytes
+    peaks = peak_memory(job, lattice).peak_bytes * peak_factors(job)[1]
     held = host_bytes(job, lattice) * num
     return tuple(
         TuningNeed(name, float(peak), float(host))
@@ -160,9 +165,15 @@ def _needs(model: Model, num: int, sequence_tokens: int) -> tuple[TuningNeed, ..
     )
 
 
-def largest_tuning(hardware: Hardware, sequence_tokens: int) -> str:
-    """Return the largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
-    fitting = [
-        name for name in SIZES if tuning_need(models.by_id(name), hardware, sequence_tokens).fits(hardware)
-    ]
-    return fitting[-1] if fitting else ""
+def largest_tuning(hardware: Hardware, sequence_tokens: int, too_large: Model | None = None) -> str:
+    """Return the largest of a few dense models that QLoRA fits on the hardware, of those smaller than a model that it
+    does not fit; empty if none does. Experts are not quantised, so that a dense model may fit where a smaller mixture
+    of experts does not; the answer then names a smaller one."""
+    most = parameter_count(too_large).total if too_large is not None else math.inf
+    for name in reversed(SIZES):
+        model = models.by_id(name)
+        if parameter_count(model).total < most and tuning_need(model, hardware, sequence_tokens).fits(
+            hardware
+        ):
+            return name
+    return ""

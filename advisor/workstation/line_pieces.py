@@ -142,7 +142,19 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     found = [_without_words_around(line, pieces[0])] if is_one else _with_prices(line, pieces)
     found = [part for one in found for part in _split_off_bridge(one)]
     included = [replace(one, is_included=one.is_included or line.is_included) for one in found]
-    return [replace(one, block=one.block or line.block, is_owned=line.is_owned) for one in included]
+    found = [
+        replace(one, block=one.block or line.block, is_owned=line.is_owned or one.is_owned)
+        for one in included
+    ]
+    if not line.is_owned or len(found) == 1:
+        return found
+    # In a row of what is there, what has a price is bought beside it.
+    return [
+        replace(one, usd=0.0)
+        if one.usd is None and not one.unread_price and not one.is_included
+        else replace(one, is_owned=not one.usd)
+        for one in found
+    ]
 
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
@@ -160,7 +172,8 @@ def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
         what=read.what,
         quantity=max(line.quantity, read.quantity),
         is_worded=read.is_worded or line.is_worded,
-        usd=line.usd if line.usd is not None else read.usd,
+        # Behind words of a sentence, the price of each is that of the pieces which the part counts.
+        usd=read.usd if line.usd is None or (read.usd and read.quantity > line.quantity) else line.usd,
     )
 
 
@@ -228,9 +241,21 @@ def _hide_signs(text: str, mentions: Sequence[Mention], kind: str | None) -> str
             spans.append((begin, end))
         else:  # the bracket itself separates
             text = f"{text[:begin]};{text[begin + 1 : end - 1]};{text[end:]}"
+    spans += [one.span("slash") for one in regex("piece.or_other").finditer(text) if _is_other_name(one)]
     for begin, end in spans:
         text = text[:begin] + text[begin:end].translate(_HIDE) + text[end:]
     return text
+
+
+def _is_other_name(found: re.Match[str]) -> bool:
+    """Whether the words ahead of a slash, which alone are counted, name no part: with those behind it they name one by
+    two names, `6 x SlimSAS / x16 riser cables`."""
+    ahead = found["ahead"]
+    kind = kind_in(found["behind"])
+    if kind_in(ahead) is None:  # a number of its own may be that of a part which no record holds
+        is_a_word = kind == "other" or (kind is not None and re.search(r"\d", found["name"]) is None)
+        return is_a_word and not mentions_in(ahead)
+    return kind_in(ahead) == kind and (kind == "other" or not mentions_in(ahead))
 
 
 def _runs(
@@ -317,6 +342,7 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
         if last is not None and _is_of(piece, last, {one.kind for one in kept}):
             # The drive of a machine and the only memory of a board tell nothing more; a price behind them is theirs.
             is_told = (last.kind, piece.kind) == ("system", "storage") or _is_only_memory(piece, last)
+            is_told = is_told or (last.kind == "case" and piece.joined == "with" and piece.kind is not None)
             price = regex("piece.sum").search(piece.text) if is_told else None
             told = piece.text[price.start() :] if price is not None else piece.text
             if not is_told or price is not None:
@@ -328,6 +354,13 @@ def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
             kept.append(piece)
         elif piece.kind is not None:
             is_unpriced = regex("piece.sum").search(piece.text) is None and last is not None
+            if (
+                piece.kind == "gpu"
+                and is_unpriced
+                and not piece.mentions
+                and _speaks_of_cards(piece.text, line)
+            ):
+                continue
             is_service = piece.kind == "other" and is_unpriced and SERVICE_WORDS.fullmatch(piece.text)
             if is_service or (not piece.mentions and line.category is None and _is_sentence(piece.text)):
                 continue
@@ -449,6 +482,8 @@ def _is_of(piece: _Piece, last: _Piece, kinds: set[str | None]) -> bool:
         return (not is_prose(piece.text) and not is_name) or (piece.joined == "with" and not piece.is_own)
     if piece.kind == last.kind:
         return _completes(piece, last)
+    if piece.joined == "with" and last.kind == "case" and piece.kind in ("cooler", "psu"):
+        return regex("piece.room_for").search(piece.text) is not None
     if piece.joined == "with" and not piece.mentions:
         if piece.kind == "riser":
             return last.kind != "case"
@@ -475,6 +510,13 @@ def is_property(text: str) -> bool:
         return False
     words = plain_words(regex("piece.stop").sub(" ", regex("piece.figure").sub(" ", text))).split()
     return all(is_generic(word) or word in PROPERTY_WORDS for word in words)
+
+
+def _speaks_of_cards(text: str, line: TypedLine) -> bool:
+    """Whether words of a sentence speak of cards by no name: `go to 4 cards over time`."""
+    is_sentence = line.category is None and len(regex("piece.stop").findall(line.text)) >= _LEAST_STOPS
+    words = re.findall(r"[^\W\d]\w*", text)
+    return is_sentence and all(map(str.islower, words)) and not maker_words() & set(plain_words(text).split())
 
 
 def _is_link(text: str) -> bool:
@@ -557,8 +599,15 @@ def _with_prices_of_sentence(
     is_apart = regex("piece.price_apart").search(plain_text(line)) is not None
     is_of_all = is_apart or (last.usd or 0.0) >= _LEAST_MACHINE_USD
     is_machine = is_machine and (pieces[-1].kind != "other" or is_of_all)
-    if priced == [len(found) - 1] and is_machine:
+    is_of_pieces = last.quantity > 1 and regex("piece.price_of_each").search(last.text) is not None
+    given = [place for place, one in enumerate(found) if regex("piece.given").search(one.text)]
+    if priced == [len(found) - 1] and is_machine and not is_of_pieces and not given:
         return _price_first(last, [*found[:-1], without_price(last)])
+    if given and given[-1] < len(found) - 1 and priced and priced[0] > given[-1]:
+        # What is told to be there, with what stands ahead of it, costs nothing.
+        owned = [replace(one, usd=0.0, is_owned=True) for one in found[: given[-1] + 1]]
+        behind = given[-1] + 1
+        return [*owned, *_with_prices_of_sentence(line, found[behind:], pieces[behind:])]
     lines: list[TypedLine] = []
     waiting: list[TypedLine] = []
     group = -1
@@ -584,11 +633,25 @@ def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
 def with_price_of_title(lines: list[TypedLine]) -> list[TypedLine]:
     """Return lines whose title states the only price with that as the price of all parts: `Selling: AI rig, $2,900`."""
     title, *rest = lines
-    is_only = title.usd is not None and all(line.usd is None for line in rest)
+    is_priced = title.usd is not None or bool(title.unread_price)
+    is_only = is_priced and all(line.usd is None and not line.unread_price for line in rest)
     untitled = without_price(title)
-    if len(rest) < _LEAST_KINDS or not is_only or title.quantity > 1 or not is_title(untitled):
+    if not is_only or title.quantity > 1 or not (is_title(untitled) or _names_a_whole(untitled)):
         return lines
-    return [untitled, *_price_first(title, rest)]
+    parts_of_it = [part for line in rest for part in split_line(line)]
+    if len(parts_of_it) < _LEAST_KINDS:
+        return lines
+    found = _price_first(title, parts_of_it)
+    if is_title(untitled):
+        return [untitled, *found]
+    has_case = "case" in {part.category or kind_of(part) for part in parts_of_it}
+    return found if has_case else [*found, replace(untitled, is_included=True)]
+
+
+def _names_a_whole(line: TypedLine) -> bool:
+    """Whether a line without a product speaks of a machine: `mining rig`, which alone is a frame."""
+    is_a_whole = regex("name.title").search(line.what) is not None
+    return line.category is None and is_a_whole and not mentions_in(line.what) and names_no_product(line.what)
 
 
 def _is_machine(line: TypedLine) -> bool:

@@ -3,6 +3,7 @@ to choose between, names that several cards share, the circuit."""
 
 import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -30,6 +31,7 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.system_names import find_systems, is_of_a_laptop
 from advisor.workstation.typed_line import (
+    BOUGHT,
     LABELS,
     MOST_OF_ONE,
     QUESTION,
@@ -55,7 +57,8 @@ class Swap:
     category: str
 
     def __str__(self) -> str:
-        return f"the list is judged with {self.new.what} in place of {self.old.what}"
+        is_named = regex("remark.them").fullmatch(self.old.what) is None
+        return f"the list is judged with {self.new.what} in place of {self.old.what if is_named else 'what is there'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,9 @@ def _read_sentence(sentence: str, names: Sequence[str], seen: list[str], where: 
     """Return what is left of a sentence without its remarks, which join those found."""
     if not any(regex(f"remark.{name}").search(sentence) for name in ("any_part", "addition")):
         return sentence
-    if regex("remark.of_others").search(sentence):
+    swaps = regex("remark.swap").search(sentence)
+    is_instead = swaps is not None and swaps["new4"] is not None
+    if regex("remark.of_others").search(sentence) and not is_instead:
         found.notes.append(f"{_restore(sentence, names).strip()!r} is left out: it is of another machine")
         return ""
     place = 0
@@ -208,7 +213,10 @@ def _is_seen(name: str, seen: Iterable[str]) -> bool:
 
 
 def _swap_of(found: re.Match[str], names: Sequence[str], where: str) -> Swap | None:
-    told = {one: found[one] or found[f"{one}2"] or found[f"{one}3"] for one in ("old", "new")}
+    told = {
+        "old": found["old"] or found["old2"] or found["old3"] or "them",
+        "new": found["new"] or found["new2"] or found["new3"] or found["new4"],
+    }
     texts = [regex("remark.article").sub("", _restore(each, names)) for each in told.values()]
     try:
         named = (read_line(text, where) for text in texts)
@@ -272,6 +280,8 @@ def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tu
                 n
                 for n, one in enumerate(found)
                 if (one.category or kind_in(one.what)) == kind
+                and BOUGHT not in (one.block, line.block)
+                and not (kind == "psu" and regex("remark.one_more").search(line.text))
                 and (
                     (one.block != line.block and (kind == "bridge" or _are_same(one, line)))
                     or _words_alone(one, line, kind) is not None
@@ -313,7 +323,13 @@ def _words_alone(line: TypedLine, other: TypedLine, kind: str | None) -> TypedLi
     for bare, named in ((other, line), (line, other)):
         if bare.usd is not None or bare.quantity > 1 or set(plain_words(bare.what).split()) & maker_words():
             continue
-        if kind == "psu" and bare.block in SPOKEN and named.block not in SPOKEN:
+        is_more = regex("remark.one_more").search(bare.text) is not None
+        if (
+            kind == "psu"
+            and not is_more
+            and bare.block in SPOKEN
+            and (named.block not in SPOKEN or names_a_model(named.what))
+        ):
             is_again = rated_watts(bare.what) == rated_watts(named.what) > 0.0
         elif kind == "bridge":
             is_again = regex("piece.bridge_alone").search(bare.what) is None
@@ -444,6 +460,8 @@ def _speaks_of_own_machine(lines: Sequence[TypedLine]) -> bool:
 
 _SHORT_TITLE: Final = 60
 """Length up to which a row that says `my build` is a title, which may stand above a plan [characters]. Own choice."""
+_AS_IT_IS: Final = "as it is"
+"""Name of the machine without what a question considers."""
 _LONGEST_CHOICE: Final = 6
 """Largest number of words ahead of a choice that its question may have."""
 
@@ -455,22 +473,41 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
     if len(set(whole)) == len(lines) > 1:
         return [(line.what, [line]) for line in lines]
     asks = any("?" in line.text for line in lines)
-    for place, line in enumerate(lines):
-        names, rest, before = _choices_in(line.text, asks) if line.category is None else ([], "", "")
+    # Cards to choose between come before other parts.
+    for place in sorted(range(len(lines)), key=lambda one: lines[one].category not in (None, "gpu")):
+        line = lines[place]
+        others = [*lines[:place], *lines[place + 1 :]]
+        text = line.text if line.category is None else plain_text(line)
+        names, rest, before = _choices_in(text, asks, others)
         if names:
             ahead = [*lines[:place], *_lines_of(before, replace(line, usd=None))]
-            if _speaks_of_own_machine(lines):  # what is there costs nothing, whatever is chosen
+            sides = zip(_sides_of(line.text, names), names, strict=True)
+            sold = [regex("remark.sells").search(f"{words} {name}") is not None for words, name in sides]
+            # What is there costs nothing, whatever is chosen.
+            if _speaks_of_own_machine(lines) or any(sold):
                 ahead = [_as_owned(one) for one in ahead]
             behind = [
                 *([replace(read_line(rest, line.where), text=rest)] if rest else []),
                 *lines[place + 1 :],
             ]
+            if any(sold):
+                behind = [_as_owned(one) for one in behind]
             chosen = [replace(read_line(name, line.where), text=name) for name in names]
-            sold = [regex("remark.sells").search(side) is not None for side in _sides_of(line.text, names)]
-            return [
-                (name, [*(_without_cards(ahead) if is_sold else ahead), one, *behind])
-                for name, one, is_sold in zip(names, chosen, sold, strict=True)
+            for number, words in enumerate(_sides_of(line.text, names)):
+                is_counted = regex("remark.one_more").search(names[number]) is not None
+                if not is_counted and regex("remark.acquires").search(words):
+                    chosen[number] = replace(chosen[number], block=BOUGHT)
+            gone = [
+                {"gpu"} if is_sold and kind_in(name) in ("gpu", "system") else _REPLACED & {kind_in(name)}
+                for name, is_sold in zip(names, sold, strict=True)
             ]
+            found = [
+                (name, [*_without_kinds(ahead, kinds), one, *_without_kinds(behind, kinds)])
+                for name, one, kinds in zip(names, chosen, gone, strict=True)
+            ]
+            # What a bridge brings is told by the machine without it.
+            has_bridge = "bridge" in map(kind_in, names)
+            return [*found, (_AS_IT_IS, [*ahead, *behind])] if has_bridge else found
     return [("", list(lines))]
 
 
@@ -494,13 +531,15 @@ def _sides_of(text: str, names: Sequence[str]) -> list[str]:
     return found
 
 
-def _without_cards(lines: Iterable[TypedLine]) -> list[TypedLine]:
-    """Return lines without the cards, which the owner sells."""
+def _without_kinds(lines: Sequence[TypedLine], kinds: AbstractSet[str | None]) -> list[TypedLine]:
+    """Return lines without the parts of kinds whose place a choice takes."""
+    if not kinds:
+        return list(lines)
     pieces = [piece for line in lines for piece in split_line(line)]
-    return [piece for piece in pieces if (piece.category or kind_in(piece.what)) != "gpu"]
+    return [piece for piece in pieces if (piece.category or kind_in(piece.what)) not in kinds]
 
 
-def _choices_in(text: str, asks: bool) -> tuple[list[str], str, str]:
+def _choices_in(text: str, asks: bool, others: Sequence[TypedLine]) -> tuple[list[str], str, str]:
     """Return the machines or cards between which a text asks to choose, none if it asks for no choice; the parts behind
     them that each would join (`... for my 9700X / B850 Tomahawk`), and those in sentences ahead of them."""
     sides = regex("remark.versus").split(text)
@@ -515,7 +554,9 @@ def _choices_in(text: str, asks: bool) -> tuple[list[str], str, str]:
         sides = regex("remark.either").split(text)
     if len(sides) < 2:
         return [], "", ""
-    sides[0] = sides[0].rstrip(" ,")
+    sides = [sides[0].rstrip(" ,"), *map(_without_verb, sides[1:])]
+    if any(regex("remark.gives_away").match(side) for side in sides[1:]):
+        return [], "", ""  # `or must I replace the 3090?` names what goes, and no choice
     named = regex("remark.comma").split(sides[0])
     if all(_kind_of_choice(name) in ("gpu", "system") for name in (_choice_at_end(named[0]), *named[1:])):
         sides[:1] = named  # `A, B or C`
@@ -530,7 +571,7 @@ def _choices_in(text: str, asks: bool) -> tuple[list[str], str, str]:
     ]
     names = [
         _without_words_ahead(re.sub(r"^(?:an?|the|my|with|of)\s+", "", name, flags=re.IGNORECASE))
-        for name in names
+        for name in (regex("remark.verb_behind").sub("", name) for name in names)
     ]
     if {_kind_of_choice(name) for name in names[1:]} == {"gpu"} and _kind_of_choice(names[0]) == "board":
         host, names[0] = _split_off_card(
@@ -538,7 +579,10 @@ def _choices_in(text: str, asks: bool) -> tuple[list[str], str, str]:
         )  # `Can my OptiPlex take an A2000 or a P4?`: the machine is of both
         before = f"{before}. {host}".strip(" .")
     kinds = [_kind_of_choice(name) for name in names]
-    if not all(kind in ("gpu", "system", "board") for kind in kinds) or set(kinds) == {"board"}:
+    beside = {one.kind for text in (before, *(line.text for line in others)) for one in mentions_in(text)}
+    is_of_parts = set(kinds) <= _REPLACED | {"gpu"} and len(beside) > 1 and all(map(mentions_in, names))
+    is_of_machines = all(kind in _KINDS_OF_A_CHOICE for kind in kinds)
+    if not (is_of_parts or is_of_machines) or set(kinds) <= {"board", "bridge"}:
         return [], "", ""
     if set(kinds[:-1]) == {"system"} and kinds[-1] != "system":
         # A complete machine takes no further parts: those behind the last choice are its own.
@@ -556,6 +600,16 @@ def _choices_in(text: str, asks: bool) -> tuple[list[str], str, str]:
     return names, behind if kind_in(behind) is not None else "", before if kind_in(before) is not None else ""
 
 
+_REPLACED: Final = frozenset(("cpu", "ram", "psu", "case", "cooler"))
+"""Kinds of part of which a choice replaces the listed one."""
+_KINDS_OF_A_CHOICE: Final = ("gpu", "system", "board", "bridge")
+
+
+def _without_verb(side: str) -> str:
+    """Return the words of a choice without the verb by which it replaces a listed part."""
+    return regex("remark.in_place").sub("", side.strip())
+
+
 def _split_off_card(name: str) -> tuple[str, str]:
     """Return the words ahead of the last card that a text names, and the card; no card if it names none."""
     cards = [one for one in mentions_in(name) if one.kind == "gpu"]
@@ -569,10 +623,15 @@ def _without_words_ahead(name: str) -> str:
     """Return a choice from its number, its maker or an adjective on, if words of a sentence stand ahead of the first
     part that it names: `Thinking of getting a second 3090`."""
     mentions = mentions_in(name)
+    bridge = regex("remark.bridge_named").search(name)
+    if bridge is not None and not mentions:
+        return bridge.group()
+    if mentions and mentions[0].kind in _REPLACED:
+        return name[start_of(name, 0, mentions[0]) :]
     ahead = name[: mentions[0].start].split() if mentions and mentions[0].kind == "gpu" else []
     is_own = [
         regex("piece.is_ahead").fullmatch(one.lower())
-        or one.lower() in {*maker_words(), *_ORDINALS, "another"}
+        or one.lower() in {*maker_words(), *_ORDINALS, "another", "more"}
         for one in ahead
     ]
     first = next((n + 1 for n in range(len(ahead) - 1, -1, -1) if not is_own[n]), 0)

@@ -47,6 +47,7 @@ from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, PartLine, part_lin
 from advisor.workstation.system_names import can_join, with_laptop_cards
 from advisor.workstation.typed_line import (
     LABELS,
+    QUESTION,
     TypedLine,
     check_length,
     foreign_amount,
@@ -369,7 +370,7 @@ class _ListingReader(PartReader):
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
                 self._place(categories[place], part, count)
-        self._price_each_in_columns(found)
+        self._price_each_alike(dict(enumerate(lines)), found)
         _check_number_of_cards(found.values(), lines[0].where)
         if "cards" in self._machine and any(regex("name.has_fans").search(line.text) for line in present):
             self._machine["cards"] = [with_fans(card) for card in self._machine["cards"]]
@@ -415,12 +416,24 @@ class _ListingReader(PartReader):
         )
 
     def _without_replaced(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
-        """Return lines without the owned parts of a kind of which a machine has one, and the list buys another."""
+        """Return lines without the owned parts of a kind of which a machine has one, and the list buys another, and
+        without those in whose place its question considers another."""
         kinds = [line.category or kind_of(line) for line in lines]
         bought = {kind for kind, line in zip(kinds, lines, strict=True) if not line.is_owned} & _SINGLE
         bought -= {"psu"} if "link" in kinds else set()
         gone = [line for kind, line in zip(kinds, lines, strict=True) if line.is_owned and kind in bought]
-        self._notes += [f"{line.what!r} is left out: the list buys another in its place" for line in gone]
+        asked = {
+            kind: line
+            for kind, line in zip(kinds, lines, strict=True)
+            if kind in _SINGLE and line.block == QUESTION and not regex("remark.one_more").search(line.text)
+        }
+        for kind, line in zip(kinds, lines, strict=True):
+            if kind in asked and line.block != QUESTION and "link" not in kinds:
+                gone.append(line)
+                self._notes.append(f"the list is judged with {asked[kind].what} in place of {line.what}")
+        self._notes += [
+            f"{line.what!r} is left out: the list buys another in its place" for line in gone if line.is_owned
+        ]
         return [line for line in lines if line not in gone]
 
     def _without_asides(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
@@ -472,7 +485,10 @@ class _ListingReader(PartReader):
             if (line.category is not None and line.usd is not None)
             or not all(map(names_no_part, regex("list.clause").split(plain_text(line))))
         ] or list(typed)
+        title = present[0]
         present = with_price_of_title(present)
+        if title.text not in [line.text for line in present]:
+            self._notes.append(f"{title.text.strip()!r} is read as the title of the list")
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
         heading = present[0].text
         is_heading = are_labelled and not re.search(r"\d", heading) and not is_known(heading)
@@ -513,13 +529,17 @@ class _ListingReader(PartReader):
             if line.unread_sum and not foreign
         ]
 
-    def _price_each_in_columns(self, found: dict[int, _ReadLine]) -> None:
-        """Take the prices of a column as those of each piece, if this reading of its rows is nearer to the catalog."""
+    def _price_each_alike(self, typed: dict[int, TypedLine], found: dict[int, _ReadLine]) -> None:
+        """Take the prices of all rows of several pieces as those of each, if this reading of the rows of a column, or
+        of a list of which some rows can mean nothing else, is nearer to the catalog."""
         rows = {
-            place: one
+            place: replace(one, line=typed[place])
             for place, one in found.items()
-            if one.line.is_of_column and one.line.quantity > 1 and not one.line.says_whole_or_each
+            if typed[place].quantity > 1 and typed[place].usd and not typed[place].says_whole_or_each
         }
+        are_some_each = any(found[place].line.says_whole_or_each for place in rows)
+        if not are_some_each:
+            rows = {place: one for place, one in rows.items() if one.line.is_of_column}
         ratios: dict[int, tuple[float, float]] = {}
         for place, one in rows.items():
             price = price_of(one.part, self._book) if one.part is not None else None
@@ -530,9 +550,11 @@ class _ListingReader(PartReader):
         each = sum(
             abs(math.log(rows[n].line.quantity * ratio / usual)) for n, (ratio, usual) in ratios.items()
         )
-        if whole <= each + LEAST_DIFFERENCE_OF_COLUMNS:
+        if whole <= each + (0.0 if are_some_each else LEAST_DIFFERENCE_OF_COLUMNS):
             return
         for place, one in rows.items():
+            if found[place].line.says_whole_or_each:
+                continue
             share = ratios[place][0] if place in ratios else 0.0
             num = one.line.quantity
             catalog = (one.line.usd or 0.0) / share / num if share else 0.0

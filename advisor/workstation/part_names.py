@@ -156,8 +156,9 @@ def series_without_record(text: str, part: Part, kind: str) -> tuple[str, ...]:
 
 
 def _is_of_series(word: str) -> bool:
-    """Whether a word can name a product line: it has letters, and is no colour, form or size."""
-    return word.isalpha() and len(word) > 1 and word not in _NO_SERIES
+    """Whether a word can name a product line: it has letters and at most the number of its version behind them (FTW3),
+    and is no colour, form or size."""
+    return regex("name.of_a_series").fullmatch(word) is not None and word not in _NO_SERIES
 
 
 _NO_SERIES: Final = frozenset(
@@ -242,6 +243,8 @@ def find_category(line: TypedLine) -> str | None:
     text = regex("name.not_of_this_kind").sub(" ", line.what.lower())
     words = {word.strip(".") for word in re.findall(r"[a-z0-9.\-]+", text)}
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)|[a-z0-9.]+", text))
+    if regex("name.for_a_card").search(line.what):
+        return "other"
     category = _category_by_model(line, words)
     if category is not None or _names_unknown_card(line):
         return category

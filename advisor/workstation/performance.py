@@ -12,6 +12,7 @@ from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.units import GB
+from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
 from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 from advisor.simulator.host_layers import (
@@ -22,6 +23,7 @@ from advisor.simulator.host_layers import (
     without_experts,
 )
 from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.layout import refused_heads
 from advisor.simulator.local_surface import local_element_bytes
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_memory
@@ -56,6 +58,17 @@ TOKEN_BUDGET: Final = 2048
 """Tokens of one iteration, as engines choose on cards of this size: more would take memory from the cache."""
 _MEASURED_APART_LANES: Final = 8
 """Width of slot whose collectives were measured on cards of their own (fabric pcie5-x8)."""
+LEAST_LINK_BYTES_PER_S: Final = 4 * PCIE_LANE_BYTES_PER_S[3]
+"""Rate of a card's PCIe link from which engines divide layers over it [bytes/s]: four lanes of PCIe 3.0. Below it
+(risers with one lane) no run was read, and two waits a layer are at the mercy of the host; layers in turn remain. Own
+choice; without it eight cards on risers would seem twice as fast as they are in turn."""
+UNIFIED_FRACTION: Final = 0.75
+"""Bandwidth of unified memory at which engines of kernels that were measured on cards alone read weights, over what
+those kernels predict (0.93 of the peak). Four dense models in vLLM, SGLang and TensorRT-LLM on a DGX Spark read 0.60,
+0.70, 0.73 and 0.87 of 273 GB/s, median 0.71: llama-3.1-8b at 20.5 tokens/s in FP8 and 38.65 in NVFP4
+(site-one-liart-13.vercel.app, 2026-05-24, of NVIDIA and forums), qwen3-8b at 13.1 and qwen3-32b at 3.7 in bf16
+(lyb.re, 2026-03-10). Mixtures of experts keep what is predicted: gpt-oss-120b runs at 57 to 60 tokens/s in vLLM
+(conselara.dev, 2026-05-02)."""
 _LEAST_REQUESTS: Final = 40
 """Fewest requests of a simulated run."""
 REMEMBERED_RUNS: Final = 4096
@@ -160,6 +173,27 @@ def _main_memory_holds(hardware: Hardware, load: MachineLoad) -> bool:
     return ram_needed_bytes(load) <= (hardware.host_capacity_bytes + cards_bytes) * (1 + 1e-9)
 
 
+def _roof(deployment: Deployment, load: MachineLoad, at_once: int) -> float:
+    """Upper bound of the decode rate [tokens/s]: active weights and cache are read once at the peak bandwidth of the
+    cards that divide a layer; infinite if the bandwidth is not known.
+
+    Assumes: no time for kernels, copies or links; streams choose the same experts.
+    """
+    # The deployment's own record may have a bandwidth that is reached in practice.
+    peak = accelerators.by_id(deployment.accelerator.id).bandwidth_bytes_per_s
+    if peak is None:
+        return math.inf
+    context = int(load.input_tokens + load.output_tokens / 2.0)
+    cache = kv_bytes_per_token(load.model).bytes_of(context) * at_once
+    weights = parameter_count(load.model).active * bytes_per_element(deployment.weight_dtype)
+    return at_once * peak * deployment.tensor_parallel / (weights + cache)
+
+
+def _under_roof(rate: Quantity, roof: float) -> Quantity:
+    """Return a rate whose interval does not reach above a physical bound; a prediction above it stays as it is."""
+    return replace(rate, high=max(rate.value, min(rate.high, roof)))
+
+
 def _bound_in_turn(hardware: Hardware, load: MachineLoad, engine: str) -> float:
     """Upper bound of the decode rate of cards that hold layers in turn [tokens/s]: active weights and cache are read at
     the peak bandwidth of one card; infinite for an engine that divides layers.
@@ -226,7 +260,7 @@ def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> tuple[HardwareR
     return tuple(
         _run(replica, load, split)
         for weights in formats_to_try(load, engine, accelerators.by_id(hardware.accelerator).vendor)
-        for split, tp, pp in _splits(hardware, engine)
+        for split, tp, pp in _splits(hardware, engine, load.model)
         if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
     )
 
@@ -234,16 +268,40 @@ def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> tuple[HardwareR
 _remembered_runs = lru_cache(maxsize=REMEMBERED_RUNS)(_runs)
 
 
-def _splits(hardware: Hardware, engine: str) -> list[tuple[str, int, int]]:
-    """Return the ways to divide a model among cards, as (words, tensor parallel, stages)."""
+def _splits(hardware: Hardware, engine: str, model: Model) -> list[tuple[str, int, int]]:
+    """Return the ways to divide a model among cards, as (words, tensor parallel, stages).
+
+    Where the heads do not divide among all cards, engines that divide layers take as many cards as divide them, in one
+    or several stages, or hold layers in turn; they also hold them in turn where links are too slow.
+    """
     num = hardware.num
     if num == 1:
         return [("one card", 1, 1)]
     divided = [("tensor parallel", num, 1)]
     in_turn = [("layers in turn", 1, num)]
-    if engine == TENSOR_PARALLEL:
+    if engine != TENSOR_PARALLEL:
+        return [*in_turn, *divided] if divides_over_links(hardware, engine) else in_turn
+    if not _divides_over_pcie(hardware):
+        return in_turn
+    width = next(width for width in range(num, 0, -1) if not refused_heads(model, width))
+    if width == num:
         return divided
-    return [*in_turn, *divided] if divides_over_links(hardware, engine) else in_turn
+    if width == 1:
+        return in_turn
+    stages = num // width
+    used = f" over {width * stages} of {num} cards" if width * stages < num else ""
+    words = f"tensor parallel {width} in {stages} stages" if stages > 1 else "tensor parallel"
+    return [(f"{words}{used}", width, stages), *in_turn]
+
+
+def _divides_over_pcie(hardware: Hardware) -> bool:
+    """Whether links are fast enough to divide layers over them: links between the cards, or PCIe from
+    `LEAST_LINK_BYTES_PER_S` on."""
+    record = hardware.record()
+    if record.scale_up is not None or hardware.pcie_lanes is None:
+        return True
+    rate = PCIE_LANE_BYTES_PER_S[record.pcie_generation or 3] * (record.pcie_lanes or 16)
+    return rate >= LEAST_LINK_BYTES_PER_S
 
 
 def divides_over_links(hardware: Hardware, engine: str) -> bool:
@@ -260,6 +318,11 @@ def _deployment(
     """Return the model on the cards; None if the engine has no such weight format on them."""
     record = engines.by_id(engine)
     accelerator = hardware.record(load.calibration)
+    is_calibrated = load.calibration is not None and load.calibration.accelerator == accelerator.id
+    peak = accelerator.bandwidth_bytes_per_s
+    is_shared = accelerator.unified_memory and not is_calibrated and not is_moe(load.model)
+    if engine == TENSOR_PARALLEL and is_shared and peak is not None:
+        accelerator = accelerator.model_copy(update={"bandwidth_bytes_per_s": UNIFIED_FRACTION * peak})
     offered = record.vendor_weight_dtypes.get(accelerator.vendor, record.weight_dtypes)
     if weights not in offered:
         return None
@@ -271,7 +334,7 @@ def _deployment(
         pipeline_parallel=pp,
         weight_dtype=weights,
         activation_dtype=activation_dtype_of(load.model, weights, accelerator),
-        is_calibrated=load.calibration is not None and load.calibration.accelerator == accelerator.id,
+        is_calibrated=is_calibrated,
     )
 
 
@@ -317,6 +380,7 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
     step_s = decode_iteration_s(replica.surface, at_once, context)
     budget = replica.policy.max_num_batched_tokens
     rate = with_interval(at_once / step_s, "throughput", class_of(replica), replica.basis)
+    rate = _under_roof(rate, _roof(replica.deployment, load, at_once))
     ttft_s = prefill_s(replica.surface, load.input_tokens, budget)
     return HardwareRun(
         engine=replica.deployment.engine.id,
@@ -539,7 +603,10 @@ def simulate_run(
     basis = replica.basis
     return MachinePerformance(
         run,
-        with_interval(result.output_tokens_per_s, "throughput", name, basis),
+        _under_roof(
+            with_interval(result.output_tokens_per_s, "throughput", name, basis),
+            _roof(replica.deployment, load, load.concurrency),
+        ),
         result.total_tokens_per_s - result.output_tokens_per_s,
         with_interval(result.ttft.mean_s, "ttft", name, basis),
         with_interval(result.tpot.mean_s, "tpot", name, basis) if result.tpot.num_samples else None,
@@ -565,7 +632,8 @@ def _bottleneck_on_cards(replica: ReplicaModel, hardware: Hardware, load: Machin
         link = "NVLink" if record.scale_up else f"PCIe {record.pcie_generation}.0 x{record.pcie_lanes}"
         return f"the links between the cards ({link})"
     what = "the cache" if largest == "cache" else "the weights"
-    rate = f"{(record.bandwidth_bytes_per_s or 0.0) / GB:,.0f} GB/s"
+    peak = hardware.record(load.calibration).bandwidth_bytes_per_s or 0.0
+    rate = f"{peak / GB:,.0f} GB/s"
     if hardware.num == 1:
         return f"reading {what} at the {rate} of its memory"
     if replica.deployment.tensor_parallel > 1:

@@ -11,7 +11,7 @@ from advisor.workstation.foreign_words import regex, write_in_english, write_in_
 from advisor.workstation.line_pieces import is_prose
 from advisor.workstation.list_columns import OF_CELLS, PartTable, cells_of, tables_in
 from advisor.workstation.part_names import is_known, kind_in
-from advisor.workstation.pasted_text import plain_rows, rows_without_marks
+from advisor.workstation.pasted_text import plain_rows, rows_without_marks, write_currency
 from advisor.workstation.typed_line import (
     LABELS,
     TypedLine,
@@ -33,6 +33,7 @@ def read_pasted_text(text: str, path: Path | str, signs: str = ANY_SIGNS) -> lis
 
     Raises: InputFileError: a row is longer than any part's, its price is wrong, or a table names several machines.
     """
+    text = write_currency(text)
     _check_rows(text, path)
     rows = rows_without_marks(write_in_one_form(text, "pasted"))
     lines: list[TypedLine] = []
@@ -196,6 +197,8 @@ def _join_wrapped(rows: Iterable[tuple[int, str, bool]]) -> Iterator[tuple[int, 
         goes_on = (
             is_broken
             and not regex("row.begins_labelled").match(row[1])
+            and regex("row.ends_in_price").search(last) is None
+            and regex("row.owned").search(last) is None
             and (
                 regex("row.goes_on").match(f"{last}\n{row[1]}")
                 or last.count("(") > last.count(")")
@@ -274,7 +277,9 @@ def _with_foreign_sum(lines: list[TypedLine], text: str) -> list[TypedLine]:
     rows = [row.strip(" |*•-") for row in text.splitlines()]
     heads = regex("row.sum_words" if are_priced else "row.skipped")
     found = (regex("line.foreign_price").search(row) for row in rows if heads.match(row))
-    sums = [one.group().strip() for one in found if one is not None and re.search(r"\d", one.group())]
+    sums = [
+        one.group().strip().lstrip("$ ") for one in found if one is not None and re.search(r"\d", one.group())
+    ]
     bearer = next((line for line in lines if line.unread_price or is_known(line.what)), lines[0])
     return [replace(line, unread_sum=sums[-1]) if sums and line is bearer else line for line in lines]
 

@@ -24,7 +24,7 @@ from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import judge, planning_rules
 from advisor.workstation.rules import Finding, MatchRule, Rule, SumRule
 from advisor.workstation.rules_fit import card_length
-from advisor.workstation.rules_power import POWER_RULES, psu_plugs
+from advisor.workstation.rules_power import POWER_RULES, psu_plugs, psu_reset
 from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
@@ -131,6 +131,9 @@ def rules_of(question: Question) -> tuple[Rule, ...]:
         if isinstance(rule, SumRule) and rule.severity == "advice"
         if any(getattr(question.have, place) for place in rule.gives)
     }
+    if question.have.supplies is not None:
+        on_supply = (rule for rule in rules if isinstance(rule, MatchRule) and "supplies" in rule.between)
+        ignored |= {rule.id for rule in on_supply if rule.severity == "advice"}
     board = question.have.board
     is_whole = board is not None and SERVER in board.flags
     kept = (rule for rule in rules if rule.id not in ignored)
@@ -220,13 +223,15 @@ def fastest_for(program: Program, money: float, *, least: float = 0.0, used: boo
 
 
 def cheapest_for(program: Program, money: float, least: float, *, used: bool = False) -> Solution | None:
-    """Return the cheapest machine of at least a speed [tokens/s]: of usual parts, else of any."""
-    usual = program.solve(max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used)
-    if usual is not None:
-        return usual
-    return program.solve(
-        max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used, without=WHAT_IS_USUAL
-    )
+    """Return the cheapest machine of at least a speed [tokens/s]: of usual parts, else with a supply that needs the
+    power limits of its cards, else of any parts."""
+    for without in (frozenset[str](), frozenset((psu_reset.id,)), WHAT_IS_USUAL):
+        found = program.solve(
+            max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used, without=without
+        )
+        if found is not None:
+            return found
+    return None
 
 
 def _build(solution: Solution, question: Question, book: PriceBook, market: RentMarket) -> Build:

@@ -20,6 +20,7 @@ from advisor.workstation.assembly import (
     EFFICIENCY,
     OTHERS_W,
     SERVER,
+    TOWER,
     TYPICAL,
     Assembly,
     Cards,
@@ -270,6 +271,49 @@ def card_lead(cards: Cards, setting: Setting) -> Finding | None:
     )
 
 
+SLOT_W: Final = 75.0
+"""Power that a card takes from its slot without a cable of its own [W] (PCI Express CEM)."""
+
+
+def is_rack_server(board: Board) -> bool:
+    """Whether a board is that of a server sold whole for a rack, whose hot-plug supplies have no leads."""
+    return SERVER in board.flags and TOWER not in board.flags
+
+
+@match_rule(
+    "server-kit",
+    "GPU kit of a rack server",
+    "cards",
+    "advice",
+    planned=False,
+    cards=lambda cards: tuple(
+        (card.power_w > SLOT_W, card.cooling, card.has_eps_lead) for card in cards.cards
+    ),
+    board=lambda board: (board.name, is_rack_server(board)),
+)
+def server_kit(cards: Cards, board: Board, setting: Setting) -> Finding | None:
+    """Name what strong cards in a rack server need: its supplies plug into a board and have no leads, its risers are of
+    several kinds, and its fans are chosen for what it was sold with."""
+    strong = [card for card in cards.cards if card.power_w > SLOT_W]
+    if not strong or not is_rack_server(board):
+        return None
+    plug = (
+        "an 8-pin EPS plug"
+        if any(card.has_eps_lead for card in strong)
+        else "a 16-pin plug"
+        if any(card.num_16_pin for card in strong)
+        else "8-pin PCIe plugs"
+    )
+    why = (
+        f"hot-plug supplies have no leads: {board.name} feeds a card from its board or riser over the maker's GPU "
+        f"power cable, which must end in {plug}"
+    )
+    is_passive = any(card.cooling == "passive" for card in strong)
+    fans = ", and its high-performance fans, as the card has none" if is_passive else ""
+    remedy = f"that cable and the riser with x16 slots of double width, by the maker's GPU kit for it{fans}"
+    return Finding(0, len(strong), False, why, remedy)
+
+
 FEWEST_PLUGS_OF_LARGE: Final = 4
 """Fewest 8-pin plugs of a supply of 1,000 W and more: a smaller number in an unchecked record may be that of cables.
 Own assumption."""
@@ -311,9 +355,12 @@ def _is_typical(supplies: Supplies) -> bool:
 
 def _as_known(finding: Finding, supplies: Supplies) -> Finding:
     """Return the finding as unknown if it fails on the figures of a usual supply or of a product line, which the user's
-    may exceed, or on a count of cables, each of which may end in two plugs."""
+    may exceed, on a count of cables, each of which may end in two plugs, or on one that no maker's page confirmed."""
     is_of_line = any(PLUGS_OF_LINE in psu.flags for psu in supplies.psus)
     is_doubtful = is_of_line or _is_typical(supplies) or any(map(_may_count_cables, supplies.psus))
+    is_doubtful |= any(UNVERIFIED in psu.flags for psu in supplies.psus) and (
+        max(finding.actual, finding.limit) * EIGHT_PIN_W <= supplies.power_w
+    )
     if finding.passed or not is_doubtful:
         return finding
     return finding._replace(is_unknown=True, remedy="count the plugs of yours, or name its model")
@@ -381,9 +428,6 @@ GRADED_FROM_W: Final = 300.0
 """Rated power of the cards from which a supply of `GOOD_GRADES` feeds them [W]: it costs $50 more, and its failure
 takes the cards along. Own assumption."""
 GOOD_GRADES: Final = ("gold", "platinum", "titanium")
-RESET_FRACTION: Final = 0.9
-"""Draw at full power over the rating of the supply that it still starts with: power limits of cards end with a restart
-until a service sets them again. Own assumption."""
 
 
 def _rated_w(cards: Cards) -> float:
@@ -416,18 +460,18 @@ def psu_class(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | N
     "supply without power limits",
     severity="advice",
     needs={
-        "cards": lambda cards, setting: RESET_FRACTION * _rated_w(cards),
-        "cpu": lambda cpu, setting: RESET_FRACTION * cpu.power_w,
+        "cards": lambda cards, setting: _rated_w(cards),
+        "cpu": _cpu_w,
     },
-    base_need=lambda setting: RESET_FRACTION * OTHERS_W,
+    base_need=lambda setting: OTHERS_W,
     gives={"supplies": lambda supplies, setting: supplies.power_w},
     required=("cards", "supplies"),
+    # Of cards without a limit psu-headroom judges the same draw.
+    concerns=lambda machine: machine.cards is not None and machine.cards.power_fraction < 1.0,
 )
 def psu_reset(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the draw after a restart, before a service sets the power limits of the cards again."""
-    why = (
-        f"without power limits everything draws {actual / RESET_FRACTION:.0f} W, the supply has {limit:.0f} W"
-    )
+    why = f"without power limits everything draws {actual:.0f} W, the supply has {limit:.0f} W"
     return why, "a larger supply: limits end with each restart until a service sets them"
 
 
@@ -617,6 +661,7 @@ POWER_RULES: Final = (
     psu_transient,
     psu_plugs,
     card_lead,
+    server_kit,
     eps_plugs,
     supply_advice,
     psu_class,

@@ -68,6 +68,8 @@ class TypedLine:
 
 QUESTION: Final = 3
 """Block of the parts of a question in a row that lists others too."""
+BOUGHT: Final = 4
+"""Block of a part that a question considers to buy, which is none of those that are there."""
 SPOKEN: Final = (1, QUESTION)
 """Blocks of sentences and of questions."""
 
@@ -312,7 +314,7 @@ def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None, st
             " ", regex("line.foreign_price").sub("\ue000", regex("line.amounts_last").sub("\ue000", text))
         )
         rest, price, _ = _split_off_price(rest, where)
-        return rest, price, foreign.group().strip()
+        return rest, price, foreign.group().strip().lstrip("$ ")
     rest, price = _split_off_dollars(_with_one_amount(text), where)
     return rest, price, ""
 

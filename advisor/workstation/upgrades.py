@@ -10,12 +10,13 @@ from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Storage
-from advisor.workstation.assembly import SERVER, Assembly, Memory
+from advisor.workstation.assembly import SERVER, Assembly, Memory, Risers, Setting
 from advisor.workstation.knee import dependable_speed_of, speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.part_names import board_by_number
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import plan
+from advisor.workstation.rule_book import judge
 
 USUAL_UPGRADE_USD: Final = 1000.0
 """Sum for which next parts are shown if a question names none [USD]: a used card with 24 GB. Own choice."""
@@ -156,7 +157,40 @@ def worthy_first(builds: Sequence[Build], have: Assembly | None) -> list[Build]:
     return [build for build in by_speed if build is head] + [build for build in by_speed if build is not head]
 
 
-def idle_words(build: Build, have: Assembly | None, builds: Sequence[Build]) -> str:
+def left_words(build: Build, have: Assembly | None, builds: Sequence[Build], setting: Setting) -> str:
+    """Return words on everything of the owner that an upgrade leaves out: cards, and parts that others replace; empty
+    if it uses all."""
+    return "; ".join(filter(None, (_idle_words(build, have, builds), *_replaced_words(build, have, setting))))
+
+
+_ONE_OF_A_KIND: Final = ("board", "cpu", "case", "cooler")
+"""Places that hold one part, which another part replaces."""
+
+
+def _replaced_words(build: Build, have: Assembly | None, setting: Setting) -> list[str]:
+    """Return words on each part of the owner that another replaces, with the rule that the machine would break with
+    it."""
+    machine = build.machine
+    if have is None or machine is None:
+        return []
+    found = []
+    for place in _ONE_OF_A_KIND:
+        own = getattr(have, place)
+        new = getattr(machine, place)
+        if own is None or own == new or own.name.endswith(OF_OWNER):
+            continue
+        changed: dict[str, Any] = {place: own}
+        kept = replace(machine, **changed)
+        # A closed case holds cards in the slots, without the risers of a frame.
+        kept = replace(kept, risers=Risers()) if place == "case" else kept
+        told = {check.rule for check in judge(machine, setting) if not check.passed}
+        lost = (check for check in judge(kept, setting) if not check.passed and check.rule not in told)
+        why = next((f" (with yours: {check.why})" for check in lost), "")
+        found.append(f"{new.name if new is not None else 'nothing'} replaces your {own.name}{why}")
+    return found
+
+
+def _idle_words(build: Build, have: Assembly | None, builds: Sequence[Build]) -> str:
     """Return words on cards of the owner that an upgrade leaves idle, with the gain over the fastest one that uses
     them; empty if it uses a card of each kind."""
     owned = have.cards if have is not None else None

@@ -9,7 +9,9 @@ from typing import Final
 
 from advisor.catalog import accelerators, parts
 from advisor.catalog.part_prices import PriceBook, price_of
+from advisor.catalog.schema import Model
 from advisor.catalog.schema.part import Board, Part, System
+from advisor.simulator.layout import refused_heads
 from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_need
@@ -18,6 +20,7 @@ from advisor.workstation.performance import (
     ENGINES,
     IMAGES,
     OFFLOADING,
+    TENSOR_PARALLEL,
     CardPowerPoint,
     MachineLoad,
     MachinePerformance,
@@ -47,12 +50,12 @@ IN_THE_MACHINE: Final = "in the price of the machine"
 """Source of the price of a part that is sold with its machine."""
 OWNED: Final = "you have it"
 """Source of the price of a part that the user has."""
-TWO_SOCKETS_FRACTION: Final = 0.7
-"""Bandwidth that two CPUs reach together over that of both, where llama.cpp spreads the weights (--numa distribute):
-DeepSeek V3 in eight bits at 8 to 9 tokens/s on two EPYC 9004 of 922 GB/s (ggml-org/llama.cpp#10981)."""
-PAGES_READ_BY_PROMPT_FRACTION: Final = 0.55
-"""Speed of two CPUs whose weights a prompt reads into memory first, over that where generation does: 2.4 against 4.31
-tokens/s (ggml-org/llama.cpp#11744), 4 to 5 against 8 to 9 (#10981)."""
+TWO_SOCKETS_FRACTION: Final = 0.5
+"""Bandwidth that two CPUs reach together over that of both: the memory of one, for llama.cpp keeps one copy of the
+weights and half of it is behind the other CPU. DeepSeek V3 in eight bits ran at 8 to 9 tokens/s on two EPYC 9004 of
+922 GB/s (ggml-org/llama.cpp#10981), 0.62 of both at the fractions of `simulator.host_layers`, if generation read the
+weights into memory, and at 4 to 5, so 0.34, if a prompt did; 0.5 is about their mean. Only a copy for each CPU doubles
+the rate (KTransformers)."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -204,7 +207,7 @@ def performance_of(
         qlora_host_bytes=needed.host_bytes,
         qlora_split=needed.split,
         qlora_fits=needed.fits(tuned),
-        largest_qlora=largest_tuning(tuned, load.context_tokens),
+        largest_qlora=largest_tuning(tuned, load.context_tokens, None if needed.fits(tuned) else load.model),
         power_points=tuple(_power_points(hardware, question, run, power_w)),
     )
 
@@ -299,7 +302,7 @@ def build_from_lines(
         economics=_economics(priced, power, performance, question, market),
         power_w=power,
         optimality_gap=gap,
-        note=_note(machine, words),
+        note=_note(machine, words, performance.run if performance is not None else None, load.model),
         machine=machine,
     )
 
@@ -400,20 +403,27 @@ def _economics(
     return economics(usd, power_w, tokens, rent, question.use)
 
 
-def _note(machine: Assembly, of_unlike_cards: str) -> str:
+def _note(machine: Assembly, of_unlike_cards: str, run: HardwareRun | None, model: Model) -> str:
     cards = machine.cards
     notes = []
-    if machine.cpu is not None and machine.cpu.series.num_cpus == 2:
+    if machine.cpu is not None and machine.cpu.series.num_cpus == 2 and run is not None and run.on_cpu:
         notes.append(
-            "layers on two CPUs take llama.cpp with --numa distribute and weights that generation reads into memory; "
-            f"those that a prompt reads first run at {PAGES_READ_BY_PROMPT_FRACTION:.0%} of the speed"
+            "layers on two CPUs are read at about the bandwidth of one, as half of the weights are behind the other; "
+            "llama.cpp with --numa distribute and weights that generation reads into memory first is fastest"
         )
+    if cards is not None and run is not None and run.engine == TENSOR_PARALLEL:
+        refused = refused_heads(model, cards.num) if cards.num > 1 else ""
+        if refused:
+            notes.append(f"{refused} of the model do not divide among {cards.num} cards")
     if cards is None or not cards.cards:
         return "; ".join(notes)
     if cards.power_fraction < 1.0:
         watts = cards.cards[0].power_w * cards.power_fraction
         command = POWER_COMMANDS[accelerators.by_id(cards.accelerators[0]).vendor].format(watts=watts)
-        notes.append(f"cards held to {watts:.0f} W each ({cards.power_fraction:.0%}): {command}")
+        notes.append(
+            f"cards held to {watts:.0f} W each ({cards.power_fraction:.0%}): {command}; the limit ends with a restart "
+            "until a service sets it again"
+        )
     notes += [of_unlike_cards] if of_unlike_cards else []
     if cards.num > 1 and not (machine.board is not None and lanes_of(cards, machine.board)):
         generation, lanes = links_of(machine, cards)

@@ -10,7 +10,7 @@ from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu
-from advisor.catalog.units import GB
+from advisor.catalog.units import GB, GIB
 from advisor.workstation.asked import memory_bytes
 from advisor.workstation.assembly import (
     SERVER,
@@ -26,11 +26,12 @@ from advisor.workstation.assembly import (
     slot_widths,
 )
 from advisor.workstation.candidates import PartCandidate, all_candidates
+from advisor.workstation.hardware import Hardware
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
-from advisor.workstation.performance import model_file_bytes, ram_needed_bytes
+from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes, ram_needed_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.planner import (
     cheapest_for,
@@ -135,6 +136,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         *bound_checks(listing, question.setting),
         *supply_checks(listing, question.setting),
         *price_checks(listing),
+        *small_card_checks(build, question, book),
     ]
     bounds = {check.rule for check in extra}
     riser = listing.machine.risers.riser
@@ -390,6 +392,43 @@ def run_checks(build: Build, listing: Listing, question: Question) -> list[Check
         remedy = "another --engine or --precision"
     found = Finding(ram_needed_bytes(load) / GB, (cards + memory) / GB, runs, why, remedy, is_open)
     return [check_of(model_memory.id, model_memory.title, "GB", found)]
+
+
+LARGE_CARD: Final = "rtx-3090"
+"""Card with which many small ones are compared: the cheapest with 24 GB that engines support well."""
+MANY_CARDS: Final = 4
+SMALL_CARD_BYTES: Final = 13 * GB
+"""Memory below which a card counts as small [bytes]: less than half of what `LARGE_CARD` holds."""
+
+
+def small_card_checks(build: Build, question: Question, book: PriceBook) -> list[Check]:
+    """Return advice against many small cards, where fewer large ones hold the model and are faster; none else."""
+    cards = build.machine.cards if build.machine is not None else None
+    run = build.performance
+    if cards is None or run is None or question.load.workload != "serve" or cards.num < MANY_CARDS:
+        return []
+    each = cards.memory_bytes / cards.num
+    if each >= SMALL_CARD_BYTES:
+        return []
+    # Layers in turn need no fast links, so that the comparison holds on any board.
+    load = replace(question.load, engine=OFFLOADING)
+    runs = ((num, best_run(Hardware(LARGE_CARD, num), load)) for num in range(1, cards.num))
+    num, large = next(((num, run) for num, run in runs if run is not None), (0, None))
+    own = run.decode_tokens_per_s.value
+    if large is None or large.output_tokens_per_s.value <= own:
+        return []
+    price = book.get(f"gpu/{LARGE_CARD}")
+    cost = f" for about ${num * price.usd:,.0f} used" if price is not None else ""
+    why = (
+        f"{cards.num} cards of {each / GIB:.0f} GB take as many slots, leads and risers, at {own:.3g} tokens/s; "
+        f"{num} x {LARGE_CARD} hold the model at {large.output_tokens_per_s.value:.3g} (layers in turn)"
+    )
+    remedy = f"sell them and buy {num} x {LARGE_CARD}{cost}"
+    return [
+        check_of(
+            "small-cards", "many small cards", "cards", Finding(cards.num, num, False, why, remedy), "advice"
+        )
+    ]
 
 
 def unknown_checks(listing: Listing) -> list[Check]:

@@ -111,8 +111,6 @@ class Recorder:
         """Number of the first request of the second half of the load."""
         self.num_late = self.late_queueing_ps = 0
         self.mark_ps: list[int] = []
-        self.mark_arrivals_ps: list[int] = []
-        """Arrivals of the requests whose completions are marks."""
         self.mark_tokens: list[int] = []
         self.begun_requests = self.begun_tokens = 0.0
         """Requests, and their output tokens, that are under way when a closed loop's steady state ends: of each the
@@ -150,7 +148,7 @@ class Recorder:
         late = queueing[rows[:, INDEX] >= self.late_from]
         self.num_late += len(late)
         self.late_queueing_ps += int(late.sum())
-        self._mark(arrived, rows[:, ADMITTED], end, outputs)
+        self._mark(rows[:, ADMITTED], end, outputs)
         self.num_finished += len(rows)
         self.input_tokens += int(rows[:, INPUT].sum())
         self.output_tokens += int(outputs.sum())
@@ -235,13 +233,6 @@ class Recorder:
         span_s = (self.mark_ps[-1] - begin_ps) / PICOSECONDS_PER_S
         return (requests / span_s, tokens / span_s) if span_s > 0.0 else (None, None)
 
-    def steady_sent_per_s(self) -> float | None:
-        """Requests per second that come in an open loop while those of the steady state do; None in a closed one."""
-        if self.full_from_ps is not None or len(self.mark_ps) < len(self.marks) or self.marks[0] < 1:
-            return None
-        span_s = (self.mark_arrivals_ps[-1] - self.mark_arrivals_ps[0]) / PICOSECONDS_PER_S
-        return (self.marks[-1] - self.marks[0]) / span_s if span_s > 0.0 else None
-
     def late_queueing_s(self) -> float | None:
         """Mean wait of the second half of the requests [s]; None if none of them finished."""
         return self.late_queueing_ps / self.num_late / PICOSECONDS_PER_S if self.num_late else None
@@ -256,14 +247,13 @@ class Recorder:
         """Records of the finished requests; None if they were not kept."""
         return None if self.parts is None else records_of(self.parts)
 
-    def _mark(self, arrived: IntColumn, admitted: IntColumn, end: IntColumn, outputs: IntColumn) -> None:
+    def _mark(self, admitted: IntColumn, end: IntColumn, outputs: IntColumn) -> None:
         """Note instant and tokens at the completions that bound the steady state, and what a closed loop has begun by
         then."""
         for mark in self.marks:
             position = mark - 1 - self.num_finished
             if 0 <= position < len(end):
                 self.mark_ps.append(int(end[position]))
-                self.mark_arrivals_ps.append(int(arrived[position]))
                 self.mark_tokens.append(self.output_tokens + int(outputs[: position + 1].sum()))
         if self.full_from_ps is not None and self.mark_ps:
             later = slice(max(0, self.marks[0] - self.num_finished), None)
@@ -317,8 +307,6 @@ class ServingResult:
     num_violations: int
     """Number of finished requests that missed the objective."""
     records: Records | None
-    steady_sent_per_s: float | None = None
-    """Requests per second that came while those of the steady state did; None in a closed loop."""
     prefix_hit_fraction: float | None = None
     """Fraction of the prompts' tokens that were found in a prefix cache; None without one."""
     num_swaps: int = 0
@@ -378,7 +366,6 @@ def pool_runs(results: Sequence[ServingResult]) -> ServingResult:
     means = (
         "steady_output_tokens_per_s",
         "steady_requests_per_s",
-        "steady_sent_per_s",
         "busy_fraction",
         "mean_batch",
         "mean_kv_tokens",

@@ -246,7 +246,6 @@ def result_of(
         output_tokens=recorder.output_tokens,
         steady_output_tokens_per_s=steady_tokens,
         steady_requests_per_s=steady_requests,
-        steady_sent_per_s=recorder.steady_sent_per_s(),
         busy_fraction=work_ps / (len(replicas) * duration_ps) if duration_ps else 0.0,
         mean_batch=recorder.itl.num_samples / num_iterations if num_iterations else 0.0,
         mean_kv_tokens=recorder.context_sum / num_iterations if num_iterations else 0.0,

@@ -193,10 +193,12 @@ def _next_parts(found: PlanResult, question: Question, book: PriceBook) -> tuple
 
 
 def _idle_words(found: PlanResult, question: Question) -> str:
-    """Return a sentence for each upgrade that leaves cards of the owner idle."""
-    from advisor.workstation.upgrades import idle_words
+    """Return a sentence for each upgrade that leaves cards of the owner idle, or replaces another part."""
+    from advisor.workstation.upgrades import left_words
 
-    told = ((build, idle_words(build, question.have, found.builds)) for build in found.builds)
+    told = (
+        (build, left_words(build, question.have, found.builds, question.setting)) for build in found.builds
+    )
     return "\n".join(f"With {build.name} {words}." for build, words in told if words)
 
 

@@ -31,7 +31,7 @@ from advisor.workstation.listing import Listing
 from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
 from advisor.workstation.rules_fit import model_memory
-from advisor.workstation.upgrades import OF_OWNER, Upgrades, idle_words
+from advisor.workstation.upgrades import OF_OWNER, Upgrades, left_words
 from advisor.workstation.valuation import hardware_of, has_main_prices
 from advisor.workstation.verdict import PLACES, Verdict, missing_places
 from advisor.workstation.wiring import wire
@@ -428,7 +428,7 @@ def _upgrade_blocks(upgrades: Upgrades | None, question: Question, have: Assembl
     builds = upgrades.builds if upgrades is not None else ()
     lines = [
         f"- {headline(build, question)}: buy {', '.join(purchases(build))}"
-        + (f"; {told}" if (told := idle_words(build, have, builds)) else "")
+        + (f"; {told}" if (told := left_words(build, have, builds, question.setting)) else "")
         + "".join(f"; open: {check.why}" for check in build.unknown)
         for build in builds
     ]

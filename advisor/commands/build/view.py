@@ -33,6 +33,7 @@ from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, software_doubt, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
+from advisor.workstation.rules_power import is_rack_server
 from advisor.workstation.valuation import IN_THE_MACHINE, OWNED, hardware_of
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
@@ -357,7 +358,18 @@ def _card_words(number: int, card: CardWiring, machine: Assembly) -> str:
         has_six = machine.supplies is not None and any(psu.has_six_pin_leads for psu in machine.supplies.psus)
         each = "each " if card.num_8_pin > 1 else ""
         how = "over adapters from 6-pin leads of the machine" if has_six else f"{each}on a cable of its own"
-        cables.append(f"{card.num_8_pin} x 8-pin, {how}")
+        plugs = f"{card.num_8_pin} x 8-pin, {how}"
+        owner = machine.cards.cards[number - 1] if machine.cards is not None else None
+        if machine.board is not None and is_rack_server(machine.board):
+            kind = (
+                "an 8-pin EPS plug"
+                if owner is not None and owner.has_eps_lead
+                else f"{card.num_8_pin} x 8-pin"
+            )
+            plugs = f"{kind}, over the server's own GPU power cable"
+        elif owner is not None and owner.has_eps_lead:
+            plugs = f"an 8-pin EPS plug, or an adapter from {plugs}"
+        cables.append(plugs)
     supplies = len(machine.supplies.psus) if machine.supplies else 1
     fed = f", from supply {card.supply}" if supplies > 1 else ""
     return f"Card {number}: {where}{riser}; power: {' and '.join(cables) or 'from the slot'}{fed}."
@@ -413,9 +425,11 @@ def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]
         return [Paragraph("\n".join(lines))]
     beside = f" and {digits(run.qlora_host_bytes / GB)} GB of main memory" if run.qlora_host_bytes else ""
     fits = "fits" if run.qlora_fits else "does not fit"
-    largest = f"; the largest of a few that fits: {run.largest_qlora}" if run.largest_qlora else ""
+    largest = (
+        f"; the largest of a few dense models that fits: {run.largest_qlora}" if run.largest_qlora else ""
+    )
     lines.append(
-        f"QLoRA of this model needs {digits(run.qlora_bytes_per_card / GB)} GB of each card{beside} "
+        f"QLoRA of this model needs up to {digits(run.qlora_bytes_per_card / GB)} GB of each card{beside} "
         f"({run.qlora_split}): {fits}{largest}."
     )
     blocks: list[Block] = [Paragraph("\n".join(lines))]

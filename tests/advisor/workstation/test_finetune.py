@@ -3,8 +3,9 @@
 import pytest
 
 from advisor.catalog import models
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.memory.peak import is_too_large_to_load
-from advisor.workstation.finetune import SIZES, best_tuning, tuning_job, tuning_need
+from advisor.workstation.finetune import SIZES, best_tuning, largest_tuning, tuning_job, tuning_need
 from advisor.workstation.hardware import Hardware
 
 GB = 1e9
@@ -50,3 +51,21 @@ def test_what_a_model_takes_is_of_one_plan_whether_the_machine_holds_it_or_not(n
     same = tuning_need(model, enough, TOKENS)
     assert (same.split, same.card_bytes) == (needed.split, needed.card_bytes)
     assert needed.fits(enough) is (needed.card_bytes <= 24 * 1024**3)
+
+
+@pytest.mark.parametrize("gpu", ["rtx-5070-ti", "rtx-3090", "rtx-5090", "rtx-a6000"])
+@pytest.mark.parametrize("num", [1, 2, 4])
+def test_a_plan_that_is_chosen_leaves_the_margin_by_which_peaks_err(gpu: str, num: int) -> None:
+    for name in SIZES:
+        hardware = Hardware(gpu, num, host_capacity_bytes=256 * GB)
+        run = best_tuning(hardware, models.by_id(name), TOKENS)
+        memory = hardware.record().memory_bytes
+        assert memory is not None
+        assert run is None or 1.1 * run.weight_bytes_per_card <= memory
+
+
+@pytest.mark.parametrize("name", ["qwen3-235b-a22b", "gpt-oss-120b", "qwen3-32b"])
+def test_no_model_is_named_that_is_larger_than_the_one_that_does_not_fit(name: str) -> None:
+    model = models.by_id(name)
+    found = largest_tuning(Hardware("mi50", 6, host_capacity_bytes=512 * GB), TOKENS, model)
+    assert not found or parameter_count(models.by_id(found)).total < parameter_count(model).total

@@ -176,12 +176,13 @@ def test_rows_of_a_table_between_bars_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_two_sockets_count_with_the_channels_of_both() -> None:
+def test_two_sockets_read_one_copy_of_the_weights_at_the_bandwidth_of_one() -> None:
     one = read("EPYC 7763", "Supermicro H12DSi-N6", "16x 32GB DDR4-3200 RDIMM").machine
     two = read("2x EPYC 7763", "Supermicro H12DSi-N6", "16x 32GB DDR4-3200 RDIMM").machine
     assert two.cpu is not None
     assert two.cpu.series.num_cpus == 2
-    assert known_host_bytes_per_s(one) < known_host_bytes_per_s(two) < 2 * known_host_bytes_per_s(one)
+    # One CPU runs two modules a channel, a little slower than one a channel.
+    assert known_host_bytes_per_s(one) <= known_host_bytes_per_s(two) < 1.2 * known_host_bytes_per_s(one)
 
 
 def test_an_unknown_board_is_never_better_than_the_worst_known() -> None:

@@ -199,3 +199,74 @@ def test_a_machine_ahead_of_two_cards_is_that_of_both_choices(machine: str) -> N
     assert all(listing.machine.board is not None for listing in found)
     cards = [one.machine.cards.accelerators for one in found if one.machine.cards is not None]
     assert len(set(cards)) == 2
+
+
+PAIR = "5950X, X570 Taichi, 64GB DDR4, HX1200, 2x RTX 3090."
+
+
+@pytest.mark.parametrize(
+    ("text", "choices"),
+    [
+        (f"{PAIR} Should I buy the NVLink bridge, or swap for two RTX 6000 Ada?", (2, 2, 2)),
+        (
+            f"{PAIR} Is it worth buying an NVLink bridge or should I sell them and get an RTX PRO 6000?",
+            (2, 1, 2),
+        ),
+        (f"{PAIR} Get an NVLink bridge or upgrade to a 5090?", (2, 1, 2)),
+        (f"Should I buy the NVLink bridge or trade both 3090s for an RTX PRO 6000? Rig: {PAIR}", (2, 1, 2)),
+        (f"Tengo un {PAIR} ¿Añado otra 3090 o mejor 2x 5060 Ti 16GB?", (3, 4)),
+        (
+            f"Ich habe einen {PAIR} Soll ich eine dritte 3090 kaufen oder lieber gegen eine 5090 tauschen?",
+            (3, 1),
+        ),
+        (f"Mam {PAIR} Lepiej 4090 czy 5090?", (3, 3)),
+        ("CPU: Ryzen 7 7700\nGPU: RTX 4090 or 5090?\nBoard: X670E Taichi", (1, 1)),
+        (f"{PAIR} Should I upgrade to 128GB DDR4 or get a used 3090?", (2, 3)),
+    ],
+)
+def test_alternatives_of_a_question_never_join_one_machine(text: str, choices: tuple[int, ...]) -> None:
+    found = [listing for _, listing in read_listings(None, BOOK, pasted=text)]
+    assert tuple(len(cards_of(listing)) for listing in found) == choices
+    assert not any(listing.unknown for listing in found)
+
+
+@pytest.mark.parametrize(
+    ("question", "cards"),
+    [
+        ("is 750W enough for a used 3090 instead?", ["rtx-3090"]),
+        ("Would 750W handle a 4070 Ti Super instead?", ["rtx-4070-ti-super"]),
+        ("Would it be better to get 2x R9700 instead?", ["rtx-3060-12gb"]),
+    ],
+)
+def test_a_supply_is_judged_with_the_card_of_its_question(
+    question: str, cards: list[str], tmp_path: Path
+) -> None:
+    for sign in (" - ", ". "):
+        found = read(f"{REST}, RTX 3060 12GB{sign}{question}", tmp_path)
+        assert cards_of(found) == cards
+        assert found.machine.supplies is not None
+        assert [supply.power_w for supply in found.machine.supplies.psus] == [750]
+
+
+def test_a_part_that_a_question_considers_stands_in_place_of_the_listed_one(tmp_path: Path) -> None:
+    found = read(f"{REST}, 2x RTX 3090. Would an RM1000x be enough?", tmp_path)
+    assert [line.name[:15] for line in found.bill if line.category == "psu"] == ["Corsair RM1000x"]
+    found = read(f"{REST}, 2x RTX 3090. Can I add a second 750W PSU?", tmp_path)
+    assert sum(line.quantity for line in found.bill if line.category == "psu") == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "I want to go to 4 cards over time.",
+        "We are planning to grow to six gpus later on.",
+        "Will the power supply hold?",
+        "One of the cards is already in the top slot.",
+        "Which slots do the two cards go into and is the bottom slot a problem?",
+    ],
+)
+def test_words_of_sentences_that_name_no_part_are_none(words: str, tmp_path: Path) -> None:
+    found = read(f"{REST}, 2x RTX 3060 12GB. {words}", tmp_path)
+    kinds = sorted(line.category for line in found.bill)
+    assert kinds == ["board", "cpu", "gpu", "psu", "ram"]
+    assert not found.unknown

@@ -157,3 +157,25 @@ def test_a_line_without_end_is_refused_by_its_length(tmp_path: Path, form: str, 
         file.write_text(line, encoding="utf-8")
     with pytest.raises(InputFileError, match="characters"):
         read_listing(None if form == "part" else file, price_book(), [line] if form == "part" else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "slots", "num_8_pin"),
+    [
+        ("RTX 3090 (EVGA FTW3 Ultra, 300mm 2.75 slot)", "EVGA GeForce RTX 3090 FTW3 ULTRA", 2.75, 3),
+        ("EVGA RTX 3080 XC3 Ultra 10GB", "EVGA XC3 ULTRA", None, 2),
+        ("RTX 3090 Gigabyte Turbo (blower)", "Gigabyte TURBO", 2, 2),
+        ("ASUS Turbo RTX 3070", "Asus Turbo", 2, 2),
+    ],
+)
+def test_words_of_the_series_decide_which_card_is_meant(
+    words: str, name: str, slots: float | None, num_8_pin: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{words}\nRyzen 9 5900X\n")
+    cards = read_listing(path, price_book()).machine.cards
+    assert cards is not None
+    card = cards.cards[0]
+    assert card.name.startswith(name)
+    assert slots is None or card.slots == slots
+    assert card.num_8_pin == num_8_pin

@@ -18,7 +18,7 @@ from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memor
 from advisor.workstation.listing import read_listings
 from advisor.workstation.rule_book import judge, rules_for, violations
 from advisor.workstation.rules_fit import needed_positions
-from advisor.workstation.rules_power import HEADROOM, supply_words
+from advisor.workstation.rules_power import HEADROOM, psu_plugs, supply_words
 from advisor.workstation.rules_systems import judge_system
 
 GIB = 2.0**30
@@ -157,6 +157,7 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     ),
     "psu-plugs": (both(psu(num_8_pin=4), cards(num_8_pin=3)), Setting()),
     "card-lead": (cards(has_eps_lead=True), Setting()),
+    "server-kit": (part("board", flags=(SERVER,)), Setting()),
     "eps-plugs": (both(psu(num_eps=1), part("cpu", power_w=340.0)), Setting()),
     "dual-psu": (psu(num=2, link=True), Setting()),
     "psu-start": (both(psu(num=2), part("case", num_psus=2)), Setting()),
@@ -177,6 +178,7 @@ IMPLIES: Final = {
     "cpu-cores": ("cpu-class",),
     "model-memory": ("ram-loading",),
     "switch-ports": ("pcie-lanes", "slots"),
+    "psu-reserve": ("server-kit",),
 }
 """Rules that a machine cannot keep if it breaks another."""
 CHECKS_OF_LISTS: Final = {"cpu-count", "external-card"}
@@ -448,3 +450,16 @@ def test_a_board_of_a_workstation_chipset_corrects_errors() -> None:
     assert {one.verdict for one in judge(other.machine, Setting(needs_ecc=True)) if one.rule == "ecc"} == {
         "broken"
     }
+
+
+def test_plugs_that_no_maker_confirmed_break_no_rule_unless_the_supply_is_too_small(
+    machine: Assembly, setting: Setting
+) -> None:
+    """A modular supply of 1,000 W may feed six plugs of 150 W, and never ten."""
+    for power_w, plugs, is_unknown in ((1000.0, 3, True), (400.0, 3, False)):
+        doubted = psu(power_w=power_w, num_8_pin=2, num_16_pin=0, flags=("unverified",))
+        listed = both(doubted, cards(num_8_pin=plugs, num_16_pin=0))(machine)
+        one = replace(listed, cards=Cards(listed.cards.cards[:1])) if listed.cards is not None else listed
+        check = psu_plugs.check(one, setting)
+        assert check is not None
+        assert (check.passed, check.is_unknown) == (False, is_unknown)

@@ -407,3 +407,99 @@ def test_a_card_with_a_higher_clock_has_the_size_of_the_plain_one() -> None:
     assert plain.cards is not None
     assert clocked.cards is not None
     assert plain.cards.cards[0].length_m == clocked.cards.cards[0].length_m == 0.340
+
+
+PARTS = (
+    "Ryzen 7 9700X $549",
+    "B850 Tomahawk $399",
+    "64GB DDR5-6000 $499",
+    "RTX 5070 Ti $1,349",
+    "RM850x $229",
+)
+
+
+@pytest.mark.parametrize(
+    ("mark", "total"),
+    [
+        ("https://ca.pcpartpicker.com/list/abc", "3,025.00 CAD"),
+        ("from canadacomputers.ca", "3,025.00 CAD"),
+        ("Prices at Memory Express", "3,025.00 CAD"),
+        ("Kijiji parts", "3,025.00 CAD"),
+        ("my list, all prices in AUD", "3,025.00 AUD"),
+        ("Scorptec cart", "3,025.00 AUD"),
+        ("umart.com.au", "3,025.00 AUD"),
+        ("PB Tech cart", "3,025.00 NZD"),
+        ("trademe.co.nz", "3,025.00 NZD"),
+        ("Carrito Cyberpuerta", "3,025.00 MXN"),
+        ("from newegg.com", ""),
+        ("prices in USD, shipped from bestbuy.ca", ""),
+    ],
+)
+def test_the_shop_tells_the_country_of_dollars(mark: str, total: str) -> None:
+    found = read("\n".join((mark, *PARTS)))
+    assert found.foreign_total == total
+    assert found.total_usd == pytest.approx(3025.0) or total
+
+
+@pytest.mark.parametrize(
+    ("row", "usd", "number"),
+    [
+        ("6 x SlimSAS / x16 riser cables - $30 each", 180.0, 6),
+        ("4 x PCIe riser / extension cable $25 each", 100.0, 4),
+        ("2 x 8-pin / 6+2 pin cables - $8 each", 16.0, 2),
+        ("3 x P40 shroud / fan kit - $12 each", 36.0, 3),
+    ],
+)
+def test_two_names_of_a_part_have_one_number_and_one_price(row: str, usd: float, number: int) -> None:
+    line = read(f"{HOST}2x Tesla P40 $300\n{row}").bill[-1]
+    assert line.quantity * (line.unit_price_usd or 0.0) == pytest.approx(usd)
+    assert line.quantity == number
+
+
+def test_alike_rows_of_a_quote_have_one_reading() -> None:
+    rows = "3 x NVIDIA RTX A6000 48GB $3,899\n2 x Samsung 990 Pro 2TB $199\n2 x Noctua NF-A12x25 $33\n"
+    assert read(f"1 x Xeon w5-3435X $1,589\n{rows}").total_usd == 1589 + 3 * 3899 + 2 * 199 + 2 * 33
+    whole = "2 x RTX 3090 $1500\n2 x WD Black SN850X 2TB $310\n1 x HX1500i $300\n"
+    assert read(whole).total_usd == 2110
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["Facebook marketplace: mining rig $1100 OBO", "6 GPU mining rig - $1100", "AI rig for sale, $1,100"],
+)
+def test_the_price_of_a_whole_rig_in_its_title_is_that_of_all_parts(title: str) -> None:
+    rows = (
+        "Biostar TB360-BTC PRO 2.0",
+        "i3-8100",
+        "16GB DDR4 (2x8)",
+        "8x RTX 3070 8GB",
+        "2x HP 1200W server psu",
+    )
+    for body in (", ".join(rows), "\n".join(rows)):
+        assert read(f"{title}\n{body}").total_usd == 1100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Lenovo P620 (TR PRO 3945WX, 8x16GB DDR4-3200 ECC RDIMM, 1000W PSU, 1TB) - from work, free\n"
+        "buying 2x RTX 3090 $780 ea",
+        "HP Z640, E5-2690v4, 128GB RDIMM, 925W (gifted) + 2x RTX 3090 $1560",
+        "My old PC, already have: i7-8700K, Z370 Taichi, 32GB DDR4, RM650x. adding 2x RTX 3090 for $1560",
+    ],
+)
+def test_what_is_there_costs_nothing_and_a_price_is_that_of_its_part(text: str) -> None:
+    found = read(text)
+    cards = next(line for line in found.bill if line.category == "gpu")
+    assert (cards.quantity, cards.unit_price_usd) == (2, 780.0)
+    assert found.total_usd == 1560
+
+
+def test_a_row_with_a_price_ends_whatever_begins_the_next() -> None:
+    found = read("""Koszyk
+Lexar 1TB M.2 PCIe Gen4 NVMe NM790             1 x 429,00 zł
+be quiet! Pure Power 13 M 750W 80 Plus Gold    1 x 479,00 zł
+sapphire Pulse RX 7900 XTX 24GB                1 x 3 799,00 zł
+""")
+    assert [line.category for line in found.bill] == ["storage", "psu", "gpu"]
+    assert found.bill[1].name.startswith("be quiet! Pure Power 13 M")
