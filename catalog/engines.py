@@ -189,15 +189,12 @@ def _memory_fraction(
     reserve = engine.memory_reserve
     if reserve is None:
         return engine.memory_fraction
-    per_rank = reserve.bytes_per_graph_size_and_dp_rank
-    if graph_max > reserve.wide_graphs_above:
-        per_rank += reserve.bytes_per_wide_graph_size_and_dp_rank
     reserved_bytes = (
         reserve.fixed_bytes
         + reserve.bytes_per_chunk_token * chunk_tokens
         + reserve.bytes_per_graph_size * graph_max
         + reserve.bytes_per_accelerator * num_accelerators
-        + (per_rank * graph_max * dp if dp > 1 else 0.0)
+        + (reserve.bytes_per_graph_size_and_dp_rank * graph_max * dp if dp > 1 else 0.0)
     )
     if memory_bytes >= reserve.floor_from_bytes:
         reserved_bytes = max(reserved_bytes, reserve.floor_bytes)

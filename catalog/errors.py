@@ -1,6 +1,7 @@
 """User errors, each with what, why and fix, and the two checks that many numbers need."""
 
 import math
+import re
 
 
 class AdvisorError(Exception):
@@ -37,8 +38,14 @@ class MissingHardwareError(AdvisorError):
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds the packages of an optional extra, to a checkout as to an installed wheel."""
-    return f"pip install 'ai-hardware-advisor[{extra}]'"
+    """Return the command that installs the packages of an optional extra, to a checkout as to an installed wheel: by
+    their own names, since nobody holds that of this package in the index, where it could be another's."""
+    from importlib.metadata import requires
+
+    marked = (entry.partition(";") for entry in requires("ai-hardware-advisor") or ())
+    needed = [entry for entry, _, marker in marked if re.search(rf"extra == .{extra}\b", marker)]
+    names = (re.split(r"[\s<>=!~]", entry.strip(), maxsplit=1)[0] for entry in needed)
+    return " ".join(("pip install", *(f"'{name}'" if "[" in name else name for name in names)))
 
 
 def whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:

@@ -48,7 +48,7 @@ class MemoryReserve(Record):
     """Memory that an engine leaves free for activations and graphs when it computes its memory fraction.
 
     fraction = 1 − reserve / memory; reserve = fixed + per chunk token + per graph size (+ its part per attention
-    data-parallel rank, and a further one if the largest graph is wide) + per accelerator of the replica. If the memory
+    data-parallel rank) + per accelerator of the replica. If the memory
     is floor_from_bytes or more, the reserve is at least floor_bytes.
     """
 
@@ -56,9 +56,6 @@ class MemoryReserve(Record):
     bytes_per_chunk_token: float = 0.0
     bytes_per_graph_size: float = 0.0
     bytes_per_graph_size_and_dp_rank: float = 0.0
-    bytes_per_wide_graph_size_and_dp_rank: float = 0.0
-    wide_graphs_above: int = 0
-    """Largest batch size of a captured graph above which graphs are wide."""
     bytes_per_accelerator: float = 0.0
     floor_bytes: float = 0.0
     floor_from_bytes: float = 0.0

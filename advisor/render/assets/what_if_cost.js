@@ -155,7 +155,7 @@ whatIf.start((data) => {
     const hours = rented.perHour > energy ? ((row.ownedPerHour - energy) * DAY_H) / (rented.perHour - energy) : null;
     let paid = `${deal} never pays for itself against ${other}: running it costs as much`;
     if (months !== null) paid = `${deal} breaks even after ${months.toFixed(0)} months against ${other} around the clock`;
-    if (months !== null && months > 12 * row.years) paid += `, longer than its ${+row.years.toPrecision(6)} years`;
+    if (months !== null && months > 12 * row.years) paid += `, longer than its ${+row.years.toPrecision(6)} years: what resale brings back is not counted here`;
     const worth =
       hours !== null && hours <= DAY_H
         ? `${deal} costs less than ${other} from ${hours.toFixed(1)} hours of use a day on`
