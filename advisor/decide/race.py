@@ -832,7 +832,12 @@ def grow_until_likely(scenario: Scenario, plan: Planned) -> Planned | None:
             shown = grown if grown.point is not None else run_planning_point(scenario, grown)
             if shown is None or shown.holds == "likely":
                 return shown
-        grown = _larger(scenario, grown)
+        larger = _larger(scenario, grown)
+        # A client more than there are has no replica: no purchase is larger.
+        is_larger = (
+            larger is not None and larger.found.purchase.num_replicas > grown.found.purchase.num_replicas
+        )
+        grown = larger if is_larger else None
     return None
 
 

@@ -365,6 +365,7 @@ def test_a_day_with_quiet_hours_is_planned_for_its_busy_ones(
         "--own 8xmi300x --rate 10",
         "--own 8xh100 --rate 20",
         "--own 4xl40s --rate 1",
+        "--own 4xl40s --concurrency 1",  # one client keeps one replica busy, however many there are
     ],
 )
 def test_boards_that_are_there_are_used_until_a_plan_is_likely_to_hold(
