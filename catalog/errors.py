@@ -39,7 +39,7 @@ class MissingHardwareError(AdvisorError):
 
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an optional extra, to a checkout as to an installed wheel: by
-    their own names, since nobody holds that of this package in the index, where it could be another's."""
+    their own names, since that of this package is not reserved in the index, where it could be a stranger's."""
     from importlib.metadata import requires
 
     marked = (entry.partition(";") for entry in requires("ai-hardware-advisor") or ())

@@ -466,7 +466,7 @@ def _place_notes(scenario: Scenario, options: Sequence[Option]) -> tuple[str, ..
 def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
     """Fleets of unlike parts that cost less than plain deployments of the first entries, where they are asked for, or
     where `auto` finds that they may pay: not where kernels are assumed, since pools rest on the ratio of the time of
-    prompts to that of answers, and on transfers that nobody measured there either."""
+    prompts to that of answers, and on transfers that were not measured there either."""
     scenario = done.scenario
     demand = demands_of(scenario)[-1]
     plans = [done.race.others(-1, plan.found.accelerator_id) for plan in entries]
