@@ -218,7 +218,7 @@ def test_a_file_of_the_wrong_shape_is_told(tmp_path: Path, text: str, told: str)
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     binary = tmp_path / "binary.csv"
-    binary.write_bytes(b"\xff\xfe\x00\x81")
+    binary.write_bytes(b"\x7fELF\x02\x01\x00\x00\x81")
     for path, told in (
         (tmp_path / "none.csv", "no such file"),
         (tmp_path, "folder"),
