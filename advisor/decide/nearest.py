@@ -199,10 +199,9 @@ def _changes(
         yield ChangedQuestion(f"--precision {served}", narrower)
         yield LooserLimits(f"--precision {served} ", narrower, (("ttft", "e2e"), _ALL_METRICS))
     elsewhere = find_wider_limit(limits, scenario.as_of)
-    for option, field in LIMITS.items():
+    for option, field in stated_limits(limits):
         usual = Constraints.model_fields[field].get_default()
-        if getattr(limits, field) != usual:
-            yield ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))
+        yield ChangedQuestion(f"drop {option}", scenario.with_limits(**{field: usual}))
     if elsewhere is not None and elsewhere.values:
         told = f"{elsewhere.option} {','.join(elsewhere.values)}"
         yield ChangedQuestion(told, scenario.with_limits(**{elsewhere.field: elsewhere.values}))
@@ -214,6 +213,13 @@ def _changes(
             yield LooserLimits("drop --engine, with ", other, (("ttft", "e2e"), _ALL_METRICS))
         free = scenario.with_limits(own=Constraints.model_fields["own"].get_default())
         yield ChangedQuestion("drop --own", free)
+
+
+def stated_limits(limits: Constraints) -> Iterator[tuple[str, str]]:
+    """Yield the options of the limits that a question states, with the fields of its constraints."""
+    for option, field in LIMITS.items():
+        if getattr(limits, field) != Constraints.model_fields[field].get_default():
+            yield option, field
 
 
 def _has_load(scenario: Scenario) -> bool:

@@ -832,12 +832,7 @@ def grow_until_likely(scenario: Scenario, plan: Planned) -> Planned | None:
             shown = grown if grown.point is not None else run_planning_point(scenario, grown)
             if shown is None or shown.holds == "likely":
                 return shown
-        larger = _larger(scenario, grown)
-        # A client more than there are has no replica: no purchase is larger.
-        is_larger = (
-            larger is not None and larger.found.purchase.num_replicas > grown.found.purchase.num_replicas
-        )
-        grown = larger if is_larger else None
+        grown = _larger(scenario, grown)
     return None
 
 
@@ -875,7 +870,8 @@ def _showing(scenario: Scenario, plan: Planned, point: PlanningPoint) -> Planned
 
 
 def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
-    """Return a plan with a replica more, or with 3 % less load on each; None where that cannot be bought."""
+    """Return a plan with a replica more, or with 3 % less load on each; None where that cannot be bought, or there are
+    no clients for one more."""
     found = plan.found
     demand = plan.demand
     capacity = found.capacity
@@ -885,7 +881,9 @@ def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
     count = found.purchase.num_replicas
     if demand.kind in ("rate", "clients"):
         bought = with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count + 1)
-        return None if bought is None else judge_purchase(scenario, demand, found.with_purchase(bought))
+        if bought is None or bought.num_replicas <= count:
+            return None
+        return judge_purchase(scenario, demand, found.with_purchase(bought))
     return buy_at_capacity(scenario, demand, found, capacity.scale(GRID))
 
 

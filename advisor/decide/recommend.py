@@ -24,7 +24,7 @@ from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
-from advisor.decide.nearest import LIMITS, loosen_limits, nearest_question
+from advisor.decide.nearest import loosen_limits, nearest_question, stated_limits
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
 from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
 from advisor.decide.option import Option, Role
@@ -56,7 +56,7 @@ from advisor.decide.reason import (
     TooLate,
     most_common,
 )
-from advisor.decide.scenario import Constraints, Scenario, fit_to_window
+from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
 from advisor.decide.served_option import (
     ages_days,
@@ -753,11 +753,7 @@ def _limits_to_loosen(scenario: Scenario, reasons: Iterable[Reason], *, is_sold:
         return " and ".join(f"{levels[name]} above {reason.least}" for name, reason in least.items())
     budget = ("a larger --budget",) if scenario.objectives.budget_usd_per_hour is not None else ()
     owned = ("more --own",) if scenario.constraints.own else ()
-    given = tuple(
-        f"no {option}"
-        for option, name in LIMITS.items()
-        if getattr(scenario.constraints, name) != Constraints.model_fields[name].get_default()
-    )
+    given = tuple(f"no {option}" for option, _ in stated_limits(scenario.constraints))
     return ", or ".join((f"longer {' or '.join(levels.values())}", *budget, *owned, *given))
 
 

@@ -337,10 +337,10 @@ def test_a_limited_number_of_boards_leaves_out_the_loads_that_it_does_not_carry(
 
 
 @pytest.mark.parametrize("quiet_first", [True, False])
-def test_a_day_with_quiet_hours_is_planned_for_its_busy_ones(
+def test_what_is_planned_for_a_day_with_quiet_hours_holds_all_of_it(
     cli: Callable[[str], Any], tmp_path: Path, quiet_first: bool
 ) -> None:
-    """Whatever hour a record begins in, what is planned holds its whole day."""
+    """Whatever hour a record begins in."""
     gaps = [6.0] * 2_000 + [0.75] * 6_000
     at_s = 0.0
     rows = []

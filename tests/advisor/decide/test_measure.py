@@ -12,6 +12,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.decide import measure
 from advisor.decide.load_runs import (
     _stratified_lengths,
+    arrivals_per_s,
     busy_clients,
     lengths_of,
     odds_of_missing,
@@ -263,6 +264,16 @@ def test_a_trace_that_begins_in_the_night_leaves_a_replica_its_capacity(
     path.write_text("arrived_at_s,input_tokens,output_tokens\n" + rows)
     found = settle_capacity(runs_of(replica, CHAT.model_copy(update={"trace": path}), bound=10.0))
     assert found.load > 1.0
+
+
+def test_only_a_trace_has_hours_of_its_own(tmp_path: Path) -> None:
+    """Runs of drawn arrivals are held against the load: of pools, requests end in no order of their arrivals."""
+    assert arrivals_per_s(CHAT, 7.0, 1200, 0) == 7.0
+    path = tmp_path / "even.csv"
+    rows = "".join(f"{0.25 * at},1000,100\n" for at in range(2000))
+    path.write_text("arrived_at_s,input_tokens,output_tokens\n" + rows)
+    even = CHAT.model_copy(update={"trace": path})
+    assert arrivals_per_s(even, 4.0, 1200, 3) == pytest.approx(4.0, rel=0.02)
 
 
 def test_many_refused_requests_break_an_objective(replica: ReplicaModel) -> None:
