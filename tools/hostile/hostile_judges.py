@@ -82,6 +82,7 @@ HELD: Final = {
     "mlx-lm",
     "ms-swift",
     "nixl",
+    "nvidia-ml-py",
     "openrlhf",
     "pyarrow",
     "ray",
