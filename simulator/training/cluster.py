@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.host_memory import usual_host_bytes
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import BF16_BYTES, GB
+from advisor.catalog.units import BF16_BYTES
 from advisor.simulator.collectives import (
     Topology,
     all_gather_s,
@@ -32,9 +33,6 @@ Collective = Callable[[FloatArray, Topology], FloatArray]
 
 _ANY_SIZE: Final = 1_000_000
 _USUAL_LINK: Final = {"pcie_generation": 4, "pcie_lanes": 16}
-HOST_BYTES_PER_ACCELERATOR: Final = 240.0 * GB
-"""Host memory that a machine has for each accelerator, without the part that the system takes [bytes]: 1 872 to 2 048
-GiB for eight in a DGX H100 and in rented machines with eight H100s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +71,17 @@ class TrainingCluster:
     node."""
     network: NodeNetwork | None = None
     """Network between nodes; None takes the catalog's rate."""
-    host_bytes: float = HOST_BYTES_PER_ACCELERATOR
-    """Host memory for each accelerator [bytes]."""
+    stated_host_bytes: float | None = None
+    """Host memory for each accelerator [bytes]; None is what rented machines usually have."""
     host_operator_s: float | None = None
     """Host time of one plain PyTorch operator [s]; None is that of the hosts of published runs."""
     link: Link | None = None
     """Link to the other part of the job, which data-parallel groups cross; None without another part."""
+
+    @property
+    def host_bytes(self) -> float:
+        """Host memory for each accelerator [bytes]."""
+        return self.stated_host_bytes or usual_host_bytes(self.accelerator)
 
     @property
     def node_size(self) -> int:

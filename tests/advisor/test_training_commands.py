@@ -556,7 +556,7 @@ def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
     run = cli(
         "advisor simulate train --model 8b --gpus 8 --framework deepspeed --sharding zero3 --offload-optimizer"
     )
-    assert "GB in host memory for each accelerator, of 240 GB assumed (--host-memory)" in run.err
+    assert "GB in host memory for each accelerator, of 242 GB assumed (--host-memory)" in run.err
     wide = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64")
     assert "network between nodes: 400 Gb/s for each accelerator, assumed" in wide.err
     assert "--network says another" in wide.err
@@ -671,7 +671,7 @@ def test_hours_begun_are_billed_and_said(cli: Cli, typed: str) -> None:
     ("question", "smaller"),
     [
         ("--model llama-3-8b --method lora --own 1xrtx-3060-12gb", "qlora"),
-        ("--model llama-3-8b --method full --own 1xrtx-4090", "lora"),
+        ("--model llama-3-8b --method full --own 1xrtx-4090 --host-memory 192GB", "lora"),
         ("--model qwen2.5-14b --method dora --own 1xrtx-3090", "qlora"),
     ],
 )

@@ -10,7 +10,7 @@ from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
 from advisor.decide.training.scenario import MachineConditions
 from advisor.simulator.collectives.fabric_text import describe, leaves_transport_open
 from advisor.simulator.collectives.topology import usual_network
-from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, NodeNetwork, TrainingCluster
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 
 LOWEST_POWER_FRACTION: Final = 0.2
 """Lowest power limit of a board whose driver's limit is not in the catalog, as a fraction of its rated power. Own
@@ -74,7 +74,7 @@ def cluster_of(
         accelerator,
         network=network,
         ranks_per_node=ranks_per_node,
-        host_bytes=conditions.host_bytes or HOST_BYTES_PER_ACCELERATOR,
+        stated_host_bytes=conditions.host_bytes,
     )
 
 

@@ -28,6 +28,7 @@ from advisor.decide.training.commands import LoopKind, has_command, openrlhf_pla
 from advisor.decide.training.conditions import check_power_cap, lowest_power_w
 from advisor.decide.training.fixed_layout import cluster_sizes
 from advisor.decide.training.money import ClusterOffer, cluster_offers
+from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.rollouts import best_loop, companions_of, trains_loop
 from advisor.decide.training.runs import LONGEST_DAYS, TrainingRun, num_steps_of, run_of
 from advisor.decide.training.scenario import RolloutTask, TrainingScenario, Workload
@@ -235,7 +236,7 @@ def _search_accelerator(
         outcome.offers[name, count] = ways
         outcome.num_clusters += 1
         try:
-            run = _best_run(scenario, variants, ways[0], outcome, refine=False)
+            run = _best_run(scenario, variants, ways, outcome, refine=False)
         except InfeasibleError as error:
             reason = NoLayout(f"{error.what}: {error.why}" if error.why else error.what)
             continue
@@ -363,23 +364,39 @@ def _sizes_near(accelerator: Accelerator, count: int, replica_ranks: int) -> lis
 def _best_run(
     scenario: TrainingScenario,
     variants: Sequence[Variant],
-    offer: ClusterOffer,
+    ways: Sequence[ClusterOffer],
     outcome: MarketOutcome,
     *,
     refine: bool,
 ) -> TrainingRun | None:
-    """The fastest run of one cluster; a refined one has its best few plans simulated as event graphs."""
-    count = offer.num_accelerators
+    """Return the fastest run of one cluster, at the cheapest of its offers whose machines have the host memory for it. A
+    refined one has its best few plans simulated as event graphs. Where no offer has as much as the plan needs, the plan
+    is made for the most that one of them has."""
+    count = ways[0].num_accelerators
+    reinforcement: Reinforcement | None = None
     if scenario.rollout is not None:
         loop = best_loop(scenario, variants, count, outcome.effort, refine=refine)
-        return run_of(scenario, loop.found, offer, loop.reinforcement) if loop else None
-    keep = _FINALISTS if refine else 1
-    plans = best_plans(variants, count, outcome.effort, keep=keep, can_start=has_command)
-    if refine:
-        plans = sorted(
-            (simulate_pipeline(plan, outcome.effort) for plan in plans), key=lambda plan: plan.step_s
-        )
-    return run_of(scenario, plans[0], offer) if plans else None
+        plans = [loop.found] if loop else []
+        reinforcement = loop.reinforcement if loop else None
+    else:
+        keep = _FINALISTS if refine else 1
+        plans = best_plans(variants, count, outcome.effort, keep=keep, can_start=has_command)
+        if refine:
+            plans = sorted(
+                (simulate_pipeline(plan, outcome.effort) for plan in plans), key=lambda plan: plan.step_s
+            )
+    if not plans:
+        return None
+    offer = next((way for way in ways if way.has_host_memory(plans[0].host_bytes)), None)
+    if offer is None:
+        most = max(way.stated_host_bytes or 0.0 for way in ways)
+        return _best_run(scenario, _with_host_memory(variants, most), ways, outcome, refine=refine)
+    return run_of(scenario, plans[0], offer, reinforcement)
+
+
+def _with_host_memory(variants: Sequence[Variant], host_bytes: float) -> list[Variant]:
+    """Return the variants on machines with this much host memory for each accelerator [bytes]."""
+    return [replace(each, cluster=replace(each.cluster, stated_host_bytes=host_bytes)) for each in variants]
 
 
 def _counts(
@@ -470,8 +487,9 @@ def firm_runs(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) 
     for name, runs in outcome.runs.items():
         for run in runs:
             ways = outcome.offers.get((name, run.num_accelerators), [run.offer])
+            able = (way for way in ways if way.has_host_memory(run.found.host_bytes))
             firm = next(
-                (way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario.as_of))), None
+                (way for way in able if is_firm(way.price, price_spread_of(way.price, scenario.as_of))), None
             )
             if firm is None:
                 continue
@@ -483,7 +501,7 @@ def firm_runs(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) 
             yield best
             continue
         variants, _ = _variants(scenario, model, best.found.cluster.accelerator)
-        again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
+        again = _best_run(scenario, variants, [best.offer], outcome, refine=True) or best
         yield best if again.infeasible or misses(scenario, again) else again
 
 
@@ -528,7 +546,8 @@ def _refine(
                 break
             left.remove(first)
             progress(f"refining {first.num_accelerators} x {accelerator.id}")
-            again = _best_run(scenario, variants, first.offer, outcome, refine=True) or first
+            ways = outcome.offers[accelerator.id, first.num_accelerators]
+            again = _best_run(scenario, variants, ways, outcome, refine=True) or first
             reason = again.infeasible or misses(scenario, again)
             if reason is None:
                 refined = sorted([*refined, again], key=key)

@@ -32,6 +32,19 @@ class ClusterOffer:
     def usd_per_accelerator_hour(self) -> float:
         return self.usd_per_hour / self.num_accelerators
 
+    @property
+    def stated_host_bytes(self) -> float | None:
+        """Host memory of a machine for each of its accelerators that is used [bytes]; None where its provider does not
+        say."""
+        if not self.price.ram_bytes:
+            return None
+        return self.price.ram_bytes / min(self.num_accelerators, self.price.num_accelerators)
+
+    def has_host_memory(self, needed_bytes: float) -> bool:
+        """Whether a machine has this much host memory for each accelerator [bytes], as far as its provider says."""
+        held_bytes = self.stated_host_bytes
+        return held_bytes is None or needed_bytes <= held_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Energy:

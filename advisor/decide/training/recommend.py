@@ -260,7 +260,8 @@ def _every_term(scenario: TrainingScenario, run: TrainingRun) -> list[ClusterOff
     terms = ("on_demand", "spot", "reserved_1y", "reserved_3y")
     asked = scenario.with_limits(terms=terms, accelerators=(accelerator.id,))
     prices = offers_of(asked, {accelerator.id: accelerator})
-    return cluster_offers(run.num_accelerators, prices.get(accelerator.id, ()), accelerator)
+    ways = cluster_offers(run.num_accelerators, prices.get(accelerator.id, ()), accelerator)
+    return [way for way in ways if way.has_host_memory(run.found.host_bytes)]
 
 
 def headline(option: TrainingOption, model: Model) -> str:

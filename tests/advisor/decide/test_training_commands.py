@@ -250,7 +250,7 @@ def test_a_loop_that_fits_no_accelerator_keeps_states_in_host_memory(
 ) -> None:
     """AdamW keeps 12 bytes a parameter, and the processor gradients in fp32: arXiv:2101.06840, section 4."""
     asked = f"advisor recommend --workload rl --algorithm {algorithm} --model 8b --top 1 --json"
-    asked += f" --gpu {chip} --gpus {count}"
+    asked += f" --gpu {chip} --gpus {count} --host-memory 240GB"
     found = cli(asked)
     if algorithm == "ppo" and count == 1:
         assert found.code == 3  # OpenRLHF keeps weights and gradients of both models on the accelerator

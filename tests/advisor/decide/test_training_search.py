@@ -6,6 +6,7 @@ import math
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +15,12 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
-from advisor.catalog.units import DAY_S, HOUR_S, duration_words
+from advisor.catalog.units import DAY_S, GIB, HOUR_S, duration_words
 from advisor.decide.reason import OverJobBudget, TakesTooLong
-from advisor.decide.training.market import LEAST_OF_COARSE, firm_runs, search_training
+from advisor.decide.training.market import LEAST_OF_COARSE, firm_runs, ranked_runs, search_training
 from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
 from advisor.decide.training.recommend import recommend_training
-from advisor.decide.training.runs import checkpoint_of, run_of, trained_parameters
+from advisor.decide.training.runs import TrainingRun, checkpoint_of, run_of, trained_parameters
 from advisor.decide.training.scenario import (
     MachineConditions,
     Reliability,
@@ -386,3 +387,40 @@ def test_a_first_look_misses_no_plan_that_is_much_faster(gpu: str, count: int, n
         for is_whole in (False, True)
     )
     assert LEAST_OF_COARSE * coarse <= whole <= coarse
+
+
+def test_states_in_host_memory_are_held_by_the_machine_that_is_rented(tmp_path: Path) -> None:
+    """A cheaper machine whose provider states less memory than the plan needs is not taken; where no machine has as
+    much, the plan is another one or there is none."""
+    task = TASK.model_copy(update={"tokens": 1e7, "may_offload": True})
+
+    def taken(*ram_gib: float | None) -> TrainingRun | None:
+        file = tmp_path / "prices.csv"
+        header = "provider,sku,region,accelerator,num_accelerators,term,usd_per_hour,observed_on,ram_gb"
+        rows = [
+            f"mine{place},x1,any,h100-sxm,1,on_demand,{2.0 + 0.1 * place},{DAY},{ram or ''}"
+            for place, ram in enumerate(ram_gib)
+        ]
+        file.write_text("\n".join([header, *rows]) + "\n")
+        names = tuple(f"mine{place}" for place in range(len(rows)))
+        asked = scenario(
+            task=task,
+            num_accelerators=1,
+            accelerators=("h100-sxm",),
+            price_file=file,
+            providers=names,
+        )
+        asked = asked.model_copy(update={"workload": "finetune"})
+        outcome = search_training(asked, models.get("llama-3.1-8b").record)
+        found = ranked_runs(asked, outcome)
+        return found[0][0] if found else None
+
+    small_first = taken(32, 256)
+    assert small_first is not None
+    assert small_first.found.host_bytes > 32 * GIB
+    assert small_first.offer.price.provider == "mine1"
+    unknown = taken(None, 256)
+    assert unknown is not None
+    assert unknown.offer.price.provider == "mine0"
+    alone = taken(32)
+    assert alone is None or alone.found.host_bytes <= 32 * GIB

@@ -8,6 +8,7 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.host_memory import usual_host_bytes
 from advisor.catalog.schema import Price
 from advisor.decide.reason import FailsTooOften, NotWorthCommitting
 from advisor.decide.training.money import ClusterOffer, unsold
@@ -32,7 +33,7 @@ from advisor.decide.training.space import (
     training_job,
     variants_of,
 )
-from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, TrainingCluster
+from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import model_flop_per_token
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
@@ -93,7 +94,7 @@ def test_host_bytes_are_those_of_zero_offload() -> None:
     )
     assert states == pytest.approx(16 * 14.77e9, rel=0.01)
     assert everything - states == pytest.approx(2 * 14.77e9, rel=0.01)
-    assert states < HOST_BYTES_PER_ACCELERATOR < everything
+    assert states < usual_host_bytes(H100) < everything
 
 
 def test_gradients_that_ranks_divide_follow_the_optimizer_to_the_host() -> None:
@@ -350,4 +351,4 @@ def test_activations_go_to_the_host_as_a_last_resort() -> None:
     assert moved.offload_activations.all()
     assert (moved.recompute == RECOMPUTES.index("full")).all()
     assert best_of_lattice(job, cluster, moved, Tally())
-    assert not best_of_lattice(job, replace(cluster, host_bytes=1e9), moved, Tally())
+    assert not best_of_lattice(job, replace(cluster, stated_host_bytes=1e9), moved, Tally())
