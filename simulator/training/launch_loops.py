@@ -58,25 +58,24 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
     Source: as `verl_flags`.
     """
-    usual = job.compute_dtype == "bf16" and job.optimizer == "adamw" and not plan.offload_activations
-    usual = usual and bool(weights_of(job.model)) and is_in_transformers("verl", job.model.family)
-    usual = usual and not plan.offload_optimizer and not plan.offload_parameters
+    on_host = plan.offload_optimizer or plan.offload_parameters or plan.offload_activations
+    if on_host or plan.shard_group or job.compute_dtype != "bf16" or job.optimizer != "adamw":
+        return False
+    if not (weights_of(job.model) and is_in_transformers("verl", job.model.family)):
+        return False
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
-        in_order = plan.schedule in ("1f1b", "interleaved") and not ends and not plan.shard_group
-        in_order = in_order and not has_uneven_recomputation(plan)
-        whole = job.method == "full"
-        is_defined = defines_model("verl-megatron", job.model.family)
-        return usual and in_order and whole and is_defined and plan.sharding in ("none", "zero1")
-    degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel)
-    recompute = plan.recompute in ("none", "full") and plan.recompute_layers < 0
-    usual = usual and attention_kernel(job) == FLASH  # It names no other kernel.
+        in_order = (
+            plan.schedule in ("1f1b", "interleaved") and not ends and plan.sharding in ("none", "zero1")
+        )
+        is_even = in_order and not has_uneven_recomputation(plan)
+        return is_even and job.method == "full" and defines_model("verl-megatron", job.model.family)
     return (
-        usual
-        and recompute
-        and max(degrees) == 1
-        and not plan.shard_group
+        max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
+        and plan.recompute in ("none", "full")
+        and plan.recompute_layers < 0
         and (job.method == "full" or (job.method == "lora" and bool(adapted_modules(job))))
+        and attention_kernel(job) == FLASH  # It names no other kernel.
     )
 
 
@@ -205,19 +204,19 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: as `openrlhf_flags`.
     """
     return (
-        bool(weights_of(job.model))
-        and is_in_transformers("openrlhf", job.model.family)
-        and attention_kernel(job) == FLASH
-        and max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
+        max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
         and (plan.sharding in ("zero2", "zero3") or plan.num_accelerators == 1)
         and not plan.shard_group
-        and job.compute_dtype == "bf16"
-        and job.optimizer == "adamw"
-        and (job.method == "full" or (job.method == "lora" and bool(adapted_modules(job))))
         and plan.recompute in ("none", "full")
         and plan.recompute_layers < 0
         and not plan.offload_parameters
         and not plan.offload_activations
+        and job.compute_dtype == "bf16"
+        and job.optimizer == "adamw"
+        and (job.method == "full" or (job.method == "lora" and bool(adapted_modules(job))))
+        and bool(weights_of(job.model))
+        and is_in_transformers("openrlhf", job.model.family)
+        and attention_kernel(job) == FLASH
     )
 
 

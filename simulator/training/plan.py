@@ -4,7 +4,7 @@ Formulas of memory and time take a `PlanLattice`, whose columns are arrays of on
 million plans go through the same lines.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Final, Literal, Self, get_args
 
@@ -33,6 +33,10 @@ _CODES: Final[dict[str, tuple[str, ...]]] = {
     "recompute": RECOMPUTES,
     "schedule": SCHEDULES,
 }
+_SWITCHES: Final = ("sequence_parallel", "offload_optimizer", "offload_parameters", "offload_activations")
+_SWITCH: Final = (False, True)
+_BLOCK: Final = 64
+"""Number of plans that are taken out of the columns at a time."""
 _CODES_PER_PLAN: Final = 16
 """Number of possible codes per plan up to which a table finds distinct ones faster than sorting."""
 
@@ -119,14 +123,20 @@ class PlanLattice:
 
     def plan(self, row: int) -> TrainingPlan:
         """Return one plan of the lattice."""
-        values: dict[str, object] = {}
-        for field in fields(self):
-            code = int(getattr(self, field.name)[row])
-            words = _CODES.get(field.name)
-            values[field.name] = words[code] if words else code
-        for name in ("sequence_parallel", "offload_optimizer", "offload_parameters", "offload_activations"):
-            values[name] = bool(values[name])
-        return TrainingPlan(**values)  # type: ignore[arg-type]
+        return next(self.plans(np.array([row])))
+
+    def plans(self, rows: IntArray) -> Iterator[TrainingPlan]:
+        """Yield the plans at these positions, one after the other."""
+        names = [field.name for field in fields(self)]
+        # By blocks: a reader who stops at the first plan does not pay for all of them.
+        for block in (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)):
+            columns = []
+            for name in names:
+                values = getattr(self, name)[block].tolist()
+                words = _CODES.get(name, _SWITCH if name in _SWITCHES else ())
+                columns.append([words[code] for code in values] if words else values)
+            for cells in zip(*columns, strict=True):
+                yield TrainingPlan(**dict(zip(names, cells, strict=True)))
 
     @property
     def num_accelerators(self) -> IntArray:

@@ -369,9 +369,9 @@ def _best_run(
     *,
     refine: bool,
 ) -> TrainingRun | None:
-    """Return the fastest run of one cluster, at the cheapest of its offers whose machines have the host memory for it. A
-    refined one has its best few plans simulated as event graphs. Where no offer has as much as the plan needs, the plan
-    is made for the most that one of them has."""
+    """Return the fastest run of one cluster, at the cheapest of its offers whose machines have the host memory that it
+    takes. A refined one has its best few plans simulated as event graphs. Where no offer has as much as the plan needs,
+    the plan is made for the most that one of them has."""
     count = ways[0].num_accelerators
     reinforcement: Reinforcement | None = None
     if scenario.rollout is not None:

@@ -117,10 +117,17 @@ def best_plans(
     Source: whole enumeration; memory prunes before time is computed.
     """
 
+    sized: dict[int, tuple[PlanLattice, MemoryColumns | None]] = {}
+
     def fastest(*, in_host: bool, tight: bool) -> list[PlanFound]:
         found: list[PlanFound] = []
-        for variant in (each for each in variants if each.is_last_resort == in_host):
-            lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
+        for place, variant in enumerate(variants):
+            if variant.is_last_resort != in_host:
+                continue
+            if place not in sized:
+                lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
+                sized[place] = lattice, peak_memory(variant.job, lattice) if len(lattice) else None
+            lattice, memory = sized[place]
             found += best_of_lattice(
                 variant.job,
                 variant.cluster,
@@ -130,6 +137,7 @@ def best_plans(
                 companions=companions,
                 can_start=can_start,
                 tight=tight,
+                memory=memory,
             )
         return sorted(found, key=lambda plan: plan.step_s)[:keep]
 
@@ -153,14 +161,15 @@ def best_of_lattice(
     companions: Companions | None = None,
     can_start: CanStart | None = None,
     tight: bool = False,
+    memory: MemoryColumns | None = None,
 ) -> list[PlanFound]:
     """The fastest plans of a lattice whose interval of memory fits, fastest first; of `tight` ones only the expected
-    peak has to."""
+    peak has to. `memory` is that of the lattice where it is known."""
     if not tight:
         effort.num_considered += len(lattice)
     if not len(lattice):
         return []
-    memory = peak_memory(job, lattice)
+    memory = memory or peak_memory(job, lattice)
     limit_bytes = cluster.accelerator.memory_bytes or 0.0
     others = companion_bytes(job, lattice, companions) if companions else np.zeros(len(lattice))
     widest = 1.0 if tight else peak_factors(job)[1]
@@ -185,7 +194,7 @@ def best_of_lattice(
     seconds = steps.step_s + _waits_s(job, kept, cluster, steps)
     order = np.argsort(seconds, kind="stable")
     if can_start is not None:
-        able = (row for row in order if can_start(job, kept.plan(int(row))))
+        able = (row for row, plan in zip(order, kept.plans(order), strict=True) if can_start(job, plan))
         order = np.array(list(itertools.islice(able, keep)), dtype=np.int64)
     order = order[:keep]
     found = [

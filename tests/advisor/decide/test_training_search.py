@@ -394,7 +394,7 @@ def test_states_in_host_memory_are_held_by_the_machine_that_is_rented(tmp_path: 
     much, the plan is another one or there is none."""
     task = TASK.model_copy(update={"tokens": 1e7, "may_offload": True})
 
-    def taken(*ram_gib: float | None) -> TrainingRun | None:
+    def best_run(*ram_gib: float | None) -> TrainingRun | None:
         file = tmp_path / "prices.csv"
         header = "provider,sku,region,accelerator,num_accelerators,term,usd_per_hour,observed_on,ram_gb"
         rows = [
@@ -415,12 +415,12 @@ def test_states_in_host_memory_are_held_by_the_machine_that_is_rented(tmp_path: 
         found = ranked_runs(asked, outcome)
         return found[0][0] if found else None
 
-    small_first = taken(32, 256)
+    small_first = best_run(32, 256)
     assert small_first is not None
     assert small_first.found.host_bytes > 32 * GIB
     assert small_first.offer.price.provider == "mine1"
-    unknown = taken(None, 256)
+    unknown = best_run(None, 256)
     assert unknown is not None
     assert unknown.offer.price.provider == "mine0"
-    alone = taken(32)
+    alone = best_run(32)
     assert alone is None or alone.found.host_bytes <= 32 * GIB
