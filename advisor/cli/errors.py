@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final
 
 from typer import TyperException
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.programs import EngineProgram, all_programs
 from advisor.cli.engine_words import HINTS, OTHER_WORDS, sets_a_server
 from advisor.cli.notes import tell
 
@@ -20,6 +21,8 @@ _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_OPTION: Final = "No such option:"
 _MOST_MENTIONED: Final = 2
 """Options whose help has the words of an unknown one, beyond which they are too common to be meant."""
+_LEAST_LIKENESS: Final = 0.7
+"""Part of letters that an option has in common with one that was meant."""
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
 
 _OF_TRAINING: Final = frozenset(
@@ -120,7 +123,12 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     if unknown and sets_a_server(unknown):
         why = f"it sets one server; {command} chooses such settings itself, or does not depend on them"
         return what, why, "drop it; advisor simulate serve and advisor memory take it", ""
-    near = _find_by_help(context, unknown) or near
+    engine = _engine_with(unknown) if command.endswith((" memory", " simulate serve")) else None
+    if engine is not None:
+        why = f"it is an option of {engine.engine}'s server that is not modelled"
+        fix = f"drop it, or paste the whole start command in quotes: {command} --gpu ID '{engine.command} ...'"
+        return what, why, fix, ""
+    near = _find_by_help(context, unknown) or [each for each in near or () if _is_like(unknown, each)]
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
@@ -134,6 +142,19 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
         other = OTHER_WORDS.get(choice[1].lower().replace("-", "").removesuffix("s"))
         near = [other] if other in choices else get_close_matches(choice[1], choices)
     return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
+
+
+def _engine_with(option: str) -> EngineProgram | None:
+    """Return the first program of an engine that has an option; None if none has."""
+    return next((each for each in all_programs().values() if option in each.takes_value), None) if option else None
+
+
+def _is_like(unknown: str, option: str) -> bool:
+    """Whether an option is so like an unknown one that it may have been meant; all are where no option is
+    unknown."""
+    if not unknown:
+        return True
+    return SequenceMatcher(None, unknown.strip("-"), option.strip("-")).ratio() >= _LEAST_LIKENESS
 
 
 def _find_by_help(context: Any, unknown: str) -> list[str]:

@@ -80,8 +80,8 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
 
         model = deployment.model
         trace = asked.load.trace
-        window = asked.flags.max_model_len or model.max_context_tokens
-        read_trace(trace).check_fits(window, model.id, trace)
+        window = asked.flags.max_model_len
+        read_trace(trace).check_fits(model.max_context_tokens, model.id, trace, window_tokens=window)
     _check_mechanisms(asked)
     started = time.perf_counter()
     run = _run_in_shares if _is_shared_out(asked) else _run_whole
