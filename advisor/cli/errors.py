@@ -126,7 +126,9 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     engine = _engine_with(unknown) if command.endswith((" memory", " simulate serve")) else None
     if engine is not None:
         why = f"it is an option of {engine.engine}'s server that is not modelled"
-        fix = f"drop it, or paste the whole start command in quotes: {command} --gpu ID '{engine.command} ...'"
+        fix = (
+            f"drop it, or paste the whole start command in quotes: {command} --gpu ID '{engine.command} ...'"
+        )
         return what, why, fix, ""
     near = _find_by_help(context, unknown) or [each for each in near or () if _is_like(unknown, each)]
     if what.startswith("Missing argument"):
@@ -146,7 +148,11 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
 
 def _engine_with(option: str) -> EngineProgram | None:
     """Return the first program of an engine that has an option; None if none has."""
-    return next((each for each in all_programs().values() if option in each.takes_value), None) if option else None
+    return (
+        next((each for each in all_programs().values() if option in each.takes_value), None)
+        if option
+        else None
+    )
 
 
 def _is_like(unknown: str, option: str) -> bool:

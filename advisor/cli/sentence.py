@@ -244,7 +244,13 @@ def _asks_memory(text: str, options: Mapping[str, str], what: str = "for memory 
         name: value.partition(",")[0] if name == "--precision" else value for name, value in options.items()
     }
     named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in one.items() if name in _OF_MEMORY)
-    gpu = f" --gpu {options['--own']}" if "--own" in options else "" if "--gpu" in options else " --gpu ID"
+    gpu = (
+        f" --gpu {options['--own'].removeprefix('1x')}"
+        if "--own" in options
+        else ""
+        if "--gpu" in options
+        else " --gpu ID"
+    )
     return AdvisorError(
         f"'{text}' asks {what}",
         why="advisor recommend ranks machines for a load",
@@ -791,7 +797,10 @@ class _Reader:
         for one in named:
             self.typed = self.typed.replace(one.mark, "" if one in kept else one.typed)
         counts = [f"{self.nodes * one.number}x{one.id}" for one in kept]
-        is_own = asks_which or any(one.is_own or (may_be_either and one.has_article) for one in kept)
+        is_own = asks_which or any(
+            one.is_own or (may_be_either and one.has_article) or accelerators.by_id(one.id).unified_memory
+            for one in kept
+        )
         if is_own and not is_rented:
             return {"--own": (" or " if may_be_either else ",").join(counts)}
         named_ids = [count if one.is_own else one.id for count, one in zip(counts, kept, strict=True)]
@@ -827,9 +836,9 @@ class _Reader:
                 is_either = bool(
                     {*words[place + count : place + count + 1], *rest[-1:]} & {*_words()["before"]["either"]}
                 )
-                is_name = any(sign.isdigit() for sign in found["name"]) and (
-                    not found["name"].isdigit() or is_alone or is_either
-                )
+                # One word without a digit may mean anything; two are a name where an accelerator has it.
+                is_name = " " in found["name"].strip() or any(sign.isdigit() for sign in found["name"])
+                is_name = is_name and (not found["name"].isdigit() or is_alone or is_either)
                 if (
                     not (is_name or is_behind or is_own or (has_article and len(found["name"]) > 3))
                     or (known := _accelerator(found["name"])) is None
@@ -922,7 +931,8 @@ _MEMORY: Final = re.compile(
 )
 _WHICH_MODEL: Final = re.compile(
     r"\b(?:which|what)(?: \w+){0,4} (?:models?|llms?)\b|\bwhat (?:can|could|will) (?:(?:i|we|it|they|my)\b )?"
-    r"(?:be )?run\b"
+    r"(?:be )?run\b|\bwhat (?:can|could|will)\b(?=[^.?!]{0,40}\brun\b)"
+    r"|^\W*(?:(?:best|biggest|code|coding|good|largest|local|open|small|top) )*(?:models?|llms?) (?:for|on)\b"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
 _BUYS: Final = re.compile(r"\b(?:buy|buying|purchase|purchasing|kaufen|acheter|comprar|comprare)\b")

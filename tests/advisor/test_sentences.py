@@ -459,3 +459,18 @@ def test_which_format_fits_is_a_question_of_memory() -> None:
 def test_a_question_that_begins_as_a_command_is_a_question(text: str, cli: Cli) -> None:
     run = cli(f"advisor recommend '{text}'")
     assert "understood as" in run.err or "asks for" in run.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "own"),
+    [
+        ("which model for strix halo", "1xstrix-halo-8060s"),
+        ("best coding model for strix halo 128gb", "1xstrix-halo-8060s"),
+        ("what can a 3060 run", "1xrtx-3060-12gb"),
+        ("models for dgx spark", "1xgb10"),
+        ("top local llms on a 5090", "1xrtx-5090"),
+        ("llama 70b on strix halo", "1xstrix-halo-8060s"),
+    ],
+)
+def test_machines_that_no_provider_rents_out_and_what_runs_on_one_are_owned(typed: str, own: str) -> None:
+    assert understand(typed)["--own"] == own
