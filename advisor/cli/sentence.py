@@ -244,13 +244,8 @@ def _asks_memory(text: str, options: Mapping[str, str], what: str = "for memory 
         name: value.partition(",")[0] if name == "--precision" else value for name, value in options.items()
     }
     named = " ".join(f"{_OF_MEMORY[name]} {value}" for name, value in one.items() if name in _OF_MEMORY)
-    gpu = (
-        f" --gpu {options['--own'].removeprefix('1x')}"
-        if "--own" in options
-        else ""
-        if "--gpu" in options
-        else " --gpu ID"
-    )
+    own = options.get("--own", "ID").removeprefix("1x")
+    gpu = "" if "--gpu" in options else f" --gpu {own}"
     return AdvisorError(
         f"'{text}' asks {what}",
         why="advisor recommend ranks machines for a load",
@@ -932,7 +927,8 @@ _MEMORY: Final = re.compile(
 _WHICH_MODEL: Final = re.compile(
     r"\b(?:which|what)(?: \w+){0,4} (?:models?|llms?)\b|\bwhat (?:can|could|will) (?:(?:i|we|it|they|my)\b )?"
     r"(?:be )?run\b|\bwhat (?:can|could|will)\b(?=[^.?!]{0,40}\brun\b)"
-    r"|^\W*(?:(?:best|biggest|code|coding|good|largest|local|open|small|top) )*(?:models?|llms?) (?:for|on)\b"
+    r"|^\W*(?:(?:best|biggest|code|coding|good|largest|local|open|small|top) )*(?:models?|llms?)"
+    rf"(?: (?:for|on)\b|(?= {_MARK}))"
     r"|\bwelches? (?:modelle?|llms?)\b|\bquels? modèles?\b|\bqué modelos?\b|\bquali? modell[oi]\b"
 )
 _BUYS: Final = re.compile(r"\b(?:buy|buying|purchase|purchasing|kaufen|acheter|comprar|comprare)\b")

@@ -241,8 +241,8 @@ def test_a_question_about_memory_alone_is_told_which_command_answers_it() -> Non
         ),
         ("will gpt-oss-120b fit on 2x 5090", "--model gpt-oss-120b --gpu 2xrtx-5090"),
         ("Can Llama 3.1 70B run on a 4090?", "--gpu rtx-4090 --model llama-3.1-70b"),
-        ("does qwen3-32b run on a Mac Studio M3 Ultra with 256GB", "--gpu m3-ultra-256gb --model qwen3-32b"),
-        ("can I run DeepSeek R1 on a 512GB Mac Studio?", "--gpu m3-ultra --model deepseek-r1"),
+        ("does qwen3-32b run on a Mac Studio M3 Ultra with 256GB", "--model qwen3-32b --gpu m3-ultra-256gb"),
+        ("can I run DeepSeek R1 on a 512GB Mac Studio?", "--model deepseek-r1 --gpu m3-ultra"),
     ],
 )
 def test_whether_machines_hold_a_model_is_a_question_of_memory(text: str, command: str) -> None:
