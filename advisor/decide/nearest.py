@@ -179,8 +179,9 @@ def _changes(
         yield ChangedQuestion(f"--precision {fewest}", smaller)
     looser = LooserLimits("", scenario, (("tpot", "itl"), ("ttft", "e2e"), _ALL_METRICS))
     if limits.own:
-        yield looser
-        if smaller is not None:
+        if _is_held(scenario, model, engines):
+            yield looser
+        if smaller is not None and _is_held(smaller, model, engines):
             yield LooserLimits(f"--precision {fewest} ", smaller, (("ttft", "e2e"), _ALL_METRICS))
         larger = [(need, "", scenario) for need in _needed_accelerators(scenario, model, engines)]
         if smaller is not None:
@@ -294,6 +295,17 @@ def _served_formats(scenario: Scenario, model: Model, engines: tuple[Engine, ...
     names = [name for _, name in limits.own] or limits.accelerators
     found = (candidates_within(scenario, accelerator_catalog.by_id(name), model, engines) for name in names)
     yield from dict.fromkeys(why.nearest for _, why in found if isinstance(why, NoKernels) and why.nearest)
+
+
+def _is_held(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> bool:
+    """Whether owned accelerators of one kind may hold a replica, so that longer limits may help; true of several kinds,
+    which may hold one together."""
+    owned = scenario.constraints.own
+    if len(owned) != 1:
+        return True
+    count, name = owned[0]
+    found, _ = candidates_within(scenario, accelerator_catalog.by_id(name), model, engines)
+    return any(each.deployment.accelerators_per_replica <= count for each in found)
 
 
 def _needed_accelerators(

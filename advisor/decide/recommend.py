@@ -24,6 +24,7 @@ from advisor.decide.decision import Counts, Decision, NotTaken, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, find_lever
+from advisor.decide.main_memory import main_memory_hint
 from advisor.decide.nearest import loosen_limits, nearest_question, stated_limits
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
 from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
@@ -53,6 +54,7 @@ from advisor.decide.reason import (
     NothingCarries,
     NotSupported,
     Reason,
+    TooFewOwned,
     TooLate,
     most_common,
 )
@@ -772,12 +774,16 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
     within = "" if is_refused else f" within {scenario.objectives.words}"
     is_sold = bool(done.offers) or bool(scenario.constraints.own)
     loosen = _limits_to_loosen(scenario, reasons, is_sold=is_sold)
+    is_too_large = bool(reasons) and all(isinstance(reason, TooFewOwned) for reason in reasons)
+    in_host = main_memory_hint(scenario, model) if is_too_large else ""
+    if is_too_large:
+        loosen = "a smaller --model or --precision, or more --own"
     return NoAnswerError(
         f"nothing serves {model.id}{within} under these constraints",
         why="; ".join(filter(None, (*(words for _, words in common), explain_alone(scenario)))),
         fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else loosen),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
-        else window_note,
+        else in_host or window_note,
         reasons=tuple(reason for reason, _ in common),
     )
