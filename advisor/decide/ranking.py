@@ -20,6 +20,8 @@ from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, planned_load, purchase_on
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found
+from advisor.simulator.collectives.topology import UsualNetwork
+from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.intervals import LEVEL_80, LEVELS, factors, pair_class, pair_errors, prediction_class
 from advisor.simulator.quantity import Z80
 from advisor.simulator.serving import ServingResult
@@ -74,9 +76,16 @@ class Planned:
     @property
     def is_known(self) -> bool:
         """Whether the option may be listed first: its kernels were measured on this hardware, its checkpoint
-        exists, and its price is firm."""
+        exists, its price is firm, and it rests on no network that its provider may not have."""
         price = self.found.purchase.placement.price
-        return self.is_measured and is_firm(price, self.price_spread)
+        return self.is_measured and is_firm(price, self.price_spread) and self.network is None
+
+    @property
+    def network(self) -> UsualNetwork | None:
+        """Network between machines that carries caches from one pool to the other; None without such pools."""
+        fleet = self.found.fleet
+        served = None if fleet is None else fleet.served
+        return served.network if isinstance(served, DisaggregatedModel) else None
 
     @property
     def is_measured(self) -> bool:

@@ -445,6 +445,7 @@ def _build_decision(
             *owned_note(scenario),
             *_idle_levers(scenario, model, [*order, *found.fleets]),
             *router_note(options),
+            *_network_notes(order),
             *idle_notes(options),
             *tight_memory_notes(options),
             *(() if found.safe_pick else _place_notes(scenario, options)),
@@ -463,6 +464,16 @@ def _place_notes(scenario: Scenario, options: Sequence[Option]) -> tuple[str, ..
         return ()
     note = place_note(limits, scenario.as_of, sorted(providers), limits.regions)
     return (note,) if note else ()
+
+
+def _network_notes(order: Sequence[Planned]) -> tuple[str, ...]:
+    """Return a note for each option whose pools send caches to each other over a network between machines."""
+    return tuple(
+        f"the pools of option {rank} send caches from machine to machine ({plan.network.words}): ask whether "
+        f"{plan.found.purchase.placement.price.provider} joins them so; advisor simulate serve --network shows another"
+        for rank, plan in enumerate(order, start=1)
+        if plan.network is not None
+    )
 
 
 def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:

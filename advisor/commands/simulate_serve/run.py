@@ -19,6 +19,7 @@ from advisor.ask.host_layers import host_notes
 from advisor.ask.measures import parse_bytes, parse_seconds, parse_watts
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
+from advisor.ask.topology import check_network
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
@@ -73,7 +74,15 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     slo = _slo(asked)
     calibration = given_calibration(shared.calibration)
     layout, layout_notes = layout_of(asked.layout, asked.flags)
-    deployment, notes = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
+    if asked.pools.is_given and layout.network is not None:
+        # It is the network between the pools, whether or not a worker spans machines.
+        check_network(layout.network)
+        deployment, notes = stated_deployment(
+            asked.model, asked.gpu, replace(layout, network=None), asked.flags
+        )
+        deployment = replace(deployment, network=layout.network)
+    else:
+        deployment, notes = stated_deployment(asked.model, asked.gpu, layout, asked.flags)
     notes = (*notes, *layout_notes, *host_notes(asked.flags, deployment))
     if asked.load.trace is not None:
         from advisor.simulator.serving.trace_files import read_trace
