@@ -245,6 +245,8 @@ def pool_network(prefill: PoolPlan, decode: PoolPlan) -> UsualNetwork | None:
         plan.num_workers * plan.worker.accelerators_per_replica for plan in (prefill, decode)
     )
     domain = first.scale_up_domain if first.id == second.id else 1
+    if prefill.worker.network or decode.worker.network:
+        domain = min(domain, first.node_size)  # a rack of nodes with one fabric needs no network
     if num_accelerators <= domain and first.scale_up:
         return None
     found = []

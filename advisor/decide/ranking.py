@@ -76,9 +76,9 @@ class Planned:
     @property
     def is_known(self) -> bool:
         """Whether the option may be listed first: its kernels were measured on this hardware, its checkpoint
-        exists, its price is firm, and it rests on no network that its provider may not have."""
+        exists, and its price is firm."""
         price = self.found.purchase.placement.price
-        return self.is_measured and is_firm(price, self.price_spread) and self.network is None
+        return self.is_measured and is_firm(price, self.price_spread)
 
     @property
     def network(self) -> UsualNetwork | None:
@@ -86,6 +86,18 @@ class Planned:
         fleet = self.found.fleet
         served = None if fleet is None else fleet.served
         return served.network if isinstance(served, DisaggregatedModel) else None
+
+    @property
+    def may_lack_network(self) -> bool:
+        """Whether pools need a network that the machines may not have: parts of nodes, or of one accelerator."""
+        fleet = self.found.fleet
+        if fleet is None or self.network is None:
+            return False
+        sizes = (
+            (part.placement.price.num_accelerators, part.candidate.deployment.accelerator.node_size)
+            for part in fleet.parts
+        )
+        return not self.network.is_stated or any(node == 1 or number % node for number, node in sizes)
 
     @property
     def is_measured(self) -> bool:
