@@ -197,9 +197,9 @@ def _lacks_kernel(deployment: Deployment) -> str:
 
 
 def usual_engine(model: str, gpu: str, precision: str | None, version: str = "") -> tuple[str, str]:
-    """Return the engine of a question that names none, and a note if it is not vLLM: the first one that serves the
-    weights on the accelerator. Where none does, one that runs there is refused with the reason. A release without an
-    engine is vLLM's where that runs."""
+    """Return the engine of a question that names none, and a note if it is not vLLM: the first in the accelerator's
+    record that serves the weights on it. Where none does, one that runs there is refused with the reason. A release
+    without an engine is vLLM's where that runs."""
     accelerator = accelerators.get(gpu).record
     if version and USUAL_ENGINE in accelerator.engines:
         return USUAL_ENGINE, ""
@@ -209,14 +209,16 @@ def usual_engine(model: str, gpu: str, precision: str | None, version: str = "")
         formats = weight_formats(engines.by_id(name), accelerator, version)
         return name in accelerator.engines and weights in formats
 
-    if is_served(USUAL_ENGINE):
-        return USUAL_ENGINE, ""
     found = next(filter(is_served, accelerator.engines), None)
+    if found == USUAL_ENGINE:
+        return USUAL_ENGINE, ""
     if found is None and weights in EXL3_DTYPES and accelerator.vendor in engines.by_id(_EXL_ENGINE).vendors:
         found = _EXL_ENGINE
     if found is None:
         runs = accelerator.engines
         return (USUAL_ENGINE if USUAL_ENGINE in runs or not runs else runs[0]), ""
+    if is_served(USUAL_ENGINE):
+        return found, f"engine {found}, which most run on {accelerator.id}: --engine says another"
     usual = engines.by_id(USUAL_ENGINE).name
     return found, f"engine {found}, as {usual} does not serve {weights} weights on {accelerator.id}"
 
