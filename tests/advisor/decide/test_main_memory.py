@@ -13,9 +13,7 @@ Cli = Callable[[str], Any]
     ("own", "model"),
     [
         ("1xrtx-4090", "gpt-oss-120b"),
-        ("1xrtx-4090", "deepseek-r1"),
         ("1xrtx-3090", "llama-3.1-70b"),
-        ("2xrtx-3090", "glm-4.5-air"),
         ("1xrtx-3060-12gb", "qwen3-30b-a3b"),
     ],
 )
