@@ -16,6 +16,8 @@ from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
 
 _FOLDER: Final = DATA_DIR / "accelerators"
+_FAMILY: Final = re.compile(r"[a-z]{3,}")
+"""Words that may name a family; shorter ones begin ids of many makers."""
 
 
 @functools.cache
@@ -37,6 +39,17 @@ def all_ids() -> tuple[str, ...]:
 def aliases() -> dict[str, str]:
     """Return id by alias. `h100` is the SXM board, `a100` the 80 GB SXM board: the most rented form of each."""
     return stated_aliases(_FOLDER)
+
+
+@functools.cache
+def of_family(name: str) -> tuple[str, ...]:
+    """Return the ids of a maker's accelerators, or of those whose ids begin with a word: amd, tpu; none if the name is
+    neither."""
+    word = name.strip().lower()
+    if not _FAMILY.fullmatch(word):
+        return ()
+    begun = tuple(id_ for id_ in all_ids() if re.match(rf"{word}(?![a-z])", id_))
+    return begun or tuple(each.id for each in all_accelerators() if each.vendor == word)
 
 
 @functools.cache

@@ -90,18 +90,6 @@ _COMMITTED_H: Final[Mapping[str, float]] = {
     "reserved_1y": _YEAR_H,
     "reserved_3y": 3 * _YEAR_H,
 }
-PROVIDER_ALIASES: Final = {
-    "amazon": "aws",
-    "microsoft": "azure",
-    "google": "gcp",
-    "google-cloud": "gcp",
-    "lambda-labs": "lambda",
-    "lambda.ai": "lambda",
-    "vast.ai": "vast",
-    "packet.ai": "packet-ai",
-    "datacrunch": "verda",
-    "oci": "oracle",
-}
 Offer = tuple[str, str, str, str, int, str]
 
 
@@ -112,6 +100,8 @@ class Provider(Record):
 
     id: str
     name: str
+    aliases: tuple[str, ...] = ()
+    """Other names that people give it, in lower case."""
     kind: Literal["hyperscaler", "neocloud", "marketplace"] = Field(alias="class")
     per_accelerator: tuple[str, ...] = ()
     """Accelerators ("*": all) whose one-accelerator price also holds for several of one node."""
@@ -138,6 +128,16 @@ def all_providers() -> dict[str, Provider]:
     Raises: InputFileError: the bundled file is damaged.
     """
     return named_records(Provider, "providers.toml")
+
+
+@cache
+def provider_names() -> Mapping[str, str]:
+    """Return the id of each provider by every name that people give it, in lower case and with spaces or hyphens."""
+    names: dict[str, str] = {}
+    for id_, provider in all_providers().items():
+        for name in (id_, provider.name.lower(), *provider.aliases):
+            names |= {name: id_, name.replace(" ", "-"): id_, name.replace("-", " "): id_}
+    return names
 
 
 @cache
@@ -257,7 +257,7 @@ def _catalogue_rows(
     path: Path, catalogue: PriceCatalogue, providers: Collection[str] | None, day: datetime.date
 ) -> CatalogueRows:
     """Return the rows of another catalogue's file as prices of the one provider that is named."""
-    named = [PROVIDER_ALIASES.get(name, name) for name in providers or ()]
+    named = [provider_names().get(name.lower(), name) for name in providers or ()]
     prices: dict[Offer, Price] = {}
     taken: dict[str, str] = {}
     unknown: dict[str, None] = {}
@@ -320,8 +320,7 @@ def _catalogue_rows(
 
 def _seller_of(name: str) -> str:
     """Return the id of a provider by the name that a list of prices has for it."""
-    spelled = name.replace(" ", "-")
-    return PROVIDER_ALIASES.get(name, PROVIDER_ALIASES.get(spelled, spelled))
+    return provider_names().get(name, name.replace(" ", "-"))
 
 
 @cache
@@ -620,7 +619,8 @@ def _resolve_providers(providers: Collection[str] | None, layers: list[tuple[Pri
     if providers is None:
         return None
     known = sorted({price.provider for layer in layers for price in layer})
-    return {resolve(name, known, PROVIDER_ALIASES, "provider").id for name in providers}
+    aliases = {name: id_ for name, id_ in provider_names().items() if id_ in known}
+    return {resolve(name, known, aliases, "provider").id for name in providers}
 
 
 def find_cached_prices(cache: Path) -> Path | None:

@@ -102,6 +102,12 @@ def _named_accelerators(
     most: list[tuple[int, str]] = []
     notes: list[str] = []
     for name in names_of(text, "--gpu"):
+        if (family := accelerators.of_family(name)) and accelerators.find(name) is None:
+            sold = {price.accelerator for price in bundled_prices()}
+            rented = [id_ for id_ in family if id_ in sold] or [*family]
+            ids += rented
+            notes.append(f"accelerator '{name}' is taken as {', '.join(rented)}")
+            continue
         number, chosen = count_accelerators(name)
         id_ = chosen.record.id
         ids.append(id_)

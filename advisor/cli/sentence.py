@@ -19,6 +19,7 @@ from advisor.catalog.formats.machine_listing import nodes_in
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIB, HOUR_S, MILLISECOND_S, MINUTE_S
 from advisor.catalog.use_cases import get_use_case
+from advisor.cli.sentence_sellers import makers_in, providers_in
 from advisor.simulator.layout import OTHER_WORK
 from advisor.simulator.workloads.speech import SEGMENT_S
 
@@ -450,15 +451,31 @@ class _Reader:
 
     def _machines(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the accelerators that are named, and the place of those that are rented."""
+        providers = providers_in(self.typed, _words())
+        self.typed = providers.rest
+        owners = rf"\b(?:{_any('before', 'owner')})\b"
+        told = len(re.findall(owners, self.typed))
         named = self._hardware()
+        is_owned = "--own" in named and len(re.findall(owners, self.typed)) < told
         if self.nodes > 1 and "--own" not in named:
             self.typed += f" {self.nodes} nodes"
         if found.get("--workload") in ("diffusion", "vision") and (
             size := self._take(r"\b(?P<size>\d{3,4}\s?[x×]\s?\d{3,4})\b")
         ):
             named["--image-size"] = size["size"]
-        if "--own" in named:
+        if is_owned or ("--own" in named and not providers.ids):
+            self.typed = " ".join((self.typed, *providers.words))  # what is owned is not rented from them
             return named
+        if providers.refusal is not None:
+            raise providers.refusal
+        if "--own" in named:  # a provider has them: 8 h100 on aws
+            named = {("--gpu" if name == "--own" else name): each for name, each in named.items()}
+            named["--gpu"] = named["--gpu"].replace(" or ", ",")
+        if "--gpu" not in named:
+            makers, self.typed = makers_in(self.typed, _words())
+            named |= {"--gpu": ",".join(makers)} if makers else {}
+        if providers.ids:
+            named["--provider"] = ",".join(providers.ids)
         if self.says_q4 and found.get("--precision") == "q4_k_m":
             named["--precision"] = "q4_k_m,int4"  # engines of rented servers read other files of 4 bits
         return named | self._place() | self._terms()

@@ -12,6 +12,7 @@ from typing import Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.extra_prices import ExtraItem, extra_tiers
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.prices import (
     COMPARED_KINDS,
@@ -102,8 +103,8 @@ def pareto_placements(ways: Iterable[Placement], as_of: datetime.date) -> tuple[
 
 def _is_like(price: Price, other: Price) -> bool:
     """Whether what is paid besides machines may be the same: storage and egress at the same prices."""
-    names = ("storage_usd_per_gb_hour", "egress_usd_per_gb")
-    return all(getattr(price, name) == getattr(other, name) for name in names)
+    items: tuple[ExtraItem, ...] = ("storage", "egress")
+    return all(extra_tiers(price, item) == extra_tiers(other, item) for item in items)
 
 
 def offers_by_accelerator(

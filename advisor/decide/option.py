@@ -96,9 +96,9 @@ class Offer:
     max_quantity: int | None = None
     """Largest order [accelerators]; None where the provider states none."""
     storage_usd_per_gb_hour: float | None = None
-    """Price of storage [USD/(GB·h)]; None where the provider states none."""
+    """Price of storage [USD/(GB·h)]; None where the offer states none and the bill takes the provider's."""
     egress_usd_per_gb: float | None = None
-    """Price of egress [USD/GB]; None where the provider states none."""
+    """Price of egress [USD/GB]; None where the offer states none and the bill takes the provider's."""
 
     @property
     def price_words(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from advisor.catalog.extra_prices import ExtraItem, extra_tiers, usd_of_tiers
 from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA, usd_words
@@ -318,7 +319,8 @@ def bill_words(bill: Bill, which: str = "Option 1") -> str:
 
 def left_out(bill: Bill) -> str:
     """Return the requested items without a price, which the sum leaves out, as the end of a sentence."""
-    names = [each.what for each in bill.unknown if not isinstance(each.reason, AmountNotStated)]
+    reasons = [(each.what, each.reason) for each in bill.unknown]
+    names = [what for what, why in reasons if isinstance(why, PriceNotStated) and why.is_amount_stated]
     return f", {' and '.join(names)} unknown" if names else ""
 
 
@@ -368,17 +370,20 @@ def _extra_usd_per_month(
 ) -> tuple[dict[str, float], tuple[UnknownCost, ...]]:
     """Storage and egress of a month where amount and price are known, and why one is not."""
     seller = "your own site" if price.provider == OWN else price.provider
-    rates = {
-        "storage": (beside.storage_bytes, price.storage_usd_per_gb_hour, HOURS_PER_MONTH),
-        "egress": (beside.egress_bytes_per_month, price.egress_usd_per_gb, 1.0),
+    amounts: dict[ExtraItem, float | None] = {
+        "storage": beside.storage_bytes,
+        "egress": beside.egress_bytes_per_month,
     }
     known = dict[str, float]()
     unknown = list[UnknownCost]()
-    for name, (size, rate, times) in rates.items():
-        if size is None:
+    for name, size in amounts.items():
+        tiers = extra_tiers(price, name)
+        if size == 0.0:
+            known[name] = 0.0
+        elif not tiers:
+            unknown.append(UnknownCost(name, PriceNotStated(seller, is_amount_stated=size is not None)))
+        elif size is None:
             unknown.append(UnknownCost(name, AmountNotStated(f"--{name}-tb")))
-        elif size == 0.0 or rate is not None:
-            known[name] = size / GB * (rate or 0.0) * times
         else:
-            unknown.append(UnknownCost(name, PriceNotStated(seller)))
+            known[name] = usd_of_tiers(tiers, size / GB)
     return known, tuple(unknown)

@@ -473,6 +473,8 @@ class PriceNotStated(Reason):
     """No price of a provider is known for something."""
 
     provider: str
+    is_amount_stated: bool = True
+    """Whether the question says how much of it is used, so that a sum leaves something out."""
     code: ClassVar[str] = "price_not_stated"
     sentence: ClassVar[str] = "no price of {self.provider} is known"
 

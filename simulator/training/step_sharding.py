@@ -137,7 +137,7 @@ def _communication_s(
         count * gradient_bytes(job, costs) * parameters.trained_fraction
         for count in (parameters.dense, parameters.expert)
     )
-    weight = parameters.dense * (1.0 if "fp8_allgather" in job.features else BF16_BYTES)
+    weight = parameters.dense * gathered_weight_bytes(job)
     expert_weight = parameters.expert * BF16_BYTES
     scattered = sharded.reduce_scatter_s(gradient) + replicas.all_reduce_s(gradient / shard)
     scattered = scattered + experts.reduce_scatter_s(expert_gradient)
@@ -165,6 +165,11 @@ def gradient_bytes(job: TrainingJob, costs: FrameworkCosts) -> float:
     if software_of(job.framework, job.software).sums_in_fp32 and "bf16_states" not in job.features:
         return FP32_BYTES
     return 2.0 if "bf16_states" in job.features else costs.gradient_bytes
+
+
+def gathered_weight_bytes(job: TrainingJob) -> float:
+    """Bytes of one weight of dense layers as ranks gather it."""
+    return 1.0 if "fp8_allgather" in job.features else BF16_BYTES
 
 
 def _exposed_time_s(seconds: FloatArray, window_s: FloatArray, alone: FloatArray) -> FloatArray:

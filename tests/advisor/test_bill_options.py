@@ -3,14 +3,19 @@
 import datetime
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from advisor.catalog.prices import prices_as_of
+from advisor.catalog.extra_prices import extra_rates, extra_tiers, usd_of_tiers
+from advisor.catalog.prices import COMPARED_KINDS, all_providers, prices_as_of
 
 Cli = Callable[[str], Any]
 DAY = "--as-of 2026-11-20 --json"
+UNPRICED = "digitalocean"
+"""Provider that rents L40S and H100 and of which no price of storage is known."""
 
 
 def first(cli: Cli, command: str, key: str = "options") -> dict[str, Any]:
@@ -46,10 +51,10 @@ def test_storage_is_billed_where_its_price_is_known_and_unknown_elsewhere(cli: C
     assert known["usd_per_month"] == pytest.approx(plain["usd_per_month"] + stored)
     assert (lines_of(known)["egress"], known["unknown"]) == (0.0, [])
     assert "storage" not in lines_of(plain)
-    other = first(cli, f"{command.replace('rtx-4090', 'l40s')} --provider runpod --storage-tb 2")["bill"]
+    other = first(cli, f"{command.replace('rtx-4090', 'l40s')} --provider {UNPRICED} --storage-tb 2")["bill"]
     assert "storage" not in lines_of(other)
     unknown = {each["what"]: each["reason"] for each in other["unknown"]}
-    assert unknown["storage"] == {"code": "price_not_stated", "text": "no price of runpod is known"}
+    assert unknown["storage"] == {"code": "price_not_stated", "text": f"no price of {UNPRICED} is known"}
 
 
 def test_cost_compares_by_the_whole_bill(cli: Cli) -> None:
@@ -105,3 +110,48 @@ def test_bad_amounts_are_told(cli: Cli, command: str, code: int, words: str) -> 
     run = cli(f"advisor {command} --as-of 2026-11-20")
     assert run.code == code, run.err
     assert words in run.err
+
+
+SELLERS: Final = {
+    price.provider
+    for price in prices_as_of(datetime.date(2026, 11, 20), kinds=COMPARED_KINDS, terms=["on_demand"])
+    if price.tenancy == "dedicated"
+}
+PRICED: Final = sorted({(rate.provider, rate.item) for rate in extra_rates()})
+
+
+@pytest.mark.parametrize("provider", sorted({provider for provider, _ in PRICED} & SELLERS))
+def test_what_is_invited_acts_and_what_cannot_act_is_not_invited(cli: Cli, provider: str) -> None:
+    """An amount that the bill asks for changes the bill, and one whose price is unknown is not asked for."""
+    command = f"recommend --model 8b --rate 1 --provider {provider} --top 1 --fast"
+    plain = first(cli, command)["bill"]
+    stated = first(cli, f"{command} --storage-tb 2 --egress-tb 30")["bill"]
+    invited = {each["what"] for each in plain["unknown"] if each["reason"]["code"] == "amount_not_stated"}
+    assert invited == {item for name, item in PRICED if name == provider}
+    assert invited == lines_of(stated).keys() - {"rent"}
+    assert {each["what"] for each in stated["unknown"]} == {"storage", "egress"} - invited
+
+
+def test_the_bills_of_hyperscalers_by_hand(cli: Cli) -> None:
+    """10 TB are 9,313 GiB: AWS sells all but 100 of them at 9 cents, Google 1,024 at 12 and the rest at 11."""
+    for provider, usd in (("aws", 0.09 * (9313.2 - 100)), ("gcp", 1024 * 0.12 + (9313.2 - 1024) * 0.11)):
+        command = f"recommend --model 8b --rate 1 --provider {provider} --top 1 --fast --egress-tb 10"
+        assert lines_of(first(cli, command)["bill"])["egress"] == pytest.approx(usd, rel=1e-4), provider
+
+
+@given(st.sampled_from(PRICED), st.floats(0.0, 1e6), st.floats(0.0, 1e6))
+def test_more_data_never_cost_less(priced: tuple[str, Any], one: float, other: float) -> None:
+    (price,) = prices_as_of(datetime.date(2026, 11, 20), providers=["lambda"])[:1]
+    tiers = extra_tiers(price.model_copy(update={"provider": priced[0]}), priced[1])
+    assert usd_of_tiers(tiers, one + other) >= usd_of_tiers(tiers, one)
+
+
+def test_every_priced_provider_is_known() -> None:
+    assert {provider for provider, _ in PRICED} <= all_providers().keys()
+
+
+def test_an_offers_own_price_counts_before_its_providers() -> None:
+    (price,) = prices_as_of(datetime.date(2026, 11, 20), providers=["aws"])[:1]
+    own = price.model_copy(update={"egress_usd_per_gb": 0.02})
+    assert usd_of_tiers(extra_tiers(own, "egress"), 1000.0) == pytest.approx(20.0)
+    assert extra_tiers(own, "storage") == extra_tiers(price, "storage") != ()

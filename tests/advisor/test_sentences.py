@@ -10,7 +10,9 @@ import pytest
 
 from advisor.ask.options import ObjectiveOptions
 from advisor.ask.scenario import parse_own
+from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, UnknownNameError
+from advisor.catalog.prices import all_providers, provider_names
 from advisor.cli.sentence import options_of_sentence
 
 Cli = Callable[[str], Any]
@@ -474,3 +476,70 @@ def test_a_question_that_begins_as_a_command_is_a_question(text: str, cli: Cli) 
 )
 def test_machines_that_no_provider_rents_out_and_what_runs_on_one_are_owned(typed: str, own: str) -> None:
     assert understand(typed)["--own"] == own
+
+
+def test_a_provider_is_read_by_every_name_that_it_has() -> None:
+    for name, id_ in provider_names().items():
+        said = understand(f"8x H100 on {name}: qwen3-8b")
+        assert (said.get("--provider"), said["--gpu"]) == (id_, "8xh100-sxm"), name
+
+
+@pytest.mark.parametrize("name", sorted(all_providers()))
+def test_a_provider_is_read_wherever_it_stands_and_owns_no_hardware_of_mine(name: str) -> None:
+    for text in (
+        "qwen3-8b at 5 req/s on {0}",
+        "on {0} with qwen3-8b at 5 req/s",
+        "train a 7B on 1T tokens via {0}",
+    ):
+        assert understand(text.format(name))["--provider"] == name, text
+    assert "--provider" not in understand(f"qwen3-8b on my 2x H100, not with our {name} at 5 req/s")
+
+
+def test_several_providers_are_alternatives_and_places_stay() -> None:
+    for text in ("using azure or gcp", "on Azure, Google Cloud", "azure/gcp"):
+        assert understand(f"qwen3-8b at 5 req/s {text}")["--provider"] == "azure,gcp", text
+    said = understand("qwen3-8b at 5 req/s on aws in frankfurt, spot")
+    assert (said["--provider"], said["--residency"], said["--term"]) == ("aws", "de", "spot")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "embed 1M amazon reviews with bge-m3",
+        "google gemma-3-27b at 5 req/s",
+        "microsoft phi-4 at 3 req/s",
+        "fine-tune qwen3-8b on google search queries",
+        "qwen3-8b for 100 users who work together",
+    ],
+)
+def test_a_word_that_is_also_a_providers_name_limits_nothing(text: str) -> None:
+    assert "--provider" not in understand(text)
+
+
+@pytest.mark.parametrize("word", ["not on", "without", "anything but", "except", "no"])
+def test_what_a_question_leaves_out_stops_it_with_what_may_be_taken(word: str) -> None:
+    with pytest.raises(AdvisorError) as without_provider:
+        options_of_sentence(f"qwen3-8b at 5 req/s {word} aws")
+    taken = without_provider.value.fix.partition("--provider ")[2].split(",")
+    assert {*taken} == all_providers().keys() - {"aws"}
+    with pytest.raises(AdvisorError, match="leaves accelerators out") as without_maker:
+        options_of_sentence(f"qwen3-8b at 5 req/s {word} nvidia gpus")
+    assert "amd" in without_maker.value.fix
+
+
+def test_a_provider_without_a_price_stops_a_question() -> None:
+    for name in ("OVH", "Hetzner", "Scaleway"):
+        with pytest.raises(AdvisorError, match=f"no price of '{name.lower()}'"):
+            options_of_sentence(f"qwen3-8b at 5 req/s on {name}")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [("AMD", "amd"), ("TPUs", "tpu"), ("NVIDIA or AMD", "nvidia,amd"), ("Google TPUs", "tpu")],
+)
+def test_a_maker_or_family_is_all_of_its_accelerators(words: str, named: str) -> None:
+    assert understand(f"qwen3-8b at 5 req/s on {words}")["--gpu"] == named
+    for name in named.split(","):
+        ids = accelerators.of_family(name)
+        assert ids
+        assert {accelerators.by_id(id_).vendor for id_ in ids} < {"amd", "google", "nvidia", "aws"}

@@ -28,6 +28,7 @@ from advisor.decide.purchase import (
     job_usd,
     job_words,
     least_costs,
+    left_out,
     owned_bill,
     planned_load,
     replicas_for,
@@ -256,11 +257,14 @@ def test_storage_and_egress_by_hand() -> None:
 
 
 def test_an_amount_without_a_price_is_unknown_and_none_is_nothing() -> None:
-    bill = bill_of(price(), 24.0, ExtraItems(storage_bytes=TB, egress_bytes_per_month=0.0))
+    bill = bill_of(price(provider="acme"), 24.0, ExtraItems(storage_bytes=TB, egress_bytes_per_month=0.0))
     assert "storage" not in lines_of(bill)
     assert lines_of(bill)["egress"] == 0.0
-    assert bill.unknown == (UnknownCost("storage", PriceNotStated("aws")),)
-    assert "storage is unknown (no price of aws is known)" in bill_words(bill)
+    assert bill.unknown == (UnknownCost("storage", PriceNotStated("acme")),)
+    assert "storage is unknown (no price of acme is known)" in bill_words(bill)
+    unasked = bill_of(price(provider="acme"), 24.0, ExtraItems())
+    assert bill_words(unasked).endswith("storage and egress are unknown (no price of acme is known).")
+    assert (left_out(bill), left_out(unasked)) == (", storage unknown", "")
 
 
 def test_a_commitment_is_owed_whole() -> None:
