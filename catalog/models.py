@@ -73,7 +73,7 @@ def get(ref: str) -> Chosen[Model]:
         from advisor.catalog.hf.config import model_from_hf_config
 
         record = model_from_hf_config(ref)
-        return Chosen(record, f"shape read from {PASTED}{_formats_in_words(record)}")
+        return Chosen(record, f"shape read from {PASTED}{_reading_in_words(record)}")
     if (base := _adapter_base(ref)) is not None:
         chosen = get(base)
         note = f"{ref} is an adapter: its base {base} is read, and the adapter's own weights are not counted"
@@ -94,7 +94,7 @@ def get(ref: str) -> Chosen[Model]:
         from advisor.catalog.hf.config import model_from_hf_config
 
         record = model_from_hf_config(ref)
-        return Chosen(record, f"shape read from {ref}{_formats_in_words(record)}")
+        return Chosen(record, f"shape read from {ref}{_reading_in_words(record)}")
     if not ref.isprintable():
         raise UnknownNameError(
             f"unknown model {ref!a}",
@@ -319,7 +319,7 @@ def _fetched_model(folder: Path, repository: str) -> Chosen[Model]:
     }
     record = model_from_hf_config(folder).model_copy(update=update)
     note = f"model '{repository}' is not in the catalog: its config.json is kept in {folder}"
-    return Chosen(record, f"{note}{_formats_in_words(record)}")
+    return Chosen(record, f"{note}{_reading_in_words(record)}")
 
 
 _HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)?")
@@ -383,9 +383,10 @@ def _spelling_of(repository: str, record: Model) -> str:
     return next((each for each in record.hf_ids if each.casefold() == name), listed)
 
 
-def _formats_in_words(record: Model) -> str:
+def _reading_in_words(record: Model) -> str:
     cache = f", {record.kv_dtype} cache" if record.kv_dtype else ""
-    return f" ({record.weights} weights{cache})" if record.part_formats else ""
+    formats = f" ({record.weights} weights{cache})" if record.part_formats else ""
+    return f"{formats}; {record.notes}" if record.notes else formats
 
 
 def by_hf_id(hf_id: str) -> Model | None:

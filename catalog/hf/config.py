@@ -172,6 +172,7 @@ def _describe_model(config: ConfigFields) -> Model:
         extra_parameters=_extra_parameters(text, hidden),
         vision=tower_of(config, hidden),
         workload="encoder" if is_encoder else "decoder",
+        notes="; ".join(config.defaults_told),
         sources=(Source(kind="derived", title="local config.json", where=Path(config.file).name),),
     )
 
