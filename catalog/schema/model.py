@@ -265,6 +265,8 @@ class Model(Record):
     """Format of the KV cache that the checkpoint's config.json declares; None: none, so engines keep 16 bits."""
     kv_dtype_beside: str | None = None
     """Format of the KV cache that hf_quant_config.json alone declares; vLLM does not read that file."""
+    file_format: str = ""
+    """Format of the checkpoint's files if only certain engines load it (mlx, exl2, exl3); empty for others."""
     tensor_bytes: float | None = None
     """Size of all tensors as the index of the checkpoint's safetensors files states it [bytes]; None without one."""
     repository: str = ""

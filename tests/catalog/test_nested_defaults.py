@@ -153,7 +153,7 @@ PUBLISHED: Final = {
         24.01,
     ),
 }
-"""Fields of published files, as the transformers library wrote them, and the parameters of their weights [1e9], both from
+"""Fields of published files, as transformers wrote them, and the parameters of their weights [1e9], both from
 memory and unverified."""
 
 
