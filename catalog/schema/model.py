@@ -202,6 +202,10 @@ class VisionTower(Record):
     parameters: float = 0.0
     tokens_per_image: int | None = None
     """Number of language-model tokens of one image at the default resolution."""
+    family: str = ""
+    """Model type of the tower in a config.json; empty if it is not stated."""
+    hidden_size: int | None = None
+    """Width of the tower; None if it is not stated."""
 
 
 Part = Literal["mixer", "feed_forward", "shared_experts", "experts", "embedding", "head"]

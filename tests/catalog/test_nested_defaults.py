@@ -7,9 +7,10 @@ from typing import Any, Final
 import pytest
 
 from advisor.catalog import models
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.hf.config import model_from_hf_config
 from advisor.catalog.hf.nested import _table, with_class_defaults
+from advisor.catalog.vision import scheme_of
 from advisor.simulator.graph.model import parameter_count
 
 SIGLIP: Final = {
@@ -189,6 +190,57 @@ def test_a_file_with_and_without_the_defaults_is_one_model(tmp_path: Path, name:
     second = read(tmp_path, bare)
     assert second.model_copy(update={"notes": ""}) == first.model_copy(update={"notes": ""})
     assert not first.notes
+
+
+SCHEMES: Final = {
+    "gemma-3-4b-it": "gemma-3",
+    "gemma-3-27b-it": "gemma-3",
+    "llava-1.5-7b-hf": "llava-1.5",
+    "llava-v1.6-mistral-7b-hf": "llava-next",
+    "pixtral-12b": "pixtral",
+    "Mistral-Small-3.1-24B": "mistral-small-3.1",
+}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_file_reads_images_as_its_class_does(tmp_path: Path, name: str) -> None:
+    assert scheme_of(read(tmp_path, PUBLISHED[name][0])).id == SCHEMES[name]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "vision", "scheme"),
+    [
+        ("qwen2_vl", {"embed_dim": 1280, "depth": 32, "hidden_size": 3584}, "qwen2-vl"),
+        ("qwen2_5_vl", {"hidden_size": 1280, "depth": 32}, "qwen2.5-vl"),
+        ("qwen3_vl", {"hidden_size": 1024, "depth": 24}, "qwen3-vl"),
+        ("qwen3_vl", {"hidden_size": 1152, "depth": 27}, "qwen3-vl"),
+        ("internvl", {"hidden_size": 1024, "num_hidden_layers": 24}, "internvl"),
+        (
+            "internvl_chat",
+            {"hidden_size": 3200, "num_hidden_layers": 45, "model_type": "intern_vit_6b"},
+            "internvl-6b",
+        ),
+    ],
+)
+def test_the_class_and_the_width_of_the_tower_say_the_scheme(
+    tmp_path: Path, model_type: str, vision: dict[str, Any], scheme: str
+) -> None:
+    text = {
+        "model_type": "qwen2",
+        "hidden_size": 3584,
+        "intermediate_size": 18944,
+        "num_attention_heads": 28,
+        "num_hidden_layers": 28,
+        "num_key_value_heads": 4,
+        "vocab_size": 152064,
+    }
+    values = {"model_type": model_type, "text_config": text, "vision_config": vision}
+    assert scheme_of(read(tmp_path, values)).id == scheme
+
+
+def test_a_class_without_a_known_scheme_has_none(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="reads images"):
+        scheme_of(read(tmp_path, PUBLISHED["paligemma-3b-mix-224"][0]))
 
 
 def test_the_note_names_what_the_class_decides_and_nothing_else(tmp_path: Path) -> None:
