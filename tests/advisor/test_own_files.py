@@ -89,3 +89,40 @@ def test_the_program_of_the_format_is_taken_where_it_runs(cli: Cli, tmp_path: Pa
     exl = cli(f"advisor memory --model {write(tmp_path, FILES['exl3'][0])} --gpu rtx-3090")
     assert "under ExLlamaV3" in exl.out
     assert "is unknown" not in exl.err
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 3, "group_size": 128}},
+            "int4 weights of 3.1 bits",
+        ),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 2, "group_size": 64}},
+            "int4 weights of 2.3 bits",
+        ),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}, "(int4 weights)"),
+        ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 32}}, "(int4 weights)"),
+        ({"quantization": {"bits": 6, "group_size": 64}}, "int8 weights of 6.5 bits"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 8, "group_size": 128}}, "(int8 weights)"),
+    ],
+)
+def test_the_width_of_files_is_told_where_the_format_is_that_of_kernels(
+    tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
+    assert words in models.get(str(write(tmp_path, more))).note
+
+
+def test_the_count_of_a_model_and_its_bytes_are_of_the_same_weights(cli: Cli, tmp_path: Path) -> None:
+    vision = {
+        "depth": 32,
+        "hidden_size": 1280,
+        "intermediate_size": 3420,
+        "out_hidden_size": 4096,
+        "patch_size": 14,
+    }
+    seeing = SHAPE | {"model_type": "qwen2_5_vl", "vision_config": vision}
+    (tmp_path / "config.json").write_text(json.dumps(seeing))
+    out = cli(f"advisor memory --model {tmp_path}/config.json --gpu h100-sxm").out
+    assert "billion of its image and audio towers" in " ".join(out.split())
