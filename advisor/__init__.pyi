@@ -1726,6 +1726,7 @@ class _Probe:
         expect: str | None = ...,
         network: str | None = ...,
         strict: bool | None = ...,
+        report: str | Path | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1733,9 +1734,9 @@ class _Probe:
     ) -> Result:
         """Judge pasted reports of a machine on which nothing can be installed; several files make one verdict.
 
-        Read are nvidia-smi, its -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ib_write_bw,
-                ibstat and
-        lspci -nn.
+        Read are nvidia-smi, its -q, -L, nvlink -s, topo -m and --query-gpu as CSV, nvbandwidth, dcgmi diag, nccl-
+                tests,
+        ib_write_bw, ibstat and lspci -nn.
         Two reports of nvidia-smi -q, before and after work, also show what error counters did.
 
         Args:
@@ -1743,6 +1744,7 @@ class _Probe:
             expect: What was ordered, e.g. h100-sxm or 8xh100-sxm.
             network: Network that was ordered, e.g. 'InfiniBand 8x400Gb'.
             strict: Exit code 5 for WARN.
+            report: A report to send to the provider: .md or .html.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

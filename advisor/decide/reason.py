@@ -96,6 +96,12 @@ class ArchitectureNotInEngine(StatedReason):
     code: ClassVar[str] = "architecture_not_in_engine"
 
 
+class FilesNotLoaded(StatedReason):
+    """No engine that runs on an accelerator loads the files of a checkpoint."""
+
+    code: ClassVar[str] = "files_not_loaded"
+
+
 class UnsureClass(StatedReason):
     """No source says that an engine has the class of a model itself, which the predicted speed assumes."""
 
