@@ -1,7 +1,7 @@
 """How failures end a run: what, why, `To fix:`, `Hint:` on stderr, and an exit code for scripts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -18,6 +18,9 @@ INTERRUPTED: Final = 130
 _LONGEST: Final = 1000
 _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_OPTION: Final = "No such option:"
+_ALIKE: Final = 0.75
+"""Similarity of two names of options from which one may be a misspelling of the other: users and levers have 0.73,
+model and modle 0.8."""
 _MOST_MENTIONED: Final = 2
 """Options whose help has the words of an unknown one, beyond which they are too common to be meant."""
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
@@ -120,7 +123,7 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     if unknown and sets_a_server(unknown):
         why = f"it sets one server; {command} chooses such settings itself, or does not depend on them"
         return what, why, "drop it; advisor simulate serve and advisor memory take it", ""
-    near = _find_by_help(context, unknown) or near
+    near = _find_by_help(context, unknown) or _alike(unknown, near or ())
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
@@ -134,6 +137,13 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
         other = OTHER_WORDS.get(choice[1].lower().replace("-", "").removesuffix("s"))
         near = [other] if other in choices else get_close_matches(choice[1], choices)
     return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
+
+
+def _alike(unknown: str, options: Sequence[str]) -> list[str]:
+    """Return the options whose names are close to an unknown one; the parser counts their dashes, so that to it any two
+    short names are close."""
+    names = {option.strip("-"): option for option in options}
+    return [names[name] for name in get_close_matches(unknown.strip("-"), names, cutoff=_ALIKE)]
 
 
 def _find_by_help(context: Any, unknown: str) -> list[str]:
