@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.catalog import hub
+from advisor.catalog.closed_models import closed_model_error
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_json, read_toml, toml_names
@@ -122,6 +123,8 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
     try:
         found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
     except UnknownNameError as error:
+        if (closed := closed_model_error(typed)) is not None:
+            raise closed from None
         variant = _variant_of(repository)
         if variant is None and (of_ollama := _as_ollama_tag(ref)) is not None:
             return of_ollama

@@ -589,8 +589,8 @@ def committed_hours(term: str) -> float:
 
 
 def is_stale(price: Price, as_of: datetime.date) -> bool:
-    """Whether the price was read more than STALE_AFTER_DAYS before a day."""
-    return age_days(price, as_of) > STALE_AFTER_DAYS
+    """Whether the price was read more than STALE_AFTER_DAYS before a day, or on a day that no source states."""
+    return not price.is_dated or age_days(price, as_of) > STALE_AFTER_DAYS
 
 
 @lru_cache(maxsize=16)

@@ -1,8 +1,8 @@
 """How failures end a run: what, why, `To fix:`, `Hint:` on stderr, and an exit code for scripts."""
 
 import re
-from collections.abc import Mapping
-from difflib import SequenceMatcher, get_close_matches
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
 from typer import TyperException
@@ -19,10 +19,11 @@ INTERRUPTED: Final = 130
 _LONGEST: Final = 1000
 _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_OPTION: Final = "No such option:"
+_ALIKE: Final = 0.75
+"""Similarity of two names of options from which one may be a misspelling of the other: users and levers have 0.73,
+model and modle 0.8."""
 _MOST_MENTIONED: Final = 2
 """Options whose help has the words of an unknown one, beyond which they are too common to be meant."""
-_LEAST_LIKENESS: Final = 0.7
-"""Part of letters that an option has in common with one that was meant."""
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
 
 _OF_TRAINING: Final = frozenset(
@@ -130,7 +131,7 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
             f"drop it, or paste the whole start command in quotes: {command} --gpu ID '{engine.command} ...'"
         )
         return what, why, fix, ""
-    near = _find_by_help(context, unknown) or [each for each in near or () if _is_like(unknown, each)]
+    near = _find_by_help(context, unknown) or _alike(unknown, near or ())
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
@@ -155,12 +156,11 @@ def _engine_with(option: str) -> EngineProgram | None:
     )
 
 
-def _is_like(unknown: str, option: str) -> bool:
-    """Whether an option is so like an unknown one that it may have been meant; all are where no option is
-    unknown."""
-    if not unknown:
-        return True
-    return SequenceMatcher(None, unknown.strip("-"), option.strip("-")).ratio() >= _LEAST_LIKENESS
+def _alike(unknown: str, options: Sequence[str]) -> list[str]:
+    """Return the options whose names are close to an unknown one; the parser counts their dashes, so that to it any two
+    short names are close."""
+    names = {option.strip("-"): option for option in options}
+    return [names[name] for name in get_close_matches(unknown.strip("-"), names, cutoff=_ALIKE)]
 
 
 def _find_by_help(context: Any, unknown: str) -> list[str]:

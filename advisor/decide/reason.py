@@ -175,6 +175,23 @@ class AsksMore(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceEnded(Reason):
+    """A provider's API, or the model there, no longer answers, although price lists still have its rows."""
+
+    ended_on: str
+    """First day without it, as ISO 8601."""
+    model: str
+    """Model that the provider took away; empty where the whole service ended."""
+    url: str
+    code: ClassVar[str] = "service_ended"
+
+    @property
+    def text(self) -> str:
+        what = f"{self.model} there" if self.model else "the service"
+        return f"{what} ended on {self.ended_on}; its listed price is left out"
+
+
+@dataclass(frozen=True, slots=True)
 class SellsOnlyOthers(Reason):
     """A provider sells none of the accelerators of the options."""
 

@@ -27,7 +27,15 @@ from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_powe
 from advisor.decide.main_memory import main_memory_hint
 from advisor.decide.nearest import loosen_limits, nearest_question, stated_limits
 from advisor.decide.not_taken import engines_not_taken, providers_not_taken
-from advisor.decide.offers import OWN, Placement, market, named_accelerators, place_note, stale_price_warnings
+from advisor.decide.offers import (
+    OWN,
+    Placement,
+    market,
+    named_accelerators,
+    place_note,
+    placeless_note,
+    stale_price_warnings,
+)
 from advisor.decide.option import Option, Role
 from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
@@ -365,8 +373,8 @@ def build_shortlist(done: Search) -> Shortlist:
     rejected = _rejected_accelerators(done, entries, scenario.top)
     shown = entries[: scenario.top]
     not_taken = (
-        *providers_not_taken(scenario.constraints, scenario.as_of, options[: scenario.top]),
-        *engines_not_taken(scenario, done.model, race, shown, done.accelerators),
+        *providers_not_taken(scenario.constraints, scenario.as_of, options[: scenario.top], safe_pick),
+        *engines_not_taken(scenario, done.model, race, shown, safe_pick, done.accelerators),
     )
     return Shortlist(entries, options, safe_pick, rejected, not_taken, fleets)
 
@@ -690,6 +698,9 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
     order = entries[:top]
     shown_ids = _accelerators(order)
     limit_usd = order[-1].expected_cost
+    # Own boards that were not run at a planning point are taken to draw as much of their rated power as the last
+    # option's.
+    drawn = order[-1].found.purchase.drawn_fraction
     race = done.race
     # Of equal bills a surer deployment is the entry; what its accelerator could cost is the least of all.
     known = {
@@ -706,18 +717,15 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
         if name in shown_ids:
             continue
         measured = race.others(-1, name)
-        floor = race.floor(-1, name)
+        floor = drawn * race.floor(-1, name)
         if name in known:
             dearer.append((known[name], name, False))
         elif measured:
             is_settled = measured[0].found.capacity.stage == "settled"
-            least = (
-                measured[0].expected_cost
-                if is_settled
-                else max(min(measured[0].expected_cost, floor), proven)
-            )
+            cost = measured[0].expected_cost * (drawn if measured[0].point is None else 1.0)
+            least = cost if is_settled else max(min(cost, floor), proven)
             dearer.append((least, name, not is_settled))
-        elif (least := race.open_floor(-1, name)) < float("inf"):
+        elif (least := drawn * race.open_floor(-1, name)) < float("inf"):
             dearer.append((max(least, proven), name, True))
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
@@ -798,6 +806,8 @@ def _nothing(done: Search, fix: str, window_note: str) -> NoAnswerError:
         fix=fix or (f"{other} --engine, --gpu or --model" if is_refused else loosen),
         hint=f"--own 1x{named[0]} instead of --gpu plans on hardware that you have"
         if is_unsold
-        else in_host or window_note,
+        else in_host
+        or window_note
+        or ("" if done.offers else placeless_note(scenario.constraints, scenario.as_of)),
         reasons=tuple(reason for reason, _ in common),
     )

@@ -12,6 +12,7 @@ from advisor.catalog.units import GB, plain_number
 from advisor.decide.bounds import PEAK_KEYS, bottleneck_of
 from advisor.decide.certainty import latencies_of
 from advisor.decide.decision import Rung
+from advisor.decide.drawn_power import power_of
 from advisor.decide.engine_classes import doubt_of
 from advisor.decide.levers import LEVERS, lacks_head
 from advisor.decide.offers import local_ownership, machine_of, offer_of, seller_words
@@ -31,11 +32,10 @@ from advisor.decide.starting import (
     parts_of,
     simulate_args,
 )
-from advisor.decide.trial import FleetPart, Found
+from advisor.decide.trial import Found
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.intervals import with_interval
-from advisor.simulator.power import board_power_w, serving_power_w
-from advisor.simulator.quantity import Basis, Quantity, weakest
+from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.surface import decode_breakdown_s
 
@@ -205,56 +205,6 @@ def _expected_usd_per_million_tokens(plan: Planned) -> float:
     return plan.expected_cost / bought.cost * bought.usd_per_million_tokens
 
 
-def power_of(plan: Planned) -> Quantity | None:
-    """Mean power of all boards that are paid for, those on which nothing runs included [W]; None where no source states
-    what one draws.
-
-    Assumes: every replica draws what the simulated one draws at the planning point; boards of one's own on which
-    nothing runs are switched off; unlike boards are as busy as all together.
-    """
-    found = plan.found
-    if found.fleet is not None and len({part.accelerator_id for part in found.fleet.parts}) > 1:
-        return _power_of_parts(plan, found.fleet.parts)
-    bought = plan.found.purchase
-    chip = found.candidate.deployment.accelerator
-    drawn = serving_power_w(plan.result, found.replica)
-    idle = board_power_w(chip, "unloaded")
-    if drawn is None or idle is None:
-        return None
-    num_boards = busy = bought.num_units * bought.placement.accelerators_per_unit
-    if found.fleet is None:
-        busy = bought.num_replicas * found.candidate.deployment.accelerators_per_replica
-    rest = max(0, num_boards - busy)
-    return Quantity(
-        busy * drawn.value + rest * idle.value,
-        busy * drawn.low + rest * idle.low,
-        busy * drawn.high + rest * idle.high,
-        weakest(drawn.basis, idle.basis),
-    )
-
-
-def _power_of_parts(plan: Planned, parts: Sequence[FleetPart]) -> Quantity | None:
-    """Mean power of unlike boards together [W]; None where no source states what one of them draws."""
-    whole: Quantity | None = None
-    for part in parts:
-        drawn = serving_power_w(plan.result, part.replica)
-        if drawn is None:
-            return None
-        of_part = drawn.scale(float(part.num_units * part.placement.accelerators_per_unit))
-        whole = of_part if whole is None else _sum(whole, of_part)
-    return whole
-
-
-def _sum(first: Quantity, other: Quantity) -> Quantity:
-    """The sum of two quantities whose errors go together."""
-    return Quantity(
-        first.value + other.value,
-        first.low + other.low,
-        first.high + other.high,
-        weakest(first.basis, other.basis),
-    )
-
-
 def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
     """The answer in a sentence; of a ladder its smallest and its cheapest load."""
     if not ladder:
@@ -318,13 +268,14 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
     """Return the note on the costs that owned hardware is charged; empty without owned hardware."""
     if not scenario.constraints.own:
         return ()
-    known = local_ownership(scenario.constraints.regions, scenario.as_of)
+    known = local_ownership(scenario.constraints.home_places, scenario.as_of)
     tariff = plain_number(known.value("electricity_usd_per_kwh"), 4)
     pue = plain_number(known.value("pue"))
     hosts = plain_number(known.value("system_power_factor"))
     return (
         f"own hardware is charged its electricity only: {tariff} USD/kWh, {hosts} times its boards with hosts, "
-        f"PUE {pue}; boards on which nothing runs are taken as switched off; advisor cost adds the purchase",
+        f"PUE {pue}, at the power that boards draw under the load; those on which nothing runs are taken as switched "
+        "off; advisor cost adds the purchase",
     )
 
 

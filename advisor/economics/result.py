@@ -166,7 +166,7 @@ class CostReport:
     method: str
     rejected: tuple[Rejected, ...]
     not_taken: tuple[NotTaken, ...]
-    """Providers and engines that the question names and no option has."""
+    """Providers and engines that the question names and no option has, and providers whose listed API has ended."""
     counts: Counts
     volume: Mapping[str, float]
     """tokens_per_day, mean and peak requests per second that the comparison is about."""

@@ -89,7 +89,7 @@ VALUES = {
     "--runtime": "torch-eager", "--max-batch": "2", "--latency-p99": "3s", "--images": "3",
     "--image-scheme": "llava-1.5", "--items": "20k",
     "--tokens-per-day": "2B", "--shape": "chat", "--api": "all", "--api-price-file": "", "--purchase-price": "20000",
-    "--assumptions": "", "--framework-version": "2024-06", "--tp": "2", "--pp": "2", "--vpp": "2", "--cp": "2",
+    "--years": "3", "--electricity": "0.3", "--assumptions": "", "--framework-version": "2024-06", "--tp": "2", "--pp": "2", "--vpp": "2", "--cp": "2",
     "--ep": "2", "--etp": "2", "--dp": "2", "--micro-batch": "2", "--sharding": "none", "--recompute": "selective",
     "--schedule": "interleaved", "--network": "200Gb", "--host-memory": "128GB", "--power-cap-w": "500",
     "--storage-gb-s": "20", "--length-dist": "fixed", "--use-case": "code", "--users": "9k",
