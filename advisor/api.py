@@ -259,7 +259,8 @@ class Result:
             from advisor.render.matplotlib_chart import draw_chart
         except ImportError:
             raise MissingHardwareError(
-                "matplotlib, which draws charts, is not installed", fix=install_command("notebook")
+                "matplotlib, which draws charts, is not installed",
+                fix=install_command("notebook", "matplotlib"),
             ) from None
         return draw_chart(known[name])
 

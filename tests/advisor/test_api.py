@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import numpy
 import pytest
@@ -24,6 +24,7 @@ from advisor.ask.inputs import option_name, parameters_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.listing import FUNCTIONS as LISTS
 from advisor.catalog.listing import MODULES as LIST_MODULES
+from advisor.catalog.resolve import drop_separators
 from advisor.cli.command import commands
 from advisor.decide.option import Option
 from advisor.render.document import to_json
@@ -336,3 +337,26 @@ def test_records_of_a_result_keep_their_class_and_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         times["p99"] = 0
     assert pickle.loads(pickle.dumps(option)) == option
+
+
+@pytest.mark.parametrize("typed", ["8xh100", "H100:8", "8 x h100"])
+def test_a_count_before_an_accelerator_counts_as_on_the_command_line(cli: Cli, typed: str) -> None:
+    line = cli(f"advisor simulate collective --gpu '{typed}' --bytes 1MiB --json").document()
+    called = call("simulate collective", (), {"gpu": typed, "bytes": "1MiB"}).to_dict()
+    assert called["inputs"]["gpus"] == line["inputs"]["gpus"] == 8
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_choices_are_taken_in_another_case_and_with_other_separators(name: str) -> None:
+    for keyword in api.keywords_of(name).values():
+        choices = get_args(keyword.kind) if get_origin(keyword.kind) is Literal else ()
+        spelled = {drop_separators(each) for each in choices}
+        for choice in choices if len(spelled) == len(choices) else ():
+            for typed in (choice.upper(), choice.replace("_", "-"), choice.replace("-", " ")):
+                assert api.value_of(keyword, typed) == choice
+
+
+def test_a_choice_is_spelled_as_papers_do(cli: Cli) -> None:
+    for typed in ("all-reduce", "AllReduce", "ALL_REDUCE"):
+        assert "all_reduce of" in cli(f"advisor simulate collective --op {typed} --bytes 1MiB").out
+    assert cli("advisor simulate collective --op all-reduces --bytes 1MiB").code == 2
