@@ -760,7 +760,7 @@ def kernel(
     The model shows the roof, the tiles, their waves and how many programs an SM holds, for any GPU.
 
     Args:
-        name: Operator.
+        name: Operator; attention is causal.
         shape: Sizes, as 8192x8192; a wrong number of them names the operator's.
         dtype: Number format; fp8 of gemm only.
         gpu: Accelerator to model.

@@ -120,6 +120,9 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
         _, hf_name = _listed_repositories().get(repository.casefold(), (repository, None))
     if hf_name is not None:
         return _as_checkpoint(hf_name, ref, f"model '{typed}' is taken as {hf_name}")
+    if " " in ref and ref not in names.aliases and (newest := _newest_of_family(ref)):
+        # The id of the family's first generation reads like these words: qwen-7b is an id, and qwen 7b no version.
+        return _as_family(newest, typed)
     try:
         found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
     except UnknownNameError as error:
@@ -129,8 +132,7 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
         if variant is None and (of_ollama := _as_ollama_tag(ref)) is not None:
             return of_ollama
         if variant is None and (newest := _newest_of_family(ref)):
-            note = f"model '{typed}' is taken as {newest}, its family's newest or most used of this size"
-            return Chosen(by_id(newest), note)
+            return _as_family(newest, typed)
         if variant is None:
             if fetch and _HF_ID.fullmatch(repository):
                 folder = hub.folder_of(repository)
@@ -145,6 +147,14 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
     if ref in names.aliases:
         return _as_meant(found.id, ref, found.note)
     return Chosen(by_id(found.id), found.note)
+
+
+def _as_family(model_id: str, typed: str) -> Chosen[Model]:
+    """Return a model that a family and a size in words mean, with the note that says so."""
+    return Chosen(
+        by_id(model_id),
+        f"model '{typed}' is taken as {model_id}, its family's newest or most used of this size",
+    )
 
 
 def _as_meant(model_id: str, ref: str, note: str) -> Chosen[Model]:

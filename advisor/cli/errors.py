@@ -65,29 +65,59 @@ class UnreadAnswerError(AdvisorError):
         )
 
 
-def report(error: Exception, *, verbose: bool) -> int:
-    """Tell a failure on stderr; returns the exit code."""
-    if isinstance(error, AdvisorError):
-        _tell(error.what, error.why, error.fix, error.hint)
-        return error.exit_code
-    if isinstance(error, TyperException):
-        _tell(*_of_usage(error))
-        return error.exit_code
-    mistake = as_mistake(error)
-    if mistake is not None:
-        _tell(mistake.what, mistake.why, mistake.fix)
-        return USAGE
-    if verbose:
-        import traceback
+def report(error: Exception, *, verbose: bool, as_json: bool = False) -> int:
+    """Tell a failure on stderr, and on stdout if the answer would be a document there; returns the exit code."""
+    mistake = _mistake_of(error)
+    if mistake is None:
+        if verbose:
+            import traceback
 
-        traceback.print_exception(error)
+            traceback.print_exception(error)
+        mistake = internal_error(error)
+        if not verbose:
+            mistake.fix = "run it again with -v, which shows the traceback, and report that"
+    _tell(mistake.what, mistake.why, mistake.fix, mistake.hint)
+    if as_json and not isinstance(error, UnreadAnswerError):
+        from advisor.cli.command import write_json
+        from advisor.render.document import dump
+
+        write_json(dump(error_document(mistake)))
+    return mistake.exit_code
+
+
+def _mistake_of(error: Exception) -> AdvisorError | None:
+    """Return the user's error behind any failure; None for a defect of the program."""
+    if isinstance(error, AdvisorError):
+        return error
+    if isinstance(error, TyperException):
+        what, why, fix, hint = _of_usage(error)
+        mistake = AdvisorError(what, why=why, fix=fix, hint=hint)
+        mistake.exit_code = error.exit_code
+        return mistake
+    return as_mistake(error)
+
+
+def internal_error(error: Exception) -> AdvisorError:
+    """Return the error that tells a defect of the program."""
     summary = " ".join(f"{type(error).__name__}: {error}".split())
-    _tell(
-        "internal error: this is a defect of advisor, not of your input",
-        why=summary,
-        fix="" if verbose else "run it again with -v, which shows the traceback, and report that",
+    defect = AdvisorError(
+        "internal error: this is a defect of advisor, not of your input", why=_short(summary)
     )
-    return INTERNAL
+    defect.exit_code = INTERNAL
+    return defect
+
+
+def error_document(error: AdvisorError) -> dict[str, Any]:
+    """Return a refusal as JSON: what, why, fix and hint, and the exit code that the command has."""
+    return {
+        "error": {
+            "what": error.what,
+            "why": error.why,
+            "fix": error.fix,
+            "hint": error.hint,
+            "exit_code": error.exit_code,
+        }
+    }
 
 
 def as_mistake(error: Exception) -> AdvisorError | None:
@@ -110,6 +140,8 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     command = getattr(context, "command_path", "advisor")
     near = getattr(error, "possibilities", None)
     what = (error.message if near else error.format_message()).replace(": Value error, ", ": ")
+    if what.startswith("Missing"):  # the parser lists choices on lines of their own
+        what = " ".join(what.split())
     fix = f"{command} --help lists what is accepted"
     unknown = what.removeprefix(_NO_OPTION).strip().strip("'.") if what.startswith(_NO_OPTION) else ""
     if command.endswith(" memory") and unknown in _OF_TRAINING:

@@ -900,10 +900,11 @@ class _Reader:
                 if count > 1 and _SIZE.fullmatch(words[place]):  # 70b llama 2
                     name = " ".join((*name.split()[1:], words[place]))
                 is_name = count > 1 or any(map(str.isdigit, name)) or models.is_named(name)
-                if is_name and models.find(name) is not None:
+                if is_name and (meant := models.find(name)) is not None:
                     end = ("",) if words[place + count - 1][-1].isalnum() else (",",)
                     self.typed = " ".join((*words[:place], *end, *words[place + count :]))
-                    return name.replace(" ", "-")
+                    joined = name.replace(" ", "-")
+                    return joined if models.find(joined) is meant else meant.id
         return ""
 
     def _size(self) -> str:

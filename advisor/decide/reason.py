@@ -554,6 +554,24 @@ class UnsurePrice(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class ByContract(Reason):
+    """The cluster is larger than any that a provider sells at its list price."""
+
+    provider: str
+    num_accelerators: int
+    most: int
+    """Most accelerators that the provider's page sells without a contract."""
+    code: ClassVar[str] = "by_contract"
+
+    @property
+    def text(self) -> str:
+        return (
+            f"{self.num_accelerators:,} accelerators are more than the {self.most:,} that are sold at list prices: ask "
+            f"{self.provider} for a contract, its price and its start"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class NoCheckpoint(Reason):
     """No published checkpoint, or no published draft head, is known for the format that is served."""
 

@@ -213,12 +213,26 @@ def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[
     assert first is not None
     assert first.option is not None
     usd = option.served.usd_per_million_tokens.value
+    less = _carries_less_for_less(first.option, option)
     if first.clients:
         many = f"for {ladder[-1].clients} at ${plain_number(usd)} per million tokens"
-        return f"{model.name}: for {first.clients} clients {_deal(first.option)}; {many}: {_deal(option)}"
+        return (
+            f"{model.name}: for {first.clients} clients {_deal(first.option)}; {many}: {_deal(option)}{less}"
+        )
     small = f"for {first.rate_per_s:g} requests/s {_deal(first.option)}"
     cheapest = f"at {option.served.requests_per_s.value:g} requests/s a million tokens cost least"
-    return f"{model.name}: {small}; {cheapest}, ${plain_number(usd)}: {_deal(option)}"
+    return f"{model.name}: {small}; {cheapest}, ${plain_number(usd)}: {_deal(option)}{less}"
+
+
+def _carries_less_for_less(small: Option, large: Option) -> str:
+    """Return the clause that the option of the larger load costs less an hour, and why the smaller load has another;
+    empty where it costs more."""
+    if large.bill.machines_usd_per_hour >= small.bill.machines_usd_per_hour:
+        return ""
+    old = large.offer
+    if old is None or old.age_days is None:
+        return ", which also carries the smaller load"
+    return f", which also carries the smaller load if its price of {old.age_days} days ago still stands"
 
 
 def _load_words(option: Option, scenario: Scenario) -> str:

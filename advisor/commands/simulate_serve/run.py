@@ -51,7 +51,7 @@ from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.overload import num_requests_to_run_again, num_requests_to_tell, overload_of
-from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
+from advisor.simulator.serving_prediction import ServingPrediction, predict_serving, within_sent
 
 if TYPE_CHECKING:
     from advisor.commands.simulate_serve.pools import KvTransfer, Pools
@@ -243,6 +243,7 @@ def _run_in_shares(
     shares = in_shares(asked, deployment, partial(_share_replica, calibration=calibration), seeds)
     clients_wait = shares.plan.traffic.concurrency is not None
     prediction = shares.of_all(predict_serving(shares.result, shares.replica, clients_wait=clients_wait))
+    prediction = _within_load(prediction, shares.plan, shares.result, shares.capacity_per_s)
     return _Ran(shares.plan, shares.replica, shares.result, prediction, None, shares.words)
 
 
@@ -279,12 +280,38 @@ def _run_whole(
     if speculating is not None:
         prediction = speculating.as_sure(prediction)
         gain = speculating.gain(plain, plan, result)
+    prediction = _within_load(prediction, plan, result, _capacity_per_s(pools, replica, plan, asked))
     if pools is None:
         way = find_host_cache(deployment.engine, _settings(asked))
         cost = preemption_cost(result, replica, way)
         return _Ran(plan, replica, result, prediction, gain, "", cost, needed_requests=needed)
     transfer = pools.transfer(plan.mean_input_tokens)
     return _Ran(plan, replica, result, prediction, gain, pools.words, None, transfer, needed)
+
+
+def _capacity_per_s(
+    pools: "Pools | None", replica: ReplicaModel, plan: LoadPlan, asked: ServeInput
+) -> float | None:
+    """Return the most requests per second of all replicas by the step-cost surface; None for static batches."""
+    from advisor.decide.bounds import capacity_per_s, pools_capacity_per_s
+
+    if asked.batching == "static":
+        return None
+    if pools is None:
+        return replica.deployment.num_replicas * capacity_per_s(replica, plan.traffic)
+    workers = pools.model.prefill_worker, pools.prefill.num_workers, replica, pools.decode.num_workers
+    return pools_capacity_per_s(*workers, plan.traffic)
+
+
+def _within_load(
+    prediction: ServingPrediction, plan: LoadPlan, result: ServingResult, capacity_per_s: float | None
+) -> ServingPrediction:
+    """Return the prediction with rates that the rate of the load limits; the same where clients wait for outputs."""
+    sent = None if plan.traffic.concurrency else plan.traffic.rate_per_s
+    if sent is None:
+        return prediction
+    is_overloaded = overload_of(result, sent) is not None
+    return within_sent(prediction, sent, is_overloaded=is_overloaded, capacity_per_s=capacity_per_s)
 
 
 def _bursty(variation: float, gaps: str | None, plan: LoadPlan) -> Gamma | Weibull:

@@ -443,7 +443,8 @@ def _check_count(values: Mapping[str, Any], clusters: Sequence[TrainingCluster])
     if "dp" not in values:
         what = f"--gpus {count} is not a multiple of TP × PP × CP = {replica}"
         why = "every data-parallel rank has as many accelerators"
-        needed = max(1, count // replica) * replica
+        # Of two as near, the smaller: its accelerators are there.
+        needed = max(1, math.ceil(count / replica - 0.5)) * replica
         mended = {**values, "gpus": needed}
         fix = f"--gpus {needed}, or other degrees"
     else:
