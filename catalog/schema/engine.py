@@ -314,6 +314,8 @@ class KernelChoice(ReleaseSpan):
     families: tuple[str, ...] = ()
     """Model families; empty means any."""
     except_families: tuple[str, ...] = ()
+    above_hidden_size: int = 0
+    """Hidden size that a model must exceed; 0 leaves none out."""
     weight_dtypes: tuple[str, ...] = ()
     """Weight formats; empty means any."""
     needs_prefix_cache: bool = False
