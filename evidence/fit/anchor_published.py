@@ -4,10 +4,10 @@ The record over all engines of a relative is the start; its compute and memory f
 multiplications and reads reach the published rates. Everything else stays a transfer, and so does the error. Decode of
 latent attention on CDNA3 and routed experts on TPUs are scaled to published serving.
 
-Matmuls in 16 bits and in fp8 are fitted on CDNA4, and CDNA3 takes these records as its start.
-measured_tuned_products.csv in this folder holds the times of the fastest kernel of each shape that AMD's tuner found
-(ROCm/aiter@e404860, MIT): 2,138 and 1,371 shapes on an MI355X, and 222 and 1,529 on a CDNA3 board of 80 compute units
-(gfx942), on which no record is fitted.
+Matmuls in 16 bits and in fp8 are fitted on CDNA4, and CDNA3 takes these records as its start. They rest on the times
+of the fastest kernel of each shape that AMD's tuner found (ROCm/aiter@e404860, MIT): 2,138 and 1,371 shapes on an
+MI355X, and 222 and 1,529 on a CDNA3 board of 80 compute units (gfx942), on which no record is fitted. The program reads
+them in a copy of that repository's folder aiter/configs, as `aiter` in the folder of measured tables.
 """
 
 from collections.abc import Mapping
@@ -88,6 +88,12 @@ ANCHORS = (
 TUNED = "mi355x"
 """Accelerator of the tuner's times on which the record of CDNA4 is fitted."""
 TUNED_DTYPES = ("bf16", "fp8")
+_TUNED_SYSTEMS = {TUNED: ("gfx950", 256), "gfx942": ("gfx942", 80)}
+"""Instruction set and number of compute units of the tuner's boards."""
+_TUNED_FILES = {
+    "bf16": ("*bf16_tuned_gemm*.csv",),
+    "fp8": ("*a8w8_bpreshuffle_tuned_gemm*.csv", "a8w8_tuned_gemm*.csv"),
+}
 TUNED_SOURCE = (
     "ROCm/aiter@e404860 (MIT)",
     "aiter/configs, bf16_tuned_gemm.csv and a8w8_bpreshuffle_tuned_gemm.csv with those of single models: fastest "
@@ -130,11 +136,22 @@ def untuned_records(operator: str) -> list[dict[str, object]]:
     return derived
 
 
-def tuned_products(system: str, dtype: str) -> pd.DataFrame:
-    """Return the tuner's times of one system and format: rows, columns and depth of each product, and its time [s]."""
-    table = pd.read_csv(Path(__file__).with_name("measured_tuned_products.csv"))
-    table["time_s"] = table.pop("microseconds") * MICROSECOND_S
-    return table[(table["system"] == system) & (table["dtype"] == dtype)]
+def tuned_products(configs: Path, system: str, dtype: str) -> pd.DataFrame:
+    """Return the tuner's times of one system and format: rows m, columns n and depth k of each product, and the time of
+    its fastest kernel [s].
+
+    Source: the files of ROCm/aiter's folder aiter/configs for all models and for single ones.
+    """
+    paths = (path for pattern in _TUNED_FILES[dtype] for path in sorted(configs.rglob(pattern)))
+    table = pd.concat([pd.read_csv(path) for path in paths])
+    target, units = _TUNED_SYSTEMS[system]
+    column, format_ = ("dtype", "bfloat16") if dtype == "bf16" else ("q_dtype_w", "float8")
+    is_measured = (table["gfx"] == target) & (table["cu_num"] == units) & (table["us"] > 0.0)
+    found = table[is_measured & table[column].astype(str).str.contains(format_)]
+    fastest = found.groupby(["M", "N", "K"])["us"].min().reset_index()
+    fastest.columns = pd.Index(["m", "n", "k", "time_s"])
+    fastest["time_s"] *= MICROSECOND_S
+    return fastest
 
 
 def products_s(table: pd.DataFrame, device: Device, values: Mapping[str, float], dtype: str) -> FloatArray:
@@ -144,10 +161,10 @@ def products_s(table: pd.DataFrame, device: Device, values: Mapping[str, float],
 
 
 @cache
-def tuned_parameters(dtype: str) -> Values:
+def tuned_parameters(configs: Path, dtype: str) -> Values:
     """Return the parameters that fit the tuner's times on CDNA4 best; the tuner times no quantisation."""
     device = device_of(by_id(TUNED))
-    table = tuned_products(TUNED, dtype)
+    table = tuned_products(configs, TUNED, dtype)
     rate = peak_flop_per_s(dtype, device) / (device.num_sms * device.clock_hz)
     known = dict.fromkeys(("quantize_bytes", "quantize_row_cycles", "partial_tiles", "narrow_rows"), 0.0)
     known["sm_flop_per_cycle"] = rate
@@ -172,15 +189,15 @@ def with_quantisation(parameters: Values, relative: str, dtype: str) -> Values:
     return parameters | kept | {"launch_s": launch_s}
 
 
-def tuned_record(anchor: Anchor, dtype: str) -> dict[str, object]:
+def tuned_record(anchor: Anchor, dtype: str, configs: Path) -> dict[str, object]:
     """Return the record of a format from the tuner's times, scaled to the published rates of another architecture."""
-    parameters = tuned_parameters(dtype)
+    parameters = tuned_parameters(configs, dtype)
     complete = with_quantisation(parameters, anchor.relative, dtype)
     if TUNED not in anchor.best_bf16_tflops:
-        wide = MatmulEfficiency(dtype=TUNED_DTYPES[0], **tuned_parameters(TUNED_DTYPES[0]))
+        wide = MatmulEfficiency(dtype=TUNED_DTYPES[0], **tuned_parameters(configs, TUNED_DTYPES[0]))
         complete["compute_fraction"] *= rate_ratio(anchor, wide)
         return _record(dtype, list(anchor.best_bf16_tflops), complete)
-    table = tuned_products(TUNED, dtype)
+    table = tuned_products(configs, TUNED, dtype)
     judged = table[usual(table)]
     predicted = products_s(judged, device_of(by_id(TUNED)), parameters, dtype)
     return record_of(dtype, ANY_ENGINE, [TUNED], complete, residual(predicted, judged["time_s"].to_numpy()))
@@ -204,7 +221,7 @@ def rate_ratio(anchor: Anchor, parameters: MatmulEfficiency) -> float:
     return float(np.median(ratios))
 
 
-def derived_records(anchor: Anchor, operator: str) -> list[dict[str, object]]:
+def derived_records(anchor: Anchor, operator: str, configs: Path) -> list[dict[str, object]]:
     """Return one record per format, scaled from the relative's."""
     ratio = compute_ratio(anchor)
     derived: list[dict[str, object]] = []
@@ -218,7 +235,7 @@ def derived_records(anchor: Anchor, operator: str) -> list[dict[str, object]]:
         derived.append(_record(dtype, list(anchor.best_bf16_tflops), parameters))
     if anchor.tuned and operator == "matmul":
         kept = [each for each in derived if each["dtype"] not in TUNED_DTYPES]
-        derived = [tuned_record(anchor, dtype) for dtype in TUNED_DTYPES] + kept
+        derived = [tuned_record(anchor, dtype, configs) for dtype in TUNED_DTYPES] + kept
     return derived
 
 
@@ -262,7 +279,7 @@ def run(options: Options) -> None:
                 title, where = TUNED_SOURCE
                 said = f"{note}; bf16 and fp8 from the tuner's times on an MI355X"
                 source = _source(f"{anchor.title}; {title}", f"{anchor.where}; {where}", "2026-12-01", said)
-            records = derived_records(anchor, operator)
+            records = derived_records(anchor, operator, options.data / "aiter")
             write_records(operator, anchor.architecture, records, source, program, options)
         print(anchor.architecture, f"compute x {compute_ratio(anchor):.3f}")
     source = _source(
