@@ -9,7 +9,7 @@ from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
-from advisor.workstation.card_names import find_card_name
+from advisor.workstation.card_names import DECORATION, find_card_name
 from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.mentions import (
     PROPERTY_WORDS,
@@ -20,6 +20,7 @@ from advisor.workstation.mentions import (
     maker_words,
     mentions_in,
     model_names_in,
+    words_of_cards,
 )
 from advisor.workstation.part_names import (
     FILLER,
@@ -40,6 +41,7 @@ from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
     LABELS,
     QUESTION,
+    SPOKEN,
     TypedLine,
     plain_text,
     read_line,
@@ -189,7 +191,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
         end = sign.start() if sign is not None else len(text)
         inside = [one for one in mentions if start <= one.start < end]
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
-            words = _without_sentence(text, begin, stop, own)
+            is_spoken = line.block in SPOKEN or regex("piece.asked").match(text, begin) is not None
+            words = _without_sentence(text, begin, stop, own, is_spoken=is_spoken)
             is_ahead = sign is not None and ":" in sign.group() and not own and stop == end
             is_asked = words.endswith("?") or (sign is not None and "?" in sign.group() and stop == end)
             # A number that is none of a language model can be that of a part which no record holds.
@@ -305,8 +308,11 @@ def start_of(text: str, least: int, mention: Mention) -> int:
     return start
 
 
-def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mention]) -> str:
-    """Return the words of a span without those of a sentence before its first and behind its last mention."""
+def _without_sentence(
+    text: str, start: int, end: int, mentions: Sequence[Mention], *, is_spoken: bool
+) -> str:
+    """Return the words of a span without those of a sentence before its first and behind its last mention; of a spoken
+    card, without all words behind it from the first that no card has, if they say nothing about the card."""
     if mentions:
         first = start_of(text, start, mentions[0])
         stops = list(regex("piece.stop").finditer(text, start, first))
@@ -315,14 +321,41 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         if model_names_in(text[start:first]) or (is_counted and re.search(r"\d", text[start:first]) is None):
             start = first  # behind a language model, or words ahead of a number of pieces
         tail = regex("piece.stop").search(text, mentions[-1].end, end)
-        if tail is not None:  # of the words behind it, prices and numbers stay
-            told = regex("piece.of_a_count").search(text, tail.start(), end)
-            return f"{text[start : tail.start()]} {text[told.start() : end] if told else ''}".strip(" ,;:(")
-    elif (lead := regex("piece.stops").match(text, start, end)) and kind_in(
-        text[lead.end() : end]
-    ) is not None:
+        last = end if tail is None else tail.start()
+        if is_spoken and mentions[-1].kind == "gpu":
+            last = _end_of_card(text, mentions[-1].end, last)
+        # Of the words behind the first of a sentence, prices and numbers stay.
+        told = regex("piece.of_a_count").search(text, tail.start(), end) if tail is not None else None
+        return f"{text[start:last]} {text[told.start() : end] if told else ''}".strip(" ,;:").rstrip(" ,;:(")
+    if (lead := regex("piece.stops").match(text, start, end)) and kind_in(text[lead.end() : end]) is not None:
         start = lead.end()
     return text[start:end].strip(" ,;:")
+
+
+_OF_A_CARD: Final = (
+    "part.power_limit",
+    "part.on_risers",
+    "name.dock",
+    "name.switch",
+    "name.radiator",
+    "name.has_fans",
+    "name.card_width",
+    "piece.bridge_words",
+    "piece.of_a_count",
+)
+"""Patterns of words behind a card that say how many there are, how they are cooled, limited or connected."""
+
+
+def _end_of_card(text: str, start: int, end: int) -> int:
+    """Return where the words of a card end that a sentence names, of which `start` is the end of the mention."""
+    if any(regex(name).search(text, start, end) for name in _OF_A_CARD):
+        return end
+    known = words_of_cards() | maker_words() | DECORATION
+    for word in re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)*", text[start:end]):
+        plain = plain_words(word.group())
+        if plain and not set(plain.split()) <= known and not is_generic(plain):
+            return start + word.start()
+    return end
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:

@@ -319,7 +319,8 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
         text = "\n".join(regex("row.dash").sub(r"\1- ", row) for row in text.splitlines())
     owned = _owned_rows(text)
     rows = _without_row_numbers(list(plain_rows(text)))
-    for joined in _join_rows(_join_wrapped(rows)):
+    read = list(_join_rows(_join_wrapped(rows)))
+    for joined in read:
         number = joined.number
         row = joined.text
         plain = " ".join(row.split())
@@ -341,14 +342,29 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             line = _line(row.strip(), f"{path}: row {number}")
             remark = regex("row.owned").search(row)
             is_owned = number in owned or (remark is not None and not is_prose(row[: remark.start()]))
+            is_title = (
+                joined is read[0] and len(read) > _LEAST_BELOW_A_TITLE and _speaks_of_a_build(line, row)
+            )
+            is_sentence = line.category is None and (is_prose(row) or row.rstrip().endswith("?"))
             yield replace(
                 line,
                 usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,
                 is_owned=is_owned,
                 is_printed=joined.is_printed,
                 beside=joined.beside,
-                block=int(line.category is None and (is_prose(row) or row.rstrip().endswith("?"))),
+                block=int(is_sentence or is_title),
             )
+
+
+_LEAST_BELOW_A_TITLE: Final = 3
+"""Number of rows below the first one from which that may be their title."""
+
+
+def _speaks_of_a_build(line: TypedLine, row: str) -> bool:
+    """Whether the first row of a list is a title that names a part, which its rows may name again: `Dual 3090 rig`."""
+    is_priced = line.usd is not None or bool(line.unread_price)
+    has_mark = regex("line.bullet").match(row) is not None or line.category is not None
+    return not (is_priced or has_mark) and regex("name.title").search(line.what) is not None
 
 
 def _is_discount(row: str) -> bool:
