@@ -339,6 +339,10 @@ class _ListingReader(PartReader):
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
+        unread = [line for line in typed if line.unread is not None]
+        typed = [line for line in typed if line.unread is None]
+        if not typed and unread and unread[0].unread is not None:
+            raise unread[0].unread
         remarks = read_remarks(typed)
         is_running = remarks.is_running or _is_told(typed) or any(line.is_printed for line in typed)
         typed = remarks.lines
@@ -354,7 +358,7 @@ class _ListingReader(PartReader):
         self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
-        lines = _with_board_of_server(lines)
+        lines = [*_with_board_of_server(lines), *unread]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
@@ -589,6 +593,12 @@ class _ListingReader(PartReader):
 
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
+        if line.unread is not None:
+            reason = line.unread.what.removeprefix(f"{line.where}: ")
+            why = line.unread.why or "no word of it is that of a part"
+            part = f"row {line.text.strip()!r} is not read ({reason})"
+            self._unknown.append(UnknownPartError(line.where, part, why=why, fix=line.unread.fix))
+            return "unknown"
         try:
             return line.category or category_of(line)
         except UnknownPartError as error:

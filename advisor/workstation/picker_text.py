@@ -339,7 +339,7 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             )
             for text in (row.strip(), plain)
         ) and not _is_discount(row):
-            line = _line(row.strip(), f"{path}: row {number}")
+            line = _line_or_unread(row.strip(), f"{path}: row {number}")
             remark = regex("row.owned").search(row)
             is_owned = number in owned or (remark is not None and not is_prose(row[: remark.start()]))
             is_title = (
@@ -384,6 +384,14 @@ def _owned_rows(text: str) -> set[int]:
         is_owned = is_heading or (is_owned and regex("row.heading").match(row) is None)
         found |= {number} if is_owned else set()
     return found
+
+
+def _line_or_unread(row: str, where: str) -> TypedLine:
+    """Return one row as a line; one that cannot be read as an unknown part, so that the other rows are judged."""
+    try:
+        return _line(row, where)
+    except InputFileError as error:
+        return TypedLine(row, row, where, category="unknown", unread=error)
 
 
 def _line(row: str, where: str) -> TypedLine:

@@ -44,7 +44,7 @@ from advisor.workstation.planner import (
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
 from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_most, check_of, holds
-from advisor.workstation.rules_fit import card_length, drive, model_memory, ram_loading, slots
+from advisor.workstation.rules_fit import card_length, card_room, drive, model_memory, ram_loading, slots
 from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
 from advisor.workstation.rules_power import (
     EXCURSION,
@@ -175,7 +175,12 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     return Verdict(build, total, repaired, fastest)
 
 
-_OF_CARD_SIZE: Final = {"slots": slots, "card-length": card_length, "psu-plugs": psu_plugs}
+_OF_CARD_SIZE: Final = {
+    "slots": slots,
+    "card-length": card_length,
+    "card-room": card_room,
+    "psu-plugs": psu_plugs,
+}
 """Rules by id that read the width, the length and the plugs of cards."""
 
 

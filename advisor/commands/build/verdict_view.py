@@ -164,6 +164,7 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
 
 
 _OF_FIT: Final = (
+    "card-room",
     "card-length",
     "slots",
     "radiator",
@@ -178,7 +179,7 @@ _OF_FIT: Final = (
 def _fit_reply(checks: Mapping[str, Check]) -> str:
     """Return whether the parts go into the case."""
     found = [checks[rule] for rule in _OF_FIT if rule in checks]
-    if not any(one.rule in ("card-length", "radiator", "cooler-height") for one in found):
+    if not any(one.rule in ("card-room", "card-length", "radiator", "cooler-height") for one in found):
         return "Does it fit? That is open: the case or what goes into it is not known."
     failed = [one for one in found if not one.passed]
     order = ("broken", "unknown", "advice", "ok")
