@@ -33,6 +33,7 @@ from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes, ram_needed_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
+from advisor.workstation.planned_cards import CONDITIONS
 from advisor.workstation.planner import (
     cheapest_for,
     complete_question,
@@ -157,9 +158,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     )
     if not better or not build.total_usd:
         return Verdict(build, total, None, None)
-    is_of_place = {check.rule for check in build.broken} <= {"circuit"}
-    # Another machine draws as much from the wall: the check names what helps.
-    repaired = None if is_of_place else repair(build, listing, question, book, market)
+    repaired = repair(build, listing, question, book, market)
     if listing.is_running:
         return Verdict(build, total, repaired, None)
     try:
@@ -265,8 +264,9 @@ def _with_circuit(question: Question, listing: Listing) -> Question:
 def repair(
     build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
 ) -> Build | None:
-    """Return the parts of a list with the cheapest others that make every rule hold, its cards at
-    `_NEARLY_FULL_SPEED` or more if any do that; None if nothing does."""
+    """Return the parts of a list with the least that makes every rule hold: a power limit of the cards, else other parts
+    in the place of those that break a rule, else the cheapest parts of all kinds. The cards keep `_NEARLY_FULL_SPEED`
+    or more if any of these does that; None if nothing does."""
     cards = listing.machine.cards
     # Small parts that the remedy names mend these faults: nothing else changes for them.
     small = {check.rule for check in build.broken} & {supplies_start.id, drive.id}
@@ -277,6 +277,16 @@ def repair(
         or len(cards.accelerators) != 1
     ):
         return None
+    is_of_place = {check.rule for check in build.broken} <= {circuit.id}
+    limited = _held_to_limits(build, listing, question, book, market)
+    least = _NEARLY_FULL_SPEED * speed_of(build)
+    held = limited.machine.cards if limited is not None and limited.machine is not None else None
+    if limited is not None and held is not None:
+        is_slight = held.power_fraction >= _LEAST_LIMIT_ALONE and speed_of(limited) >= least
+        if is_slight or is_of_place:
+            return limited
+    if is_of_place:
+        return None  # another machine draws as much from the wall: the check names what helps
     have = with_unnamed_rest(listing)
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
@@ -291,71 +301,94 @@ def repair(
         for place in ("board", "case", "supplies"):
             own = [c for c in candidates[place] if c.choice == getattr(have, place)]
             candidates[place] = own or candidates[place]
-    least = _NEARLY_FULL_SPEED * speed_of(build)
     sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
     kept_rules = tuple(rule for rule in rules_of(same) if rule.id not in small)
-    tries = (
-        _as_little_as_helps(candidates, sound, have, kept_rules, keep_all=True),
-        _as_little_as_helps(candidates, sound, have, kept_rules),
-        (candidates, kept_rules),
-    )
+    tries = (_as_little_as_helps(candidates, sound, listing, have, kept_rules), (candidates, kept_rules))
+    solution = None
     for number, (candidates, rules) in enumerate(tries):
-        program = Program(candidates, rules, same.setting)
-        solution = cheapest_for(program, math.inf, least)
-        if solution is None and number:
-            solution = cheapest_for(program, math.inf, 0.0)
+        if number and limited is not None:
+            return limited  # a machine of other parts throughout costs more than the speed that a limit takes
+        # A supply that is bought carries the cards without a power limit, if any does.
+        full = {**candidates, "cards": [c for c in candidates["cards"] if c.choice.power_fraction == 1.0]}
+        programs = [Program(one, rules, same.setting) for one in (full, candidates) if one["cards"]]
+        solutions = (cheapest_for(one, math.inf, speed) for one in programs for speed in (least, 0.0))
+        solution = next(filter(None, solutions), None)
         if solution is not None:
             break
-    else:
+    if solution is None:
         return None
-    is_held = solution.machine.cards is not None and solution.machine.cards.power_fraction < 1.0
-    if is_held and solution.machine.supplies != have.supplies:
-        # A supply that is bought carries the cards without a power limit, if any does.
-        candidates["cards"] = [c for c in candidates["cards"] if c.choice.power_fraction == 1.0]
-        full = candidates["cards"] and Program(candidates, rules, same.setting)
-        solution = (cheapest_for(full, math.inf, 0.0) if full else None) or solution
-    factors = {psu_headroom.id: 1.0, circuit.id: 1.0, psu_transient.id: EXCURSION}
-    loads = (check for check in build.checks if not check.passed and check.rule in factors)
-    caps = [cap_w(load.actual, load.limit, cards, factors[load.rule]) for load in loads]
+    caps = _caps_w(build, cards)
     points = [cap / cards.cards[0].power_w for cap in caps if cap]
     machine = raise_power(solution.machine, same, points)
-    return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    mended = build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    still_held = machine.cards is not None and machine.cards.power_fraction < 1.0
+    if limited is not None and still_held and speed_of(limited) >= _NEARLY_FULL_SPEED * speed_of(mended):
+        return limited
+    return mended
+
+
+_CAPPED: Final = {psu_headroom.id: 1.0, circuit.id: 1.0, psu_transient.id: EXCURSION}
+"""Rules that a power limit of the cards mends, and how often the cards' power counts in each."""
+
+
+def _caps_w(build: Build, cards: Cards) -> list[float]:
+    """Return the power of each card under which the machine keeps each rule on power that it fails [W]; 0 where a
+    driver accepts none that is so low."""
+    loads = (check for check in build.checks if not check.passed and check.rule in _CAPPED)
+    return [cap_w(load.actual, load.limit, cards, _CAPPED[load.rule]) for load in loads]
+
+
+def _held_to_limits(
+    build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
+) -> Build | None:
+    """Return the machine of a list with its cards held to the power under which it keeps every rule; None if another
+    rule than those on power is broken, or no driver accepts so low a limit."""
+    cards = listing.machine.cards
+    broken = [check for check in build.broken if check.rule in _CAPPED]
+    if cards is None or len(broken) < len(build.broken):
+        return None
+    caps = _caps_w(replace(build, checks=tuple(broken)), cards)
+    if not caps or not all(caps):
+        return None
+    fraction = min(caps) / max(card.power_w for card in cards.cards)
+    machine = replace(listing.machine, cards=replace(cards, power_fraction=fraction))
+    owned = replace(question, budget_usd=None, target_tokens_per_s=None, have=listing.machine)
+    return build_of(machine_name(machine), machine, owned, book, market)
 
 
 def _as_little_as_helps(
     candidates: dict[str, list[PartCandidate]],
     build: Build,
+    listing: Listing,
     have: Assembly,
     planned: Sequence[Rule],
-    *,
-    keep_all: bool = False,
 ) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
-    """Return candidates that replace only parts of broken rules, of rules on sums those that give, or no part at all
-    where a power limit may help, and the rules without those in doubt about the parts that stay."""
+    """Return candidates that replace only parts of broken rules, of rules on sums those that give; and the rules without
+    those in doubt about the parts that stay, those on parts that the list does not name, and the conditions under which
+    parts that stay were planned."""
     rules = [
         (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
         for rule in planned
     ]
     broken = {check.rule for check in build.broken}
     doubted = {check.rule for check in build.checks if not check.passed}
-    touched = [] if keep_all else [places for rule, places in rules if rule.id in broken]
+    touched = [places for rule, places in rules if rule.id in broken]
     free = set().union(*touched) - {"cards"}
     free_or_open = free | {"cards", "risers", "bridges"}
-    if keep_all:
-        own = have.cards.cards if have.cards is not None else ()
-        limited = [
-            c
-            for c in candidates["cards"]
-            if c.choice.cards == own and c.choice.power_fraction >= _LEAST_LIMIT_ALONE
-        ]
-        candidates = {**candidates, "cards": limited}
     kept = {
         place: found
         if place in free_or_open
         else [one for one in found if one.choice == getattr(have, place)] or found
         for place, found in candidates.items()
     }
-    return kept, tuple(rule for rule, places in rules if rule.id not in doubted - broken or free & places)
+    unnamed = {place for place in kept if getattr(listing.machine, place) is None}
+    conditions = {rule.id for rule in CONDITIONS}
+
+    def is_kept(rule: Rule, places: set[str]) -> bool:
+        is_settled = rule.id in doubted - broken or rule.id in conditions or bool(places & unnamed)
+        return not is_settled or bool(free & places)
+
+    return kept, tuple(rule for rule, places in rules if is_kept(rule, places))
 
 
 _LEAST_LIMIT_ALONE: Final = 0.8

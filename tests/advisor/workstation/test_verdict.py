@@ -135,7 +135,7 @@ def test_a_supply_of_no_record_leaves_the_power_to_judge() -> None:
     ).build
     failed = {check.rule: check for check in build.checks if not check.passed}
     assert failed["psu-headroom"].verdict == "unknown"
-    assert "2000 W of supply" in failed["psu-headroom"].remedy
+    assert "1800 W of supply" in failed["psu-headroom"].remedy
     assert "circuit" in failed
 
 
