@@ -56,6 +56,7 @@ from advisor.workstation.typed_line import (
     price_number,
     read_line,
     with_factor,
+    without_price,
 )
 
 MOST_PARTS: Final = 256
@@ -491,6 +492,14 @@ class _ListingReader(PartReader):
         ] or list(typed)
         title = present[0]
         present = with_price_of_title(present)
+        bare = without_price(title)
+        if present[0] is title and title.usd and len(present) > _LEAST_OF_A_PAGE and is_title(bare):
+            present = [bare, *present[1:]]
+            parts_usd = sum(line.usd or 0.0 for line in present)
+            self._notes.append(
+                f"{title.text.strip()!r}: the price of the list, ${title.usd:,.0f}, is left out: the prices of its "
+                f"parts sum to ${parts_usd:,.0f}"
+            )
         if title.text not in [line.text for line in present]:
             self._notes.append(f"{title.text.strip()!r} is read as the title of the list")
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST

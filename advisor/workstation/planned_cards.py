@@ -154,7 +154,5 @@ SOLD_TOGETHER: Final = (
     _rule_of_machine("case", lambda case: str(case.sold_with)),
     _rule_of_machine("cooler", lambda cooler: str(cooler.sold_with)),
 )
-CONDITIONS: Final = (planned_memory, planned_links, planned_risers, planned_bridge)
-"""Rules that a machine has what the speed of its cards was predicted with."""
-PLANNING_RULES: Final = (*CONDITIONS, *SOLD_TOGETHER)
+PLANNING_RULES: Final = (planned_memory, planned_links, planned_risers, planned_bridge, *SOLD_TOGETHER)
 """Rules on machines that the planner composes; a user's list is not judged by them."""

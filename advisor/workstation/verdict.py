@@ -33,7 +33,6 @@ from advisor.workstation.optimiser import Program
 from advisor.workstation.part_reader import PAIRED_SOCKETS
 from advisor.workstation.performance import OFFLOADING, best_run, model_file_bytes, ram_needed_bytes
 from advisor.workstation.plan import WITH_OTHERS, Build, Question
-from advisor.workstation.planned_cards import CONDITIONS
 from advisor.workstation.planner import (
     cheapest_for,
     complete_question,
@@ -143,6 +142,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     riser = listing.machine.risers.riser
     skipped = {model_memory.id} | (OF_SLOTS if riser is not None and riser.ports else set())
     skipped |= {ram_loading.id} if build.performance is None else set()
+    # Cables of fewer lanes than the slots tell what reaches the cards.
+    is_narrow = riser is not None and listing.machine.risers.num and riser.lanes < question.setting.min_lanes
+    skipped |= {lanes_of_cards.id} if is_narrow else set()
     kept = [
         _of_neighbour(_without_width(check, listing, question.setting), listing.machine)
         for check in build.checks
@@ -264,9 +266,9 @@ def _with_circuit(question: Question, listing: Listing) -> Question:
 def repair(
     build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
 ) -> Build | None:
-    """Return the parts of a list with the least that makes every rule hold: a power limit of the cards, else other parts
-    in the place of those that break a rule, else the cheapest parts of all kinds. The cards keep `_NEARLY_FULL_SPEED`
-    or more if any of these does that; None if nothing does."""
+    """Return the parts of a list with the least that makes every rule hold: a power limit of the cards, else other
+    parts in the place of those that break a rule, else the cheapest parts of all kinds. The cards keep
+    `_NEARLY_FULL_SPEED` or more if any of these does that; None if nothing does."""
     cards = listing.machine.cards
     # Small parts that the remedy names mend these faults: nothing else changes for them.
     small = {check.rule for check in build.broken} & {supplies_start.id, drive.id}
@@ -277,8 +279,9 @@ def repair(
         or len(cards.accelerators) != 1
     ):
         return None
-    is_of_place = {check.rule for check in build.broken} <= {circuit.id}
-    limited = _held_to_limits(build, listing, question, book, market)
+    sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
+    is_of_place = {check.rule for check in sound.broken} <= {circuit.id}
+    limited = _held_to_limits(sound, listing, question, book, market)
     least = _NEARLY_FULL_SPEED * speed_of(build)
     held = limited.machine.cards if limited is not None and limited.machine is not None else None
     if limited is not None and held is not None:
@@ -301,9 +304,8 @@ def repair(
         for place in ("board", "case", "supplies"):
             own = [c for c in candidates[place] if c.choice == getattr(have, place)]
             candidates[place] = own or candidates[place]
-    sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
     kept_rules = tuple(rule for rule in rules_of(same) if rule.id not in small)
-    tries = (_as_little_as_helps(candidates, sound, listing, have, kept_rules), (candidates, kept_rules))
+    tries = (_as_little_as_helps(candidates, sound, have, kept_rules), (candidates, kept_rules))
     solution = None
     for number, (candidates, rules) in enumerate(tries):
         if number and limited is not None:
@@ -359,19 +361,16 @@ def _held_to_limits(
 def _as_little_as_helps(
     candidates: dict[str, list[PartCandidate]],
     build: Build,
-    listing: Listing,
     have: Assembly,
     planned: Sequence[Rule],
 ) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
-    """Return candidates that replace only parts of broken rules, of rules on sums those that give; and the rules without
-    those in doubt about the parts that stay, those on parts that the list does not name, and the conditions under which
-    parts that stay were planned."""
+    """Return candidates that replace only parts of broken rules, of rules on sums those that give; and the rules on
+    these, with those that the list keeps: what it leaves open about parts that stay is as open afterwards."""
     rules = [
         (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
         for rule in planned
     ]
     broken = {check.rule for check in build.broken}
-    doubted = {check.rule for check in build.checks if not check.passed}
     touched = [places for rule, places in rules if rule.id in broken]
     free = set().union(*touched) - {"cards"}
     free_or_open = free | {"cards", "risers", "bridges"}
@@ -381,14 +380,8 @@ def _as_little_as_helps(
         else [one for one in found if one.choice == getattr(have, place)] or found
         for place, found in candidates.items()
     }
-    unnamed = {place for place in kept if getattr(listing.machine, place) is None}
-    conditions = {rule.id for rule in CONDITIONS}
-
-    def is_kept(rule: Rule, places: set[str]) -> bool:
-        is_settled = rule.id in doubted - broken or rule.id in conditions or bool(places & unnamed)
-        return not is_settled or bool(free & places)
-
-    return kept, tuple(rule for rule, places in rules if is_kept(rule, places))
+    judged = broken | {check.rule for check in build.checks if check.passed}
+    return kept, tuple(rule for rule, places in rules if rule.id in judged or free & places)
 
 
 _LEAST_LIMIT_ALONE: Final = 0.8

@@ -314,3 +314,21 @@ def test_a_card_without_a_model_draws_the_rated_power_of_its_kind(text: str, wat
     cards = read(text).machine.cards
     assert cards is not None
     assert {card.power_w for card in cards.cards} == {watts}
+
+
+@pytest.mark.parametrize(
+    ("title", "total"),
+    [
+        ("$300 ebay special, 40GB VRAM", 850.0),
+        ("Budget build, 48GB VRAM for $900", 850.0),
+        ("Schnäppchen, 48GB VRAM $900", 850.0),
+        ("My AI server, 48 GB of VRAM in total", 850.0),
+    ],
+)
+def test_a_title_with_the_price_of_all_parts_is_no_part(title: str, total: float, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{title}\n2x Tesla P40 $200 each\nEPYC 7302 $150\n64GB DDR4 ECC $100\nROMED8-2T $200\n")
+    found = read_listing(path, price_book())
+    assert found.total_usd == total
+    assert not found.unknown
+    assert len(found.lines) == 4
