@@ -122,6 +122,8 @@ class _Piece:
     """Place in the text of the line."""
     bracket: int
     """Place where a bracket opens that closes directly before the piece; -1 if none does."""
+    is_wanted: bool = False
+    """Whether a verb of a wish stands ahead of the piece or behind it."""
     is_inside: bool = False
     """Whether the price of a machine, behind brackets with its parts, includes it."""
 
@@ -146,14 +148,21 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     found = [part for one in found for part in _split_off_bridge(one)]
     included = [replace(one, is_included=one.is_included or line.is_included) for one in found]
     found = [
-        replace(one, block=one.block or line.block, is_owned=line.is_owned or one.is_owned)
+        replace(
+            one,
+            block=one.block or line.block,
+            is_owned=(line.is_owned or one.is_owned) and not one.is_wanted,
+            usd=None if one.is_wanted and line.is_owned and not one.usd else one.usd,
+        )
         for one in included
     ]
     if not line.is_owned or len(found) == 1:
         return found
     # In a row of what is there, what has a price is bought beside it.
     return [
-        replace(one, usd=0.0)
+        one
+        if one.is_wanted
+        else replace(one, usd=0.0)
         if one.usd is None and not one.unread_price and not one.is_included
         else replace(one, is_owned=not one.usd)
         for one in found
@@ -162,6 +171,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     """Return the line of one part without the words of a sentence around it."""
+    line = replace(line, is_wanted=piece.is_wanted)
     if piece.kind == "bridge" or (piece.kind == "psu" and piece.mentions):
         line = replace(line, category=piece.kind)
     if piece.text == plain_text(line):
@@ -205,13 +215,22 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
                 names = tuple(text[one.start : one.end] for one in own)
                 joint = "run" if number else joined
                 bracket = text.rfind("(", 0, begin) if text[:begin].rstrip().endswith(")") else -1
-                pieces.append(_Piece(words, kind, joint, names, group, sentence, is_own, begin, bracket))
+                is_wanted = bool(own) and _is_wanted(text, start_of(text, begin, own[0]), own[-1].end)
+                pieces.append(
+                    _Piece(words, kind, joint, names, group, sentence, is_own, begin, bracket, is_wanted)
+                )
         if sign is not None:
             start = sign.end()
             joined = next(name for name, value in sign.groupdict().items() if value is not None)
             group += joined == "hard"
             sentence += re.search(r"[.?!]", sign.group()) is not None
     return pieces
+
+
+def _is_wanted(text: str, start: int, end: int) -> bool:
+    """Whether a verb of a wish stands ahead of a part (`want to put in an RTX 3090`) or behind it."""
+    behind = regex("remark.wanted_behind").match(text, end)
+    return behind is not None or regex("remark.wanted_ahead").search(text[:start]) is not None
 
 
 def _is_heading(text: str) -> bool:
@@ -603,6 +622,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
             text=piece.text,
             category=read.category or kind,
             is_included=piece.is_inside or read.is_included,
+            is_wanted=piece.is_wanted,
             # A question may name parts again that the row lists.
             block=QUESTION if regex("piece.asked").match(plain_text(line), piece.start) else 0,
         )

@@ -91,6 +91,8 @@ class Remarks:
     """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
     is_running: bool = False
     """Whether the list asks for the next parts, or speaks of a machine that its owner uses."""
+    is_present: bool = False
+    """Whether the list calls its machine the present one."""
 
 
 def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
@@ -109,6 +111,7 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     found.pooled_gb = max((int(pool[1] or pool[2]) for pool in pools), default=0)
     found.upgrade_usd = _upgrade_sum(lines)
     found.is_running = found.upgrade_usd is not None or _speaks_of_own_machine(lines)
+    found.is_present = any(regex("remark.present").search(line.text) for line in lines)
     seen: list[str] = []
     for line in map(_without_wish, lines):
         text = plain_text(line)
@@ -503,13 +506,13 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
             sold = [regex("remark.sells").search(f"{words} {name}") is not None for words, name in sides]
             # What is there costs nothing, whatever is chosen.
             if _speaks_of_own_machine(lines) or any(sold):
-                ahead = [_as_owned(one) for one in ahead]
+                ahead = [as_owned(one) for one in ahead]
             behind = [
                 *([replace(read_line(rest, line.where), text=rest)] if rest else []),
                 *lines[place + 1 :],
             ]
             if any(sold):
-                behind = [_as_owned(one) for one in behind]
+                behind = [as_owned(one) for one in behind]
             chosen = [replace(read_line(name, line.where), text=name) for name in names]
             for number, words in enumerate(_sides_of(line.text, names)):
                 is_counted = regex("remark.one_more").search(names[number]) is not None
@@ -534,7 +537,7 @@ def _is_whole(text: str) -> bool:
     return bool(find_systems(text)) or is_of_a_laptop(text)
 
 
-def _as_owned(line: TypedLine) -> TypedLine:
+def as_owned(line: TypedLine) -> TypedLine:
     """Return a line of what the owner has, which costs nothing unless it says what it did."""
     is_priced = line.usd is not None or bool(line.unread_price)
     return line if is_priced else replace(line, usd=0.0, is_owned=True)

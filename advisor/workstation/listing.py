@@ -23,6 +23,7 @@ from advisor.workstation.line_pieces import (
     with_price_of_title,
 )
 from advisor.workstation.list_remarks import (
+    as_owned,
     read_remarks,
     split_alternatives,
     with_additions,
@@ -352,6 +353,10 @@ class _ListingReader(PartReader):
         split = [part for line in present for part in split_line(line)]
         lines, repeated = without_repetitions(split or present)
         self._notes += repeated
+        is_changed = bool(remarks.swaps or remarks.additions) or any(line.is_wanted for line in lines)
+        if remarks.is_present or (remarks.is_running and is_changed):
+            # What joins a machine that is there is bought, the rest is not.
+            lines = [line if line.is_wanted else as_owned(line) for line in lines]
         lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
         self._notes += added
         lines = self._without_replaced(self._without_remarks_on_cards(lines))

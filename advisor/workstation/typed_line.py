@@ -58,6 +58,8 @@ class TypedLine:
     its parts; empty if there is none."""
     is_owned: bool = False
     """Whether the list says that its owner has the part."""
+    is_wanted: bool = False
+    """Whether a sentence says that its writer wants the part."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
     beside: tuple[str, ...] = ()

@@ -254,3 +254,40 @@ def test_words_of_a_sentence_that_say_nothing_of_a_card_are_no_part_of_its_name(
 ) -> None:
     cards = [line.what for line in read(text, tmp_path).lines if find_card_name(line.what) is not None]
     assert cards == [what]
+
+
+@pytest.mark.parametrize(
+    ("text", "bought"),
+    [
+        (
+            "Current PC: {rest}, GTX 1080 Ti\nI want to replace the 1080 Ti with an RTX 5090. What else?",
+            ["rtx-5090"],
+        ),
+        ("My current PC: {rest}, Want to put in an RTX 3090", ["rtx-3090"]),
+        (
+            "Aktueller PC: {rest}\nIch möchte eine gebrauchte RTX 3090 einbauen. Reicht das Netzteil?",
+            ["rtx-3090"],
+        ),
+        (
+            "Mi PC actual: {rest}, RTX 3060 12GB\nQuiero añadir otra RTX 3060 12GB, ¿vale la pena?",
+            ["rtx-3060-12gb"],
+        ),
+        ("Текущий ПК: {rest}\nХочу поставить RTX 3090, хватит ли БП?", ["rtx-3090"]),
+        ("Can I add an RTX 3090 to my PC: {rest}?", ["rtx-3090"]),
+        ("Current rig:\n- Ryzen 5 5600\n- B550 Tomahawk\n- RM750x\nI want to add an RTX 3090.", ["rtx-3090"]),
+        ("Current build: {rest}, RTX 3090. Does it run 32B?", []),
+    ],
+)
+def test_what_is_there_costs_nothing_and_what_joins_it_does(
+    text: str, bought: list[str], tmp_path: Path
+) -> None:
+    listing = read(text.format(rest=REST), tmp_path)
+    paid = [line for line in listing.bill if line.unit_price_usd]
+    assert [line.category for line in paid] == ["gpu"] * len(bought)
+    assert set(bought) <= set(accelerators_of(listing))
+    assert not listing.unknown
+
+
+def test_a_machine_that_the_plan_replaces_owns_no_part_of_the_plan(tmp_path: Path) -> None:
+    text = "Upgrading from my current PC (GTX 1080 Ti). The plan:\nRTX 3090\nRyzen 9 5950X\n64GB DDR4\nRM850x"
+    assert all(line.unit_price_usd for line in read(text, tmp_path).bill)
