@@ -11,7 +11,7 @@ from typing import Any, Final
 from advisor.catalog import parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_json, read_text, read_toml
-from advisor.catalog.part_prices import PriceBook, price_of
+from advisor.catalog.part_prices import PriceBook, listed_price_of
 from advisor.catalog.schema.part import Part, RamKit, System
 from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
@@ -560,7 +560,7 @@ class _ListingReader(PartReader):
             rows = {place: one for place, one in rows.items() if one.line.is_of_column}
         ratios: dict[int, tuple[float, float]] = {}
         for place, one in rows.items():
-            price = price_of(one.part, self._book) if one.part is not None else None
+            price = listed_price_of(one.part, self._book) if one.part is not None else None
             if price is not None and one.line.usd:
                 usual = USUAL_SHARE_OF_MEMORY if isinstance(one.part, RamKit) else 1.0
                 ratios[place] = (one.line.usd / (price.usd * one.count), usual)
@@ -685,7 +685,7 @@ class _ListingReader(PartReader):
 
     def _with_plausible_price(self, line: TypedLine, part: Part | None, count: int) -> TypedLine:
         """Return the line with its price taken as that of each part, if no other reading is near the catalog's."""
-        price = price_of(part, self._book) if part is not None else None
+        price = listed_price_of(part, self._book) if part is not None else None
         num = num_pieces(line)
         if price is None or line.usd is None or num < 2 or line.says_whole_or_each:
             return line
@@ -708,14 +708,14 @@ class _ListingReader(PartReader):
         return with_factor(line)
 
     def _catalog_usd(self, part: Part | None, count: int) -> float | None:
-        price = price_of(part, self._book) if part is not None else None
+        price = listed_price_of(part, self._book) if part is not None else None
         return None if price is None else price.usd * count
 
     def _bill_line(self, read: "_ReadLine") -> PartLine:
         line = read.line
         part = read.part
         count = read.count
-        price = price_of(part, self._book) if part is not None and line.usd is None else None
+        price = listed_price_of(part, self._book) if part is not None and line.usd is None else None
         found = PartLine(read.category, line.what, count, flags=("not judged",))
         if part is not None:
             found = part_line(read.category, part, count, price)

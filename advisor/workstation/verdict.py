@@ -11,6 +11,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu
 from advisor.catalog.units import GB, GIB
+from advisor.simulator.quantity import Quantity
 from advisor.workstation.asked import memory_bytes
 from advisor.workstation.assembly import (
     SERVER,
@@ -44,7 +45,15 @@ from advisor.workstation.planner import (
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
 from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_most, check_of, holds
-from advisor.workstation.rules_fit import card_length, card_room, drive, model_memory, ram_loading, slots
+from advisor.workstation.rules_fit import (
+    card_length,
+    card_room,
+    drive,
+    memory_speed,
+    model_memory,
+    ram_loading,
+    slots,
+)
 from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
 from advisor.workstation.rules_power import (
     EXCURSION,
@@ -124,6 +133,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     as_listed = replace(question, setting=replace(question.setting, storage_needed_bytes=room))
     market = rent_market(question)
     build = build_from_lines("your list", listing.machine, listing.bill, as_listed, market)
+    build = _with_rate_of_kit(build, listing.machine, as_listed, market)
     if listing.system is not None:
         num_joined = listing.num_systems if can_join(listing.system) else 1
         build = system_as_listed(build, listing.system, num_joined, question, market)
@@ -174,6 +184,42 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         why = f"no parts with a price are faster for the money of the list{left_out}"
         return Verdict(build, total, repaired, None, why)
     return Verdict(build, total, repaired, fastest)
+
+
+def _with_rate_of_kit(build: Build, machine: Assembly, question: Question, market: RentMarket) -> Build:
+    """Return a build whose CPU reads layers from modules that usually stay below the rating of their kit with the speed
+    at that rating in the ranges of its speeds: of boards that train such modules to it no record tells."""
+    run = build.performance
+    memory = machine.memory
+    cpu = machine.cpu
+    if run is None or not run.run.on_cpu or memory is None or cpu is None:
+        return build
+    check = memory_speed.check(machine, question.setting)
+    if check is None or check.passed:
+        return build
+    kind = memory.kit.ram_type
+    limits = {**cpu.series.ram_full_mts, kind: memory.kit.speed_mts}
+    rated = cpu.model_copy(update={"series": cpu.series.model_copy(update={"ram_full_mts": limits})})
+    faster = build_from_lines(build.name, replace(machine, cpu=rated), build.parts, question, market)
+    if faster.performance is None or not faster.performance.run.on_cpu:
+        return build
+    wide = replace(
+        run,
+        run=replace(
+            run.run,
+            output_tokens_per_s=_reaching(
+                run.run.output_tokens_per_s, faster.performance.decode_tokens_per_s
+            ),
+        ),
+        output_tokens_per_s=_reaching(run.output_tokens_per_s, faster.performance.output_tokens_per_s),
+        rate_of_kit=faster.performance.decode_tokens_per_s.value,
+    )
+    return replace(build, performance=wide)
+
+
+def _reaching(found: Quantity, faster: Quantity) -> Quantity:
+    """Return a rate whose range ends where that of a faster one does."""
+    return replace(found, high=max(found.high, faster.high))
 
 
 _OF_CARD_SIZE: Final = {

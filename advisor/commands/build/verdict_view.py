@@ -144,6 +144,8 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         split = "" if fit else f" ({run.run.split})"
         speed = f"at about {rate:.3g} {run.run.unit}{split}{slow_words(rate, question)}"
         partly = ", but not on its cards alone" if fit else ""
+        if run.rate_of_kit:
+            fit += f" At the rating of its kit, main memory would give about {run.rate_of_kit:.3g} tokens/s."
         return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}{partly}, {speed}.{fit}"
     if asked == "lanes":
         return _lanes_words(verdict, question)

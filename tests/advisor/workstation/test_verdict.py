@@ -435,3 +435,32 @@ def test_narrow_cables_tell_the_lanes_of_the_cards() -> None:
     assert "riser-lanes" in rules
     assert "pcie-lanes" not in rules
     assert rules["pcie-generation"].limit == 1.0
+
+
+@pytest.mark.parametrize(
+    ("host", "reaches"),
+    [
+        ("Ryzen 9 9900X, X670E ProArt, 192GB DDR5-5200 (4x48GB)", True),
+        ("Core Ultra 7 265K, Z890 Tomahawk, 192GB DDR5-6400 (4x48GB)", True),
+        ("Ryzen 9 9900X, X670E ProArt, 96GB DDR5-5200 (2x48GB)", False),
+        ("Ryzen 9 5950X, B550 Tomahawk, 128GB DDR4-3200 (4x32GB)", False),
+    ],
+)
+def test_four_modules_may_reach_the_rating_of_their_kit(host: str, reaches: bool) -> None:
+    """Boards seldom train four modules of DDR5 to their rating: the range holds both, whatever the CPU reads."""
+    lines = ["RTX 3090", *host.split(", ")]
+    question = Question(MachineLoad(models.get("gpt-oss-120b").record))
+    run = judge_listing(
+        read_listing(None, price_book(), lines), question, price_book(), better=False
+    ).build.performance
+    assert run is not None
+    assert run.run.on_cpu
+    assert (run.rate_of_kit > 0.0) == reaches
+    if reaches:
+        rate = run.decode_tokens_per_s
+        assert rate.value < run.rate_of_kit < rate.high
+
+
+def test_a_card_that_shops_no_longer_have_costs_what_it_does_second_hand() -> None:
+    bill = read_listing(None, price_book(), ["RTX 3090 Ti", "RTX 4090"]).bill
+    assert [(line.condition, line.unit_price_usd) for line in bill] == [("used", 850.0), ("new", 1900.0)]
