@@ -327,7 +327,7 @@ def repair(
         return None
     sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
     is_of_place = {check.rule for check in sound.broken} <= {circuit.id}
-    limited = _held_to_limits(sound, listing, question, book, market)
+    limited = _with_limits(sound, listing, question, book, market)
     least = _NEARLY_FULL_SPEED * speed_of(build)
     held = limited.machine.cards if limited is not None and limited.machine is not None else None
     if limited is not None and held is not None:
@@ -386,7 +386,7 @@ def _caps_w(build: Build, cards: Cards) -> list[float]:
     return [cap_w(load.actual, load.limit, cards, _CAPPED[load.rule]) for load in loads]
 
 
-def _held_to_limits(
+def _with_limits(
     build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
 ) -> Build | None:
     """Return the machine of a list with its cards held to the power under which it keeps every rule; None if another
