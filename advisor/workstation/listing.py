@@ -23,6 +23,7 @@ from advisor.workstation.line_pieces import (
     with_price_of_title,
 )
 from advisor.workstation.list_remarks import (
+    Remarks,
     as_owned,
     read_remarks,
     split_alternatives,
@@ -351,16 +352,7 @@ class _ListingReader(PartReader):
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
         split = [part for line in present for part in split_line(line)]
-        lines, repeated = without_repetitions(split or present)
-        self._notes += repeated
-        is_changed = bool(remarks.swaps or remarks.additions) or any(line.is_wanted for line in lines)
-        if remarks.is_present or (remarks.is_running and is_changed):
-            # What joins a machine that is there is bought, the rest is not.
-            lines = [line if line.is_wanted else as_owned(line) for line in lines]
-        lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
-        self._notes += added
-        lines = self._without_replaced(self._without_remarks_on_cards(lines))
-        lines = self._without_asides(lines)
+        lines, added = self._with_remarks(split or present, remarks)
         self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
@@ -424,6 +416,22 @@ class _ListingReader(PartReader):
             has_unnamed_cards=self._has_unnamed_cards,
             num_added=sum(one.new.quantity for one in remarks.additions) if added else 0,
         )
+
+    def _with_remarks(
+        self, split: Sequence[TypedLine], remarks: Remarks
+    ) -> tuple[list[TypedLine], tuple[str, ...]]:
+        """Return the parts of a list once each, after the swaps and the additions of its sentences, and notes on the
+        additions."""
+        lines, repeated = without_repetitions(split)
+        self._notes += repeated
+        is_changed = bool(remarks.swaps or remarks.additions) or any(line.is_wanted for line in lines)
+        if remarks.is_present or (remarks.is_running and is_changed):
+            # What joins a machine that is there is bought, the rest is not.
+            lines = [line if line.is_wanted else as_owned(line) for line in lines]
+        lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
+        self._notes += added
+        lines = self._without_replaced(self._without_remarks_on_cards(lines))
+        return self._without_asides(lines), added
 
     def _without_replaced(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
         """Return lines without the owned parts of a kind of which a machine has one, and the list buys another, and

@@ -339,17 +339,7 @@ def repair(
     have = with_unnamed_rest(listing)
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
-    candidates = all_candidates(same.load, same.setting, book, limits, have=have)
-    candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    advice = parts.advised_supply(cards.accelerators)
-    least_w = 0.0 if advice is None else advice.watts
-    candidates["supplies"] = [c for c in candidates["supplies"] if not c.usd or c.choice.power_w >= least_w]
-    board = listing.machine.board
-    if board is not None and SERVER in board.flags:
-        # A machine that is sold whole stays whole: its supply and its case fit no other board, and it takes no other.
-        for place in ("board", "case", "supplies"):
-            own = [c for c in candidates[place] if c.choice == getattr(have, place)]
-            candidates[place] = own or candidates[place]
+    candidates = _candidates_of_mend(same, cards, have, book)
     kept_rules = tuple(rule for rule in rules_of(same) if rule.id not in small)
     tries = (_as_little_as_helps(candidates, sound, have, kept_rules), (candidates, kept_rules))
     solution = None
@@ -373,6 +363,25 @@ def repair(
     if limited is not None and still_held and speed_of(limited) >= _NEARLY_FULL_SPEED * speed_of(mended):
         return limited
     return mended
+
+
+def _candidates_of_mend(
+    same: Question, cards: Cards, have: Assembly, book: PriceBook
+) -> dict[str, list[PartCandidate]]:
+    """Return the parts among which a mend chooses: as many cards of the accelerator, supplies that its maker advises,
+    and the own board, case and supply of a machine that is sold whole."""
+    candidates = all_candidates(same.load, same.setting, book, same.limits, have=have)
+    candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
+    advice = parts.advised_supply(cards.accelerators)
+    least_w = 0.0 if advice is None else advice.watts
+    candidates["supplies"] = [c for c in candidates["supplies"] if not c.usd or c.choice.power_w >= least_w]
+    board = have.board
+    if board is not None and SERVER in board.flags:
+        # A machine that is sold whole stays whole: its supply and its case fit no other board, and it takes no other.
+        for place in ("board", "case", "supplies"):
+            own = [c for c in candidates[place] if c.choice == getattr(have, place)]
+            candidates[place] = own or candidates[place]
+    return candidates
 
 
 _CAPPED: Final = {psu_headroom.id: 1.0, circuit.id: 1.0, psu_transient.id: EXCURSION}
