@@ -113,6 +113,21 @@ def price_of(part: Part, book: PriceBook) -> PartPrice | None:
     return next((price for price in found if price.basis == "user"), found[0] if found else None)
 
 
+_LATER_USED: Final = datetime.timedelta(days=180)
+"""Time by which a second-hand price is younger than the median of shops from which a card counts as sold second-hand
+alone. Own choice: shops keep old prices of what is no longer made."""
+
+
+def listed_price_of(part: Part, book: PriceBook) -> PartPrice | None:
+    """Return the price of a part that a list names without one: `price_of`, or the second-hand price of a part for
+    which shops have had no price for `_LATER_USED`."""
+    found = price_of(part, book)
+    used = next((book[key] for name in part.price_classes if (key := f"{USED}{name}") in book), None)
+    if found is None or used is None or found.basis != "estimate":
+        return found
+    return used if used.observed_on - found.observed_on > _LATER_USED else found
+
+
 def read_part_prices(path: Path) -> dict[str, PartPrice]:
     """Return the rows of the user's own file: part (a name, an id or a class), usd, observed_on; usd_low, usd_high,
     condition, source and currency (USD) may follow.

@@ -16,6 +16,7 @@ from advisor.catalog.schema.part import (
     PLUGS_UNKNOWN,
     Board,
     Bridge,
+    CardRoom,
     Case,
     Cooler,
     Cpu,
@@ -525,6 +526,18 @@ def power_floors() -> Mapping[str, PowerFloor]:
     rows = read_csv(path, ("accelerator", "fraction", "basis", "observed_on", "source"))
     floors = [check_record(PowerFloor, cells, f"{path.name}: row {number}") for number, cells in rows]
     return {floor.accelerator: floor for floor in floors}
+
+
+@functools.cache
+def card_rooms() -> Mapping[str, CardRoom]:
+    """Return what rack servers take as a card, by the name of the machine; of an unlisted one nothing is known.
+
+    Raises: InputFileError: the bundled file is damaged.
+    """
+    path = FOLDER / "card_rooms.csv"
+    rows = read_csv(path, ("machine", "slots", "watts", "basis", "observed_on", "source"))
+    found = [check_record(CardRoom, cells, f"{path.name}: row {number}") for number, cells in rows]
+    return {one.machine: one for one in found}
 
 
 USUAL_SUPPLIES_W: Final = (450, 550, 650, 750, 850, 1000, 1200, 1300, 1500, 1600, 1800, 2000, 2200)

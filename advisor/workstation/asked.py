@@ -89,14 +89,18 @@ def weight_bytes(model: Model) -> float:
     return parameter_count(model).total * _BYTES_PER_WEIGHT
 
 
+def _sentence_ahead(text: str) -> str:
+    """Return the last sentence of a text, which ends with its row at the latest."""
+    return text.rstrip(" .\n").rpartition("\n")[2].rpartition(".")[2]
+
+
 def questions_in(text: str) -> tuple[Asked, ...]:
-    """Return what the sentences of a text ask: whether the supply is enough, whether the machine runs the model, what
-    narrow links cost, whether the parts fit the case, which slots the cards take, what a bridge
-    brings, and whether an adapter does for a card's
-    plug."""
+    """Return what the sentences of a text ask: whether the supply is enough, or why the machine switches off; whether
+    the machine runs the model; what narrow links cost; whether the parts fit the case; which slots the cards take; what
+    a bridge brings; and whether an adapter does for a card's plug."""
     sentences = [
         # `The supply has 900 W. Is that enough?` speaks of what stands before it.
-        f"{text[: found.start()].rstrip(' .').rpartition('.')[2]} {found.group()}"
+        f"{_sentence_ahead(text[: found.start()])} {found.group()}"
         if regex("question.pronoun").match(found.group())
         else found.group()
         for found in regex("question.sentence").finditer(text)
@@ -105,7 +109,9 @@ def questions_in(text: str) -> tuple[Asked, ...]:
     of_model = [one for one in sentences if model_names_in(one)]
     asked: list[Asked] = []
     # A number of watts alone may be that of a card: `Is 450 W too hot?`
-    if any(_ENOUGH.search(one) or regex("question.supply").search(one) for one in of_supply):
+    asks_of_supply = any(_ENOUGH.search(one) or regex("question.supply").search(one) for one in of_supply)
+    # A machine that switches off under load does so by its supply before anything else.
+    if asks_of_supply or any(regex("question.restarts").search(one) for one in sentences):
         asked.append("supply")
     if any(
         regex("question.runs").search(one)

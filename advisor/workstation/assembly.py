@@ -232,6 +232,11 @@ def running_power_w(cards: Cards | None, cpu: Cpu | None) -> float:
     return OTHERS_W + (cards.power_w if cards else 0.0) + cpu_w
 
 
+def is_rack_server(board: Board) -> bool:
+    """Whether a board is that of a server sold whole for a rack, whose hot-plug supplies have no leads."""
+    return SERVER in board.flags and TOWER not in board.flags
+
+
 def slot_widths(cards: Cards) -> tuple[int, ...]:
     """Return the number of whole slots that each card covers."""
     return tuple(math.ceil(card.slots - 1e-9) for card in cards.cards)

@@ -9,7 +9,7 @@ from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Bridge
-from advisor.workstation.card_names import find_card_name
+from advisor.workstation.card_names import DECORATION, find_card_name
 from advisor.workstation.foreign_words import regex, whole
 from advisor.workstation.mentions import (
     PROPERTY_WORDS,
@@ -20,6 +20,7 @@ from advisor.workstation.mentions import (
     maker_words,
     mentions_in,
     model_names_in,
+    words_of_cards,
 )
 from advisor.workstation.part_names import (
     FILLER,
@@ -40,6 +41,7 @@ from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import (
     LABELS,
     QUESTION,
+    SPOKEN,
     TypedLine,
     plain_text,
     read_line,
@@ -90,6 +92,7 @@ def names_no_part(text: str) -> bool:
         or regex("piece.greeting").match(text) is not None
         or (not mentions and regex("row.sum_words").match(text) is not None)
         or regex("piece.condition").fullmatch(text) is not None
+        or regex("piece.video_memory").fullmatch(text.strip(" .!")) is not None
         or is_absent
         or (regex("piece.of_a_warranty").match(text) is not None and regex("piece.sum").search(text) is None)
         or (regex("piece.software").match(text) is not None and kind_in(text) in (None, "other"))
@@ -119,6 +122,8 @@ class _Piece:
     """Place in the text of the line."""
     bracket: int
     """Place where a bracket opens that closes directly before the piece; -1 if none does."""
+    is_wanted: bool = False
+    """Whether a verb of a wish stands ahead of the piece or behind it."""
     is_inside: bool = False
     """Whether the price of a machine, behind brackets with its parts, includes it."""
 
@@ -143,14 +148,21 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     found = [part for one in found for part in _split_off_bridge(one)]
     included = [replace(one, is_included=one.is_included or line.is_included) for one in found]
     found = [
-        replace(one, block=one.block or line.block, is_owned=line.is_owned or one.is_owned)
+        replace(
+            one,
+            block=one.block or line.block,
+            is_owned=(line.is_owned or one.is_owned) and not one.is_wanted,
+            usd=None if one.is_wanted and line.is_owned and not one.usd else one.usd,
+        )
         for one in included
     ]
     if not line.is_owned or len(found) == 1:
         return found
     # In a row of what is there, what has a price is bought beside it.
     return [
-        replace(one, usd=0.0)
+        one
+        if one.is_wanted
+        else replace(one, usd=0.0)
         if one.usd is None and not one.unread_price and not one.is_included
         else replace(one, is_owned=not one.usd)
         for one in found
@@ -159,6 +171,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
 def _without_words_around(line: TypedLine, piece: _Piece) -> TypedLine:
     """Return the line of one part without the words of a sentence around it."""
+    line = replace(line, is_wanted=piece.is_wanted)
     if piece.kind == "bridge" or (piece.kind == "psu" and piece.mentions):
         line = replace(line, category=piece.kind)
     if piece.text == plain_text(line):
@@ -189,7 +202,8 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
         end = sign.start() if sign is not None else len(text)
         inside = [one for one in mentions if start <= one.start < end]
         for number, (begin, stop, own) in enumerate(_runs(text, start, end, inside)):
-            words = _without_sentence(text, begin, stop, own)
+            is_spoken = line.block in SPOKEN or regex("piece.asked").match(text, begin) is not None
+            words = _without_sentence(text, begin, stop, own, is_spoken=is_spoken)
             is_ahead = sign is not None and ":" in sign.group() and not own and stop == end
             is_asked = words.endswith("?") or (sign is not None and "?" in sign.group() and stop == end)
             # A number that is none of a language model can be that of a part which no record holds.
@@ -201,13 +215,22 @@ def _pieces_of(line: TypedLine) -> list[_Piece]:
                 names = tuple(text[one.start : one.end] for one in own)
                 joint = "run" if number else joined
                 bracket = text.rfind("(", 0, begin) if text[:begin].rstrip().endswith(")") else -1
-                pieces.append(_Piece(words, kind, joint, names, group, sentence, is_own, begin, bracket))
+                is_wanted = bool(own) and _is_wanted(text, start_of(text, begin, own[0]), own[-1].end)
+                pieces.append(
+                    _Piece(words, kind, joint, names, group, sentence, is_own, begin, bracket, is_wanted)
+                )
         if sign is not None:
             start = sign.end()
             joined = next(name for name, value in sign.groupdict().items() if value is not None)
             group += joined == "hard"
             sentence += re.search(r"[.?!]", sign.group()) is not None
     return pieces
+
+
+def _is_wanted(text: str, start: int, end: int) -> bool:
+    """Whether a verb of a wish stands ahead of a part (`want to put in an RTX 3090`) or behind it."""
+    behind = regex("remark.wanted_behind").match(text, end)
+    return behind is not None or regex("remark.wanted_ahead").search(text[:start]) is not None
 
 
 def _is_heading(text: str) -> bool:
@@ -305,8 +328,11 @@ def start_of(text: str, least: int, mention: Mention) -> int:
     return start
 
 
-def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mention]) -> str:
-    """Return the words of a span without those of a sentence before its first and behind its last mention."""
+def _without_sentence(
+    text: str, start: int, end: int, mentions: Sequence[Mention], *, is_spoken: bool
+) -> str:
+    """Return the words of a span without those of a sentence before its first and behind its last mention; of a spoken
+    card, without all words behind it from the first that no card has, if they say nothing about the card."""
     if mentions:
         first = start_of(text, start, mentions[0])
         stops = list(regex("piece.stop").finditer(text, start, first))
@@ -315,14 +341,41 @@ def _without_sentence(text: str, start: int, end: int, mentions: Sequence[Mentio
         if model_names_in(text[start:first]) or (is_counted and re.search(r"\d", text[start:first]) is None):
             start = first  # behind a language model, or words ahead of a number of pieces
         tail = regex("piece.stop").search(text, mentions[-1].end, end)
-        if tail is not None:  # of the words behind it, prices and numbers stay
-            told = regex("piece.of_a_count").search(text, tail.start(), end)
-            return f"{text[start : tail.start()]} {text[told.start() : end] if told else ''}".strip(" ,;:(")
-    elif (lead := regex("piece.stops").match(text, start, end)) and kind_in(
-        text[lead.end() : end]
-    ) is not None:
+        last = end if tail is None else tail.start()
+        if is_spoken and mentions[-1].kind == "gpu":
+            last = _end_of_card(text, mentions[-1].end, last)
+        # Of the words behind the first of a sentence, prices and numbers stay.
+        told = regex("piece.of_a_count").search(text, tail.start(), end) if tail is not None else None
+        return f"{text[start:last]} {text[told.start() : end] if told else ''}".strip(" ,;:").rstrip(" ,;:(")
+    if (lead := regex("piece.stops").match(text, start, end)) and kind_in(text[lead.end() : end]) is not None:
         start = lead.end()
     return text[start:end].strip(" ,;:")
+
+
+_OF_A_CARD: Final = (
+    "part.power_limit",
+    "part.on_risers",
+    "name.dock",
+    "name.switch",
+    "name.radiator",
+    "name.has_fans",
+    "name.card_width",
+    "piece.bridge_words",
+    "piece.of_a_count",
+)
+"""Patterns of words behind a card that say how many there are, how they are cooled, limited or connected."""
+
+
+def _end_of_card(text: str, start: int, end: int) -> int:
+    """Return where the words of a card end that a sentence names, of which `start` is the end of the mention."""
+    if any(regex(name).search(text, start, end) for name in _OF_A_CARD):
+        return end
+    known = words_of_cards() | maker_words() | DECORATION
+    for word in re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)*", text[start:end]):
+        plain = plain_words(word.group())
+        if plain and not set(plain.split()) <= known and not is_generic(plain):
+            return start + word.start()
+    return end
 
 
 def _merge(pieces: Sequence[_Piece], line: TypedLine) -> list[_Piece]:
@@ -569,6 +622,7 @@ def _with_prices(line: TypedLine, pieces: Sequence[_Piece]) -> list[TypedLine]:
             text=piece.text,
             category=read.category or kind,
             is_included=piece.is_inside or read.is_included,
+            is_wanted=piece.is_wanted,
             # A question may name parts again that the row lists.
             block=QUESTION if regex("piece.asked").match(plain_text(line), piece.start) else 0,
         )

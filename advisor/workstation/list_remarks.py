@@ -91,6 +91,8 @@ class Remarks:
     """Sum for which the list asks for the next parts [USD], 0 if it names none; None if it asks for none."""
     is_running: bool = False
     """Whether the list asks for the next parts, or speaks of a machine that its owner uses."""
+    is_present: bool = False
+    """Whether the list calls its machine the present one."""
 
 
 def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
@@ -109,6 +111,7 @@ def read_remarks(typed: Sequence[TypedLine]) -> Remarks:
     found.pooled_gb = max((int(pool[1] or pool[2]) for pool in pools), default=0)
     found.upgrade_usd = _upgrade_sum(lines)
     found.is_running = found.upgrade_usd is not None or _speaks_of_own_machine(lines)
+    found.is_present = any(regex("remark.present").search(line.text) for line in lines)
     seen: list[str] = []
     for line in map(_without_wish, lines):
         text = plain_text(line)
@@ -270,42 +273,60 @@ def with_swaps(lines: Sequence[TypedLine], swaps: Sequence[Swap]) -> list[TypedL
 
 
 def without_repetitions(lines: Sequence[TypedLine]) -> tuple[list[TypedLine], tuple[str, ...]]:
-    """Return lines of which a part that a sentence or a table names again counts once, and a note on each."""
-    found: list[TypedLine] = []
-    notes = []
-    for line in lines:
-        kind = line.category or kind_in(line.what)
-        old = next(
-            (
-                n
-                for n, one in enumerate(found)
-                if (one.category or kind_in(one.what)) == kind
-                and BOUGHT not in (one.block, line.block)
-                and not (kind == "psu" and regex("remark.one_more").search(line.text))
-                and (
-                    (one.block != line.block and (kind == "bridge" or _are_same(one, line)))
-                    or _words_alone(one, line, kind) is not None
-                )
-            ),
-            None,
-        )
-        if old is None:
-            found.append(line)
+    """Return lines of which a part that a sentence or a table names again counts once, and a note on each.
+
+    A row of the list says what the part is, how many pieces there are and what they cost; a title or a question, which
+    only speaks of the part, tells no more than what its row leaves open.
+    """
+    places = sorted(range(len(lines)), key=lambda place: lines[place].block in SPOKEN)
+    found: dict[int, TypedLine] = {}
+    first: dict[int, int] = {}
+    notes: dict[int, str] = {}
+    for place in places:
+        line = lines[place]
+        again = [other for other, one in found.items() if _is_named_again(one, line)]
+        if not again:
+            found[place] = line
+            first[place] = place
             continue
-        is_later = line.usd is not None or (line.is_included and found[old].usd is None)
-        priced = line if is_later else found[old]
-        bare = _words_alone(found[old], line, kind)
-        longer = max(found[old], line, key=lambda one: (one is not bare, len(one.what)))
-        found[old] = replace(
+        old = found[again[0]]
+        first[again[0]] = min(first[again[0]], place)
+        if line.block in SPOKEN and old.block not in SPOKEN:
+            # The number of pieces that a title tells is that of all rows of the part together.
+            is_only = len(again) == 1 and old.quantity == 1
+            is_priced = old.usd is not None or bool(old.unread_price) or old.is_included
+            found[again[0]] = replace(
+                old if is_priced else with_price_of(old, line),
+                quantity=line.quantity if is_only else old.quantity,
+                is_included=old.is_included or (line.is_included and not is_priced),
+            )
+            continue
+        is_later = line.usd is not None or (line.is_included and old.usd is None)
+        priced = line if is_later else old
+        bare = _words_alone(old, line, line.category or kind_in(line.what))
+        longer = max(old, line, key=lambda one: (one is not bare, len(one.what)))
+        found[again[0]] = replace(
             with_price_of(longer, priced),
-            quantity=max(found[old].quantity, line.quantity),
+            quantity=max(old.quantity, line.quantity),
             says_whole_or_each=priced.says_whole_or_each,
             is_included=priced.is_included,
             block=line.block,
         )
         if line.block not in SPOKEN:  # a question speaks of the parts of its list, and is answered
-            notes.append(f"{line.text.strip()!r} is named twice, and counts once")
-    return found, tuple(notes)
+            notes[place] = f"{line.text.strip()!r} is named twice, and counts once"
+    in_order = sorted(found, key=lambda place: first[place])
+    return [found[place] for place in in_order], tuple(notes[place] for place in sorted(notes))
+
+
+def _is_named_again(one: TypedLine, line: TypedLine) -> bool:
+    """Whether a line names the part of another one again, in a sentence or in a table."""
+    kind = line.category or kind_in(line.what)
+    if (one.category or kind_in(one.what)) != kind or BOUGHT in (one.block, line.block):
+        return False
+    if kind == "psu" and regex("remark.one_more").search(line.text):
+        return False
+    is_alike = one.block != line.block and (kind == "bridge" or _are_same(one, line))
+    return is_alike or _words_alone(one, line, kind) is not None
 
 
 def _are_same(line: TypedLine, other: TypedLine) -> bool:
@@ -485,13 +506,13 @@ def split_alternatives(lines: Sequence[TypedLine]) -> list[tuple[str, list[Typed
             sold = [regex("remark.sells").search(f"{words} {name}") is not None for words, name in sides]
             # What is there costs nothing, whatever is chosen.
             if _speaks_of_own_machine(lines) or any(sold):
-                ahead = [_as_owned(one) for one in ahead]
+                ahead = [as_owned(one) for one in ahead]
             behind = [
                 *([replace(read_line(rest, line.where), text=rest)] if rest else []),
                 *lines[place + 1 :],
             ]
             if any(sold):
-                behind = [_as_owned(one) for one in behind]
+                behind = [as_owned(one) for one in behind]
             chosen = [replace(read_line(name, line.where), text=name) for name in names]
             for number, words in enumerate(_sides_of(line.text, names)):
                 is_counted = regex("remark.one_more").search(names[number]) is not None
@@ -516,7 +537,7 @@ def _is_whole(text: str) -> bool:
     return bool(find_systems(text)) or is_of_a_laptop(text)
 
 
-def _as_owned(line: TypedLine) -> TypedLine:
+def as_owned(line: TypedLine) -> TypedLine:
     """Return a line of what the owner has, which costs nothing unless it says what it did."""
     is_priced = line.usd is not None or bool(line.unread_price)
     return line if is_priced else replace(line, usd=0.0, is_owned=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from advisor.catalog import parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_json, read_text, read_toml
-from advisor.catalog.part_prices import PriceBook, price_of
+from advisor.catalog.part_prices import PriceBook, listed_price_of
 from advisor.catalog.schema.part import Part, RamKit, System
 from advisor.workstation.assembly import SERVER, Assembly, Cards, Circuit, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
@@ -23,6 +23,8 @@ from advisor.workstation.line_pieces import (
     with_price_of_title,
 )
 from advisor.workstation.list_remarks import (
+    Remarks,
+    as_owned,
     read_remarks,
     split_alternatives,
     with_additions,
@@ -56,6 +58,7 @@ from advisor.workstation.typed_line import (
     price_number,
     read_line,
     with_factor,
+    without_price,
 )
 
 MOST_PARTS: Final = 256
@@ -339,22 +342,21 @@ class _ListingReader(PartReader):
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
+        unread = [line for line in typed if line.unread is not None]
+        typed = [line for line in typed if line.unread is None]
+        if not typed and unread and unread[0].unread is not None:
+            raise unread[0].unread
         remarks = read_remarks(typed)
         is_running = remarks.is_running or _is_told(typed) or any(line.is_printed for line in typed)
         typed = remarks.lines
         self._notes += [*map(str, remarks.swaps), *remarks.notes]
         present = self._without_title(typed)
         split = [part for line in present for part in split_line(line)]
-        lines, repeated = without_repetitions(split or present)
-        self._notes += repeated
-        lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
-        self._notes += added
-        lines = self._without_replaced(self._without_remarks_on_cards(lines))
-        lines = self._without_asides(lines)
+        lines, added = self._with_remarks(split or present, remarks)
         self._ram_type = next(filter(None, map(module_kind, lines)), "")
         self._note_counts_and_prices(lines, typed)
         lines = [self._with_bare_memory(self._without_threads(line), lines) for line in lines]
-        lines = _with_board_of_server(lines)
+        lines = [*_with_board_of_server(lines), *unread]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
@@ -414,6 +416,22 @@ class _ListingReader(PartReader):
             has_unnamed_cards=self._has_unnamed_cards,
             num_added=sum(one.new.quantity for one in remarks.additions) if added else 0,
         )
+
+    def _with_remarks(
+        self, split: Sequence[TypedLine], remarks: Remarks
+    ) -> tuple[list[TypedLine], tuple[str, ...]]:
+        """Return the parts of a list once each, after the swaps and the additions of its sentences, and notes on the
+        additions."""
+        lines, repeated = without_repetitions(split)
+        self._notes += repeated
+        is_changed = bool(remarks.swaps or remarks.additions) or any(line.is_wanted for line in lines)
+        if remarks.is_present or (remarks.is_running and is_changed):
+            # What joins a machine that is there is bought, the rest is not.
+            lines = [line if line.is_wanted else as_owned(line) for line in lines]
+        lines, added = with_additions(with_laptop_cards(with_swaps(lines, remarks.swaps)), remarks.additions)
+        self._notes += added
+        lines = self._without_replaced(self._without_remarks_on_cards(lines))
+        return self._without_asides(lines), added
 
     def _without_replaced(self, lines: Sequence[TypedLine]) -> list[TypedLine]:
         """Return lines without the owned parts of a kind of which a machine has one, and the list buys another, and
@@ -487,6 +505,14 @@ class _ListingReader(PartReader):
         ] or list(typed)
         title = present[0]
         present = with_price_of_title(present)
+        bare = without_price(title)
+        if present[0] is title and title.usd and len(present) > _LEAST_OF_A_PAGE and is_title(bare):
+            present = [bare, *present[1:]]
+            parts_usd = sum(line.usd or 0.0 for line in present)
+            self._notes.append(
+                f"{title.text.strip()!r}: the price of the list, ${title.usd:,.0f}, is left out: the prices of its "
+                f"parts sum to ${parts_usd:,.0f}"
+            )
         if title.text not in [line.text for line in present]:
             self._notes.append(f"{title.text.strip()!r} is read as the title of the list")
         are_labelled = sum(line.category is not None for line in present) >= _LABELS_OF_A_LIST
@@ -542,7 +568,7 @@ class _ListingReader(PartReader):
             rows = {place: one for place, one in rows.items() if one.line.is_of_column}
         ratios: dict[int, tuple[float, float]] = {}
         for place, one in rows.items():
-            price = price_of(one.part, self._book) if one.part is not None else None
+            price = listed_price_of(one.part, self._book) if one.part is not None else None
             if price is not None and one.line.usd:
                 usual = USUAL_SHARE_OF_MEMORY if isinstance(one.part, RamKit) else 1.0
                 ratios[place] = (one.line.usd / (price.usd * one.count), usual)
@@ -589,6 +615,12 @@ class _ListingReader(PartReader):
 
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
+        if line.unread is not None:
+            reason = line.unread.what.removeprefix(f"{line.where}: ")
+            why = line.unread.why or "no word of it is that of a part"
+            part = f"row {line.text.strip()!r} is not read ({reason})"
+            self._unknown.append(UnknownPartError(line.where, part, why=why, fix=line.unread.fix))
+            return "unknown"
         try:
             return line.category or category_of(line)
         except UnknownPartError as error:
@@ -661,7 +693,7 @@ class _ListingReader(PartReader):
 
     def _with_plausible_price(self, line: TypedLine, part: Part | None, count: int) -> TypedLine:
         """Return the line with its price taken as that of each part, if no other reading is near the catalog's."""
-        price = price_of(part, self._book) if part is not None else None
+        price = listed_price_of(part, self._book) if part is not None else None
         num = num_pieces(line)
         if price is None or line.usd is None or num < 2 or line.says_whole_or_each:
             return line
@@ -684,14 +716,14 @@ class _ListingReader(PartReader):
         return with_factor(line)
 
     def _catalog_usd(self, part: Part | None, count: int) -> float | None:
-        price = price_of(part, self._book) if part is not None else None
+        price = listed_price_of(part, self._book) if part is not None else None
         return None if price is None else price.usd * count
 
     def _bill_line(self, read: "_ReadLine") -> PartLine:
         line = read.line
         part = read.part
         count = read.count
-        price = price_of(part, self._book) if part is not None and line.usd is None else None
+        price = listed_price_of(part, self._book) if part is not None and line.usd is None else None
         found = PartLine(read.category, line.what, count, flags=("not judged",))
         if part is not None:
             found = part_line(read.category, part, count, price)

@@ -539,9 +539,16 @@ def pair_of(cpu: Cpu) -> Cpu:
 
 def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
     """Return the card in the middle of its kind by width, then by length: the most likely one if a line names no
-    model."""
+    model. One that its maker clocks beyond the rated power of the accelerator is named by those who have it."""
     ordered = sorted(cards, key=lambda card: (card.slots, card.length_m, card.name))
-    return ordered[len(ordered) // 2]
+    usual = ordered[len(ordered) // 2]
+    rated = [card for card in ordered if card.power_w <= _rated_w(card)]
+    return usual if usual in rated or not rated else rated[len(rated) // 2]
+
+
+def _rated_w(card: GpuCard) -> float:
+    """Rated power of the accelerator of a card [W]; that of the card if no source states it."""
+    return accelerators.by_id(card.accelerator).tdp_w or card.power_w
 
 
 @functools.cache

@@ -148,10 +148,13 @@ class PartReader:
         words = regex("mention.gigabytes").sub(" ", text)
         # Makers sell one cooler with two clocks, of which the catalog may have either.
         spelled = (text, words, regex("name.of_a_clock").sub(" ", words))
-        card = next(filter(None, (by_words(one, cards) for one in spelled)), typical_card(maker or cards))
         named = next(filter(None, (all_by_words(one, cards) for one in spelled[1:])), [])
+        tells_none = len(cards) > 1 and len(named) in (0, len(cards))
+        card = typical_card(maker or cards)
+        if not tells_none:
+            card = next(filter(None, (by_words(one, cards) for one in spelled)), card)
         lacking = series_without_record(line.what, card, "gpu")
-        self._has_unnamed_cards |= len(cards) > 1 and (bool(lacking) or len(named) in (0, len(cards)))
+        self._has_unnamed_cards |= tells_none or (len(cards) > 1 and bool(lacking))
         if lacking:
             card = self._neighbour(line, typical_card(maker or cards))
         else:

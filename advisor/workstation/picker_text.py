@@ -319,7 +319,8 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
         text = "\n".join(regex("row.dash").sub(r"\1- ", row) for row in text.splitlines())
     owned = _owned_rows(text)
     rows = _without_row_numbers(list(plain_rows(text)))
-    for joined in _join_rows(_join_wrapped(rows)):
+    read = list(_join_rows(_join_wrapped(rows)))
+    for joined in read:
         number = joined.number
         row = joined.text
         plain = " ".join(row.split())
@@ -338,17 +339,32 @@ def _lines(text: str, path: Path | str) -> Iterator[TypedLine]:
             )
             for text in (row.strip(), plain)
         ) and not _is_discount(row):
-            line = _line(row.strip(), f"{path}: row {number}")
+            line = _line_or_unread(row.strip(), f"{path}: row {number}")
             remark = regex("row.owned").search(row)
             is_owned = number in owned or (remark is not None and not is_prose(row[: remark.start()]))
+            is_title = (
+                joined is read[0] and len(read) > _LEAST_BELOW_A_TITLE and _speaks_of_a_build(line, row)
+            )
+            is_sentence = line.category is None and (is_prose(row) or row.rstrip().endswith("?"))
             yield replace(
                 line,
                 usd=0.0 if is_owned and line.usd is None and not line.unread_price else line.usd,
                 is_owned=is_owned,
                 is_printed=joined.is_printed,
                 beside=joined.beside,
-                block=int(line.category is None and (is_prose(row) or row.rstrip().endswith("?"))),
+                block=int(is_sentence or is_title),
             )
+
+
+_LEAST_BELOW_A_TITLE: Final = 3
+"""Number of rows below the first one from which that may be their title."""
+
+
+def _speaks_of_a_build(line: TypedLine, row: str) -> bool:
+    """Whether the first row of a list is a title that names a part, which its rows may name again: `Dual 3090 rig`."""
+    is_priced = line.usd is not None or bool(line.unread_price)
+    has_mark = regex("line.bullet").match(row) is not None or line.category is not None
+    return not (is_priced or has_mark) and regex("name.title").search(line.what) is not None
 
 
 def _is_discount(row: str) -> bool:
@@ -365,9 +381,18 @@ def _owned_rows(text: str) -> set[int]:
     for number, row in enumerate(text.splitlines(), 1):
         is_heading = regex("row.owned_heading").fullmatch(row) is not None
         found |= {number} if regex("row.owned_ahead").match(row) else set()
-        is_owned = is_heading or (is_owned and regex("row.heading").match(row) is None)
+        is_asked = row.rstrip().endswith("?")
+        is_owned = is_heading or (is_owned and not is_asked and regex("row.heading").match(row) is None)
         found |= {number} if is_owned else set()
     return found
+
+
+def _line_or_unread(row: str, where: str) -> TypedLine:
+    """Return one row as a line; one that cannot be read as an unknown part, so that the other rows are judged."""
+    try:
+        return _line(row, where)
+    except InputFileError as error:
+        return TypedLine(row, row, where, category="unknown", unread=error)
 
 
 def _line(row: str, where: str) -> TypedLine:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
 
+from advisor.catalog import parts
 from advisor.catalog.schema.part import (
     FIGURES_ASSUMED,
     PLUG_UNKNOWN_OF_DRIVE,
@@ -26,6 +27,7 @@ from advisor.workstation.assembly import (
     Risers,
     Setting,
     Supplies,
+    is_rack_server,
     slot_widths,
 )
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
@@ -397,6 +399,45 @@ def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
 LEAST_FULL_HEIGHT_M: Final = 0.2
 """Room for cards below which a case takes half-height cards only [m], which are up to 168 mm long (PCIe card
 electromechanical specification)."""
+USUAL_RISER_SLOTS: Final = 2
+"""Width of the cards for which makers build the risers of rack servers [slots]."""
+
+
+@match_rule(
+    "card-room",
+    "cards in a rack server",
+    "slots",
+    cards=lambda cards: (max(slot_widths(cards)), _strongest_w(cards)),
+    board=lambda board: (board.name, is_rack_server(board)),
+)
+def card_room(cards: Cards, board: Board, setting: Setting) -> Finding | None:
+    """Compare width and power of the cards with what a rack server takes on its risers. Of one without a record, and of
+    power that the maker's pages were not read for, it is unknown."""
+    if not is_rack_server(board):
+        return None
+    room = parts.card_rooms().get(board.name)
+    width = max(slot_widths(cards))
+    most = room.slots if room is not None else USUAL_RISER_SLOTS
+    watts = _strongest_w(cards)
+    if width > most:
+        takes = "risers of rack servers usually take" if room is None else f"{board.name} takes on its risers"
+        why = f"a card is {width} slots wide; {takes} cards of {most}"
+        remedy = f"a card of {most} slots: a blower or a professional one"
+        return Finding(width, most, False, why, remedy, room is None)
+    if room is not None and watts > room.watts:
+        is_read = room.basis == "quote"
+        limit = f"{'' if is_read else 'as remembered, '}{board.name} feeds {room.watts:.0f} W to a card"
+        why = f"a card takes {watts:.0f} W; {limit} over the maker's cable"
+        remedy = f"cards held to {room.watts:.0f} W each, or a card of less power"
+        return Finding(width, most, False, why, remedy, not is_read)
+    return Finding(width, most, True, f"cards of {width} slots for risers that take {most}")
+
+
+def _strongest_w(cards: Cards) -> float:
+    """Power of the card that takes the most, under the power limit [W]."""
+    return max(card.power_w for card in cards.cards) * cards.power_fraction
+
+
 THIN_RADIATOR_M: Final = 0.027
 THICK_RADIATOR_M: Final = 0.038
 """Thickness of radiators [m]: most have 27 mm, those of ARCTIC's Liquid Freezer 38 mm (the makers' product pages).
@@ -659,6 +700,7 @@ FIT_RULES: Final = (
     board_fits,
     slots,
     card_length,
+    card_room,
     radiator,
     card_cooling,
     card_cooling_in_tower,

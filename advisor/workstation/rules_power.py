@@ -20,12 +20,12 @@ from advisor.workstation.assembly import (
     EFFICIENCY,
     OTHERS_W,
     SERVER,
-    TOWER,
     TYPICAL,
     Assembly,
     Cards,
     Setting,
     Supplies,
+    is_rack_server,
     running_power_w,
 )
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
@@ -273,11 +273,6 @@ def card_lead(cards: Cards, setting: Setting) -> Finding | None:
 
 SLOT_W: Final = 75.0
 """Power that a card takes from its slot without a cable of its own [W] (PCI Express CEM)."""
-
-
-def is_rack_server(board: Board) -> bool:
-    """Whether a board is that of a server sold whole for a rack, whose hot-plug supplies have no leads."""
-    return SERVER in board.flags and TOWER not in board.flags
 
 
 @match_rule(

@@ -58,10 +58,14 @@ class TypedLine:
     its parts; empty if there is none."""
     is_owned: bool = False
     """Whether the list says that its owner has the part."""
+    is_wanted: bool = False
+    """Whether a sentence says that its writer wants the part."""
     is_printed: bool = False
     """Whether a program that looked at a machine printed the line; such programs see no supply, case or cooler."""
     beside: tuple[str, ...] = ()
     """Rows of a cart between the part and its price, which name nothing that is known."""
+    unread: InputFileError | None = None
+    """Error of a row that the reader does not understand, which counts as an unknown part; None of any other line."""
     block: int = 0
     """Number of the piece of the text; sentences and tables often name parts that a list names too."""
 
@@ -200,7 +204,9 @@ def split_off_label(text: str) -> tuple[str | None, str]:
     if found is None or category is None:
         return None, text
     rest = text[found.end() :]
-    plain = re.sub(r"\s*\b(?:each|ea|total)\b\.?", "", rest, flags=re.IGNORECASE)
+    # A price in any currency is no name.
+    plain = regex("line.foreign_price").sub(" ", rest)
+    plain = re.sub(r"\s*\b(?:each|ea|total)\b\.?", "", plain, flags=re.IGNORECASE)
     if re.search(r"[^\W\dx×]", plain) is None and re.search(r"\d\d", plain.partition("$")[0]) is None:
         return category, f"{found.group(1)} {rest}"  # a part that its label alone names: `Risers: 4x $35`
     return category, rest

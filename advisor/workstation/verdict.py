@@ -11,6 +11,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import FIGURES_ASSUMED, Cpu, Psu
 from advisor.catalog.units import GB, GIB
+from advisor.simulator.quantity import Quantity
 from advisor.workstation.asked import memory_bytes
 from advisor.workstation.assembly import (
     SERVER,
@@ -44,7 +45,15 @@ from advisor.workstation.planner import (
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import worst_first
 from advisor.workstation.rules import Finding, MatchRule, Rule, at_least, at_most, check_of, holds
-from advisor.workstation.rules_fit import card_length, drive, model_memory, ram_loading, slots
+from advisor.workstation.rules_fit import (
+    card_length,
+    card_room,
+    drive,
+    memory_speed,
+    model_memory,
+    ram_loading,
+    slots,
+)
 from advisor.workstation.rules_links import cards_on_switch, cpu_lanes, lanes_of, lanes_of_cards, switch_ports
 from advisor.workstation.rules_power import (
     EXCURSION,
@@ -124,6 +133,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     as_listed = replace(question, setting=replace(question.setting, storage_needed_bytes=room))
     market = rent_market(question)
     build = build_from_lines("your list", listing.machine, listing.bill, as_listed, market)
+    build = _with_rate_of_kit(build, listing.machine, as_listed, market)
     if listing.system is not None:
         num_joined = listing.num_systems if can_join(listing.system) else 1
         build = system_as_listed(build, listing.system, num_joined, question, market)
@@ -142,6 +152,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     riser = listing.machine.risers.riser
     skipped = {model_memory.id} | (OF_SLOTS if riser is not None and riser.ports else set())
     skipped |= {ram_loading.id} if build.performance is None else set()
+    # Cables of fewer lanes than the slots tell what reaches the cards.
+    is_narrow = riser is not None and listing.machine.risers.num and riser.lanes < question.setting.min_lanes
+    skipped |= {lanes_of_cards.id} if is_narrow else set()
     kept = [
         _of_neighbour(_without_width(check, listing, question.setting), listing.machine)
         for check in build.checks
@@ -157,9 +170,7 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     )
     if not better or not build.total_usd:
         return Verdict(build, total, None, None)
-    is_of_place = {check.rule for check in build.broken} <= {"circuit"}
-    # Another machine draws as much from the wall: the check names what helps.
-    repaired = None if is_of_place else repair(build, listing, question, book, market)
+    repaired = repair(build, listing, question, book, market)
     if listing.is_running:
         return Verdict(build, total, repaired, None)
     try:
@@ -175,7 +186,48 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     return Verdict(build, total, repaired, fastest)
 
 
-_OF_CARD_SIZE: Final = {"slots": slots, "card-length": card_length, "psu-plugs": psu_plugs}
+def _with_rate_of_kit(build: Build, machine: Assembly, question: Question, market: RentMarket) -> Build:
+    """Return a build whose CPU reads layers from modules that usually stay below the rating of their kit with the speed
+    at that rating in the ranges of its speeds: of boards that train such modules to it no record tells."""
+    run = build.performance
+    memory = machine.memory
+    cpu = machine.cpu
+    if run is None or not run.run.on_cpu or memory is None or cpu is None:
+        return build
+    check = memory_speed.check(machine, question.setting)
+    if check is None or check.passed:
+        return build
+    kind = memory.kit.ram_type
+    limits = {**cpu.series.ram_full_mts, kind: memory.kit.speed_mts}
+    rated = cpu.model_copy(update={"series": cpu.series.model_copy(update={"ram_full_mts": limits})})
+    faster = build_from_lines(build.name, replace(machine, cpu=rated), build.parts, question, market)
+    if faster.performance is None or not faster.performance.run.on_cpu:
+        return build
+    wide = replace(
+        run,
+        run=replace(
+            run.run,
+            output_tokens_per_s=_reaching(
+                run.run.output_tokens_per_s, faster.performance.decode_tokens_per_s
+            ),
+        ),
+        output_tokens_per_s=_reaching(run.output_tokens_per_s, faster.performance.output_tokens_per_s),
+        rate_of_kit=faster.performance.decode_tokens_per_s.value,
+    )
+    return replace(build, performance=wide)
+
+
+def _reaching(found: Quantity, faster: Quantity) -> Quantity:
+    """Return a rate whose range ends where that of a faster one does."""
+    return replace(found, high=max(found.high, faster.high))
+
+
+_OF_CARD_SIZE: Final = {
+    "slots": slots,
+    "card-length": card_length,
+    "card-room": card_room,
+    "psu-plugs": psu_plugs,
+}
 """Rules by id that read the width, the length and the plugs of cards."""
 
 
@@ -260,8 +312,9 @@ def _with_circuit(question: Question, listing: Listing) -> Question:
 def repair(
     build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
 ) -> Build | None:
-    """Return the parts of a list with the cheapest others that make every rule hold, its cards at
-    `_NEARLY_FULL_SPEED` or more if any do that; None if nothing does."""
+    """Return the parts of a list with the least that makes every rule hold: a power limit of the cards, else other
+    parts in the place of those that break a rule, else the cheapest parts of all kinds. The cards keep
+    `_NEARLY_FULL_SPEED` or more if any of these does that; None if nothing does."""
     cards = listing.machine.cards
     # Small parts that the remedy names mend these faults: nothing else changes for them.
     small = {check.rule for check in build.broken} & {supplies_start.id, drive.id}
@@ -272,49 +325,92 @@ def repair(
         or len(cards.accelerators) != 1
     ):
         return None
+    sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
+    is_of_place = {check.rule for check in sound.broken} <= {circuit.id}
+    limited = _with_limits(sound, listing, question, book, market)
+    least = _NEARLY_FULL_SPEED * speed_of(build)
+    held = limited.machine.cards if limited is not None and limited.machine is not None else None
+    if limited is not None and held is not None:
+        is_slight = held.power_fraction >= _LEAST_LIMIT_ALONE and speed_of(limited) >= least
+        if is_slight or is_of_place:
+            return limited
+    if is_of_place:
+        return None  # another machine draws as much from the wall: the check names what helps
     have = with_unnamed_rest(listing)
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=cards.num)
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits, have=have)
-    candidates = all_candidates(same.load, same.setting, book, limits, have=have)
+    candidates = _candidates_of_mend(same, cards, have, book)
+    kept_rules = tuple(rule for rule in rules_of(same) if rule.id not in small)
+    tries = (_as_little_as_helps(candidates, sound, have, kept_rules), (candidates, kept_rules))
+    solution = None
+    for number, (candidates, rules) in enumerate(tries):
+        if number and limited is not None:
+            return limited  # a machine of other parts throughout costs more than the speed that a limit takes
+        # A supply that is bought carries the cards without a power limit, if any does.
+        full = {**candidates, "cards": [c for c in candidates["cards"] if c.choice.power_fraction == 1.0]}
+        programs = [Program(one, rules, same.setting) for one in (full, candidates) if one["cards"]]
+        solutions = (cheapest_for(one, math.inf, speed) for one in programs for speed in (least, 0.0))
+        solution = next(filter(None, solutions), None)
+        if solution is not None:
+            break
+    if solution is None:
+        return None
+    caps = _caps_w(build, cards)
+    points = [cap / cards.cards[0].power_w for cap in caps if cap]
+    machine = raise_power(solution.machine, same, points)
+    mended = build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    still_held = machine.cards is not None and machine.cards.power_fraction < 1.0
+    if limited is not None and still_held and speed_of(limited) >= _NEARLY_FULL_SPEED * speed_of(mended):
+        return limited
+    return mended
+
+
+def _candidates_of_mend(
+    same: Question, cards: Cards, have: Assembly, book: PriceBook
+) -> dict[str, list[PartCandidate]]:
+    """Return the parts among which a mend chooses: as many cards of the accelerator, supplies that its maker advises,
+    and the own board, case and supply of a machine that is sold whole."""
+    candidates = all_candidates(same.load, same.setting, book, same.limits, have=have)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
     advice = parts.advised_supply(cards.accelerators)
     least_w = 0.0 if advice is None else advice.watts
     candidates["supplies"] = [c for c in candidates["supplies"] if not c.usd or c.choice.power_w >= least_w]
-    board = listing.machine.board
+    board = have.board
     if board is not None and SERVER in board.flags:
         # A machine that is sold whole stays whole: its supply and its case fit no other board, and it takes no other.
         for place in ("board", "case", "supplies"):
             own = [c for c in candidates[place] if c.choice == getattr(have, place)]
             candidates[place] = own or candidates[place]
-    least = _NEARLY_FULL_SPEED * speed_of(build)
-    sound = replace(build, checks=tuple(check for check in build.checks if check.rule not in small))
-    kept_rules = tuple(rule for rule in rules_of(same) if rule.id not in small)
-    tries = (
-        _as_little_as_helps(candidates, sound, have, kept_rules, keep_all=True),
-        _as_little_as_helps(candidates, sound, have, kept_rules),
-        (candidates, kept_rules),
-    )
-    for number, (candidates, rules) in enumerate(tries):
-        program = Program(candidates, rules, same.setting)
-        solution = cheapest_for(program, math.inf, least)
-        if solution is None and number:
-            solution = cheapest_for(program, math.inf, 0.0)
-        if solution is not None:
-            break
-    else:
+    return candidates
+
+
+_CAPPED: Final = {psu_headroom.id: 1.0, circuit.id: 1.0, psu_transient.id: EXCURSION}
+"""Rules that a power limit of the cards mends, and how often the cards' power counts in each."""
+
+
+def _caps_w(build: Build, cards: Cards) -> list[float]:
+    """Return the power of each card under which the machine keeps each rule on power that it fails [W]; 0 where a
+    driver accepts none that is so low."""
+    loads = (check for check in build.checks if not check.passed and check.rule in _CAPPED)
+    return [cap_w(load.actual, load.limit, cards, _CAPPED[load.rule]) for load in loads]
+
+
+def _with_limits(
+    build: Build, listing: Listing, question: Question, book: PriceBook, market: RentMarket
+) -> Build | None:
+    """Return the machine of a list with its cards held to the power under which it keeps every rule; None if another
+    rule than those on power is broken, or no driver accepts so low a limit."""
+    cards = listing.machine.cards
+    broken = [check for check in build.broken if check.rule in _CAPPED]
+    if cards is None or len(broken) < len(build.broken):
         return None
-    is_held = solution.machine.cards is not None and solution.machine.cards.power_fraction < 1.0
-    if is_held and solution.machine.supplies != have.supplies:
-        # A supply that is bought carries the cards without a power limit, if any does.
-        candidates["cards"] = [c for c in candidates["cards"] if c.choice.power_fraction == 1.0]
-        full = candidates["cards"] and Program(candidates, rules, same.setting)
-        solution = (cheapest_for(full, math.inf, 0.0) if full else None) or solution
-    factors = {psu_headroom.id: 1.0, circuit.id: 1.0, psu_transient.id: EXCURSION}
-    loads = (check for check in build.checks if not check.passed and check.rule in factors)
-    caps = [cap_w(load.actual, load.limit, cards, factors[load.rule]) for load in loads]
-    points = [cap / cards.cards[0].power_w for cap in caps if cap]
-    machine = raise_power(solution.machine, same, points)
-    return build_of(machine_name(machine), machine, same, book, market, gap=solution.gap)
+    caps = _caps_w(replace(build, checks=tuple(broken)), cards)
+    if not caps or not all(caps):
+        return None
+    fraction = min(caps) / max(card.power_w for card in cards.cards)
+    machine = replace(listing.machine, cards=replace(cards, power_fraction=fraction))
+    owned = replace(question, budget_usd=None, target_tokens_per_s=None, have=listing.machine)
+    return build_of(machine_name(machine), machine, owned, book, market)
 
 
 def _as_little_as_helps(
@@ -322,35 +418,25 @@ def _as_little_as_helps(
     build: Build,
     have: Assembly,
     planned: Sequence[Rule],
-    *,
-    keep_all: bool = False,
 ) -> tuple[dict[str, list[PartCandidate]], tuple[Rule, ...]]:
-    """Return candidates that replace only parts of broken rules, of rules on sums those that give, or no part at all
-    where a power limit may help, and the rules without those in doubt about the parts that stay."""
+    """Return candidates that replace only parts of broken rules, of rules on sums those that give; and the rules on
+    these, with those that the list keeps: what it leaves open about parts that stay is as open afterwards."""
     rules = [
         (rule, set(rule.between if isinstance(rule, MatchRule) else rule.gives or rule.needs))
         for rule in planned
     ]
     broken = {check.rule for check in build.broken}
-    doubted = {check.rule for check in build.checks if not check.passed}
-    touched = [] if keep_all else [places for rule, places in rules if rule.id in broken]
+    touched = [places for rule, places in rules if rule.id in broken]
     free = set().union(*touched) - {"cards"}
     free_or_open = free | {"cards", "risers", "bridges"}
-    if keep_all:
-        own = have.cards.cards if have.cards is not None else ()
-        limited = [
-            c
-            for c in candidates["cards"]
-            if c.choice.cards == own and c.choice.power_fraction >= _LEAST_LIMIT_ALONE
-        ]
-        candidates = {**candidates, "cards": limited}
     kept = {
         place: found
         if place in free_or_open
         else [one for one in found if one.choice == getattr(have, place)] or found
         for place, found in candidates.items()
     }
-    return kept, tuple(rule for rule, places in rules if rule.id not in doubted - broken or free & places)
+    judged = broken | {check.rule for check in build.checks if check.passed}
+    return kept, tuple(rule for rule, places in rules if rule.id in judged or free & places)
 
 
 _LEAST_LIMIT_ALONE: Final = 0.8

@@ -411,6 +411,19 @@ class PowerFloor(Record):
     source: str
 
 
+class CardRoom(Record):
+    """Width and power of a card that a rack server takes on its risers."""
+
+    machine: str
+    slots: int = Field(gt=0)
+    """Width of one card [slots]."""
+    watts: float = Field(gt=0)
+    """Power of one card over the maker's cable [W]."""
+    basis: Literal["quote", "estimate"]
+    observed_on: datetime.date
+    source: str
+
+
 class SupplyAdvice(Record):
     """Supply that the maker of a card advises for a machine with one of it."""
 

@@ -111,6 +111,13 @@ def test_every_power_floor_is_of_a_card_and_cited() -> None:
         assert floor.source
 
 
+def test_every_room_for_cards_is_of_a_server_and_cited() -> None:
+    servers = {board.name for board in parts.planner_parts(Board) if "server" in board.flags}
+    assert set(parts.card_rooms()) <= servers
+    for room in parts.card_rooms().values():
+        assert ("unverified" in room.source) == (room.basis == "estimate")
+
+
 def test_every_advice_on_supplies_is_of_a_card_and_cited() -> None:
     carded = {card.accelerator for card in parts.planner_parts(GpuCard)}
     assert set(parts.supply_advice()) <= carded

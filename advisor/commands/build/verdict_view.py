@@ -144,6 +144,8 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
         split = "" if fit else f" ({run.run.split})"
         speed = f"at about {rate:.3g} {run.run.unit}{split}{slow_words(rate, question)}"
         partly = ", but not on its cards alone" if fit else ""
+        if run.rate_of_kit:
+            fit += f" At the rating of its kit, main memory would give about {run.rate_of_kit:.3g} tokens/s."
         return f"{opening} {'Once the list is mended' if verdict.broken else 'Yes'}{partly}, {speed}.{fit}"
     if asked == "lanes":
         return _lanes_words(verdict, question)
@@ -164,6 +166,7 @@ def _reply(asked: Asked, verdict: Verdict, question: Question) -> str:
 
 
 _OF_FIT: Final = (
+    "card-room",
     "card-length",
     "slots",
     "radiator",
@@ -178,7 +181,7 @@ _OF_FIT: Final = (
 def _fit_reply(checks: Mapping[str, Check]) -> str:
     """Return whether the parts go into the case."""
     found = [checks[rule] for rule in _OF_FIT if rule in checks]
-    if not any(one.rule in ("card-length", "radiator", "cooler-height") for one in found):
+    if not any(one.rule in ("card-room", "card-length", "radiator", "cooler-height") for one in found):
         return "Does it fit? That is open: the case or what goes into it is not known."
     failed = [one for one in found if not one.passed]
     order = ("broken", "unknown", "advice", "ok")
@@ -574,6 +577,8 @@ def _price_words(verdict: Verdict, listing: Listing) -> str:
     """Return what the list costs, and what the catalog takes for the same parts."""
     lines = verdict.build.parts
     unpriced = sum(line.unit_price_usd is None for line in lines)
+    if all(line.is_owned for line in listing.lines):
+        return "The list names what its owner has: nothing is bought."
     if not verdict.catalog_total_usd:
         return "No part of the list has a price, in the list or in the catalog."
     left_out = f", without {unpriced} of {len(lines)} lines that have no price" if unpriced else ""

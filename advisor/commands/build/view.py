@@ -27,13 +27,12 @@ from advisor.render.numbers import (
     words_of,
 )
 from advisor.simulator.quantity import Quantity
-from advisor.workstation.assembly import Assembly, Check
+from advisor.workstation.assembly import Assembly, Check, is_rack_server
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.images import usual_image
 from advisor.workstation.knee import knee, knee_words, software_doubt, steps
 from advisor.workstation.performance import IMAGES, MachinePerformance
 from advisor.workstation.plan import IN_ANOTHER, WITH_OTHERS, Build, PartLine, PlanResult, Question
-from advisor.workstation.rules_power import is_rack_server
 from advisor.workstation.valuation import IN_THE_MACHINE, OWNED, hardware_of
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 

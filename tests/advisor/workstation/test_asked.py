@@ -150,3 +150,31 @@ def test_a_question_that_names_the_supply_is_answered(question: str) -> None:
 def test_a_model_is_found_in_any_script(question: str) -> None:
     assert questions_in(question) == ("model",)
     assert len(models_in(question)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My MI50 box keeps rebooting with tensor parallel 4, what's wrong?",
+        "Why does my 4x RTX 3090 rig shut down under load?",
+        "Warum stürzt meine Kiste unter Last ab?",
+        "¿Por qué se apaga mi equipo?",
+        "Почему компьютер выключается под нагрузкой?",
+        "两张3090一跑模型就重启,怎么回事?",
+    ],
+)
+def test_a_machine_that_switches_off_is_a_question_for_its_supply(text: str) -> None:
+    assert "supply" in questions_in(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("Server: R740xd, 2x 1100W PSU\nI'd like to add 2x RTX 3090. Will that work?", False),
+        ("Netzteil: 850 W\nDazu kommt eine RTX 3090 Ti. Reicht das?", False),
+        ("The supply has 900 W. Is that enough?", True),
+        ("2x RTX 3090\nCorsair HX1200 1200W\nIs that enough?", True),
+    ],
+)
+def test_a_pronoun_stands_for_the_sentence_ahead_of_it(text: str, asks: bool) -> None:
+    assert ("supply" in questions_in(text)) == asks

@@ -1,5 +1,7 @@
 """Lines of parts lists as people write them: which part, how many, at what price."""
 
+from pathlib import Path
+
 import pytest
 
 from advisor.catalog.errors import AdvisorError, InputFileError
@@ -7,6 +9,8 @@ from advisor.catalog.part_prices import price_book
 from advisor.workstation.assembly import Assembly
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.part_names import kind_in
+from advisor.workstation.typed_line import read_line
 
 
 def read(*texts: str) -> Listing:
@@ -258,3 +262,73 @@ def test_a_machine_sold_whole_has_its_own_supply_unless_the_list_names_one(
     assert machine.board is not None
     assert machine.case is not None
     assert machine.case.sold_with == machine.board.name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Frame — 2500 ₽",
+        "Открытый стенд — 2500 ₽",
+        "Рама: 3000 ₽",
+        "Gestell 40 €",
+        "bastidor abierto 60 €",
+        "机架 200元",
+        "Gehäuse - 80 €",
+        "Boîtier: 90€",
+        "ケース 8000円",
+    ],
+)
+def test_a_kind_of_part_alone_is_priced_in_any_currency_and_language(text: str) -> None:
+    line = read_line(text, "row 1")
+    assert (line.category or kind_in(line.what)) == "case"
+    assert line.unread_price
+
+
+@pytest.mark.parametrize("row", ["RTX 3060 (2) x4", "case -$50", "0x Noctua NH-U9", "— 40 €: 2x (3)"])
+def test_a_row_that_cannot_be_read_costs_that_row_and_not_the_answer(row: str, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"Ryzen 9 5950X\nB550 Tomahawk\n{row}\n64GB DDR4\nRTX 3090 $700\n")
+    found = read_listing(path, price_book())
+    assert found.machine.cpu is not None
+    assert found.machine.board is not None
+    assert card_of(found.machine) == (1, "rtx-3090")
+    assert any(row in error.part for error in found.unknown)
+    path.write_text(f"{row}\n")
+    with pytest.raises(InputFileError):
+        read_listing(path, price_book())
+
+
+@pytest.mark.parametrize(
+    ("text", "watts"),
+    [
+        ("RTX 3090 24GB", 350.0),
+        ("2x RTX 3090", 350.0),
+        ("RTX 3090 24GB (б/у) по", 350.0),
+        ("RTX 3090 Ti", 450.0),
+        ("RX 9070 XT 16GB", 304.0),
+        ("Radeon AI PRO R9700 32GB", 300.0),
+        ("Palit RTX 3090 GameRock", 370.0),
+    ],
+)
+def test_a_card_without_a_model_draws_the_rated_power_of_its_kind(text: str, watts: float) -> None:
+    cards = read(text).machine.cards
+    assert cards is not None
+    assert {card.power_w for card in cards.cards} == {watts}
+
+
+@pytest.mark.parametrize(
+    ("title", "total"),
+    [
+        ("$300 ebay special, 40GB VRAM", 850.0),
+        ("Budget build, 48GB VRAM for $900", 850.0),
+        ("Schnäppchen, 48GB VRAM $900", 850.0),
+        ("My AI server, 48 GB of VRAM in total", 850.0),
+    ],
+)
+def test_a_title_with_the_price_of_all_parts_is_no_part(title: str, total: float, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{title}\n2x Tesla P40 $200 each\nEPYC 7302 $150\n64GB DDR4 ECC $100\nROMED8-2T $200\n")
+    found = read_listing(path, price_book())
+    assert found.total_usd == total
+    assert not found.unknown
+    assert len(found.lines) == 4

@@ -189,3 +189,105 @@ def test_a_circuit_is_read_wherever_words_state_it(words: str) -> None:
 def test_a_circuit_without_a_voltage_that_follows_is_not_guessed() -> None:
     found = read_listings(None, price_book(), (), "2x RTX 3090\nRyzen 7 7700X\non a 20A breaker")[0][1]
     assert found.circuit is None
+
+
+@pytest.mark.parametrize(
+    ("spoken", "rows", "names", "usd"),
+    [
+        (
+            "My MI50 box keeps rebooting with tensor parallel 4, what's wrong?",
+            ["4x AMD Instinct MI50 32GB (ebay, $220 each)"],
+            ["AMD Radeon Instinct MI50 32 GB"],
+            880.0,
+        ),
+        (
+            "Why does my 4x RTX 3090 rig shut down under load?",
+            ["4x RTX 3090 Founders Edition $700 each"],
+            ["NVIDIA Founders Edition GeForce RTX 3090 24GB GDDR6X"],
+            2800.0,
+        ),
+        (
+            "¿Por qué mi equipo con 4 P40 se reinicia al cargar el modelo?",
+            ["2x Tesla P40 24GB $180 each", "2x Tesla P40 24GB used $150 each"],
+            ["NVIDIA Tesla P40", "NVIDIA Tesla P40"],
+            660.0,
+        ),
+        (
+            "Warum stürzt meine Kiste mit zwei RTX 5090 unter Last ab?",
+            ["ASUS TUF RTX 5090 $2400", "MSI RTX 5090 Ventus $2300"],
+            ["ASUS TUF Gaming GeForce RTX 5090 32GB GDDR7", "MSI GeForce RTX 5090 32G VENTUS 3X GDDR7"],
+            4700.0,
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_ahead", [True, False])
+def test_a_row_of_the_list_tells_more_of_a_part_than_a_sentence_that_speaks_of_it(
+    spoken: str, rows: list[str], names: list[str], usd: float, is_ahead: bool, tmp_path: Path
+) -> None:
+    """A title or a question names a part in short; number, model and price are those of the row."""
+    others = ["EPYC 7302", "ROMED8-2T", "Corsair HX1200"]
+    lines = [spoken, *rows, *others] if is_ahead else [*others, *rows, spoken]
+    listing = read("\n".join(lines), tmp_path)
+    cards = [(line.name, line.quantity, line.usd) for line in listing.bill if line.category == "gpu"]
+    assert [name for name, _, _ in cards] == names
+    assert sum(price for _, _, price in cards) == usd
+    assert listing.machine.cards is not None
+    assert listing.machine.cards.num == sum(num for _, num, _ in cards)
+    assert not listing.unknown
+
+
+def test_a_title_counts_the_pieces_that_a_single_row_leaves_open(tmp_path: Path) -> None:
+    listing = read("My dual 3090 build for 70B\nRTX 3090\nRyzen 9 5950X\nB550 Tomahawk\n64GB DDR4", tmp_path)
+    assert accelerators_of(listing) == ("rtx-3090",) * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("Why do my 2 RTX 3090 shut down under load? Ryzen 9 5950X", "RTX 3090"),
+        ("Pourquoi ma RTX 4090 s'éteint toute seule?", "RTX 4090"),
+        ("Why is my RTX 3090 rig on risers so slow?", "RTX 3090 rig on risers"),
+    ],
+)
+def test_words_of_a_sentence_that_say_nothing_of_a_card_are_no_part_of_its_name(
+    text: str, what: str, tmp_path: Path
+) -> None:
+    cards = [line.what for line in read(text, tmp_path).lines if find_card_name(line.what) is not None]
+    assert cards == [what]
+
+
+@pytest.mark.parametrize(
+    ("text", "bought"),
+    [
+        (
+            "Current PC: {rest}, GTX 1080 Ti\nI want to replace the 1080 Ti with an RTX 5090. What else?",
+            ["rtx-5090"],
+        ),
+        ("My current PC: {rest}, Want to put in an RTX 3090", ["rtx-3090"]),
+        (
+            "Aktueller PC: {rest}\nIch möchte eine gebrauchte RTX 3090 einbauen. Reicht das Netzteil?",
+            ["rtx-3090"],
+        ),
+        (
+            "Mi PC actual: {rest}, RTX 3060 12GB\nQuiero añadir otra RTX 3060 12GB, ¿vale la pena?",
+            ["rtx-3060-12gb"],
+        ),
+        ("Текущий ПК: {rest}\nХочу поставить RTX 3090, хватит ли БП?", ["rtx-3090"]),
+        ("Can I add an RTX 3090 to my PC: {rest}?", ["rtx-3090"]),
+        ("Current rig:\n- Ryzen 5 5600\n- B550 Tomahawk\n- RM750x\nI want to add an RTX 3090.", ["rtx-3090"]),
+        ("Current build: {rest}, RTX 3090. Does it run 32B?", []),
+    ],
+)
+def test_what_is_there_costs_nothing_and_what_joins_it_does(
+    text: str, bought: list[str], tmp_path: Path
+) -> None:
+    listing = read(text.format(rest=REST), tmp_path)
+    paid = [line for line in listing.bill if line.unit_price_usd]
+    assert [line.category for line in paid] == ["gpu"] * len(bought)
+    assert set(bought) <= set(accelerators_of(listing))
+    assert not listing.unknown
+
+
+def test_a_machine_that_the_plan_replaces_owns_no_part_of_the_plan(tmp_path: Path) -> None:
+    text = "Upgrading from my current PC (GTX 1080 Ti). The plan:\nRTX 3090\nRyzen 9 5950X\n64GB DDR4\nRM850x"
+    assert all(line.unit_price_usd for line in read(text, tmp_path).bill)

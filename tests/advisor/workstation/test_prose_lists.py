@@ -175,6 +175,31 @@ def test_passive_cards_want_fans_of_their_own_in_a_tower() -> None:
     assert TOWER in read(*tower).machine.board.flags  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("server", "card", "verdict"),
+    [
+        ("Dell PowerEdge R740xd", "2x RTX 3090 Founders Edition", "broken"),
+        ("Dell PowerEdge R730", "RTX 3090 Ti Founders Edition", "broken"),
+        ("HP DL380 Gen10", "RTX 4090", "broken"),
+        ("Lenovo SR650 V2", "Gigabyte RTX 3090 Turbo limited to 280W", "ok"),
+        ("Dell PowerEdge R740", "Gigabyte RTX 3090 Turbo", "broken"),
+        ("HPE ProLiant DL385 Gen10 Plus", "Gigabyte RTX 3090 Turbo", "unknown"),
+        ("Cisco UCS C240 M5", "2x Tesla P40", "ok"),
+        ("Lenovo ThinkSystem SR665", "2x RTX A6000", "ok"),
+        ("Supermicro SYS-4029GP-TRT", "4x RTX 3090 Founders Edition", "unknown"),
+    ],
+)
+def test_a_rack_server_takes_cards_of_the_width_and_the_power_of_its_risers(
+    server: str, card: str, verdict: str
+) -> None:
+    assert verdicts(read(card, server))["card-room"] == verdict
+
+
+@pytest.mark.parametrize("tower", ["Dell Precision T5820", "HP Z440", "Lenovo ThinkStation P620"])
+def test_a_tower_has_no_risers_of_a_rack(tower: str) -> None:
+    assert "card-room" not in verdicts(read("RTX 3090 Founders Edition", tower))
+
+
 def test_parts_in_brackets_behind_a_machine_are_all_read() -> None:
     listing = read(
         "I've got an old HP Z840 (dual E5-2697 v3, 256GB, 1125W PSU) and I'm dropping in two RTX 3060 12GBs"

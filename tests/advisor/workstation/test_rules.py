@@ -102,6 +102,10 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "board-fits": (part("board", form_factor="XL ATX"), Setting()),
     "slots": (part("case", expansion_slots=4), Setting()),
     "card-length": (cards(length_m=0.45), Setting()),
+    "card-room": (
+        both(part("board", flags=(SERVER,), name="Dell PowerEdge R740"), cards(slots=3)),
+        Setting(),
+    ),
     "radiator": (
         both(
             part("cooler", height_m=None, radiator_m=0.36),
@@ -179,6 +183,7 @@ IMPLIES: Final = {
     "model-memory": ("ram-loading",),
     "switch-ports": ("pcie-lanes", "slots"),
     "psu-reserve": ("server-kit",),
+    "card-room": ("server-kit",),
 }
 """Rules that a machine cannot keep if it breaks another."""
 CHECKS_OF_LISTS: Final = {"cpu-count", "external-card"}

@@ -10,7 +10,7 @@ from advisor.catalog import accelerators, models, parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.schema.part import Board
-from advisor.workstation.assembly import Setting
+from advisor.workstation.assembly import Circuit, Setting
 from advisor.workstation.listing import Listing, read_listing, read_listings
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Question
@@ -135,7 +135,7 @@ def test_a_supply_of_no_record_leaves_the_power_to_judge() -> None:
     ).build
     failed = {check.rule: check for check in build.checks if not check.passed}
     assert failed["psu-headroom"].verdict == "unknown"
-    assert "2000 W of supply" in failed["psu-headroom"].remedy
+    assert "1800 W of supply" in failed["psu-headroom"].remedy
     assert "circuit" in failed
 
 
@@ -389,3 +389,78 @@ def test_a_cooler_of_all_desktop_sockets_mounts_on_the_older_ones_too(
     found = read_listing(None, price_book(), [cpu, board, "RTX 3090", f"cooler: {cooler}"])
     assert found.machine.cooler is not None
     assert "cooler-socket" not in {check.rule for check in violations(found.machine, Setting())}
+
+
+@pytest.mark.parametrize(
+    ("text", "bought"),
+    [
+        # A slight limit mends what another supply would, and costs nothing.
+        ("4x P102-100 10GB/ASUS B250 Mining Expert/Celeron G3930/HP 1200W server psu", set()),
+        # The circuit of the question allows no more than the limit that the supply allows already.
+        ("4x RTX 3090/ASRock H110 Pro BTC+/Celeron G3930/1200W PSU/open frame", set()),
+        # One part is all that the fault asks for, whatever platform the cards stand on.
+        ("2x RTX 3090/ASUS B250 Mining Expert/Pentium G4560/HX750", {"psu"}),
+        ("3x RX 7900 XTX/ASRock H110 Pro BTC+/i3-7100/Corsair HX1000", {"psu"}),
+    ],
+)
+def test_a_mend_is_a_limit_or_one_part_before_it_is_another_machine(text: str, bought: set[str]) -> None:
+    lines = [*text.split("/"), "8GB DDR4", "USB x1 risers"]
+    question = Question(MachineLoad(models.get("32b").record))
+    verdict = judge_listing(read_listing(None, price_book(), lines), question, price_book(), better=True)
+    assert "psu-headroom" in {check.rule for check in verdict.broken}
+    mended = verdict.repaired
+    assert mended is not None
+    assert {line.category for line in mended.parts if line.unit_price_usd} == bought
+    assert bought or "held to" in mended.note
+
+
+def test_a_circuit_of_the_question_is_mended_by_a_limit() -> None:
+    lines = ["4x RTX 3090", "EPYC 7302", "ROMED8-2T", "8x16GB DDR4", "2x Corsair HX1200", "dual PSU adapter"]
+    question = Question(MachineLoad(models.get("70b").record), setting=Setting(circuit=Circuit(120.0, 15.0)))
+    verdict = judge_listing(read_listing(None, price_book(), lines), question, price_book(), better=True)
+    assert "circuit" in {check.rule for check in verdict.broken}
+    assert verdict.repaired is not None
+    assert "held to" in verdict.repaired.note
+
+
+def test_narrow_cables_tell_the_lanes_of_the_cards() -> None:
+    lines = ["4x P102-100 10GB", "ASUS B250 Mining Expert", "Celeron G3930", "8GB DDR4", "USB x1 risers x4"]
+    build = judge_listing(
+        read_listing(None, price_book(), lines),
+        Question(MachineLoad(models.get("32b").record)),
+        price_book(),
+        better=False,
+    ).build
+    rules = {check.rule: check for check in build.checks}
+    assert "riser-lanes" in rules
+    assert "pcie-lanes" not in rules
+    assert rules["pcie-generation"].limit == 1.0
+
+
+@pytest.mark.parametrize(
+    ("host", "reaches"),
+    [
+        ("Ryzen 9 9900X, X670E ProArt, 192GB DDR5-5200 (4x48GB)", True),
+        ("Core Ultra 7 265K, Z890 Tomahawk, 192GB DDR5-6400 (4x48GB)", True),
+        ("Ryzen 9 9900X, X670E ProArt, 96GB DDR5-5200 (2x48GB)", False),
+        ("Ryzen 9 5950X, B550 Tomahawk, 128GB DDR4-3200 (4x32GB)", False),
+    ],
+)
+def test_four_modules_may_reach_the_rating_of_their_kit(host: str, reaches: bool) -> None:
+    """Boards seldom train four modules of DDR5 to their rating: the range holds both, whatever the CPU reads."""
+    lines = ["RTX 3090", *host.split(", ")]
+    question = Question(MachineLoad(models.get("gpt-oss-120b").record))
+    run = judge_listing(
+        read_listing(None, price_book(), lines), question, price_book(), better=False
+    ).build.performance
+    assert run is not None
+    assert run.run.on_cpu
+    assert (run.rate_of_kit > 0.0) == reaches
+    if reaches:
+        rate = run.decode_tokens_per_s
+        assert rate.value < run.rate_of_kit < rate.high
+
+
+def test_a_card_that_shops_no_longer_have_costs_what_it_does_second_hand() -> None:
+    bill = read_listing(None, price_book(), ["RTX 3090 Ti", "RTX 4090"]).bill
+    assert [(line.condition, line.unit_price_usd) for line in bill] == [("used", 850.0), ("new", 1900.0)]
