@@ -57,6 +57,16 @@ _SIZE_RULES: Final[dict[tuple[str, str], tuple[int, int]]] = {
     ("gated_delta", "values"): (8, 256),
 }
 """Multiple that a dimension of a kernel must be of, and its largest size: what the kernel's `run` refuses."""
+_CAUSAL: Final = ("attention", "attention_backward", "attention_packed")
+"""Kernels whose products are those of a causal mask."""
+_OWN_FORMATS: Final[dict[str, tuple[str, ...]]] = {
+    "fp8_block_gemm": ("fp8",),
+    "grouped_gemm_fp8": ("fp8",),
+    "w8a8": ("int8",),
+    "nvfp4": ("nvfp4", "fp4"),
+    "mxfp4": ("mxfp4", "fp4"),
+}
+"""Formats of the units that kernels with a format of their own need, by any name in the records of accelerators."""
 _DEFAULT_ROWS: Final = "32768x8192"
 _DEFAULT_GPU: Final = "h100-sxm"
 _MOST_ELEMENTS: Final = 2**32
@@ -84,6 +94,7 @@ def kernel(asked: KernelInput, shared: SharedOptions) -> Answer:
         notes.append(
             f"this machine has {here or 'another GPU'}, so {found.record.id} is modelled, not measured"
         )
+    notes += _notes_on_counts(asked, found.record)
     analysis = analyse_kernel(asked.name, shape, asked.dtype, found.record)
     times: list[KernelTime] = []
     if is_measured:
@@ -106,6 +117,24 @@ def kernel(asked: KernelInput, shared: SharedOptions) -> Answer:
         "sweep": asked.sweep,
     }
     return kernel_answer(content, inputs, tuple(notes))
+
+
+def _notes_on_counts(asked: KernelInput, record: Accelerator) -> list[str]:
+    """Return what the counts assume: a mask of attention, and units that the accelerator does not have."""
+    notes = []
+    if asked.name in _CAUSAL:
+        notes.append(
+            "attention is causal: a token attends to itself and to earlier ones, half of the products of all pairs"
+        )
+    needed = _OWN_FORMATS.get(asked.name, (asked.dtype,))
+    multiplies = asked.name in _OWN_FORMATS or asked.name == "gemm"
+    if multiplies and not set(needed) & record.peak_flop_per_s.keys():
+        rate = "bf16" if "bf16" in record.peak_flop_per_s else "fp16"
+        notes.append(
+            f"{record.id} has no units for {needed[0]}: such a product runs only after a conversion to 16 bits, "
+            f"whose rate ({rate}) is taken"
+        )
+    return notes
 
 
 def _shape(asked: KernelInput) -> tuple[int, ...]:
