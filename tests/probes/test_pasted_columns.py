@@ -240,6 +240,33 @@ def test_a_pair_with_fewer_links_than_its_gpus_have_fails(pairs, link):
     assert not any(c.id == "identity.nvlink_pairs" for c in judge(TOPO, number=8)[1])
 
 
+WIRED = {
+    # Four GPUs wired to each other, and a bridge over four or two boards: each pair has a part of the links.
+    "h100-sxm": ("NV6", 4),
+    "a100-sxm-80gb": ("NV4", 4),
+    "h200-nvl": ("NV6", 4),
+    "a100-pcie-80gb": ("NV12", 2),
+    "rtx-3090": ("NV4", 2),
+}
+
+
+@pytest.mark.parametrize("order", WIRED)
+def test_links_without_a_switch_add_up(order):
+    link, number = WIRED[order]
+
+    def links(name):
+        rows = [
+            [f"GPU{i}", *(" X " if i == j else name for j in range(number)), "0-31", "0"]
+            for i in range(number)
+        ]
+        head = ["", *(f"GPU{i}" for i in range(number)), "CPU Affinity", "NUMA Affinity"]
+        text = "\n".join("\t".join(row) for row in [head, *rows])
+        return {c.status for c in judge(text, order=order, number=number)[1] if c.id == "identity.nvlink"}
+
+    assert links(link) == {"pass"}
+    assert links(f"NV{int(link[2:]) // 2}") == {"fail"}
+
+
 @pytest.mark.parametrize(
     ("name", "memory", "order", "status"),
     [
