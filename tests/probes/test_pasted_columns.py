@@ -329,6 +329,7 @@ def test_wrong_sums_of_any_row_and_column_fail_whatever_the_last_line_says(foote
     found = [(c.status, c.note) for c in checks if c.id == "collective.sum_is_right"]
     if is_wrong or "FAILED" in footer:
         assert [status for status, _ in found] == ["fail"]
+        assert all("Do not train" in c.remediation for c in checks if c.id == "collective.sum_is_right")
         assert ("edited" in found[0][1]) == ("0 OK" in footer)
     else:
         assert [status for status, _ in found] == ["pass"]
