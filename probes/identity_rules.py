@@ -396,9 +396,7 @@ def check_nvlink(machine: ProbedMachine, accelerator: Accelerator) -> list[Measu
     for gpu in machine.gpus:
         number = gpu.num_nvlinks
         if number is None and machine.topology is not None:
-            # The cube of a mesh joins a GPU to several others by a part of its links each.
-            links = machine.topology.links_of(gpu.index)
-            number = sum(links) if fabric.topology == "mesh" else max(links, default=None)
+            number = _links_up(machine.topology.links_of(gpu.index), wanted, fabric.topology == "switch")
         if number is None:
             note = "the driver does not say: the copies between GPUs show it"
             found.append(_compare("nvlink", gpu, None, None, "not_measured", note=note))
@@ -414,6 +412,18 @@ def check_nvlink(machine: ProbedMachine, accelerator: Accelerator) -> list[Measu
     if machine.topology is not None and fabric.topology == "switch":
         found += _check_pairs(machine.topology)
     return found
+
+
+def _links_up(links: Sequence[int], wanted: int, has_switch: bool) -> int | None:
+    """Number of a GPU's links that are up, from those to each other GPU [count]; None for a GPU that is not shown.
+
+    A switch shows all of them to each GPU. Without one (meshes, bridges, boards of four GPUs) each GPU has a part, and
+    the parts add up.
+    """
+    if not links:
+        return None
+    whole = sum(links)
+    return max(links) if has_switch and whole != wanted else whole
 
 
 def _check_pairs(topology: LinkTopology) -> list[Measurement]:

@@ -17,6 +17,8 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 
 _LONGEST: Final = 1000
+_CHOOSE_FROM: Final = ". Choose from:"
+"""Words before the choices that the parser of the command line lists, one a line."""
 _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_OPTION: Final = "No such option:"
 _ALIKE: Final = 0.75
@@ -164,6 +166,8 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
         )
         return what, why, fix, ""
     near = _find_by_help(context, unknown) or _alike(unknown, near or ())
+    what, _, offered = what.partition(_CHOOSE_FROM)
+    why = f"it is one of {' '.join(offered.split())}" if offered else ""
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
@@ -176,7 +180,7 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
         choices = choice[2].replace("'", "").split(", ")
         other = OTHER_WORDS.get(choice[1].lower().replace("-", "").removesuffix("s"))
         near = [other] if other in choices else get_close_matches(choice[1], choices)
-    return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
+    return what.strip(), why, fix, f"did you mean: {', '.join(near)}" if near else ""
 
 
 def _engine_with(option: str) -> EngineProgram | None:

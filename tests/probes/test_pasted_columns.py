@@ -240,6 +240,33 @@ def test_a_pair_with_fewer_links_than_its_gpus_have_fails(pairs, link):
     assert not any(c.id == "identity.nvlink_pairs" for c in judge(TOPO, number=8)[1])
 
 
+WIRED = {
+    # Four GPUs wired to each other, and a bridge over four or two boards: each pair has a part of the links.
+    "h100-sxm": ("NV6", 4),
+    "a100-sxm-80gb": ("NV4", 4),
+    "h200-nvl": ("NV6", 4),
+    "a100-pcie-80gb": ("NV12", 2),
+    "rtx-3090": ("NV4", 2),
+}
+
+
+@pytest.mark.parametrize("order", WIRED)
+def test_links_without_a_switch_add_up(order):
+    link, number = WIRED[order]
+
+    def links(name):
+        rows = [
+            [f"GPU{i}", *(" X " if i == j else name for j in range(number)), "0-31", "0"]
+            for i in range(number)
+        ]
+        head = ["", *(f"GPU{i}" for i in range(number)), "CPU Affinity", "NUMA Affinity"]
+        text = "\n".join("\t".join(row) for row in [head, *rows])
+        return {c.status for c in judge(text, order=order, number=number)[1] if c.id == "identity.nvlink"}
+
+    assert links(link) == {"pass"}
+    assert links(f"NV{int(link[2:]) // 2}") == {"fail"}
+
+
 @pytest.mark.parametrize(
     ("name", "memory", "order", "status"),
     [
@@ -302,6 +329,7 @@ def test_wrong_sums_of_any_row_and_column_fail_whatever_the_last_line_says(foote
     found = [(c.status, c.note) for c in checks if c.id == "collective.sum_is_right"]
     if is_wrong or "FAILED" in footer:
         assert [status for status, _ in found] == ["fail"]
+        assert all("Do not train" in c.remediation for c in checks if c.id == "collective.sum_is_right")
         assert ("edited" in found[0][1]) == ("0 OK" in footer)
     else:
         assert [status for status, _ in found] == ["pass"]
