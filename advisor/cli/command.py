@@ -211,22 +211,12 @@ def _names_given(context: typer.Context, values: Mapping[str, Any]) -> frozenset
     return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
 
 
-def write_json(text: str) -> None:
-    """Write JSON as UTF-8, whatever the terminal's encoding is."""
-    binary = getattr(sys.stdout, "buffer", None)
-    if binary is None:
-        sys.stdout.write(text)
-        return
-    sys.stdout.flush()
-    binary.write(text.encode("utf-8"))
-
-
 def deliver(answer: "Answer", shared: SharedOptions) -> int:
     """Write the file that was asked for, then print the answer; returns the exit code.
 
     Raises: AdvisorError: the file cannot be written, or the answer has no such form.
     """
-    from advisor.cli.notes import note, warn
+    from advisor.cli.notes import note, warn, write_json
     from advisor.render.document import document, dump
 
     if not shared.quiet:

@@ -10,7 +10,7 @@ from typer import TyperException
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.programs import EngineProgram, all_programs
 from advisor.cli.engine_words import HINTS, OTHER_WORDS, sets_a_server
-from advisor.cli.notes import tell
+from advisor.cli.notes import tell, write_json
 
 INTERNAL: Final = 1
 USAGE: Final = 2
@@ -80,7 +80,6 @@ def report(error: Exception, *, verbose: bool, as_json: bool = False) -> int:
             mistake.fix = "run it again with -v, which shows the traceback, and report that"
     _tell(mistake.what, mistake.why, mistake.fix, mistake.hint)
     if as_json and not isinstance(error, UnreadAnswerError):
-        from advisor.cli.command import write_json
         from advisor.render.document import dump
 
         write_json(dump(error_document(mistake)))

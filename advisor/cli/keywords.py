@@ -119,14 +119,14 @@ def values_of(name: str, arguments: Iterable[object], options: Mapping[str, obje
     """
     known = keywords_of(name)
     given = {word: value for word, value in _by_name(name, known, arguments, options) if value is not None}
-    given |= _counted(known, given)
+    given |= _split_count(known, given)
     for word, each in known.items():
         if each.parameter.default is inspect.Parameter.empty and word not in given:
             raise UnknownOptionError(f"{python_name(name)}() needs {word}", why=each.help, fix=f"{word}=...")
     return {known[word].parameter.name: value_of(known[word], value) for word, value in given.items()}
 
 
-def _counted(known: Mapping[str, Keyword], given: Mapping[str, object]) -> dict[str, object]:
+def _split_count(known: Mapping[str, Keyword], given: Mapping[str, object]) -> dict[str, object]:
     """Return what gpu="8xh100" says: the accelerator, and how many there are in the keyword that counts them."""
     if not isinstance(given.get("gpu"), str):
         return {}

@@ -1,4 +1,5 @@
-"""Output to stderr in addition to the answer: notes and warnings that a log can hold, and progress for people only."""
+"""Output to stderr in addition to the answer: notes and warnings that a log can hold, and progress for people only;
+and JSON to stdout."""
 
 import contextlib
 import os
@@ -143,3 +144,13 @@ def _items(value: object) -> Iterator[tuple[str, object]]:
     else:
         names = getattr(type(value), "model_fields", ())
         yield from ((name, getattr(value, name)) for name in names)
+
+
+def write_json(text: str) -> None:
+    """Write JSON as UTF-8, whatever the terminal's encoding is."""
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    binary.write(text.encode("utf-8"))

@@ -174,12 +174,12 @@ def _choices_of(annotation: Any) -> tuple[str, ...]:
 def _spelled_otherwise(read: Callable[[Any, Any], Any], choices: Sequence[str]) -> Callable[[Any, Any], Any]:
     """Return a reader that takes a choice in another case and with other separators."""
 
-    def respelled(value: Any) -> Any:
+    def as_choice(value: Any) -> Any:
         if isinstance(value, str):
             return choice_of(value, choices)
-        return type(value)(map(respelled, value)) if isinstance(value, list | tuple) else value
+        return type(value)(map(as_choice, value)) if isinstance(value, list | tuple) else value
 
-    return lambda ctx, value: read(ctx, respelled(value))
+    return lambda ctx, value: read(ctx, as_choice(value))
 
 
 def _given_alone(option: Any) -> Callable[[Any, Any], Any]:

@@ -102,7 +102,7 @@ def largest_cluster(price: Price) -> int:
     return max(known.largest_cluster or 0 for known in all_providers().values())
 
 
-def sold_at_once(price: Price) -> int:
+def most_at_list_price(price: Price) -> int:
     """Most accelerators for which the list price of a provider stands [accelerators].
 
     Of who says nothing no more is taken than anybody says; a machine is sold whole.
@@ -118,7 +118,7 @@ def sold_at_once(price: Price) -> int:
 def contract_needed(offer: ClusterOffer) -> ByContract | None:
     """Return the doubt about a cluster that no list price sells; None where one does, or the machines are one's own."""
     price = offer.price
-    most = sold_at_once(price)
+    most = most_at_list_price(price)
     if price.provider == OWN or offer.num_accelerators <= most:
         return None
     return ByContract(price.provider, offer.num_accelerators, most)

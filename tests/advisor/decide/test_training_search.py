@@ -435,7 +435,7 @@ def test_states_in_host_memory_are_held_by_the_machine_that_is_rented(tmp_path: 
 
 
 def test_no_list_price_sells_thousands_of_accelerators_at_once() -> None:
-    """What a provider's page sells to anyone bounds a list price; beyond it the provider says price and start."""
+    """A provider's page bounds its list price; beyond it the provider says price and start."""
     few, many = (ClusterOffer(price("lambda", 8, 2.0), count, 2.0 * count) for count in (1_024, 4_096))
     assert contract_needed(few) is None
     needed = contract_needed(many)
