@@ -37,14 +37,25 @@ DEFAULT_TPOT_P99: Final = "100ms"
 LADDER_PER_S: Final = (0.2, 1.0, 10.0, 50.0, 200.0)
 
 
-def needed_model(model: str | None) -> str:
+MODEL_OF_WORK: Final = {
+    "embed": "bge-m3",
+    "rerank": "bge-m3",
+    "speech": "whisper",
+    "diffusion": "flux",
+    "vision": "qwen2.5-vl-7b",
+}
+"""Model that an error names as an example, for work that a model of text does not do."""
+
+
+def needed_model(model: str | None, workload: str = "") -> str:
     """Return the model that was named.
 
-    Raises: AdvisorError: none was.
+    Raises: AdvisorError: none was; the fix names one that does the work.
     """
     if model is None:
+        example = MODEL_OF_WORK.get(workload, "70b")
         raise AdvisorError(
-            "no model is named", why="--model is missing", fix="--model 70b, an id, or a config.json"
+            "no model is named", why="--model is missing", fix=f"--model {example}, an id, or a config.json"
         )
     return model
 
